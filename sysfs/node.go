@@ -136,7 +136,7 @@ func (r *reader) readDistancesOf(n *topology.NUMANode, name string, ids []int) e
 	}
 	row := strings.Fields(text)
 	if !ok || strings.Trim(text, "0 \t\n") == "" {
-		return nil // firmware without a distance table: the row is empty, or all zeros in old kernels
+		return nil // no distance table: an empty row, or all zeros in old kernels
 	}
 	columns, err := r.columns(name, len(row), ids)
 	if err != nil {

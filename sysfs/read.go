@@ -73,7 +73,7 @@ func (r *reader) onlineOneByOne() (topology.CPUSet, error) {
 			return online, err
 		}
 		switch {
-		case !ok || text == "" || text == "1": // CPU 0 often has no such file, and in captures it may be empty
+		case !ok || text == "" || text == "1": // CPU 0 often has none, and captures an empty one
 		case text == "0":
 			online.Remove(id)
 		default:

@@ -24,8 +24,8 @@ type agent struct {
 	withdrawn chan struct{}
 }
 
-// mirror reads a node's books (Books), judges them, and publishes the result. Only one goroutine
-// uses it.
+// mirror reads the records of a node's allocations (Books), judges them, and publishes the result.
+// Only one goroutine uses it.
 type mirror struct {
 	now      clock
 	books    *checkpoints
@@ -69,7 +69,7 @@ func (m *mirror) lookAround(ctx context.Context) bool {
 	return news
 }
 
-// step looks at the node once and publishes changes.
+// step reads the state of the node once and publishes changes.
 func (m *mirror) step(ctx context.Context) next {
 	n, err := m.prepare(ctx)
 	m.say.about(topicPlatform, err)
@@ -113,15 +113,15 @@ func (m *mirror) goOnFrom(earlier *wire.Report) {
 	}
 }
 
-// unreadable publishes the error that the books cannot be read.
+// unreadable publishes the error that the checkpoints cannot be read.
 func (m *mirror) unreadable(ctx context.Context, err error) next {
 	return m.out.publish(ctx, &verdict{
 		platform: m.around.platform, drift: m.around.drift(), reason: v1alpha1.ReasonUnreadable, problem: err,
 	})
 }
 
-// report judges a settled reading. It publishes the verdict, unless the verdict may change by
-// itself in a moment.
+// report judges a settled reading. It publishes the verdict, unless the next reading may give
+// another verdict.
 func (m *mirror) report(ctx context.Context) next {
 	s := m.sight(ctx)
 	v := judge(s)

@@ -25,17 +25,17 @@ import (
 type API interface {
 	// NodeTopology returns the node's own object, or nil.
 	NodeTopology(ctx context.Context) (*v1alpha1.NodeTopology, error)
-	// Publish applies the node's own object. ErrStale means that another writer has written a later
-	// report.
+	// Publish applies the node's own object. It returns ErrStale if another writer has written a
+	// later report.
 	Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error
-	// PublishAmounts applies an object about the node for other readers.
+	// PublishAmounts applies an object that describes the node for other programs.
 	PublishAmounts(ctx context.Context, resource schema.GroupVersionResource, o metav1.Object) error
 	// Heartbeat renews the node's Lease, with the number of the report that is still valid.
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
 
-// ErrStale means that a report was refused because a later one was published. Another agent runs
-// for the node, or this agent does not know its last report.
+// ErrStale means that a report was refused because a later one was published. Either another agent
+// runs for the node, or this agent does not know its own last report.
 var ErrStale = fmt.Errorf("a later report has been published")
 
 var _ API = (*Cluster)(nil)
@@ -103,9 +103,9 @@ func (c *Cluster) ownerReferences() []metav1.OwnerReference {
 }
 
 // apply is a forced server-side apply, because no other program may write the node's objects. The
-// first write, and the first after a failure, uses the validation of first: a definition of an
-// older release would silently drop fields. Later writes omit that validation, because it makes the
-// API server parse the object twice.
+// first write, and the first write after a failure, uses the field validation in first. Otherwise a
+// CustomResourceDefinition of an older release would silently drop fields. Later writes omit that
+// validation, because it makes the API server parse the object twice.
 func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, object any, first string) error {
 	data, err := json.Marshal(object)
 	if err != nil {

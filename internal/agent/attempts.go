@@ -10,10 +10,10 @@ import (
 // next is the time until the next step.
 type next struct{ after time.Duration }
 
-// settled means to step at the next sign of a change, or at the next rescan.
+// settled means that the next step follows the next sign of a change, or the next rescan.
 var settled = next{}
 
-// again means to step after this time, or earlier at a sign of a change.
+// again means that the next step follows after this time, or earlier after a sign of a change.
 func again(after time.Duration) next { return next{after} }
 
 // backoff increases the time between attempts that fail.

@@ -12,14 +12,14 @@ import (
 // AuthorityLabel on a Node sets its authority, if the agent is configured to use labels.
 const AuthorityLabel = "berth.dev/authority"
 
-// ByLabel is the value of Options.Authority that uses the node's AuthorityLabel; without the label
+// ByLabel is the value of Options.Authority that uses the node's AuthorityLabel. Without the label
 // the kubelet decides.
 const ByLabel v1alpha1.Authority = "label"
 
 // EnforcerLabel on a Node sets its enforcer, if the agent is configured to use labels.
 const EnforcerLabel = "berth.dev/enforcer"
 
-// EnforcerByLabel is the value of Options.Enforcer that uses the node's EnforcerLabel; without the
+// EnforcerByLabel is the value of Options.Enforcer that uses the node's EnforcerLabel. Without the
 // label the agent carries out decisions.
 const EnforcerByLabel v1alpha1.Enforcer = "label"
 
@@ -33,8 +33,8 @@ func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, e
 	return chosen(flag, EnforcerByLabel, EnforcerLabel, node, v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet)
 }
 
-// chosen returns one of two values, by the flag or by the node's label, or the usual one if neither
-// is set.
+// chosen returns one of two values, from the flag or from the node's label. If neither is set, it
+// returns the usual value.
 func chosen[T ~string](flag, byLabel T, label string, node *corev1.Node, usual, other T) (T, error) {
 	if flag != byLabel {
 		return cmp.Or(flag, usual), nil

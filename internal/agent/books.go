@@ -12,17 +12,16 @@ import (
 // Books are the records of a node's allocations, such as the kubelet's checkpoints. All methods
 // except Read refer to the last reading.
 type Books interface {
-	// Read takes a reading. It is settled if it equals the previous one byte by byte, because then
-	// nothing changed in between.
+	// Read takes a reading. It is settled if it equals the previous reading byte by byte.
 	Read() (settled bool, err error)
 	// Check returns an error if the reading contradicts itself. A change in progress may look like
 	// a contradiction for a moment.
 	Check() error
-	// Snapshot returns the reading as a Snapshot. The error means that a Snapshot cannot represent
-	// the books.
+	// Snapshot returns the reading as a Snapshot. It returns an error if a Snapshot cannot
+	// represent the reading.
 	Snapshot() (placement.Snapshot, error)
-	// Admitted reports whether a pod was admitted, by the UID in the books. told is false if the
-	// books do not have this information.
+	// Admitted reports whether a pod was admitted, by the UID in the records. told is false if the
+	// records do not contain this information.
 	Admitted(uid string) (admitted, told bool)
 }
 
@@ -31,7 +30,7 @@ var _ Books = (*checkpoints)(nil)
 // checkpoints are the Books of a kubelet.
 type checkpoints struct {
 	read  func() (kubeletstate.Raw, error)
-	root  string            // the kubelet's root directory, as messages name it
+	root  string            // the kubelet's root directory, for messages
 	raw   *kubeletstate.Raw // the last reading; nil before the first
 	state kubeletstate.State
 }
@@ -103,7 +102,7 @@ func (c *checkpoints) pinned() map[pin]bool {
 	return out
 }
 
-// offline returns those of the given CPUs that the CPU manager has assigned or could still assign.
+// offline returns the given CPUs that the CPU manager has assigned or could still assign.
 func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	s := c.state.CPU
 	if s == nil || s.Policy != "static" {
@@ -129,8 +128,8 @@ func (c *checkpoints) present(config *placement.Config) error {
 }
 
 // starts explains why a kubelet with this machine and configuration does not start with the
-// checkpoints. It returns nil if the kubelet starts, or may start. The checkpoints have another
-// policy if the configuration was changed without a restart of the kubelet.
+// checkpoints. It returns nil if the kubelet starts, or may start. If the configuration has changed
+// without a restart of the kubelet, the checkpoints have another policy.
 func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
 	if p.model == nil {
 		return nil // p.problem has the reason

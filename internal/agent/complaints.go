@@ -16,7 +16,7 @@ const (
 	topicHolders     topic = "the kubelet does not list the devices of its pods"
 )
 
-// complaints logs a repeated failure once, and its end once. One goroutine uses it.
+// complaints logs a repeated failure once, and the end of the failure once. One goroutine uses it.
 type complaints struct {
 	log  *slog.Logger
 	last map[topic]string // the last logged error of each topic that is not over
@@ -26,7 +26,8 @@ func newComplaints(log *slog.Logger) *complaints {
 	return &complaints{log: log, last: map[topic]string{}}
 }
 
-// about logs an error that differs from the last of its topic. nil means that the failure is over.
+// about logs an error that differs from the last error of its topic. If the error is nil, the
+// failure is over.
 func (c *complaints) about(t topic, err error) {
 	said := c.last[t]
 	switch {

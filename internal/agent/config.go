@@ -86,7 +86,7 @@ func bracketed(url string) string {
 }
 
 // relevantGates are the feature gates that affect the decisions of the kubelet's resource managers,
-// or show them.
+// or make the decisions visible.
 var relevantGates = []string{
 	"CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "CPUManagerPolicyOptions",
 	"TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOptions", "TopologyManagerPolicyOptions",
@@ -110,5 +110,5 @@ func gatesOf(all map[string]bool) map[string]bool {
 	return out
 }
 
-// configPaths are the sources of a configuration; "" means that there is none.
+// configPaths are the file and the folder of a configuration. "" means that it has none.
 type configPaths struct{ file, dropIns string }

@@ -25,7 +25,7 @@ type configWatch struct {
 	concerns concerns
 }
 
-// concerns are the directory entries whose changes can affect a configuration.
+// concerns are the directory entries that affect a configuration.
 type concerns struct {
 	// steps are the file itself and each symbolic link that leads to it.
 	steps map[string]bool
@@ -33,7 +33,7 @@ type concerns struct {
 	trees map[string]bool
 }
 
-// watchConfig starts watching; the returned function stops it. Without paths it reports nothing.
+// watchConfig starts watching. The returned function stops it. Without paths it reports nothing.
 func watchConfig(paths configPaths) (*configWatch, func() error, error) {
 	c := &configWatch{Changed: make(chan struct{}, 1), paths: paths}
 	if paths == (configPaths{}) {
@@ -76,11 +76,11 @@ func (c *configWatch) arm() {
 		now := c.paths.concerns()
 		for _, dir := range c.w.WatchList() {
 			if !now.watches(dir) {
-				_ = c.w.Remove(dir) // an error means that the watch is gone already
+				_ = c.w.Remove(dir) // an error means that the watch no longer exists
 			}
 		}
 		for dir := range now.dirs() {
-			_ = c.w.Add(dir) // if dir is gone, its parent's watch or the next rescan finds out
+			_ = c.w.Add(dir) // if dir is gone, its parent's watch or the next rescan detects this
 		}
 		same := maps.Equal(now.steps, c.concerns.steps) && maps.Equal(now.trees, c.concerns.trees)
 		if c.concerns = now; same {
@@ -89,8 +89,8 @@ func (c *configWatch) arm() {
 	}
 }
 
-// has reports whether an event for path matters. A watched directory that is removed reports this
-// under its own name.
+// has reports whether an event for path matters. If a watched directory is removed, the event has
+// the path of the directory.
 func (c *concerns) has(path string) bool {
 	return c.steps[path] || c.trees[filepath.Dir(path)] || c.watches(path)
 }
@@ -129,7 +129,7 @@ func (p *configPaths) concerns() concerns {
 }
 
 // walk follows the symbolic links of path and adds each as a step. It returns the final target, or
-// the first missing entry. The steps' own paths contain no symbolic links.
+// the first missing entry. The path of a step contains no other symbolic links.
 func (c *concerns) walk(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -15,22 +15,23 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// deviceBook stores the devices that device plugins have reported. The kubelet lists only healthy
-// devices, but uses the NUMA nodes of all devices for its hints.
+// deviceBook stores the devices that device plugins have reported to the kubelet. The kubelet lists
+// only healthy devices, but uses the NUMA nodes of all devices for its hints.
 type deviceBook struct {
 	known map[string]map[string]placement.Device // by resource and id
 	// unlisted are the healthy devices, ascending, of resources that the kubelet reports and its
-	// checkpoint lacks. The kubelet collects the content of the checkpoint under a lock, and writes
-	// it without. If two plugins register at the same moment, the older content can be written last
-	// (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go), and stays until the next write.
+	// checkpoint lacks. The kubelet collects the content of the checkpoint with a lock held, but
+	// writes it without the lock. If two plugins register at the same moment, the kubelet can write
+	// the older content last (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go). It then
+	// stays until the next write.
 	unlisted map[string][]string
 	// lost are the remaining healthy devices, ascending, of resources whose plugin the kubelet has
 	// lost. For minutes the kubelet does not record this loss (PluginDisconnected, ibid.).
 	lost map[string][]string
 	// preferences are the known rules by which plugins choose devices.
 	preferences map[string]placement.Preference
-	// own are the resources that the agent itself offers. The kubelet has only tokens for them
-	// (internal/offer).
+	// own are the resources that the agent itself offers. The kubelet has only tokens for their
+	// devices (internal/offer).
 	own map[string]bool
 	// described is the checkpoint for which the kubelet was last asked. beyond are the extended
 	// resources that the Node offered then and that the checkpoint lacked.
@@ -45,8 +46,8 @@ func newDeviceBook(preferences map[string]placement.Preference, gpus func() (map
 	return &deviceBook{known: map[string]map[string]placement.Device{}, preferences: preferences, gpus: gpus}
 }
 
-// locate determines the addresses of NVIDIA's GPUs, if some pool needs them for its choice and
-// lacks them. The error names a pool whose choice cannot be predicted, and the reason.
+// locate determines the addresses of NVIDIA's GPUs if a pool lacks addresses that affect the
+// plugin's choice. The error names a pool whose choice cannot be predicted, and the reason.
 func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) error {
 	if _, id := b.nowhere(pools, m); id == "" {
 		return nil
@@ -95,8 +96,8 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 }
 
 // compare records the resources in the kubelet's answer that its checkpoint lacks. It also records
-// the devices in the checkpoint that the kubelet has lost: its answer lacks them, and its Node
-// offers fewer. The answer of a starting kubelet also lacks devices whose plugins have not
+// the devices in the checkpoint that the kubelet has lost: the answer lacks them, and the Node
+// offers fewer devices. The answer of a starting kubelet also lacks devices whose plugins have not
 // registered yet.
 func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device, short []string) {
 	b.unlisted, b.lost = map[string][]string{}, map[string][]string{}
@@ -178,9 +179,9 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 }
 
 // pools returns the pools of the registered resources. capacity is Node.status.capacity. If it
-// counts more devices than are healthy, the other remembered devices are unhealthy; otherwise they
-// are gone. missing lists healthy devices without a description. A device that has been unhealthy
-// since the agent started is in no list, because only the kubelet knows it.
+// counts more devices than are healthy, the other devices that the agent remembers are unhealthy.
+// Otherwise they are gone. missing lists healthy devices without a description. A device that has
+// been unhealthy since the agent started is in no pool, because only the kubelet knows it.
 func (b *deviceBook) pools(
 	s *kubeletstate.DeviceState, capacity map[string]int64,
 ) (pools []placement.DevicePool, missing []string) {

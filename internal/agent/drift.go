@@ -19,8 +19,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// memorySlack: the memory of a node may differ by 1/memorySlack and still count as unchanged,
-// because firmware and balloon drivers take and return a little.
+// memorySlack limits the changes of memory that the agent ignores, because firmware and balloon
+// drivers take and return a little. Memory that differs by at most 1/memorySlack counts as
+// unchanged.
 const memorySlack = 64
 
 // drift has the changes since the kubelet started.
@@ -36,8 +37,8 @@ type drift struct {
 	// configuration cannot be read, or "".
 	settings []string
 	unread   string
-	// newer are files of the configuration that changed around the kubelet's start, so that it is
-	// not known which content the kubelet has read.
+	// newer are files of the configuration that changed around the kubelet's start. The agent does
+	// not know which content the kubelet has read.
 	newer []string
 }
 
@@ -172,7 +173,7 @@ func changedSettings(then, now *kubeletv1beta1.KubeletConfiguration) (out []stri
 	return out
 }
 
-// pairs writes a map like cpu=1, memory=2Gi, in the order of its keys.
+// pairs formats a map as "cpu=1, memory=2Gi", in the order of its keys.
 func pairs[V any](m map[string]V) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -192,8 +193,8 @@ func amounts(reserved map[string]string) string {
 	return pairs(out)
 }
 
-// quantityText writes a quantity as the API does: 1000m becomes 1. A text that is not a quantity is
-// returned unchanged.
+// quantityText formats a quantity as the API does: 1000m becomes 1. It returns a text that is not a
+// quantity unchanged.
 func quantityText(text string) string {
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
@@ -212,7 +213,7 @@ func evictionOf(c *kubeletv1beta1.KubeletConfiguration) string {
 	return quantityText(text)
 }
 
-// reservedMemory writes reservations like 0: memory=1Gi; 1: memory=1Gi, in the order of the NUMA
+// reservedMemory formats reservations as "0: memory=1Gi; 1: memory=1Gi", in the order of the NUMA
 // nodes.
 func reservedMemory(all []kubeletv1beta1.MemoryReservation) string {
 	var out []string
@@ -236,8 +237,8 @@ type outdated struct {
 
 func (e *outdated) Error() string { return strings.Join(e.what, "; ") + ": " + e.remedy }
 
-// remedy returns advice on how to make the kubelet use the present machine. Its managers refuse to
-// start with checkpoints of another machine (validateState of
+// remedy returns advice on how to make the kubelet use the present machine. The kubelet's managers
+// refuse to start with the checkpoints of another machine (validateState of
 // pkg/kubelet/cm/cpumanager/policy_static.go and pkg/kubelet/cm/memorymanager/policy_static.go).
 func (d *drift) remedy(c *placement.Config) string {
 	var files []string
@@ -286,7 +287,7 @@ func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 	default:
 		return c, false
 	}
-	if len(d.newer) > 0 { // the kubelet's rules are not known, whatever else has changed
+	if len(d.newer) > 0 { // the kubelet's configuration is not known, whatever else has changed
 		c.Status = metav1.ConditionUnknown
 		why.what = append(why.what, strings.Join(d.newer, ", ")+" was changed after the kubelet had started, and it is not known which content the kubelet has read")
 		why.remedy = cmp.Or(why.remedy, "restart the kubelet, or have the agent ask it (configSource: configz)")

@@ -53,14 +53,14 @@ func (o *Options) enforces(node *corev1.Node) (bool, error) {
 	return e == v1alpha1.EnforcerAgent, err
 }
 
-// enforcer carries out decisions, and reports the running containers. It works without the API
-// server and the kubelet, so a node without a control plane starts its containers as decided.
+// enforcer carries out decisions, and reports the running containers. It needs neither the API
+// server nor the kubelet, so a node without a control plane starts its containers as decided.
 type enforcer struct {
 	opts    *Options
 	changed func()
 	node    func() *corev1.Node
 
-	// leaving means that the agent is about to end.
+	// leaving means that the agent is about to exit.
 	leaving atomic.Bool
 
 	mu     sync.Mutex
@@ -69,7 +69,7 @@ type enforcer struct {
 	offers *offer.Offers
 	// problem is the reason why no plugin runs.
 	problem error
-	// machine is the machine of the plugin's books, or nil if they have not been renewed yet.
+	// machine is the machine that renew last gave to the plugin's Books, or nil.
 	machine *topology.Machine
 	// decisions are the newest decisions about resized pods. inAPI reports whether the API has a
 	// pod. It is nil until the pods are known.
@@ -87,7 +87,7 @@ type enforcer struct {
 
 // obeyed describes the running containers on a node where Berth decides.
 type obeyed struct {
-	// problem is the reason why no decision is carried out, or nil.
+	// problem is the reason why the agent carries out no decisions, or nil.
 	problem error
 	// pods has the allocations, by the kubelet's UID.
 	pods map[string][]placement.ContainerAllocation
@@ -97,7 +97,7 @@ type obeyed struct {
 	// astray lists containers that do not run as decided.
 	astray []string
 	// offered has the resource of each device that the agent offers to the kubelet, by address.
-	// sick has the reason why a device must not be given to pods, by address.
+	// sick has the reason why pods must not get a device, by address.
 	offered, sick map[string]string
 	// koordlet means that koordlet carries out decisions. Pods then hold their decisions until the
 	// kubelet no longer runs them.
@@ -157,8 +157,9 @@ func (e *enforcer) serve(ctx context.Context) {
 	<-offering
 }
 
-// offer offers devices to the kubelet until ctx ends; then it closes the channel. It returns after
-// the plugin knows the offered devices, so that they are known before the runtime asks.
+// offer starts to offer devices to the kubelet. When ctx ends, it stops and closes the channel. It
+// returns after the plugin knows the offered devices, so that the plugin knows them before the
+// runtime asks.
 func (e *enforcer) offer(ctx context.Context, p *enforce.Plugin, o *offer.Offers) (ended <-chan struct{}) {
 	done := make(chan struct{})
 	if o == nil {
@@ -191,8 +192,8 @@ func offeredBy(o *offer.Offers) enforce.Offered {
 	return out
 }
 
-// stopWhenDeposed stops the plugin when the agent no longer carries out decisions on the node: the
-// labels set authority kubelet or enforcer koordlet.
+// stopWhenDeposed stops the plugin when the labels set authority kubelet or enforcer koordlet,
+// because the agent then no longer carries out decisions on the node.
 func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	for ctx.Err() == nil {
 		if ours, err := e.ours(); err == nil && !ours {
@@ -203,8 +204,9 @@ func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	}
 }
 
-// books creates the books for the machine and its reserved CPUs, and the offers of its devices. If
-// devices cannot be offered, containers still get their CPUs, and the report describes the problem.
+// books creates the Books for the machine and its reserved CPUs, and the offers of its devices. If
+// the agent cannot offer devices, containers still get their CPUs, and the report describes the
+// problem.
 func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, error) {
 	p, err := discover(ctx, e.opts.machine(), e.opts.Config, newestRelease, decider{authority: v1alpha1.AuthorityBerth, devices: e.opts.Devices})
 	if err == nil && p.model == nil {
@@ -222,7 +224,7 @@ func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, er
 	return books, offers, nil
 }
 
-// newestRelease stands for the kubelet's release where the release does not matter.
+// newestRelease stands for the kubelet's release if the release does not matter.
 const newestRelease = "v1.37.0"
 
 func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
@@ -232,8 +234,8 @@ func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
 	e.changed()
 }
 
-// renew updates books and offers to a newer platform, for example after a restart of the kubelet
-// with other reserved CPUs, or with a new device.
+// renew updates the Books and the offers to a newer platform, for example after a restart of the
+// kubelet with other reserved CPUs, or with a new device.
 func (e *enforcer) renew(p *platform) {
 	e.mu.Lock()
 	plugin, offers, known := e.plugin, e.offers, e.machine == p.spec.Machine
@@ -290,9 +292,9 @@ func (e *enforcer) look() *obeyed {
 	return out
 }
 
-// sickOf returns the offered devices that must not be promised to any pod, by address. These are
-// unhealthy devices, and devices that the kubelet does not know or is about to lose. The kubelet
-// refuses pods that ask for the latter.
+// sickOf returns the offered devices that the scheduler must not promise to any pod, by address.
+// These are unhealthy devices, and devices that the kubelet does not know or is about to lose. The
+// kubelet would refuse pods that ask for a device that it does not know.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()
@@ -312,18 +314,18 @@ func sickOf(o *offer.Offers, ends bool) map[string]string {
 	return out
 }
 
-// absence stores, between looks, the running containers that have no cgroup.
+// absence stores, between two calls of look, the running containers that have no cgroup.
 type absence struct {
 	since map[string]time.Time // by the container's id
 	now   time.Time
 }
 
-// absenceLimit is the time for which a running container may have no cgroup without being reported:
-// it may just have ended.
+// absenceLimit is the time for which the agent does not report a running container without a
+// cgroup, because the container may just have ended.
 const absenceLimit = time.Second
 
-// lasts records that the container has no cgroup. It reports whether this was also so at the
-// previous look and has lasted longer than absenceLimit.
+// lasts records that the container has no cgroup. It reports whether the container has had no
+// cgroup for longer than absenceLimit.
 func (a absence) lasts(id string) bool {
 	first, again := a.since[id]
 	if !again {
@@ -360,7 +362,7 @@ func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
 	return out
 }
 
-// withContainer adds a container. It replaces an earlier instance of the same one.
+// withContainer adds a container. It replaces an earlier instance of the same container.
 func withContainer(list []placement.ContainerAllocation, c placement.ContainerAllocation) []placement.ContainerAllocation {
 	list = slices.DeleteFunc(list, func(o placement.ContainerAllocation) bool { return o.Name == c.Name })
 	return append(list, c)
@@ -385,7 +387,7 @@ func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (
 		if a.lasts(c.ID) {
 			return cpus, "cannot be read back: the runtime reports it as running, but there is no cgroup " + dir
 		}
-		return cpus, "" // it has just ended, or is just starting
+		return cpus, "" // the container has just ended, or is just starting
 	case err != nil:
 		return cpus, "cannot be read back: " + err.Error()
 	}
@@ -437,7 +439,7 @@ func (s *sighting) contested() error {
 	return nil
 }
 
-// notAsPredicted reports whether a pod holds other CPUs than the predicted ones.
+// notAsPredicted reports whether a pod has CPUs that differ from the predicted ones.
 func (s *sighting) notAsPredicted(f *podFacts) bool {
 	var has topology.CPUSet
 	for i := range s.obeyed.pods[f.uid] {

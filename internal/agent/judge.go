@@ -13,9 +13,9 @@ import (
 type verdict struct {
 	platform *platform
 	drift    drift
-	// outcome is the report, or nil if the books cannot be represented as one.
+	// outcome is the report, or nil if a report cannot represent the checkpoints.
 	outcome *outcome
-	// reason is the reason of the condition Ready; problem is nil if the scheduler may rely on the
+	// reason is the reason of the condition Ready; problem is nil if the scheduler can rely on the
 	// report.
 	reason  string
 	problem error
@@ -51,8 +51,8 @@ func judge(s *sighting) verdict {
 }
 
 // rely returns the reason and the problem if the report is not reliable. Problems that prevent the
-// kubelet's start come first, because they explain missing books. A kubelet that was killed during
-// an admission never finishes it.
+// kubelet's start come first, because they explain missing checkpoints. A kubelet that was killed
+// during an admission never finishes the admission.
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	switch {
 	case s.platform.problem != nil:
@@ -102,9 +102,9 @@ func also(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// gone returns an error if a pod could still get CPUs or memory that the machine has lost. This
-// cannot happen with a kubelet that pins nothing. If Berth decides, the scheduler uses the CPUs in
-// the report.
+// gone returns an error if a pod could still get CPUs or memory that the machine has lost. A
+// kubelet that pins nothing cannot assign lost resources. If Berth decides, the scheduler assigns
+// only CPUs in the report.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift
@@ -128,8 +128,8 @@ func (s *sighting) foreign() error {
 }
 
 // orStarts returns a contradiction, or the reason why a kubelet does not start with the
-// checkpoints. A running kubelet may still end the contradiction, because it writes the shared CPUs
-// and a container's CPUs one after the other.
+// checkpoints. With a running kubelet, a contradiction may still end, because the kubelet writes
+// the shared CPUs and a container's CPUs one after the other.
 func (s *sighting) orStarts(contradiction error) error {
 	if s.starts == nil || contradiction != nil && !s.booting {
 		return contradiction
@@ -175,18 +175,18 @@ const (
 	// slowLimit is tornLimit for a change that a pod explains. On a slow disk, one write of a
 	// checkpoint takes hundreds of milliseconds, and an admission needs several writes.
 	slowLimit = 10 * time.Second
-	// arrivalPoll is the interval of checks whether an admission has ended. arrivalLimit is the
-	// maximum time to wait for this. A kubelet needs seconds for an admission on a machine with 8
-	// NUMA nodes.
+	// arrivalPoll is the interval at which the agent checks whether an admission has ended.
+	// arrivalLimit is the maximum time to wait for its end. A kubelet needs seconds for an
+	// admission on a machine with 8 NUMA nodes.
 	arrivalPoll  = 25 * time.Millisecond
 	arrivalLimit = 60 * time.Second
-	// endPoll is the interval of checks whether an ended pod is still active.
+	// endPoll is the interval at which the agent checks whether an ended pod is still active.
 	endPoll = 200 * time.Millisecond
 )
 
-// patience delays complaints about states that usually end by themselves.
+// patience delays the publication of problems that usually end by themselves.
 type patience struct {
-	torn    time.Time // since when the books contradict each other, or zero
+	torn    time.Time // since when the checkpoints contradict each other, or zero
 	arrival time.Time // when the oldest pod in admission was first seen, or zero
 }
 
@@ -197,11 +197,11 @@ const (
 	noHold hold = iota
 	// forArrival means that a pod is being admitted. The last report is still correct.
 	forArrival
-	// forBooks means that the books contradict each other.
+	// forBooks means that the checkpoints contradict each other.
 	forBooks
 )
 
-// with reports whether to wait, and when to look again.
+// with returns the reason to wait, if there is one, and the time until the next step.
 func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	if p.awaits(v.outcome, now) && !v.lasts() {
 		return forArrival, again(arrivalPoll)

@@ -7,8 +7,8 @@ import (
 )
 
 // entrusted returns the resources of pods on a node where koordlet carries out decisions. The agent
-// does not check koordlet's work. A pod holds the resources of its decision from its admission
-// until the kubelet no longer runs it.
+// does not check koordlet's work. A pod has the resources of its decision from its admission until
+// the kubelet no longer runs the pod.
 func (m *mirror) entrusted(s *sighting) *obeyed {
 	out := &obeyed{koordlet: true, problem: errNoKoordlet, pods: map[string][]placement.ContainerAllocation{}}
 	for uid, f := range s.pods {

@@ -11,22 +11,23 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// When an agent ends, its device plugins end too, and the kubelet then refuses pods that ask for
-// their devices. So before it ends, the agent reports that its devices must not be promised, and
-// waits until pods that are already bound have been admitted.
+// When an agent exits, its device plugins end too, and the kubelet then refuses pods that ask for
+// their devices. So before it exits, the agent reports that the scheduler must not promise its
+// devices. Then it waits until the kubelet has admitted the pods that are already bound.
 
 const (
-	// leaveLimit is the maximum time for this. A pod has 30 s to end
+	// leaveLimit is the maximum time that an agent waits before it exits. A pod has 30 s to end
 	// (terminationGracePeriodSeconds).
 	leaveLimit = 10 * time.Second
-	// lastBindings is the time in which Bindings based on an earlier report arrive.
+	// lastBindings is the time within which the last Bindings that are based on an earlier report
+	// arrive.
 	lastBindings = time.Second
 	admitPoll    = 50 * time.Millisecond
 )
 
 const leaving = "the agent ends"
 
-// leave waits until the agent may end. It returns at once if the agent offers no devices.
+// leave waits until the agent may exit. It returns at once if the agent offers no devices.
 func (a *agent) leave(ctx context.Context) {
 	resources := a.enforcer.withdraw()
 	if len(resources) == 0 {
@@ -54,9 +55,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// awaitsAdmission reports whether the node has a pod that asks for one of the resources and that
-// the kubelet has neither admitted nor refused. An admitted pod has a start time, a refused pod has
-// ended.
+// awaitsAdmission reports whether the kubelet still has to admit or refuse a pod that asks for one
+// of the resources. An admitted pod has a start time, and a refused pod has ended.
 func (a *agent) awaitsAdmission(resources map[string]bool) bool {
 	for _, object := range a.pods.GetStore().List() {
 		pod, ok := object.(*corev1.Pod)
@@ -78,7 +78,7 @@ func asks(pod *corev1.Pod, resources map[string]bool) bool {
 	return false
 }
 
-// withdraw makes all later reports offer no devices. It returns the offered resources.
+// withdraw makes all later reports offer no devices. It returns the resources that were offered.
 func (e *enforcer) withdraw() map[string]bool {
 	e.leaving.Store(true)
 	e.mu.Lock()

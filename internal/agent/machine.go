@@ -37,9 +37,9 @@ func GivenMachine(text string) MachineSource {
 // co-processors, accelerators. Bridges and board controllers would only enlarge the report.
 var reportedClasses = []string{"0108", "02", "03", "0b40", "12"}
 
-// reported returns the machine with the devices that are offered or affect placement, with the
-// nested switches above them, and the links between them. Virtual functions have no names, because
-// a name leaves the host with the pod that gets the function.
+// reported returns the machine with the devices that are offered or affect placement, with all
+// switches above them, and with the links between them. Virtual functions have no names, because
+// the name disappears from the host when a pod gets the function.
 func reported(m *topology.Machine, offers *offer.Config) *topology.Machine {
 	out := *m
 	out.Devices, out.Links = nil, nil
@@ -83,15 +83,15 @@ type platform struct {
 	// model is nil if the engine cannot predict the node. problem then has the reason.
 	model   *placement.Model
 	problem error
-	// wrong is a reason why no promise is possible, independent of the model: unreadable labels, or
-	// devices that cannot be offered. If it is set, it is also the problem.
+	// wrong is a reason, other than the model, why no promise is possible: unreadable labels, or
+	// devices that the agent cannot offer. If wrong is set, problem has the same error.
 	wrong error
 	// memoryBytes is the memory to which percentages in the configuration refer.
 	memoryBytes uint64
 	// listsAll means that the PodResources API also lists ended pods until they are deleted: before
 	// Kubernetes 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
 	listsAll bool
-	// tellsAdmitted means that the kubelet keeps allocated_pods_state. Before Kubernetes 1.35 its
+	// tellsAdmitted means that the kubelet writes allocated_pods_state. Before Kubernetes 1.35 its
 	// gate can be off.
 	tellsAdmitted bool
 }
@@ -169,7 +169,7 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	return p, nil
 }
 
-// offer finds the devices to offer, and makes the model.
+// offer finds the devices to offer, and compiles the model.
 func (p *platform) offer(m *topology.Machine, offers *offer.Config) {
 	p.offered, p.wrong = offers.Resolve(m)
 	p.spec.Config.Devices = placement.DevicesOf(p.spec.Machine, poolsOf(p.offered, nil))
@@ -177,7 +177,7 @@ func (p *platform) offer(m *topology.Machine, offers *offer.Config) {
 }
 
 // withDevicesOf returns the platform with the machine's present devices. All other parts stay as
-// the kubelet found them.
+// they were when the kubelet started.
 func (p platform) withDevicesOf(m *topology.Machine, offers *offer.Config) platform {
 	machine, now := *p.spec.Machine, reported(m, offers)
 	machine.Devices, machine.Links = now.Devices, now.Links
@@ -186,7 +186,7 @@ func (p platform) withDevicesOf(m *topology.Machine, offers *offer.Config) platf
 	return p
 }
 
-// compile makes the model.
+// compile creates the model.
 func (p *platform) compile() {
 	p.model, p.problem = placement.NewModel(p.spec.View, p.spec.Config)
 	if p.wrong != nil {

@@ -10,20 +10,20 @@ import (
 )
 
 // missingAllocations are device allocations of running containers that the kubelet's checkpoint
-// lacks. If an admission and a plugin's report of its devices happen at the same moment, the older
-// content can be written last (see deviceBook.unlisted).
+// lacks. If the kubelet admits a pod while a plugin reports its devices, it can write older content
+// last (see deviceBook.unlisted).
 type missingAllocations struct {
-	// file is the checkpoint when the kubelet was last asked, or nil. The entries that it lacked
-	// then are ascending and without devices.
+	// file is the content of the checkpoint when the agent last asked the kubelet, or nil. lacks
+	// are the entries that it lacked, ascending and without devices.
 	file  []byte
 	lacks []kubeletstate.DeviceEntry
 	// found is the kubelet's answer.
 	found []kubeletstate.DeviceEntry
 }
 
-// recall adds missing allocations to the books. It asks the kubelet only if the checkpoint lacks
-// allocations. A starting kubelet may not have read its own checkpoint yet; then entries in its
-// answer count, but missing entries prove nothing.
+// recall adds missing allocations to the reading. It asks the kubelet only if the checkpoint lacks
+// allocations. A starting kubelet may not have read its own checkpoint yet. Then the entries in its
+// answer are right, but the answer may be incomplete.
 func (a *missingAllocations) recall(ctx context.Context, m *mirror, s *sighting) {
 	lacks := m.lacking(s)
 	if !a.asked(m.books.raw.Devices, lacks) && len(lacks) > 0 && m.kubelet != nil {
@@ -55,8 +55,8 @@ func (a *missingAllocations) learn(file []byte, lacks, found []kubeletstate.Devi
 func same(a, b kubeletstate.DeviceEntry) bool { return a.Compare(b) == 0 }
 
 // lacking returns the missing entries for running pods that ask for registered resources:
-// ascending, without devices. It omits init containers that end, because the kubelet does not
-// report their resources.
+// ascending, without devices. It omits init containers other than sidecars, because the kubelet
+// does not report their resources.
 func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
 	written := m.books.state.Devices
 	if written == nil {

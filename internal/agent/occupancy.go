@@ -15,11 +15,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// occupancy has the sums of a report.
+// occupancy has the sums over a report that the metrics show.
 type occupancy struct {
 	// zones are the zones of a NodeResourceTopology.
 	zones nrt.ZoneList
-	// stranded is the result of package stranded, by resource.
+	// stranded has the amounts that package stranded computes, by resource.
 	stranded map[string]int64
 	// pods counts pods with exclusive resources, by the spread of the resources.
 	pods map[topology.Spread]int
@@ -79,7 +79,7 @@ func strandedIn(n *wire.Node) map[string]int64 {
 	return out
 }
 
-// shapesOn returns the shapes of the node's pods. The agent knows no other pods.
+// shapesOn returns the shapes of the node's pods. The agent knows only these pods.
 func shapesOn(n *wire.Node) (out []stranded.Shape) {
 	for i := range n.Report.Snapshot.Pods {
 		s := stranded.Shape{Devices: map[string]uint64{}}

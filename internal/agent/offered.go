@@ -13,11 +13,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// If the agent offers devices, the kubelet only has tokens for them, so the report ignores the
-// kubelet's books about these resources. The agent itself reports the devices and their owners.
+// If the agent offers devices, the kubelet only has tokens for them. So the report ignores the
+// entries of these resources in the kubelet's checkpoint. The agent itself reports the devices and
+// their owners.
 
-// claim removes the resources that the agent offers from the kubelet's books. rival describes
-// another program that offers them, or a pod that holds another plugin's devices, or is "".
+// claim removes the resources that the agent offers from the reading of the kubelet's checkpoint.
+// rival describes another program that offers them, or a pod that holds another plugin's devices,
+// or is "".
 func (m *mirror) claim(s *sighting) (rival string) {
 	b, offered := m.devices, s.platform.offered
 	b.own = map[string]bool{}
@@ -50,8 +52,8 @@ func (m *mirror) claim(s *sighting) (rival string) {
 	return rival
 }
 
-// foreign describes the holder of a device that another plugin assigned, which is not a token. It
-// returns "" for a token.
+// foreign describes the pod that has a device of another plugin, which is not a token. It returns
+// "" if all devices are tokens.
 func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 	at := slices.IndexFunc(e.Devices, func(d kubeletstate.HeldDevice) bool { return !offer.IsToken(d.ID) })
 	f, known := s.pods[e.PodUID]
@@ -85,8 +87,8 @@ func (s *sighting) addOffered() {
 	slices.SortFunc(s.pools, func(a, b placement.DevicePool) int { return cmp.Compare(a.Resource, b.Resource) })
 }
 
-// poolsOf returns the pools of the offers. sick has the devices that must not be promised to any
-// pod, by address.
+// poolsOf returns the pools of the offers. sick has the devices that the scheduler must not promise
+// to any pod, by address.
 func poolsOf(offered []offer.Pool, sick map[string]string) []placement.DevicePool {
 	var out []placement.DevicePool
 	for _, p := range offered {

@@ -54,18 +54,18 @@ type Options struct {
 	// SysRoot.
 	NVIDIA func() (map[string]string, error)
 
-	// Authority is the node's authority: the kubelet (the default), Berth, whose decisions the
-	// agent then carries out, or ByLabel.
+	// Authority is the node's authority: the kubelet (the default), Berth or ByLabel. If Berth
+	// decides, the agent carries out the decisions.
 	Authority v1alpha1.Authority
-	// Enforcer carries out decisions where Berth decides: the agent (the default), koordlet, or
-	// EnforcerByLabel.
+	// Enforcer is the program that carries out decisions if Berth decides: the agent (the default),
+	// koordlet, or EnforcerByLabel.
 	Enforcer v1alpha1.Enforcer
 	// StateDir is a folder of the host in which the agent stores the newest decisions about resized
 	// pods and the last labels of its Node, for times when the API server does not answer. If it is
-	// "", nothing is stored, and no pod is resized.
+	// "", the agent stores nothing, and no pod can be resized.
 	StateDir string
 	// Rivals are the programs that also set the CPUs of containers. If one of them runs on a node
-	// where Berth decides, the node is contradictory. nil means DefaultRivals.
+	// where Berth decides, the report is not Ready. nil means DefaultRivals.
 	Rivals []Rival
 	// Enforce has the settings for carrying out decisions where Berth decides.
 	Enforce EnforceOptions
@@ -81,15 +81,16 @@ type Options struct {
 	Namespace string
 	// Heartbeat is the interval of renewals; 0 means 10 s.
 	Heartbeat time.Duration
-	// Rescan is the interval of reading the checkpoints without a sign of change; 0 means 10 s.
+	// Rescan is the interval at which the agent reads the checkpoints without a sign of a change; 0
+	// means 10 s.
 	Rescan time.Duration
 	// MinInterval is the minimum time between two writes; 0 means 100 ms.
 	MinInterval time.Duration
 	// Amounts makes the agent also publish a NodeResourceTopology, for other programs.
 	Amounts bool
-	// Numatopology makes it also publish a Numatopology, for Volcano's scheduler.
+	// Numatopology makes the agent also publish a Numatopology, for Volcano's scheduler.
 	Numatopology bool
-	// KoordinatorDevice makes it also publish a Device of scheduling.koordinator.sh.
+	// KoordinatorDevice makes the agent also publish a Device of scheduling.koordinator.sh.
 	KoordinatorDevice bool
 
 	// Now is the agent's clock; nil means time.Now. Times in published objects are for users; no

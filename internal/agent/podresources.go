@@ -24,8 +24,8 @@ type Kubelet interface {
 	// that has left the list never returns to it.
 	ActivePods(ctx context.Context) (map[string]int, error)
 	// Held lists the devices that containers hold, by namespace/name of their pods, ascending by
-	// id. Entries have no pod UIDs. Init containers that end, and pods that share a name, are left
-	// out.
+	// id. Entries have no pod UIDs. It leaves out init containers other than sidecars, and pods
+	// that share a name.
 	Held(ctx context.Context) (map[string][]kubeletstate.DeviceEntry, error)
 	// Devices lists the healthy devices by resource, with their topology.
 	Devices(ctx context.Context) (map[string][]placement.Device, error)
@@ -125,9 +125,9 @@ func (p *PodResources) Devices(ctx context.Context) (map[string][]placement.Devi
 	return devicesOf(resp.Devices), nil
 }
 
-// noSuchNode replaces NUMA nodes that do not fit a NUMASet, such as the -1 that some plugins copy
-// from sysfs. It is the highest number that fits. To the kubelet, such a device is on a NUMA node
-// that the machine does not have, and the resource must still be aligned.
+// noSuchNode replaces NUMA ids that do not fit a NUMASet, such as the -1 that some plugins copy
+// from sysfs. It is the highest id that fits. For the kubelet, such a device is on a NUMA node that
+// the machine does not have, and the kubelet still aligns the resource.
 const noSuchNode = topology.MaxNUMANodes - 1
 
 // devicesOf merges the entries by device, because there is one entry for each device and NUMA node.
@@ -163,7 +163,7 @@ func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.
 }
 
 // heldOf reads the kubelet's answer. It leaves out pods that share a name, because the answer does
-// not tell them apart.
+// not distinguish them.
 func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceEntry {
 	out := map[string][]kubeletstate.DeviceEntry{}
 	for _, pod := range pods {

@@ -18,7 +18,7 @@ import (
 
 // podFacts has the facts about a pod that a report needs.
 type podFacts struct {
-	uid             string // the UID in the kubelet's books
+	uid             string // the UID in the kubelet's checkpoints
 	apiUID          string // "" for a pod that has left the API
 	mirror          bool   // it claims to mirror the static pod with that UID
 	namespace, name string
@@ -27,8 +27,8 @@ type podFacts struct {
 	acknowledged bool
 	// refused means that the kubelet has refused the pod: it is Failed and never ran.
 	refused bool
-	// admitted means that the kubelet has admitted the pod at some time. The kubelet's own record
-	// is removed with the pod, before the pod's resources.
+	// admitted means that the kubelet has admitted the pod at some time. The kubelet removes its
+	// own record of the admission when the pod is removed, before it frees the pod's resources.
 	admitted bool
 	// ended is the time when the agent saw the pod terminal or gone, or zero.
 	ended time.Time
@@ -39,8 +39,8 @@ type podFacts struct {
 	// decided allocations if koordlet is the enforcer.
 	by      v1alpha1.Enforcer
 	decided []placement.ContainerAllocation
-	// predicted are the CPUs of a placement that was made when the kubelet decided, and that was
-	// not exact.
+	// predicted are the CPUs of a placement that was not exact and that was made when the kubelet
+	// decided.
 	predicted  topology.CPUSet
 	containers []containerFacts // in the kubelet's order of allocation: init containers, then the others
 }
@@ -49,7 +49,7 @@ type containerFacts struct {
 	name    string
 	kind    placement.ContainerKind
 	started bool
-	devices []string // extended resources that it asks for, ascending
+	devices []string // the extended resources that the container asks for, ascending
 }
 
 func (p *podFacts) key() string { return p.namespace + "/" + p.name }
@@ -93,13 +93,13 @@ func ran(s corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
 }
 
-// podBook has the pods that are bound to the node, and the pods that have left the API and may
-// still be in the kubelet's books. It is safe for concurrent use.
+// podBook has the pods that are bound to the node, and the pods that have left the API but may
+// still be in the kubelet's checkpoints. It is safe for concurrent use.
 //
 // Every user who may create pods may create a pod that claims to mirror another pod (annotation
-// kubernetes.io/config.mirror). The kubelet runs none of these, and deletes the ones without a
-// static pod. So a mirror never replaces a pod that has this UID itself, and of several mirrors the
-// oldest counts.
+// kubernetes.io/config.mirror). The kubelet runs no such pod, and deletes a mirror that has no
+// static pod. So a mirror never replaces the pod that has this UID itself. If there are several
+// mirrors, the oldest counts.
 type podBook struct {
 	rivals []Rival
 	mu     sync.Mutex
@@ -107,8 +107,9 @@ type podBook struct {
 	left   map[string]podFacts    // pods that left the API, by the kubelet's UID
 }
 
-// maxLeft is the maximum number of pods in left. Without it, left would grow while no report can be
-// made, because the agent then does not see that the kubelet's checkpoints no longer name the pods.
+// maxLeft is the maximum number of pods in left. Without this limit, left would grow while the
+// agent can make no report, because it then does not notice that the kubelet's checkpoints no
+// longer contain the pods.
 const maxLeft = 512
 
 func newPodBook(rivals []Rival) *podBook {
@@ -152,7 +153,7 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	old := b.pods[pod.UID]
 	delete(b.pods, pod.UID)
 	if _, known := b.left[f.uid]; f.mirror && (known || b.hasOther(f.uid)) {
-		return // the book has no such pod, or has another mirror of the same static pod
+		return // the podBook has no such pod, or has another mirror of the same static pod
 	}
 	f.ended, f.admitted = now, f.admitted || old.admitted
 	if !old.ended.IsZero() {
@@ -218,9 +219,9 @@ func (b *podBook) all() map[string]podFacts {
 	return out
 }
 
-// standsBefore reports whether the pod takes precedence over another with the same UID at the
-// kubelet: the pod that has this UID itself comes first, then a pod in the API, then a pod that has
-// not ended, then the oldest.
+// standsBefore reports whether the pod takes precedence over another pod that has the same UID in
+// the kubelet. A pod with this UID of its own comes before a mirror, then a pod in the API comes
+// first, then a pod that has not ended, then the oldest pod.
 func (p podFacts) standsBefore(o podFacts) bool {
 	switch {
 	case p.mirror != o.mirror:
@@ -233,7 +234,7 @@ func (p podFacts) standsBefore(o podFacts) bool {
 	return cmp.Or(p.created.Compare(o.created), cmp.Compare(p.apiUID, o.apiUID)) < 0
 }
 
-// forget drops pods that have left the API and that the kubelet's books no longer name.
+// forget drops pods that have left the API and that the kubelet's checkpoints no longer contain.
 func (b *podBook) forget(named func(uid string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -251,7 +252,7 @@ func (b *podBook) running() []wire.PodName {
 	return out
 }
 
-// byCreation orders pods that were found together.
+// byCreation orders pods that appear in the same reading.
 func byCreation(a, b podFacts) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key(), b.key()), cmp.Compare(a.uid, b.uid))
 }
@@ -302,7 +303,7 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	}
 }
 
-// hasOwnWords reports whether a decision has fields that exist only where Berth decides.
+// hasOwnWords reports whether a decision has fields that are used only if Berth decides.
 func hasOwnWords(d *placement.Decision) bool {
 	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
 		return len(c.Shares) > 0 || c.Exclusive != 0 || c.Bounds != 0

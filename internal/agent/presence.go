@@ -17,10 +17,10 @@ type presence struct {
 	age func() time.Duration // how long ago the kubelet started, or nil if this cannot be known
 
 	mu     sync.Mutex
-	absent bool      // the kubelet is gone, or has not been seen yet
+	absent bool      // the kubelet is gone, or the agent has not seen it yet
 	back   time.Time // when it last started, if known
-	// starts counts the detected starts of the kubelet. reading is the value of starts at the
-	// beginning of the last reading of the books.
+	// starts counts the detected starts of the kubelet. reading is the value of starts when the
+	// last reading of the checkpoints began.
 	starts, reading int
 	// leftovers are the resources of ended pods in the last reading. cleared means that the kubelet
 	// has freed some of them since it started.
@@ -45,7 +45,7 @@ func (p *presence) is(there bool) {
 }
 
 // started records that the kubelet has created its sockets. Its PodResources API may have answered
-// long before, because in between it waits for its runtime.
+// long before, because the kubelet then waits for its runtime.
 func (p *presence) started() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,24 +53,24 @@ func (p *presence) started() {
 	p.another()
 }
 
-// another records that a new kubelet process runs. Earlier readings, and a reading in progress, say
-// nothing about the new process. The caller holds the lock.
+// another records that a new kubelet process runs. Earlier readings, and a reading in progress, do
+// not apply to the new process. The caller holds the lock.
 func (p *presence) another() {
 	p.starts++
 	p.leftovers, p.cleared = nil, false
 }
 
-// beginReading is called before the agent reads the kubelet's books.
+// The agent calls beginReading before it reads the kubelet's checkpoints.
 func (p *presence) beginReading() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reading = p.starts
 }
 
-// endReading receives the pods' CPUs and memory in the books, or nil if the books are not reliable.
-// A kubelet that has freed resources of an ended pod has read its pods, because it frees nothing
-// before all its sources are ready (removeStaleState in pkg/kubelet/cm/cpumanager/cpu_manager.go
-// and pkg/kubelet/cm/memorymanager/memory_manager.go).
+// endReading receives the pods' CPUs and memory in the checkpoints, or nil if the checkpoints are
+// not reliable. If a kubelet has freed resources of an ended pod, it has read its pods, because it
+// frees nothing before all its pod sources are ready (removeStaleState in
+// pkg/kubelet/cm/cpumanager/cpu_manager.go and pkg/kubelet/cm/memorymanager/memory_manager.go).
 func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

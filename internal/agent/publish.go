@@ -43,7 +43,7 @@ type publisher struct {
 
 	// lastStart is the last result of started.
 	lastStart time.Time
-	assured   time.Time // when the API last confirmed published; zero means that it must be asked
+	assured   time.Time // when the API last confirmed published; zero means that the agent must ask
 	published *v1alpha1.NodeTopology
 	// numbered is the highest number that was given to a report. A report whose write failed may
 	// still be in the API.
@@ -63,11 +63,11 @@ type refused struct {
 	at  time.Time
 }
 
-// refusedFor is the time for which a refused report is not tried again. After it, the definition
-// may have been corrected.
+// refusedFor is the time for which a refused report is not tried again. After that, the
+// CustomResourceDefinition may have been corrected.
 const refusedFor = 5 * time.Minute
 
-// tells reports whether the API server has refused an equal report recently.
+// tells reports whether the API server has recently refused an equal report.
 func (r *refused) tells(nt *v1alpha1.NodeTopology, now time.Time) bool {
 	return r.nt != nil && now.Sub(r.at) < refusedFor && sameReport(r.nt, nt)
 }
@@ -118,7 +118,7 @@ func (v *vouch) confirmKnown(now time.Time) {
 	}
 }
 
-// retract records that the published report is no longer confirmed.
+// retract records that the published report may no longer be valid.
 func (v *vouch) retract() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -146,12 +146,12 @@ func (p *publisher) notice() {
 }
 
 // assureEvery is the interval at which the agent checks that the API still has its report. With
-// 5,000 nodes this makes 17 reads a second.
+// 5,000 nodes this causes 17 reads a second.
 const assureEvery = 5 * time.Minute
 
-// assure reads the API's version if it is not known, and checks the published report from time to
-// time, because it may have been deleted and must then be written again. It passes a report that it
-// reads to goOnFrom.
+// assure reads the report in the API if it is not known. It also checks the published report from
+// time to time, because a deleted report must be written again. It passes a report that it reads to
+// goOnFrom.
 func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) error {
 	if p.assured.IsZero() {
 		return p.fetch(ctx, goOnFrom)
@@ -162,7 +162,7 @@ func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) err
 	p.assured = p.now()
 	nt, err := p.api.NodeTopology(ctx)
 	if err != nil || nt != nil && p.published != nil && sameWrite(nt, p.published) {
-		return nil // without an answer, the next write or check will find out
+		return nil // if there is no answer, the next write or check detects a difference
 	}
 	p.log.Warn("the API does not have the published report; the agent reads the object again")
 	p.assured = time.Time{}
@@ -170,13 +170,14 @@ func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) err
 }
 
 // sameWrite reports whether two objects come from the same write. The sequence number is not
-// enough: it repeats if the API's data were restored. The API keeps microseconds.
+// enough: it repeats if etcd was restored. The API stores times in microseconds.
 func sameWrite(a, b *v1alpha1.NodeTopology) bool {
 	x, y := a.Status.ObservedTime.Truncate(time.Microsecond), b.Status.ObservedTime.Truncate(time.Microsecond)
 	return a.Status.Sequence == b.Status.Sequence && x.Equal(y)
 }
 
-// fetch reads the API's version. It does not count as confirmed before it has been compared.
+// fetch reads the report in the API. The report does not count as confirmed until the agent has
+// compared it.
 func (p *publisher) fetch(ctx context.Context, goOnFrom func(*wire.Report)) error {
 	nt, err := p.api.NodeTopology(ctx)
 	if err != nil {
@@ -185,7 +186,7 @@ func (p *publisher) fetch(ctx context.Context, goOnFrom func(*wire.Report)) erro
 	p.assured, p.published = p.now(), nt
 	p.vouch.retract()
 	if nt == nil {
-		p.numbered = 0 // the numbers of the next object start again
+		p.numbered = 0 // the numbers of the next object begin again
 		return nil
 	}
 	p.setSequence(nt.Status.Sequence)
@@ -204,8 +205,8 @@ func (p *publisher) setSequence(n int64) {
 	p.metrics.sequence.Set(float64(n))
 }
 
-// publish writes a verdict if it is new. If the books cannot be represented as a valid report, the
-// published report has the problem, and the last reliable content of the books.
+// publish writes a verdict if it is new. If the checkpoints cannot be represented as a valid
+// report, the published report has the problem, and the content of the last reliable report.
 func (p *publisher) publish(ctx context.Context, v *verdict) next {
 	report := p.good
 	if v.outcome != nil {
@@ -226,8 +227,8 @@ func (p *publisher) publish(ctx context.Context, v *verdict) next {
 	return p.write(ctx, v, report)
 }
 
-// maxMessage is the maximum length of a condition's message, below the API's limit by the length of
-// an ellipsis.
+// maxMessage is the maximum length of a condition's message, which leaves room for an ellipsis
+// below the API's limit.
 const maxMessage = 1000
 
 // conditions returns Ready, and a condition for changes that the kubelet does not know.
@@ -275,8 +276,8 @@ func (p *publisher) readable(on *platform, report wire.Report) bool {
 }
 
 // write applies the report unless the API has it already. It always writes if a report with a
-// higher number was sent, because the API may have stored that report, or may have lost it in a
-// restore while readers still have it.
+// higher number was sent. The API may have stored that report, or may have lost it in a restore
+// while readers still have it.
 func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) next {
 	now := p.now()
 	nt, err := p.object(v.platform, report)
@@ -304,7 +305,7 @@ func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) n
 	return p.apply(ctx, v.platform, nt, !small)
 }
 
-// small returns a report with only the reason why the node cannot be reported.
+// small returns a report that has only the reason why the agent cannot publish the full report.
 func (p *publisher) small(v *verdict, reason string, problem error) (*v1alpha1.NodeTopology, error) {
 	instead := *v
 	instead.reason, instead.problem, instead.astray, instead.suspected = reason, problem, nil, nil
@@ -341,7 +342,7 @@ func sameReport(a, b *v1alpha1.NodeTopology) bool {
 }
 
 // owned reports whether a report belongs to the present Node. A Node that was registered again has
-// another UID, and the objects of the former Node are collected as garbage.
+// another UID, and the garbage collector deletes the objects of the former Node.
 func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 	node := p.node()
 	if node == nil {
@@ -350,8 +351,8 @@ func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 	return slices.ContainsFunc(nt.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID })
 }
 
-// apply writes a report. If the API server has refused it and a small report may replace it, it is
-// not tried again.
+// apply writes a report. If the API server refuses it and a small report can replace it, apply does
+// not try again.
 func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTopology, replaceable bool) next {
 	p.pace.last, p.numbered = p.now(), nt.Status.Sequence
 	err := p.api.Publish(ctx, nt)
@@ -420,8 +421,9 @@ func (p *publisher) writeAmounts(ctx context.Context, on *platform) next {
 	return settled
 }
 
-// writeZones writes the NodeResourceTopology. It leaves the object unchanged if the report is not
-// reliable. Its fingerprint then belongs to earlier pods, so readers see that it is old.
+// writeZones writes the NodeResourceTopology. If the report is not reliable, it leaves the object
+// unchanged. The object's fingerprint then belongs to earlier pods, so readers see that the object
+// is old.
 func (p *publisher) writeZones(ctx context.Context, node *wire.Node) error {
 	if !p.amounts.zones || !meta.IsStatusConditionTrue(p.published.Status.Conditions, v1alpha1.ConditionReady) {
 		return nil

@@ -118,7 +118,7 @@ func wholeOf(list corev1.ResourceList) map[string]int64 {
 	return out
 }
 
-// tidy forgets pods that no source names any more, and stores the order of the others.
+// tidy forgets pods that are no longer in any source, and stores the order of the other pods.
 func (m *mirror) tidy(s *sighting, out *outcome) {
 	for _, uid := range out.over {
 		m.history.over[uid] = true

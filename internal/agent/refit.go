@@ -21,7 +21,7 @@ import (
 )
 
 // The runtime has the decision with which a pod was bound. A newer decision about a resized pod
-// comes from the API server. It must survive a restart of the agent, because another pod may
+// comes from the API server. The agent must not lose it in a restart, because another pod may
 // already have the CPUs that the resized pod gave up.
 
 // decisionsFile is the file with these decisions in Options.StateDir. maxDecisions is its maximum
@@ -202,7 +202,7 @@ func (s *decisions) unfollow() {
 	s.take = nil
 }
 
-// prune forgets the decisions for pods that are neither in the API nor on the node.
+// prune forgets the decisions about pods that are neither in the API nor on the node.
 func (s *decisions) prune(has func(uid string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 )
 
 // A machine may start while its API server is down, for example after a power failure, and its
-// containers must start as decided. If only the Node's labels set the authority, the agent needs a
-// copy of the last labels.
+// containers must still start as decided. If the Node's labels set the authority, the agent needs a
+// copy of the last labels for this.
 
 // rememberedFile is the file with this copy in Options.StateDir. maxRemembered is its maximum size
 // in bytes.
@@ -41,7 +41,7 @@ func (r *remembered) sane() bool {
 }
 
 // recall reads the last values of the node's labels. The error wraps fs.ErrNotExist if nothing is
-// stored. A file that another program wrote is an error, too.
+// stored. It also returns an error for a file that another program wrote.
 func recall(dir, node string) (remembered, error) {
 	var r remembered
 	name := filepath.Join(dir, rememberedFile)
@@ -89,8 +89,8 @@ func remember(dir string, r remembered) error {
 	return atomicfile.WriteText(filepath.Join(dir, rememberedFile), 0o600, text)
 }
 
-// ours reports whether the agent itself carries out decisions. While the Node is not known, the
-// stored labels count.
+// ours reports whether the agent itself carries out decisions. While the Node is not known, it uses
+// the stored labels.
 func (e *enforcer) ours() (bool, error) {
 	node := e.node()
 	ours, err := e.opts.enforces(node)
@@ -106,7 +106,7 @@ func (e *enforcer) ours() (bool, error) {
 	return ours, err
 }
 
-// oursOnce uses the stored labels. If none are stored, it returns the error unknown.
+// oursOnce uses the stored labels. If no labels are stored, it returns the error unknown.
 func (e *enforcer) oursOnce(unknown error) (bool, error) {
 	if unknown == nil { // the flags decide without labels
 		return e.opts.enforces(nil)

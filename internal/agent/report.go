@@ -11,8 +11,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// evidenceByTime is the time for which an ended pod counts as still active if the kubelet cannot be
-// asked. It is much longer than the kubelet needs to finish a pod whose phase is terminal.
+// evidenceByTime is the time for which an ended pod counts as active if the agent cannot ask the
+// kubelet. It is much longer than the time that the kubelet needs to clean up a pod whose phase is
+// terminal.
 const evidenceByTime = 15 * time.Second
 
 // outcome is the result of making a report.
@@ -30,8 +31,8 @@ type outcome struct {
 	ending []string
 }
 
-// makeReport is a pure function of the sighting. The error means that a report cannot represent the
-// checkpoints.
+// makeReport is a pure function of the sighting. It returns an error if a report cannot represent
+// the checkpoints.
 func makeReport(s *sighting) (outcome, error) {
 	snap, err := s.books.Snapshot()
 	if err != nil {
@@ -89,8 +90,9 @@ func makeReport(s *sighting) (outcome, error) {
 	return out, nil
 }
 
-// unknownWhole returns an error if the books have resources of a pod as a whole, but the kubelet's
-// configuration does not support this. The kubelet would neither use nor free them.
+// unknownWhole returns an error if the checkpoints have resources of a pod as a whole, but the
+// kubelet's configuration does not support this. The kubelet would neither use nor free these
+// resources.
 func (s *sighting) unknownWhole(pods []placement.PodAllocation) error {
 	if s.platform.model == nil || s.platform.model.KnowsWholes() {
 		return nil
@@ -112,13 +114,13 @@ func (s *sighting) obeys(uid string) bool {
 	return s.obeyed != nil && !s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }
 
-// entrusts reports whether koordlet carries out the decision about the pod. The pod then holds
-// nothing in the kubelet's books.
+// entrusts reports whether koordlet carries out the decision about the pod. The pod then has no
+// resources in the kubelet's checkpoints.
 func (s *sighting) entrusts(uid string) bool {
 	return s.obeyed != nil && s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }
 
-// addObeyed adds the resources of the decisions that are carried out.
+// addObeyed adds the resources of the decisions that the agent or koordlet carries out.
 func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
 	if s.obeyed == nil {
 		return
@@ -152,7 +154,7 @@ type reporter struct {
 	alive map[string]int // pods on the kubelet's active list that the API knows, by namespace/name
 }
 
-// pending is a change of a pod's state that may happen soon.
+// pending tells if a pod's state may change soon.
 type pending int
 
 const (
@@ -166,7 +168,7 @@ func (r *reporter) stateOf(uid string) (v1alpha1.PodState, pending) {
 	f, known := r.pods[uid]
 	switch {
 	case r.obeys(uid) && known:
-		return "", steady // its sandbox has not stopped
+		return "", steady // the pod's sandbox has not stopped
 	case r.obeys(uid):
 		return v1alpha1.PodUnknown, steady
 	case !known:
@@ -193,7 +195,7 @@ func (r *reporter) maybeActive(f *podFacts) bool {
 }
 
 // stateOfStranger returns the state of a pod that is not in the API. If the API has every active
-// pod of the kubelet, this pod is not active. Otherwise the API may be slower than the books.
+// pod of the kubelet, this pod is not active. Otherwise the API may not show the pod yet.
 func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 	first, seen := r.history.firstSeen[uid]
 	fresh := !seen || r.now.Sub(first) < strangerPatience
@@ -214,7 +216,7 @@ func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 	return v1alpha1.PodEnded, steady
 }
 
-// strangerPatience is the time for which a pod may be in the books before the API shows it.
+// strangerPatience is the time for which a pod may be in the checkpoints before the API shows it.
 const strangerPatience = time.Second
 
 // pod puts the containers into the kubelet's order and sets their kinds.

@@ -11,8 +11,9 @@ import (
 )
 
 // Rival is a program that also sets the CPUs of containers, with the identity of its pods. A pod
-// with the rival's ServiceAccount in its namespace is trusted to be the rival's. Image names and
-// owner references prove nothing, because every tenant can choose them.
+// belongs to the rival if it has the rival's namespace and ServiceAccount and is controlled by the
+// rival's DaemonSet. An image name or an owner reference is not enough, because every tenant can
+// choose it.
 type Rival struct {
 	// Program is the program's name in messages. The rival "koordlet" may carry out decisions.
 	Program string
@@ -32,13 +33,13 @@ func DefaultRivals() []Rival {
 	return rivals
 }
 
-// String returns the rival as ParseRivals reads it.
+// String returns the rival in the format of ParseRivals.
 func (r *Rival) String() string {
 	return r.Program + "=" + r.Namespace + "/" + r.DaemonSet + "/" + r.ServiceAccount
 }
 
-// ParseRivals parses rivals as PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT, separated by commas; ""
-// means none.
+// ParseRivals parses rivals in the format PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT, separated by
+// commas; "" means none.
 func ParseRivals(text string) ([]Rival, error) {
 	out := []Rival{}
 	if text == "" {
@@ -55,7 +56,7 @@ func ParseRivals(text string) ([]Rival, error) {
 	return out, nil
 }
 
-// runs reports whether the pod is one of the rival's.
+// runs reports whether the pod belongs to the rival.
 func (r *Rival) runs(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return pod.Namespace == r.Namespace && pod.Spec.ServiceAccountName == r.ServiceAccount &&
@@ -70,8 +71,8 @@ func rivalIn(rivals []Rival, pod *corev1.Pod) string {
 	return ""
 }
 
-// famousImage returns the rival's program whose name is in the pod's image, or "". A name alone
-// proves nothing.
+// famousImage returns the rival's program whose name is in the pod's image, or "". The name is only
+// a hint, because every tenant can choose it.
 func famousImage(rivals []Rival, pod *corev1.Pod) string {
 	rivals = slices.Concat(rivals, DefaultRivals())
 	for i := range pod.Spec.Containers {

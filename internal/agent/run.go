@@ -164,7 +164,7 @@ func (a *agent) informers(client kubernetes.Interface) {
 	a.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 }
 
-// follow keeps book up to date.
+// follow keeps the podBook up to date.
 func (a *agent) follow(book *podBook) error {
 	see := func(object any) {
 		if pod, ok := object.(*corev1.Pod); ok {
@@ -195,7 +195,8 @@ func (a *agent) follow(book *podBook) error {
 	return err
 }
 
-// hasPod reports whether the API has the pod on the node. It returns true until the pods are known.
+// hasPod reports whether the API has the pod on the node. It also returns true while the pods are
+// not known yet.
 func (a *agent) hasPod(uid string) bool {
 	if !a.pods.HasSynced() {
 		return true
@@ -284,7 +285,8 @@ func (a *agent) heartbeats(ctx context.Context) {
 	}
 }
 
-// firstBeatPoll is the interval of checks for the first report that a heartbeat can confirm.
+// firstBeatPoll is the interval at which the agent checks for the first report that a heartbeat can
+// confirm.
 const firstBeatPoll = 100 * time.Millisecond
 
 // beat sends a heartbeat and returns the time until the next one. It sends none if the report was

@@ -16,11 +16,12 @@ import (
 // admission other pods leave. Each step sees a state between two of the worlds, and both give the
 // same answer. If the allocations differ, the ledger builds the worlds in between.
 
-// maxMixed bounds the ways in which events can fall into one admission. If there are more, pods
-// wait for the node's next report.
+// maxMixed is the maximum number of ways in which events can happen during one admission. If there
+// are more, pods wait for the node's next report.
 const maxMixed = 256
 
-// maxWays bounds them for a witness over all states. Each is a decision of some microseconds.
+// maxWays is the maximum number of these ways for a witness, summed over all states. Each way needs
+// a decision of some microseconds.
 const maxWays = 1 << 15
 
 // mixed returns the worlds that can result if events happen while the request is admitted.
@@ -49,7 +50,7 @@ func (w *worlds) alike(r *placement.Request) bool {
 }
 
 // amid returns the worlds that can result if some events of a world happen while it admits the
-// request; none if the events make no difference.
+// request. It returns none if the events make no difference.
 func (w *worlds) amid(from world, r *placement.Request, events uint32) []world {
 	if w.uncertain() || w.interrupting(from.open) == 0 {
 		return nil
@@ -58,16 +59,16 @@ func (w *worlds) amid(from world, r *placement.Request, events uint32) []world {
 	return m.worlds()
 }
 
-// lingering are pods that have ended in the report and that the kubelet had not yet released. Only
-// an admission that began before the report may still see them.
+// lingering are pods that the report shows as ended, and that the kubelet had not yet released.
+// Only an admission that began before the report may still see them.
 type lingering struct {
 	from world
 	uids []string
 }
 
 // amidLingering returns the worlds that can result from an admission that began before the report.
-// Its first steps, or all steps, may have seen any of the lingering pods. If it failed, which no
-// report shows, the next admission may have begun before the report, too.
+// Its first steps, or all steps, may have seen any of the lingering pods. No report shows a failed
+// admission. So if this one can fail, the next admission may also have begun before the report.
 func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	l := w.lingering
 	if l == nil || w.uncertain() {
@@ -81,7 +82,7 @@ func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	return late
 }
 
-// minds reports whether the lingering pods can make a difference to the request.
+// minds reports whether the lingering pods can change the answer to the request.
 func (l *lingering) minds(w *worlds, r *placement.Request) bool {
 	own := w.clone()
 	m := mixture{w: &own, from: l.from, gone: l.uids, req: r}
@@ -109,14 +110,14 @@ func (w *worlds) interrupting(set uint32) (out uint32) {
 type mixture struct {
 	w    *worlds
 	from world
-	// gone are pods that leave during the admission, or that it did not see. All other events may
-	// or may not happen during it.
+	// gone are pods that leave during the admission, or have left before it. All other events may
+	// or may not happen during the admission.
 	gone  []string
 	req   *placement.Request
 	steps int
 	then  uint32 // events that become possible if the request is admitted
 	out   []world
-	// refused: the request has no place in one of the states.
+	// refused means that one of the states refuses the request.
 	refused bool
 }
 
@@ -163,7 +164,8 @@ func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 	return o
 }
 
-// indifferent reports whether the request gets the same allocation whichever events precede it.
+// indifferent reports whether the request gets the same allocation, whatever events happen before
+// it.
 func (m *mixture) indifferent(over uint32) bool {
 	without, with := m.decide(nil, new(outcome)), new(outcome)
 	for set := over; ; set = (set - 1) & over {
@@ -190,7 +192,7 @@ func subsets(all []placement.Meanwhile) iter.Seq[[]placement.Meanwhile] {
 	}
 }
 
-// meanwhile lists the pods that are gone and the events of a set, all before the first step. ok is
+// meanwhile lists the departures of gone and the events of a set, all before the first step. ok is
 // false if a pod has two events.
 func (m *mixture) meanwhile(set uint32) (all []placement.Meanwhile, ok bool) {
 	for _, uid := range m.gone {
@@ -206,7 +208,7 @@ func (m *mixture) meanwhile(set uint32) (all []placement.Meanwhile, ok bool) {
 	return all, true
 }
 
-// mix adds exactly the worlds in which the events of the set happen during the admission.
+// mix adds the worlds in which all events of the set happen during the admission.
 func (m *mixture) mix(set uint32) {
 	meanwhile, ok := m.meanwhile(set)
 	if !ok || len(meanwhile) == 0 {
@@ -234,9 +236,9 @@ func (m *mixture) mix(set uint32) {
 	}
 }
 
-// moments returns the steps of the admission before which the event has an effect. An event that
-// may also happen outside this admission is not placed before all steps, because that is another
-// world.
+// moments returns the steps of the admission before which the event has an effect. It leaves out
+// the moment before all steps if the event may also happen outside this admission, because that is
+// another world.
 func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	for e.Step = range m.steps {
 		if m.from.state.Notices(&e) {

@@ -55,7 +55,7 @@ type tally struct {
 	answer   Answer
 	yes, no  int
 	scarcity placement.Scarcity
-	// decided means that decisions were compared; differ means that they were not all equal.
+	// decided means that decisions were compared. differ means that not all of them were equal.
 	decided, differ bool
 }
 

@@ -9,15 +9,15 @@ import (
 // Candidate is a pod that needs a node.
 type Candidate struct {
 	Request *placement.Request
-	// Shape is Ledger.Shape of the request. With 0, answers are not stored.
+	// Shape is Ledger.Shape of the request. If it is 0, the node does not store its answers.
 	Shape Shape
 	// Created is the second of the pod's creation (metadata.creationTimestamp, Unix time). If a
 	// kubelet receives several pods at once, it admits them in this order.
 	Created int64
 	// Mortal means that the pod can end by itself.
 	Mortal bool
-	// Loose promises the pod admission but no certain CPUs. The scheduler can then also place pods
-	// that the kubelet may admit before it.
+	// Loose means that the pod is promised admission, but no particular CPUs. The scheduler can
+	// then also place pods that the kubelet may admit before it.
 	Loose bool
 	// Wave orders pods that are reserved together if the kubelet would refuse some of them in
 	// another order. A pod is posted only when a report shows that all pods of earlier waves were
@@ -47,10 +47,10 @@ type Question struct {
 // Sample is an answer and its validity.
 type Sample struct {
 	Answer Answer
-	// Count is the node's change count at the time of the answer.
+	// Count is the node's count of changes at the time of the answer.
 	Count uint32
 	// Repeats means that the answer is valid for other candidates until the next change. They must
-	// have the same shape and second of creation, and be Loose if this candidate is.
+	// have the same shape and second of creation, and the same Loose.
 	Repeats bool
 	// Lasts means that the answer is valid until the next change for every later candidate of the
 	// same shape that follows the pods in flight.
@@ -91,11 +91,11 @@ func (v View) Sample(q Question) Sample {
 	return Sample{Answer: a, Count: n.changes.Count(), Repeats: repeats, Lasts: repeats && c.Created > n.newest}
 }
 
-// Shift returns the answer before the last change, and the answer now. If they differ, pods that
-// wait for the node must be woken. before is Unreported if that answer is not stored. It is also
-// Unreported if it was an admission that Shift never returned, because no pod was woken for it. If
-// UnshownCPUs is not 0, pods may have to wait for these CPUs (Unshown) despite an admission. So the
-// admission then counts as never returned.
+// Shift returns the answer before the last change, and the answer now. If they differ, the caller
+// must wake the pods that wait for the node. before is Unreported if that answer is not stored. It
+// is also Unreported if it was an admission that Shift never returned, because then the caller woke
+// no pod for it. If UnshownCPUs is not 0, pods may have to wait for these CPUs (Unshown) despite an
+// admission. So such an admission also counts as never returned.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,10 +112,11 @@ func (n *Node) Shift(c *Candidate) (before, now Answer) {
 // answerKey has everything that an answer of the node depends on.
 type answerKey struct {
 	shape Shape
-	// created is the candidate's second of creation. It is afterAll if it is later than that of
-	// every pod in flight.
+	// created is the second in which the candidate was created, or afterAll if every pod in flight
+	// was created in an earlier second.
 	created int64
-	// loose is the candidate's Loose, if the kubelet may admit it before pods in flight.
+	// loose is the candidate's Loose. It is set only if the kubelet may admit the candidate before
+	// pods in flight.
 	loose bool
 }
 
@@ -149,8 +150,9 @@ func (n *Node) admit(c *Candidate) Answer {
 }
 
 // firstOrder answers for the order of Reserve only. It returns false if that order refuses the
-// candidate. It also returns false if the complete answer is stored, or needs no other orders. This
-// is the case for a loose candidate whose position has no effect, or that has room in every order.
+// candidate. It also returns false if the complete answer is stored, or needs no other orders. The
+// complete answer needs no other orders for a loose candidate whose position has no effect, or that
+// fits in every order.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 	if n.report == nil || len(n.holdings) > 0 || n.answers.present.find(n.keyOf(c)) != nil {
 		return Answer{}, false
@@ -193,8 +195,8 @@ func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 }
 
 // stale turns the answers into answers of the past. If no caller has asked since the previous
-// change, for example because another node with the same StateID answered, nothing is known about
-// the past.
+// change, it stores no answers of the past. For example, another node with the same StateID may
+// have answered.
 func (m *answerCache) stale() {
 	m.estimates.clear()
 	m.present.dropUntold()
@@ -206,9 +208,9 @@ func (m *answerCache) stale() {
 // hashing.
 type memory struct {
 	held []remembered
-	next int // the answer to overwrite next, if there are MaxAnswers
-	// newest is the node's newest second of creation at the time of the answers. It decides the key
-	// of a candidate.
+	next int // the answer to overwrite next, once there are MaxAnswers
+	// newest is the latest second of creation among the pods in flight at the time of the answers.
+	// It decides the key of a candidate.
 	newest int64
 }
 

@@ -25,8 +25,8 @@ const (
 	afterAll  = math.MaxInt64
 )
 
-// horizon is the latest second of creation among the pods in flight. Its ChangeCounter shows this
-// second and later changes to callers without the node's lock.
+// horizon is the latest second of creation among the pods in flight. Its ChangeCounter lets callers
+// read this second without the node's lock.
 type horizon struct {
 	newest  int64
 	changes *ChangeCounter
@@ -61,7 +61,7 @@ func (c *ChangeCounter) Bump() {
 // StartAt sets the first count.
 func (c *ChangeCounter) StartAt(count uint32) { c.state.Store(uint64(count) << 32) }
 
-// identify stores the StateID, unless there was a change after that count.
+// identify stores the StateID, unless the node has changed since that count.
 func (c *ChangeCounter) identify(count uint32, id StateID) {
 	c.state.CompareAndSwap(uint64(count)<<32, uint64(count)<<32|uint64(id))
 }
@@ -74,5 +74,5 @@ func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.
 // Berth decides it returns 0, because no pod waits for them.
 func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }
 
-// Unshown returns View.UnshownCPUs as of the last change, without pods that are known elsewhere.
+// Unshown returns the result of View.UnshownCPUs(nil) as of the last change.
 func (c *ChangeCounter) Unshown() int { return int(c.unshown.Load()) }

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Check returns an error if an invariant of the account is violated: lists and stages agree, turns
-// ascend, every possible state is sound, and cached values equal recomputed ones.
+// Check returns an error if the account violates an invariant. Lists and stages must agree, turns
+// must ascend, every possible state must pass its own Check, and cached values must equal
+// recomputed values.
 func (v View) Check() error {
 	n := v.n
 	n.mu.Lock()

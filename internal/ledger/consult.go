@@ -6,14 +6,15 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// consult asks for the candidate after the posted pods and, if withReserved, the reserved ones.
-// With d it also determines whether the decision is exact, and fills d with the decision of the
-// likeliest state. The caller holds the lock, and there is a report.
+// consult answers for the candidate after the posted pods and, if withReserved is set, after the
+// reserved pods too. If d is not nil, consult also determines whether the decision is exact, and
+// fills d with the decision of the likeliest state. The caller holds the lock, and there is a
+// report.
 func (o *outlook) consult(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	return o.asFarAsKnown(o.consultStates(c, withReserved, d))
 }
 
-// consultBeside is consult for a pod that does not own a Holding on the node.
+// consultBeside does what consult does for a pod that does not own a Holding on the node.
 func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	a := o.consult(c, true, d)
 	if len(o.holdings) == 0 {
@@ -22,7 +23,7 @@ func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	return o.besideHoldings(a, c.Request, "", o.afterReserved())
 }
 
-// consultStates is consult without regard to reports that have only amounts.
+// consultStates does what consult does, but ignores that a report may have only amounts.
 func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	o.compute()
 	flight := o.line
@@ -56,9 +57,9 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	}
 }
 
-// hasRoom reports whether the node admits all pods of a flight in any order, and also a pod that
-// asks for r, unless r is nil. Then no orders need to be tried. It returns false if a pod is
-// promised its CPUs.
+// hasRoom reports whether the node admits all pods of a flight in any order. If r is not nil, a pod
+// that asks for r is one of them. If hasRoom returns true, the caller need not try orders. It
+// returns false if some pod is promised its CPUs.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.decides() || o.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
@@ -95,7 +96,7 @@ func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision
 func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	x := newPod(c)
 	same := sameness(interchangeableInDebt)
-	if !c.Loose { // its decision must be the same in every order
+	if !c.Loose { // the candidate must get the same decision in every order
 		same = same.except(x)
 	}
 	orders := arrivalOrders(append(slices.Clip(flight), x), same)
@@ -117,7 +118,7 @@ func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.De
 	return t.result()
 }
 
-// decideAgain decides about a reserved pod after the posted ones, and reports whether the decision
+// decideAgain decides about a reserved pod after the posted pods, and reports whether the decision
 // is exact. If Berth decides, the decision stays.
 func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	if o.decides() {
@@ -140,11 +141,11 @@ func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	return o.afterReserved().decideAll(p.req, d)
 }
 
-// maxMortals is the maximum number of pods that can end by themselves and are considered one by
-// one.
+// maxMortals is the maximum number of pods that can end by themselves. With more such pods, no
+// decision counts as steady.
 const maxMortals = 3
 
-// steady reports whether the decision stays the same whichever pods end by themselves before the
+// steady reports whether the decision stays the same whatever pods end by themselves before the
 // kubelet admits the pod.
 func (o *outlook) steady(r *placement.Request, d *placement.Decision) bool {
 	mortals := o.mortals()
@@ -177,9 +178,9 @@ func subset[T any](list []T, set int) []T {
 	return out
 }
 
-// besideHoldings refuses a pod if the node admits the requests of its Holdings only without it. The
-// pod is admitted in the states of w. If Berth decides, nothing is checked, because held resources
-// are not free.
+// besideHoldings refuses a pod if the node could then no longer admit the requests of its Holdings.
+// w has the states in which the node admits the pod. If Berth decides, besideHoldings checks
+// nothing, because held resources are not free.
 func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
 	if len(o.holdings) == 0 || !a.OK() || o.decides() {
 		return a
@@ -196,7 +197,7 @@ func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *
 		left, had := after.clone(), before.clone()
 		keeps := left.with(h.Request)
 		if !had.with(h.Request) {
-			continue // it has no room even without the pod
+			continue // the Holding has no room even without the pod
 		}
 		if !keeps {
 			return Answer{Outcome: Refused, Verdict: placement.Verdict{Scarcity: placement.Resolvable}, Held: true, Certain: a.Certain, Amounts: a.Amounts}
@@ -229,8 +230,8 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 	return t.result()
 }
 
-// Trial modifies a question: it removes some pods from the node and adds others. The zero value
-// changes nothing. A Trial does not change the Node.
+// Trial modifies a question as if some pods were removed from the node and others were added. The
+// zero value changes nothing. A Trial does not change the Node.
 type Trial struct {
 	// Without lists pods to remove. If it is not empty, pods that the API no longer has are removed
 	// too, because the kubelet releases them by itself.

@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/berth-dev/berth/placement"
 
-// Decide is Ask that also returns the decision, and reserves nothing. d receives the decision of
-// the likeliest state. For a reserved pod it is the promised decision.
+// Decide answers as Ask does, and also returns the decision. It reserves nothing. d receives the
+// decision of the likeliest state. For a reserved pod it is the promised decision.
 func (v View) Decide(c *Candidate, d *placement.Decision) Answer {
 	n := v.n
 	n.mu.Lock()

@@ -1,4 +1,4 @@
-// Package ledger computes, for every node, the state that the scheduler needs to predict the node's
+// Package ledger computes the state of every node from which the scheduler predicts the node's
 // kubelet. The state is a function of the last full report and of the later pods.
 //
 // The function has three steps. It starts with the report of the node's agent. The second step adds
@@ -13,11 +13,11 @@
 //
 // The kubelet follows the order of the Bindings until its watch breaks. Then, or when the kubelet
 // restarts, it receives all remaining pods in one batch, sorted by the second of creation. So the
-// ledger places a pod behind others in flight only in two cases. Either the pod was created in a
-// later second, or every possible order admits it and breaks no promise of the others. Pods for
-// which the kubelet pins nothing do not count. If orders differ only in the positions of pods with
-// equal requests, the ledger considers one of them. Pods that are reserved together and can be
-// admitted in one order only form waves (wave.go).
+// ledger admits a pod after other pods in flight only in two cases. Either the pod was created in a
+// later second, or the node admits it in every possible order and keeps its promises to the others.
+// Pods for which the kubelet pins nothing do not count. If orders differ only in the positions of
+// pods with equal requests, the ledger considers one of them. Pods that are reserved together and
+// can be admitted in one order only form waves (wave.go).
 //
 // There are no running totals: a Node can be computed from its report and its pods, and only caches
 // the result. The package has no clock and does no I/O; callers pass the time. The test cases in
@@ -25,30 +25,32 @@
 //
 // # Where Berth decides
 //
-// A node with authority berth needs none of this, because a decision is binding. There is one state
-// and no order, and every decision is exact (obey.go).
+// A node with authority berth needs none of this, because a decision is binding. There is one
+// state, the order has no effect, and every decision is exact (obey.go).
 //
 // # What is assumed
 //
 // An exact decision depends on two assumptions. The first is about the time to stop the containers
-// of a deleted pod. It is longer than the time until the scheduler learns of the deletion, plus the
-// time until the kubelet learns of a Binding that was written until then. The second is that a pod
-// without a deadline whose containers are always restarted ends only by deletion. If an assumption
-// is wrong, CPUs may differ from a prediction. The first assumption is wrong for a pod that is
-// deleted by force, because its kubelet releases it at once, and for a pod that is deleted before
-// it has containers. A promise that breaks for this reason counts as contended (Gone, See).
+// of a deleted pod. This time must be longer than the sum of two delays: until the scheduler learns
+// of the deletion, and until the kubelet learns of a Binding that the scheduler has written by
+// then. The second is that a pod without a deadline whose containers are always restarted ends only
+// by deletion. If an assumption is wrong, CPUs may differ from a prediction. The first assumption
+// is wrong for a pod that is deleted by force, because its kubelet releases it at once, and for a
+// pod that is deleted before it has containers. A promise that breaks for this reason counts as
+// contended (Gone, See).
 //
 // Admission depends on one assumption, about a bound pod that leaves the API before any report
-// lists it. Such a pod has also left the kubelet when the agent has been heard for a while. Without
-// a report this takes a long time, and without a Node a short time (ForgetGone). If the scheduler
-// heard of a deletion too late, the broken promise counts as contended (See).
+// lists it. The ledger assumes that such a pod has also left the kubelet after some time in which
+// the agent has reported or renewed its Lease. Without a report it waits longer, and without a Node
+// only a short time (ForgetGone). If the scheduler heard of a deletion too late, the broken promise
+// counts as contended (See).
 //
 // # What is bounded
 //
 // A node has at most 6 events and 96 worlds (maxEvents, maxWorlds). With more, its pods wait for a
-// report, which resolves events. A witness considers more (boundsOf, Foresee). If pods can end by
-// themselves, the ledger considers every set of up to 3 of them (maxMortals). With more, a decision
-// is not exact.
+// report, which resolves events. If another scheduler binds the pods, the ledger considers more
+// (boundsOf, Foresee). If pods can end by themselves, the ledger considers every set of up to 3 of
+// them (maxMortals). With more, a decision is not exact.
 //
 // # Glossary
 //

@@ -12,7 +12,7 @@ type facts struct {
 	lingerers lingerers
 	lives
 	holdings holdings
-	// begun means that a report was accepted at some time.
+	// begun means that the node has accepted a report at some time.
 	begun bool
 	// witnessing means that other schedulers bind the pods (Witness). A pod that has ended and left
 	// the report matters only if the kubelet restarts, and the ledger predicts nothing about a
@@ -49,8 +49,8 @@ func (f *facts) initial(mayChange sameness) worlds {
 	return w
 }
 
-// lingerIn adds to the worlds the ended pods that an admission in progress may have seen. events
-// are the events of the report.
+// lingerIn adds the lingerers to the worlds: ended pods that an admission in progress may have
+// seen. events are the events of the report.
 func (f *facts) lingerIn(w *worlds, events uint32) {
 	l := &f.lingerers
 	if l.held == nil && !l.lost || !slices.ContainsFunc(f.posted, func(p *pod) bool { return p.underway }) {
@@ -85,8 +85,8 @@ func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 	return first.admitAll(flight, same)
 }
 
-// flight returns the relevant pods in flight: the posted ones, and with withReserved the reserved
-// ones after them. If the report has only amounts, pods that are afloat come first.
+// flight returns the relevant pods in flight: the posted pods and, if withReserved is set, the
+// reserved pods after them. If the report has only amounts, pods that are afloat come first.
 func (f *facts) flight(withReserved bool) []*pod {
 	if f.decides() {
 		return nil // the state has their allocations
@@ -113,7 +113,7 @@ func (f *facts) flight(withReserved bool) []*pod {
 // isInert reports whether the node's kubelet never pins anything for the pod.
 func (f *facts) isInert(p *pod) bool { return p.isInert(f.report.Model) }
 
-// mortals returns the pods that hold something, can end by themselves and are not known to be
+// mortals returns the pods with resources that can end by themselves and are not known to be
 // ending.
 func (f *facts) mortals() []string {
 	var list []string
@@ -126,8 +126,8 @@ func (f *facts) mortals() []string {
 }
 
 // unshownCPUs counts the exclusive CPUs of pods that only the report lists, without pods for which
-// known returns true; known may be nil. The sum over the pods of the API does not contain their
-// requests. The result is 0 if Berth decides, or if the report has only amounts.
+// known returns true; known may be nil. A caller that sums up the pods of the API misses these
+// CPUs. The result is 0 if Berth decides, or if the report has only amounts.
 func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	if f.report == nil || f.report.Amounts || f.decides() {
 		return 0
@@ -137,7 +137,7 @@ func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 			continue
 		}
 		alloc := f.report.pods[uid].alloc
-		held := alloc.CPUs() // other containers reuse those of init containers
+		held := alloc.CPUs() // other containers reuse the CPUs of init containers
 		count += held.Len()
 	}
 	return count
@@ -158,7 +158,7 @@ func (f *facts) see(s *Sighting) bool {
 	}
 	switch {
 	case p == nil && (s.Phase == Ended && f.decides() || s.Ending() && f.witnessing) && !f.report.Has(s.UID):
-		return false // it has left the node
+		return false // the pod has left the node
 	case f.witnessing && s.Phase == Ended && p != nil && p.stage == afloat && p.listed:
 		f.leave(p)
 	case p == nil:

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Fork returns an independent copy of the account. A plan reserves on the fork first, and later on
-// the node with the same answers. Forks are short-lived: they receive no reports and no news of
-// pods.
+// Fork returns an independent copy of the account. A plan first reserves pods on the fork. Later it
+// reserves them on the node and gets the same answers. Forks are short-lived: they receive no
+// reports and no news of pods.
 func (n *Node) Fork() *Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -31,10 +31,10 @@ func (n *Node) Fork() *Node {
 	return f
 }
 
-// ForkWithout returns the account as it will be when everything in flight is admitted, the given
-// pods are gone, and a report shows this. It serves the search for pods to evict. It uses the
-// likeliest of the possible states, in which no other pod ends meanwhile. It returns false if too
-// much is uncertain; then the next report will help without an eviction.
+// ForkWithout returns the account as it will be after all pods in flight are admitted, the given
+// pods are gone, and a report shows this. The search for pods to evict uses it. It is based on the
+// likeliest of the possible states, in which no other pod ends meanwhile. ForkWithout returns false
+// if too much is uncertain. Then the next report may help without an eviction.
 func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,10 +48,10 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 		return nil, false
 	}
 	f := newNode(new(ChangeCounter), n.stateIDs, facts{begun: true, report: n.report.as(w.all[0].state.Clone())})
-	for _, uid := range f.report.order { // unknown pods could end at any moment
+	for _, uid := range f.report.order { // pods that the API does not show could end at any moment
 		f.become(&pod{uid: uid}, reported)
 	}
-	if !n.decides() { // if Berth decides, the state has them
+	if !n.decides() { // if Berth decides, the state already has them
 		f.holdings = n.holdings.fork()
 	}
 	f.horizon.set(beforeAll, 0)
@@ -92,7 +92,7 @@ func (l *lives) fork() lives {
 	return out
 }
 
-// Holds reports whether the pod is reserved and its Binding is not posted.
+// Holds reports whether the pod is reserved and not yet posted.
 func (n *Node) Holds(uid string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

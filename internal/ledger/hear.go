@@ -52,8 +52,8 @@ func (n *Node) Glance(g Glimpse) bool {
 }
 
 // Gone records that the API no longer has the pod, as of now. The node keeps the pod's resources
-// until a report drops it. ForgetGone later removes a pod that no report has listed. Gone returns
-// an outcome as See does.
+// until a report no longer lists it. ForgetGone later removes a pod that no report has listed. Gone
+// returns an outcome as See does.
 func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,8 +65,8 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	if p.phase != Ended {
 		// The pod was deleted by force: otherwise the API would have shown its end much earlier.
 		// The kubelet releases such a pod at once, although its containers still run
-		// (HandlePodRemoves and GetActivePods of pkg/kubelet). If its watch was broken, it does so
-		// before it admits pods that were bound earlier.
+		// (HandlePodRemoves and GetActivePods of pkg/kubelet). If its watch was broken, it even
+		// releases the pod before it admits pods that were bound earlier.
 		n.contend(uid)
 	}
 	if p.stage == reported && !n.report.Has(uid) {
@@ -125,10 +125,10 @@ func (n *Node) Withdraw() {
 }
 
 // ForgetGone removes the pods in flight that left the API longer ago than after, and reports
-// whether there were any. Call it when the agent has reported or renewed its Lease. A pod that the
-// agent does not list by then never reached the kubelet or has left it. Without a report, after
-// must be so long that the kubelet's watch has certainly delivered the deletion. Without a Node a
-// short time is enough, because nothing is decided before a Node and a report exist.
+// whether there were any. Call it when the agent has reported or renewed its Lease. If the agent
+// does not list a pod by then, the pod never reached the kubelet or has left it. Without a report,
+// after must be so long that the kubelet's watch has certainly delivered the deletion. Without a
+// Node a short time is enough, because nothing is decided before a Node and a report exist.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,7 +24,7 @@ type Holding struct {
 	Request *placement.Request
 	// Held is the whole place before any pod used a part of it, if Berth decides, or nil.
 	Held *placement.PodAllocation
-	// Owners are the UIDs of pods that use or have used a part of it.
+	// Owners are the UIDs of pods that use or have used a part of the Holding.
 	Owners []string
 	// More means that an owner may take missing amounts from the node. Once means that the place
 	// ends with its first owner. Both matter only if Berth decides.
@@ -52,7 +52,7 @@ func (all holdings) of(uid string) *holding {
 	return nil
 }
 
-// put adds a Holding and replaces an earlier one with its UID.
+// put adds a Holding, or replaces the Holding with the same UID.
 func (all *holdings) put(h *holding) {
 	at, there := all.find(h.UID)
 	if there {
@@ -127,9 +127,9 @@ func (n *Node) Promised(uid string) (placement.Decision, bool) {
 	return p.promise.Decision.Clone(), true
 }
 
-// ReserveOwner is Reserve for an owner of a Holding. If Berth decides, the owner gets resources of
-// the Holding, and possibly the rest from the node (placement.DecideWithin, DecideBeyond), or
-// nothing.
+// ReserveOwner does what Reserve does for an owner of a Holding. If Berth decides, the owner must
+// get resources of the Holding. If the Holding allows it, the node provides the missing amounts
+// (placement.DecideWithin, DecideBeyond).
 func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,10 +152,10 @@ func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) An
 	return a
 }
 
-// AskOwner is Ask for an owner of a Holding.
+// AskOwner does what Ask does for an owner of a Holding.
 func (v View) AskOwner(c *Candidate, held string) Answer { return v.DecideOwner(c, held, nil) }
 
-// DecideOwner is Decide for an owner of a Holding.
+// DecideOwner does what Decide does for an owner of a Holding.
 func (v View) DecideOwner(c *Candidate, held string, d *placement.Decision) Answer {
 	n := v.n
 	n.mu.Lock()

@@ -7,15 +7,15 @@ import (
 )
 
 // lives holds the pods that a node counts in addition to its report. Each is in pods under its UID.
-// It is also in posted or reserved exactly if its stage says so. Posted pods are ordered by turn,
-// and reserved ones by their Reserve.
+// A pod in the stage posted or reserved is also in the list of that name. Posted pods are ordered
+// by turn, and reserved pods in the order of the calls of Reserve.
 type lives struct {
 	pods             map[string]*pod
 	posted, reserved []*pod
 	// turn is the last turn that was given or seen.
 	turn int64
-	// strangers is the sequence of the last report that was the first to list a pod without a turn.
-	// A decision that used an earlier report may not have known that pod.
+	// strangers is the sequence of the last report that listed a pod without a turn for the first
+	// time. A decision that used an earlier report may not have known that pod.
 	strangers int64
 }
 
@@ -52,13 +52,14 @@ func (l *lives) unlist(p *pod) {
 	}
 }
 
-// post gives a reserved pod the next turn. The promise replaces the one of Reserve.
+// post gives a reserved pod the next turn. The promise replaces the promise that Reserve made.
 func (l *lives) post(p *pod, promise *Promise) {
 	p.turn, p.promise, p.contended, p.underway = l.turn+1, promise, p.doubted(), false
 	l.become(p, posted)
 }
 
-// doubtful sets a posted pod afloat: its Binding may still be written until that moment, or never.
+// doubtful sets a posted pod afloat. Its Binding may still be written before until, or may never be
+// written.
 func (l *lives) doubtful(p *pod, until time.Time) {
 	p.doubt, p.gone, p.goneAt = until, true, until
 	l.become(p, afloat)
@@ -115,7 +116,7 @@ func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0
 }
 
-// contend excuses all promises except the promise to the pod but; "" excepts none.
+// contend excuses all promises, except the promise to the pod with the UID but.
 func (l *lives) contend(but string) {
 	for uid, p := range l.pods {
 		if uid != but {
@@ -183,7 +184,7 @@ func (l *lives) forgetHeld() {
 	}
 }
 
-// exchangeable returns those of the pods that can exchange positions with another pod.
+// exchangeable returns the given pods that can exchange positions with another pod.
 func (l *lives) exchangeable(uids []string) []*pod {
 	var list []*pod
 	for _, uid := range uids {
@@ -206,15 +207,15 @@ func (l *lives) hasTwin(p *pod) bool {
 	return false
 }
 
-// noteEnd records that the pod has ended before every Binding that the API shows from now on.
+// noteEnd records that the pod ended before all Bindings that the API shows from now on.
 func (l *lives) noteEnd(p *pod) {
 	if p.before == 0 {
 		p.before = l.turn + 1
 	}
 }
 
-// endedBefore returns the pods that had ended before the Binding of a pod. Whatever the kubelet
-// knows of them, it has released them before it admits the pod.
+// endedBefore returns the pods that had ended before the Binding of a pod. The kubelet has released
+// them before it admits the pod.
 func (l *lives) endedBefore(p *pod) (uids []string) {
 	for uid, q := range l.pods {
 		if q.before > 0 && q.before <= p.turn {

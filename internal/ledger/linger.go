@@ -7,7 +7,7 @@ import (
 )
 
 // lingerers are ended pods that an admission in progress may have seen. The kubelet's managers look
-// for such pods one after the other, and the report was made after some of them.
+// for such pods one after the other, and a report may show the state between two of them.
 type lingerers struct {
 	// held is the state with all of these pods, or nil.
 	held *placement.State
@@ -51,8 +51,8 @@ func (f *facts) findLingerers(r *Report, admitted bool) {
 }
 
 // mayBeginAdmission reports whether the admission of one of the pods may begin, or may have begun,
-// without a report of it. If not, lingering pods affect no answer. They are dropped before the next
-// report, because a quiet node may not report for days.
+// without a report of it. Otherwise lingering pods affect no answer. The ledger then drops them
+// before the next report, because a quiet node may not report for days.
 func mayBeginAdmission(pods map[string]*pod) bool {
 	for _, p := range pods {
 		if p.underway && (p.stage == posted || p.stage == afloat) {

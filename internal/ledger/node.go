@@ -11,8 +11,8 @@ import "sync"
 //	all others          View: the node's answers and their reasons
 type Node struct {
 	mu sync.Mutex
-	// horizon and answers are next to mu in memory. On a large cluster, a stored answer costs
-	// little more than its accesses to memory.
+	// horizon and answers are next to mu in memory. On a large cluster, reading a stored answer
+	// costs little more than its memory accesses.
 	horizon
 	answers answerCache
 	outlook

@@ -7,8 +7,8 @@ import (
 )
 
 // numbers gives equal keys of one model the same number. Numbers are never reused, and never 0. A
-// full table is emptied, and later keys get new numbers. Caches then do not find entries with the
-// old numbers, which is safe.
+// full table is emptied, and later keys get new numbers. Caches then find no entries under the new
+// numbers, which is safe.
 type numbers struct {
 	mu    sync.Mutex
 	byKey map[numberKey]uint64

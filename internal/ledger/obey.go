@@ -8,12 +8,13 @@ import (
 )
 
 // If Berth decides, a decision is binding, and the account is simpler (docs/protocol.md, "Nodes
-// that obey"). There is one state: the promises of all bound pods and of pods that are about to be
-// bound, and the additional resources that reports show. No order matters, and nothing is
-// predicted. A pod keeps its resources until both the API and a report show that it has left.
+// that obey"). There is one state. It has the promised resources of all pods that are bound or
+// about to be bound, and the additional resources that reports show. The order has no effect, and
+// the ledger predicts no kubelet. A pod keeps its resources until both the API and a report show
+// that it has left.
 
-// withShown adds the CPUs, devices and memory that a report shows to a pod's allocation, if they
-// differ. No other pod may get them.
+// withShown adds to a pod's allocation the CPUs, devices and memory that a report shows for the
+// pod, if they differ. So no other pod gets them.
 func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	out := held
 	for i := range shown.Containers {
@@ -37,7 +38,7 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	return out
 }
 
-// hasMemory reports whether held covers the found memory, on each NUMA node.
+// hasMemory reports whether held has at least the found memory on each NUMA node.
 func hasMemory(held, found []placement.MemoryBlock) bool {
 	for _, b := range found {
 		if !slices.ContainsFunc(held, func(h placement.MemoryBlock) bool {
@@ -79,7 +80,7 @@ func withDevices(held, found []placement.DeviceAllocation) []placement.DeviceAll
 	return out
 }
 
-// hold records a pod about which the node has just decided.
+// hold adds a pod about which the node has just decided to the computed state.
 func (n *Node) hold(p *pod) {
 	if !n.valid {
 		return

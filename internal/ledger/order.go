@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// maxOrders is the maximum number of orders of the pods in flight that the ledger considers. With
-// more, pods wait for a report.
+// maxOrders is the maximum number of orders of the pods in flight that the ledger considers. If
+// there are more, pods wait for a report.
 const maxOrders = 24
 
 // sameness reports whether two pods in flight can exchange positions without any effect: both get
@@ -20,7 +20,8 @@ func interchangeable(a, b *pod) bool {
 	return a == b || a.ending() == b.ending() && a.requestKey() == b.requestKey()
 }
 
-// interchangeableInDebt is interchangeable if each pod must also get its promise.
+// interchangeableInDebt does what interchangeable does if each pod must also get its promised
+// resources.
 func interchangeableInDebt(a, b *pod) bool {
 	return a == b || !a.promisedExact() && !b.promisedExact() && interchangeable(a, b)
 }
@@ -33,12 +34,12 @@ func (same sameness) except(apart ...*pod) sameness {
 }
 
 // arrivalOrders returns every order in which the kubelet may admit the pods, beginning with the
-// order of their Bindings, in which the pods are given. While the kubelet's watch works, this is
-// the only order. When the watch breaks, or the kubelet restarts, the kubelet receives all pods
-// that it has not admitted in one batch. It sorts them by creation time in whole seconds; the order
-// of equal ones is arbitrary (pkg/kubelet/kubelet.go, HandlePodAdditions). Of orders that differ
-// only by exchanges of pods, it returns one. Waves follow one another. Nil means that there are too
-// many orders.
+// given order, which is the order of their Bindings. While the kubelet's watch works, this is the
+// only order. When the watch breaks, or the kubelet restarts, the kubelet receives all pods that it
+// has not admitted in one batch. It sorts them by creation time in whole seconds; the order of
+// equal ones is arbitrary (pkg/kubelet/kubelet.go, HandlePodAdditions). If orders differ only by
+// exchanges of pods, it returns one of them. Waves follow one another. It returns nil if there are
+// too many orders.
 func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
 	first := firstWave(flight)
 	orders := ordersOfWave(flight[:first], mayChange)
@@ -80,14 +81,14 @@ func inOneOrder(flight []*pod, mayChange sameness) bool {
 }
 
 // comesLast reports whether the pod follows all pods of the flight, or can exchange positions with
-// those that it may precede.
+// the pods that it may precede.
 func comesLast(flight []*pod, p *pod, mayChange sameness) bool {
 	return !slices.ContainsFunc(flight, func(q *pod) bool {
 		return q.wave == p.wave && q.created >= p.created && !mayChange(q, p)
 	})
 }
 
-// ordersOfWave is arrivalOrders for the pods of one wave.
+// ordersOfWave does what arrivalOrders does for the pods of one wave.
 func ordersOfWave(flight []*pod, mayChange sameness) [][]*pod {
 	orders := [][]*pod{flight}
 	switch {
@@ -110,8 +111,7 @@ func ordersOfWave(flight []*pod, mayChange sameness) [][]*pod {
 	return orders
 }
 
-// batchOrders counts the orders that arrangements would return, or stops at a number above
-// maxOrders.
+// batchOrders counts the orders that arrangements would return, and stops counting above maxOrders.
 func batchOrders(batch []*pod, mayChange sameness) int {
 	count := 1
 	for i, p := range batch {
@@ -132,7 +132,7 @@ func batchOrders(batch []*pod, mayChange sameness) int {
 }
 
 // arrangements returns the orders of a batch, at most maxOrders+1 of them. Pods that can exchange
-// positions keep theirs.
+// positions stay in the given order.
 func arrangements(batch []*pod, mayChange sameness) [][]*pod {
 	sorted := slices.Clone(batch)
 	slices.SortStableFunc(sorted, func(a, b *pod) int { return cmp.Compare(a.created, b.created) })

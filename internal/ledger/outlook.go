@@ -12,14 +12,14 @@ type outlook struct {
 	first worlds
 	valid bool
 	// forked means that the node is a fork. A plan needs the exact states after the pods of a fork,
-	// so their orders are always tried (hasRoom). It puts a pod elsewhere, or in another wave,
-	// before there are too many states.
+	// so their orders are always tried (hasRoom). It puts a pod on another node, or in another
+	// wave, before there are too many states.
 	forked bool
 	// line has all pods in flight. ordered means that they have only one possible order.
 	line    []*pod
 	ordered bool
-	// base has the states after the posted pods, full those after the reserved ones too. They are
-	// nil until a caller asks for them.
+	// base has the states after the posted pods. full has the states after the posted and reserved
+	// pods. They are nil until a caller asks for them.
 	base, full *worlds
 	// steps has the states after the first 0, 1, 2 ... pods in flight, up to the largest number
 	// that a caller asked for.
@@ -94,16 +94,16 @@ func (o *outlook) computeHeld() {
 	o.ordered, o.valid = true, true
 }
 
-// comesLast reports whether the kubelet may admit the pod at any position among those in flight
+// comesLast reports whether the kubelet may admit the pod at any position among the pods in flight
 // without an effect.
 func (o *outlook) comesLast(p *pod) bool {
 	o.compute()
 	return o.ordered && comesLast(o.line, p, interchangeable)
 }
 
-// enqueue puts a pod behind all in flight. settled means that the kubelet admits it after these, or
-// that the position has no effect. Then the states after all of them follow from the states before
-// the pod.
+// enqueue puts a pod behind all pods in flight. settled means that the kubelet admits it after
+// these pods, or that its position has no effect. Then the states after the pod follow from the
+// states before it.
 func (o *outlook) enqueue(p *pod, settled bool) {
 	if o.full != nil && settled {
 		o.full.admitNext(p)
@@ -115,7 +115,7 @@ func (o *outlook) enqueue(p *pod, settled bool) {
 	o.horizon.set(max(o.horizon.newest, p.created), o.horizon.changes.InFlight()+1)
 }
 
-// likeliest returns the likeliest state after everything in flight, or nil if no state is known.
+// likeliest returns the likeliest state after all pods in flight, or nil if no state is known.
 func (o *outlook) likeliest() *placement.State {
 	if o.report == nil {
 		return nil
@@ -125,7 +125,7 @@ func (o *outlook) likeliest() *placement.State {
 	switch {
 	case o.report.Amounts || o.decides():
 		w = o.afterReserved()
-	case w == nil || w.uncertain(): // use only the order of the Bindings
+	case w == nil || w.uncertain(): // then only the order of the Bindings counts
 		w = o.after(o.line, len(o.line))
 	}
 	if w.uncertain() {
@@ -165,9 +165,9 @@ func (o *outlook) after(flight []*pod, count int) *worlds {
 	return &o.steps[count]
 }
 
-// supposing returns the states after the posted pods and, with withReserved, the reserved ones, for
-// a caller that removes the given pods. So these pods do not exchange positions with others. The
-// caller owns the result.
+// supposing returns the states after the posted pods and, if withReserved is set, after the
+// reserved pods too. The caller then removes the given pods, so these pods do not exchange
+// positions with others. The caller owns the result.
 func (o *outlook) supposing(uids []string, withReserved bool) worlds {
 	o.compute()
 	if o.decides() {

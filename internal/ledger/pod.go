@@ -9,19 +9,19 @@ import (
 // stage is the progress of a pod's placement on a node. Only lives.become and lives.leave change
 // it.
 //
-//	from                to        when                                         the promise
-//	-                   reserved  Reserve admits it                            noted for later pods
-//	reserved            posted    Post, before its Binding is written          that of the Binding
-//	-, reserved, afloat posted    See shows its Binding, with a turn           that of the Binding
-//	-, reserved         afloat    See shows its Binding, without a turn        excuses all others
-//	posted              afloat    Doubt: was its Binding written?              stays
-//	reported            afloat    a report lists it no more, the API has it    was settled before
-//	any                 reported  a report lists it                            is settled
-//	reserved, posted    -         Forget: its Binding was not written          is dropped
-//	afloat              -         See shows it on another node                 is dropped
-//	all but reported    -         ForgetGone                                   is dropped
-//	all                 -         a report says that the kubelet refused it    is broken
-//	posted, reported    -         gone from the API, and from the report       is dropped
+//	from                to       when                                     the promise
+//	-                   reserved Reserve admits the pod                   is noted for later pods
+//	reserved            posted   Post, before the Binding is written      is the Binding's
+//	-, reserved, afloat posted   See shows the Binding, with a turn       is the Binding's
+//	-, reserved         afloat   See shows the Binding, without a turn    excuses all others
+//	posted              afloat   Doubt: the Binding may be written or not stays
+//	reported            afloat   no report but the API still has the pod  was settled before
+//	any                 reported a report lists the pod                   is settled
+//	reserved, posted    -        Forget: the Binding was not written      is dropped
+//	afloat              -        See shows the pod on another node        is dropped
+//	all but reported    -        ForgetGone removes the pod               is dropped
+//	all                 -        a report lists the pod as refused        is broken
+//	posted, reported    -        neither API nor report has the pod       is dropped
 type stage uint8
 
 const (
@@ -44,15 +44,14 @@ type pod struct {
 	stage stage
 	// created is the second of its creation.
 	created int64
-	// wave: as in Candidate.
+	// wave is as in Candidate.
 	wave int
 	// turn orders posted pods.
 	turn int64
 	// underway means that the pod was already bound when the node's latest report arrived, so the
 	// pod's admission may have begun before that report.
 	underway bool
-	// fresh means that the pod was bound after the arrival of the report that was then the node's
-	// latest.
+	// fresh means that the pod was bound after the node's latest report at that time.
 	fresh bool
 	// doubt is the moment until which an earlier Binding to this node may still be written, or
 	// zero.
@@ -60,10 +59,10 @@ type pod struct {
 	sight
 	debt
 	// held is the pod's allocation if Berth decides. The pod keeps it until it has left, even if
-	// reports show something else. It is nil if it is unknown, and if a kubelet decides.
+	// reports show something else. It is nil if it is not known, or if a kubelet decides.
 	held *placement.PodAllocation
-	// displaced explains why the node could not assign all of held to the pod. It is "" if it
-	// could.
+	// displaced explains why the node could not assign all of held to the pod. It is "" if the node
+	// assigned all of held.
 	displaced string
 	refitting
 }
@@ -86,16 +85,17 @@ type sight struct {
 	phase Phase
 	// mortal means that the pod can end by itself.
 	mortal bool
-	// inherited: as in Sighting.
+	// inherited is as in Sighting.
 	inherited bool
 	// resized means that the pod's request changed before a report listed it. A kubelet that had
 	// admitted the pod keeps its allocation. Another kubelet admits the new request.
 	resized bool
 	// answered means that the API has shown the kubelet's answer. passed means that a report lists
-	// a pod that was bound later, and not this one: a kubelet that keeps the order has refused it.
-	// Only a witness needs them.
+	// a pod that was bound later, but not this pod. A kubelet that keeps the order has then refused
+	// this pod. Only Witness and Foresee need them.
 	answered, passed bool
-	// before is the lowest turn whose Binding came after the pod's end; 0 if the pod has not ended.
+	// before is the lowest turn among the Bindings that followed the pod's end, or 0 if the pod has
+	// not ended.
 	before int64
 	// gone means that the API no longer has the pod, since goneAt.
 	gone   bool
@@ -106,17 +106,17 @@ type sight struct {
 type debt struct {
 	// promise is the decision of the Binding, or nil if this scheduler made none.
 	promise *Promise
-	// loose: as in Candidate.
+	// loose is as in Candidate.
 	loose bool
 	// listed means that some report has listed the pod, so its promise is settled.
 	listed bool
-	// contended: the promise may be broken without a wrong decision.
+	// contended means that the promise may be broken although the decision was right.
 	contended bool
-	// unconfirmed is a promise whose resources the report did not list, or only in part. The next
+	// unconfirmed is a promise of which the report listed no resources, or only a part. The next
 	// report decides.
 	unconfirmed *Promise
-	// suspect is a broken promise until the API has shown the Binding, because the API may first
-	// show older changes that explain it.
+	// suspect is a broken promise until the API shows the pod's Binding. Before that, the API may
+	// show older changes that explain the broken promise.
 	suspect *PromiseOutcome
 }
 
@@ -178,7 +178,7 @@ func (s *sight) vanish(now time.Time) {
 	s.gone, s.goneAt, s.phase = true, now, max(s.phase, Ending)
 }
 
-// excuse records that the promise may be broken without a wrong decision.
+// excuse records that the promise may be broken although the decision was right.
 func (d *debt) excuse() {
 	d.contended = d.contended || d.promise != nil
 	if d.suspect != nil {

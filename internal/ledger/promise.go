@@ -14,8 +14,8 @@ type Promise struct {
 	// Refused means that the kubelet is expected to refuse the pod, which another scheduler bound
 	// (Witness). No Binding has it.
 	Refused bool
-	// Either has alternatives if a pod that is leaving may be there or gone. A witness then expects
-	// that the kubelet refuses the pod or gives it one of these decisions.
+	// Either has alternatives if the kubelet may or may not see a pod that is leaving. The ledger
+	// then expects that the kubelet refuses the pod or makes one of these decisions.
 	Either []placement.Decision
 }
 
@@ -32,10 +32,10 @@ type PromiseOutcome struct {
 	Either bool
 	// Kept means that the node assigned the promised resources.
 	Kept bool
-	// Contended means that the promise was broken without a wrong decision. Either a pod whose
-	// position in the order was not known was in flight at the same time, or turned up after the
-	// decision. Or a pod of the node was ending before the Binding and the watch showed this later,
-	// or was deleted by force.
+	// Contended means that a broken promise has a cause that the scheduler could not know. Another
+	// pod, whose position in the order was not known, was in flight at the same time or became
+	// known after the decision. Or a pod of the node was deleted by force, or was ending before the
+	// Binding while the watch showed this later.
 	Contended bool
 	// Promised is the decision in the Binding, Found the allocation in the report.
 	Promised placement.Decision

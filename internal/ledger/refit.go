@@ -7,8 +7,8 @@ import (
 )
 
 // A pod on a node where Berth decides can be resized in place (docs/protocol.md, "Resizes in
-// place"). Each new decision for the pod has a larger generation. Between Refit and the end of its
-// write the pod holds both its old and its new resources.
+// place"). Each new decision for the pod has a larger generation. From Refit until the decision is
+// written, the pod holds both its old and its new resources.
 
 // refitting is the progress of the decisions about a resized pod.
 type refitting struct {
@@ -116,8 +116,8 @@ func sameAllocations(a, b *placement.PodAllocation) bool {
 }
 
 // Misfits reports whether a container's amounts differ from the pod's last decision, if Berth made
-// one. amounts returns the amounts of an app container or sidecar; told is false if they are not
-// known.
+// one. amounts returns the amounts of an app container or sidecar; told is false if the amounts are
+// not known.
 func (n *Node) Misfits(uid string, amounts func(container string) (milliCPU int64, bytes uint64, told bool)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

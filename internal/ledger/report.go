@@ -15,9 +15,9 @@ const (
 	// Over: the pod has ended. The kubelet releases its remaining resources before the next
 	// admission.
 	Over
-	// Rejected: the kubelet refused the pod; otherwise as Over.
+	// Rejected: the kubelet refused the pod. Otherwise it is treated as Over.
 	Rejected
-	// Untold: the kubelet's books contain a pod that the agent does not know.
+	// Untold: the kubelet's checkpoints contain the pod, but the agent does not know it.
 	Untold
 )
 
@@ -30,15 +30,15 @@ type Report struct {
 	// Amounts means that the report has only free amounts per NUMA node, and no individual CPUs. No
 	// decision is then exact, and the order of admissions does not matter.
 	Amounts bool
-	// Unsure means that the kubelet may use another configuration than the model has. No decision
-	// is then exact.
+	// Unsure means that the kubelet may use a configuration that differs from the model's. No
+	// decision is then exact.
 	Unsure bool
 
 	state *placement.State
 	// bare is the state without pods, if Berth decides.
 	bare *placement.State
-	// lingering are ended pods with remaining resources in the kubelet's books. held is the state
-	// with these resources, or nil. A pod whose admission has begun may have seen them.
+	// lingering are ended pods that still have resources in the kubelet's checkpoints. held is the
+	// state with these resources, or nil. A pod whose admission has begun may have seen them.
 	lingering []string
 	held      *placement.State
 	pods      map[string]listing
@@ -52,7 +52,7 @@ type Report struct {
 // listing is the report's content about one pod that is not over.
 type listing struct {
 	fate  Fate
-	holds bool // something is pinned for it
+	holds bool // the pod has pinned resources
 	alloc placement.PodAllocation
 }
 
@@ -86,7 +86,7 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 	return r, nil
 }
 
-// linger records a pod that is over, before its release.
+// linger records a pod that is over, before its resources are released.
 func (r *Report) linger(p *placement.PodAllocation) {
 	if !holds(p) {
 		return
@@ -126,7 +126,7 @@ func starts(p *placement.PodAllocation) []string {
 	})
 }
 
-// requestedStarts is starts for a pod that is not admitted yet.
+// requestedStarts does what starts does for a pod that is not admitted yet.
 func requestedStarts(r *placement.Request) []string {
 	return startsOf(len(r.Containers), func(i int) (string, bool) {
 		c := &r.Containers[i]

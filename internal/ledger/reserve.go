@@ -8,11 +8,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// ErrNotReserved is returned by Post for a pod that Reserve has not accepted, or that was forgotten
-// since.
+// ErrNotReserved is returned by Post for a pod that Reserve has not accepted, or that has been
+// forgotten since.
 var ErrNotReserved = errors.New("the pod is not reserved on this node")
 
-// Reserve decides about the candidate after everything in flight, and reserves the pod if it is
+// Reserve decides about the candidate after all pods in flight, and reserves the pod if it is
 // admitted. For a pod that is already reserved it starts again. d receives the decision of the
 // likeliest state.
 func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
@@ -35,9 +35,9 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	return a
 }
 
-// replace makes a pod of the candidate, and removes the pod with the same UID, if there is one. The
-// caller asks with the candidate's own request. The pod's request is Settled: when the node is
-// asked about the pod again, the pod has its place, and no CPUs are kept from it.
+// replace returns a new pod for the candidate, and removes the pod with the same UID, if there is
+// one. The caller decides with the candidate's own request. The new pod has the Settled request,
+// because a Keep no longer limits a pod that has a place.
 func (n *Node) replace(c *Candidate) (p, before *pod) {
 	p, before = newPod(c), n.pods[c.Request.UID]
 	p.req = c.Request.Settled()
@@ -49,9 +49,9 @@ func (n *Node) replace(c *Candidate) (p, before *pod) {
 	return p, before
 }
 
-// restore brings back the pod that replace removed, because the new attempt was refused, and
-// reports whether it did. It does so if a Binding of that pod may still be written, because its
-// decision then counts.
+// restore brings back the pod that replace removed, after the new attempt was refused. It does so
+// only if a Binding of that pod may still be written, because then its decision counts. It returns
+// whether it brought the pod back.
 func (n *Node) restore(before *pod) bool {
 	if before == nil || !before.doubted() {
 		return false
@@ -98,9 +98,9 @@ type Posting struct {
 	Report int64
 }
 
-// Post decides again about a reserved pod, after only the pods whose Bindings were written before.
-// If the pod is still admitted, it gets the next turn, and its Binding counts as possibly written.
-// The caller writes one Binding at a time. d receives the decision.
+// Post decides again about a reserved pod, after the posted pods only. If the pod is still
+// admitted, it gets the next turn, and its Binding counts as possibly written. The caller writes
+// one Binding at a time. d receives the decision.
 func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -122,7 +122,7 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	return Posting{Answer: a, Turn: p.turn, Report: n.report.Sequence}, nil
 }
 
-// postNext posts a reserved pod. If the order stays the same, full stays valid.
+// postNext posts a reserved pod. If the order of all pods stays the same, full stays valid.
 func (n *Node) postNext(p *pod, promise *Promise) {
 	first := n.reserved[0] == p
 	same := p.promise.Exact == promise.Exact && (!promise.Exact || Same(&p.promise.Decision, &promise.Decision))
@@ -140,8 +140,9 @@ func (n *Node) postNext(p *pod, promise *Promise) {
 	}
 }
 
-// Reconsider decides again about a posted pod whose Binding must be written again. The decision
-// stays. It is no longer exact if it is uncertain, or if a new decision would differ.
+// Reconsider decides again about a posted pod whose Binding must be written again. The pod keeps
+// its decision. The decision is no longer exact if it is uncertain, or if a new decision would
+// differ.
 func (n *Node) Reconsider(uid string) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -175,7 +176,7 @@ func (n *Node) Forget(uid string) {
 }
 
 // Doubt records that the Binding of a posted pod may or may not have been written. The pod is
-// afloat until the API shows it, or until ForgetGone forgets it. until is the last moment at which
+// afloat until the API shows it, or until ForgetGone removes it. until is the last moment at which
 // the Binding can still be written.
 func (n *Node) Doubt(uid string, until time.Time) {
 	n.mu.Lock()

@@ -7,9 +7,10 @@ import (
 )
 
 // hasStrangers reports whether a pod holds resources that the ledger does not know of. Either the
-// API and the previous report have not shown the pod yet, because the watch of pods can be later
-// than that of reports. Or the pod held nothing in the previous report: its kubelet had released
-// it, was killed before it recorded why, and has admitted it again.
+// API and the previous report have not shown the pod yet, because the watch of pods can lag behind
+// the watch of reports. Or the pod held nothing in the previous report, because its kubelet had
+// released it. The kubelet was then killed before it recorded the reason, and has admitted the pod
+// again.
 func (f *facts) hasStrangers(r *Report) bool {
 	for uid := range r.pods {
 		if !r.pods[uid].holds {
@@ -54,7 +55,7 @@ func (f *facts) settleListed(r *Report) []PromiseOutcome {
 		switch {
 		case !settled || !f.begun:
 		case o.Exact && !o.Kept && !o.Contended && !p.shown:
-			p.suspect = &o // See tells
+			p.suspect = &o // See returns it
 		default:
 			outcomes = append(outcomes, o)
 		}
@@ -94,7 +95,7 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 }
 
 // concludeUnlisted handles the pods that the report does not list. Pods that were listed before
-// have left, or the kubelet has lost them temporarily. The node drops such a pod if the API no
+// have left, or the kubelet has lost them temporarily. The node removes such a pod if the API no
 // longer has it, and otherwise sets it afloat. A pod that is gone, and whose Binding precedes that
 // of a listed pod, will never be listed.
 func (f *facts) concludeUnlisted() {
@@ -119,11 +120,11 @@ func (f *facts) concludeUnlisted() {
 	}
 }
 
-// settlePromise returns the outcome of a listed pod's promise, if this report settles it. A pod may
-// be listed with none or a part of its promised resources: the kubelet has released it, or is
-// releasing it, manager by manager. Usually the API then shows its deletion later. A pod that ends
-// by itself while its kubelet cannot reach the API is an exception. The API may never show its end,
-// so its listed resources settle the promise, or nothing does.
+// settlePromise returns the outcome of a listed pod's promise, if this report settles it. A report
+// may list a pod with only a part of its promised resources, or with none, because the kubelet has
+// released it, or is releasing it, manager by manager. Usually the API then shows its deletion
+// later. A pod that ends by itself while its kubelet cannot reach the API is an exception. The API
+// may never show its end, so if the listed resources do not settle the promise, nothing does.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
 	if promise != nil && promise.Refused {
@@ -158,8 +159,8 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	return o, judged
 }
 
-// settleEither reports whether a listed pod has one of the expected allocations. If other pods left
-// during the admission, its containers may match different allocations.
+// settleEither returns the outcome of a listed pod with several expected allocations. If other pods
+// left during the admission, its containers may match different allocations.
 func (p *pod) settleEither(promise *Promise, shown placement.PodAllocation) PromiseOutcome {
 	o := *p.outcomeOf(promise)
 	o.Found = shown

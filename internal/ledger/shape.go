@@ -7,7 +7,8 @@ import (
 )
 
 // Shape identifies everything in a Request that determines its verdict. Requests of the same shape
-// get the same verdict in the same state. The zero Shape means "not interned" and is never cached.
+// get the same verdict in the same state. The zero Shape means that the request has no shape.
+// Answers for it are never cached.
 type Shape uint64
 
 // maxShapes is the maximum number of shapes that are known at one time.

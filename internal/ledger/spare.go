@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Spare describes the resources that a node would have left next to an admitted pod, in its
+// Spare describes the resources that would be left on a node after it admits a pod, in its
 // likeliest state.
 type Spare struct {
 	// Reach is the NUMA nodes over which the pod would be spread (placement.Model.Reach).
@@ -18,7 +18,7 @@ type Spare struct {
 	// Stranded is the number of free devices on these NUMA nodes that would lose their share of
 	// CPUs to the pod (placement.State.Strands).
 	Stranded int
-	// Beside is Stranded for a pod that asks for no devices, else 0.
+	// Beside is Stranded if the pod asks for no devices, otherwise 0.
 	Beside int
 	// Groups is the number of groups of free devices that the pod would split
 	// (placement.State.BreaksGroups).
@@ -31,8 +31,8 @@ type Spare struct {
 	OwnFit bool
 }
 
-// Spare fills s with the resources that would be left next to a pod that is admitted with the
-// verdict. It returns false, and does not change s, if the state is not known.
+// Spare fills s with the resources that would be left after the node admits a pod with the verdict.
+// It returns false, and does not change s, if the state is not known.
 func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -44,8 +44,8 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) 
 	return true
 }
 
-// Fill sets s to the resources that would be left next to a pod that a node in the state admits
-// with the verdict.
+// Fill sets s to the resources that would be left after a node in the state admits a pod with the
+// verdict.
 func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
@@ -57,8 +57,8 @@ func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
-// Outline has the free resources of a node whose state is known. It is an upper bound for pods
-// after those in flight.
+// Outline has the free resources of a node whose state is known. It is an upper bound of the free
+// resources after the pods in flight.
 type Outline struct {
 	Model *placement.Model
 	Rooms []Room
@@ -115,7 +115,7 @@ func newOutline(numaNodes int) *Outline {
 // Hope returns the Spare of a candidate that must wait for the node. It assumes that the kubelet
 // admits all pods in flight in the order of their Bindings, and that no other pod leaves. It
 // returns false if the kubelet would then refuse one of these pods or the candidate. The result
-// tells if waiting could be worthwhile. It is too uncertain to place a pod.
+// shows whether waiting could be worthwhile. It is too uncertain for placing a pod.
 func (v View) Hope(c *Candidate) (s Spare, known bool) {
 	n := v.n
 	n.mu.Lock()

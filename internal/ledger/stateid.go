@@ -10,9 +10,9 @@ import (
 const maxStateIDs = 1 << 13
 
 // StateID identifies everything that determines a node's answers to candidates that follow its pods
-// in flight. Nodes with equal StateIDs give the same Answer and have the same Spare. Most nodes of
-// a large cluster share theirs with many others, so one answer serves all of them. Zero means that
-// there is none and that the node must be asked.
+// in flight. Nodes with equal StateIDs give the same Answer and have the same Spare. In a large
+// cluster, most nodes share their StateID with many others, so one answer serves all of them. Zero
+// means that the node has no StateID and must be asked.
 type StateID uint32
 
 // Stamp is the state of a node at one change count.

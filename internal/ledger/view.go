@@ -40,7 +40,7 @@ func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
 	return placement.Explain(s, r), true
 }
 
-// Advise is Explain with remedies (placement.Advise).
+// Advise explains as Explain does, and adds remedies (placement.Advise).
 func (v View) Advise(r *placement.Request, fits placement.Fits) (placement.Refusal, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -62,7 +62,7 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 	return s.Snapshot(), true
 }
 
-// CouldTake is placement.State.CouldTake of the likeliest state, or false if there is none.
+// CouldTake returns placement.State.CouldTake of the likeliest state, or false if there is none.
 func (v View) CouldTake(r *placement.Request) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -105,9 +105,9 @@ func (v View) Room(c *Candidate, limit int) int {
 	return limit
 }
 
-// Apart reports whether the node admits only one of several equal pods that were created in the
-// same second, and makes the others wait for a report. This happens if the node promises CPUs to
-// the first pod and its kubelet might admit the others before it.
+// Apart reports whether, of several equal pods that were created in the same second, the node
+// admits only one and makes the others wait for a report. This happens if the node promises CPUs to
+// the first pod, and its kubelet might admit the others before that pod.
 func (v View) Apart(c *Candidate) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -163,8 +163,8 @@ func (v View) Census() Census {
 	return c
 }
 
-// Holding returns the NUMA nodes with resources of a pod according to the last report, and reports
-// whether the report lists the pod. A report with amounts only has none.
+// Holding returns the NUMA nodes on which a pod has resources according to the last report, and
+// whether the report lists the pod. A report that has only amounts lists no pods here.
 func (v View) Holding(uid string) (topology.NUMASet, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()

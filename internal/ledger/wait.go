@@ -8,7 +8,7 @@ type Wait uint8
 const (
 	// WaitsForNothing is the value in all other answers.
 	WaitsForNothing Wait = iota
-	// Undecided: some of the possible states admit the pod and some do not.
+	// Undecided: some of the possible states admit the pod, and others do not.
 	Undecided
 	// ManyEvents: more events may happen at any moment than the ledger considers.
 	ManyEvents
@@ -22,7 +22,7 @@ const (
 	// Inherited: a pod on its way was bound before this scheduler started, and its CPUs are not
 	// known.
 	Inherited
-	// Resized: a pod on its way was resized, and the kubelet may see it as it was or as it is.
+	// Resized: a pod on its way was resized, and the kubelet may see the old or the new request.
 	Resized
 	// PromiseAtRisk: a pod on its way could lose its promise.
 	PromiseAtRisk

@@ -61,15 +61,15 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 	return e, true
 }
 
-// Foreseen is an expectation that came after the Binding.
+// Foreseen is an expectation that became possible only after the pod was bound.
 type Foreseen struct {
 	UID string
 	Expectation
 }
 
-// Foresee returns the expectations for bound pods of which nothing could be expected before. The
-// last report may have shown what became of pods before them. A pod is left out if the report or
-// the API shows what its kubelet has answered.
+// Foresee returns expectations for bound pods that had none. They become possible if the last
+// report shows what happened to earlier pods. Foresee leaves out pods whose answer from the kubelet
+// is known from a report or from the API.
 func (n *Node) Foresee() (out []Foreseen) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +77,7 @@ func (n *Node) Foresee() (out []Foreseen) {
 		return nil
 	}
 	if len(n.posted) > 0 && !slices.ContainsFunc(n.posted, func(p *pod) bool { return !p.fresh }) {
-		n.forgetLeft() // an admission that may have seen them sees lingering pods
+		n.forgetLeft() // an admission that may have seen these pods has them as lingering pods
 	}
 	for _, p := range n.posted {
 		if p.promise != nil || p.answered || p.passed {
@@ -95,10 +95,10 @@ func (n *Node) Foresee() (out []Foreseen) {
 // is a report.
 func (n *Node) expect(p *pod) (e Expectation) {
 	switch {
-	case n.decides(): // such a node gives nothing to a pod without a decision
+	case n.decides(): // such a node gives a pod without a decision no resources
 		e.Answer = waiting(Undecided)
 		return e
-	case p.underway && n.ahead(): // pods of the report may have come after the kubelet's answer
+	case p.underway && n.ahead(): // the report may list pods that came after the kubelet's answer
 		e.Answer = waiting(Unshown)
 		return e
 	}
@@ -115,7 +115,7 @@ func (n *Node) expect(p *pod) (e Expectation) {
 	var d placement.Decision
 	e.Answer = n.asFarAsKnown(w.decideAll(p.req, &d))
 	switch reason := e.Answer.Verdict.Reason; {
-	case e.Answer.Outcome == Refused && (reason > placement.PodLevelResourcesNotSupported): // not a reason of a kubelet
+	case e.Answer.Outcome == Refused && (reason > placement.PodLevelResourcesNotSupported): // no kubelet gives this reason
 		e.Answer = waiting(Unpredictable)
 	case e.Answer.Wait == Undecided:
 		e.Either = w.decisions(p.req)
@@ -129,7 +129,7 @@ func (n *Node) expect(p *pod) (e Expectation) {
 	return e
 }
 
-// before returns the states before the admission of a pod. They belong to the node.
+// before returns the states before the admission of a pod. The caller owns them.
 func (n *Node) before(p *pod) *worlds {
 	at, _ := slices.BinarySearchFunc(n.line, p.turn, func(q *pod, turn int64) int { return cmp.Compare(q.turn, turn) })
 	w := n.after(n.line, at).clone()
@@ -148,8 +148,8 @@ func (w *worlds) decisions(r *placement.Request) (out []placement.Decision) {
 	return out
 }
 
-// forgetLeft removes ending pods that the report no longer lists. They left before any Binding that
-// is later than the report.
+// forgetLeft removes ending pods that the report no longer lists. They left before every Binding
+// that is later than the report.
 func (n *Node) forgetLeft() {
 	for _, p := range n.pods {
 		if p.stage == afloat && p.listed && p.ending() {
@@ -172,7 +172,7 @@ func (n *Node) ahead() bool {
 	return false
 }
 
-// mayMakeRoom reports whether the pod would be admitted if the pods that can end by themselves had
+// mayMakeRoom reports whether the pod might be admitted if the pods that can end by themselves had
 // ended. The API may show such an end only after the kubelet's answer.
 func (n *Node) mayMakeRoom(r *placement.Request, before *worlds) bool {
 	mortals := n.mortals()

@@ -8,20 +8,20 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// maxEvents is the maximum number of events of unknown moment on a node. With more, its pods wait
-// for a report.
+// maxEvents is the maximum number of events on a node that may happen at an unknown moment. If
+// there are more, its pods wait for a report.
 const maxEvents = 6
 
-// maxWorlds is the maximum number of states of a node that are considered. With more, its pods wait
-// for a report.
+// maxWorlds is the maximum number of states of a node that are considered. If there are more, its
+// pods wait for a report.
 const maxWorlds = 96
 
-// bounds are how many events and states of a node are considered, in how many ways a set of events
-// can fall into one admission, and how many ways there can be for all sets and states.
+// bounds are the maximum numbers of events and of states of a node, of ways in which a set of
+// events can happen during one admission, and of such ways over all sets and states.
 type bounds struct{ events, worlds, mixed, ways int }
 
-// boundsOf returns the bounds of a node. They are larger for a witness, which asks about a pod only
-// once and cannot make it wait.
+// boundsOf returns the bounds of a node. They are larger if another scheduler binds the pods,
+// because then the ledger is asked only once about each pod, and cannot make it wait.
 func boundsOf(witnessing bool) bounds {
 	if witnessing {
 		return bounds{maxEvents + 4, 11 * maxWorlds, 32 * maxMixed, maxWays}
@@ -68,12 +68,13 @@ type worlds struct {
 
 	events []event
 	// lingering are the pods that an admission may have seen if it began before the report. It is
-	// nil if there are none, and after the first pod that the kubelet cannot have refused by then.
+	// nil if there are none. It becomes nil after the first pod in flight that the kubelet cannot
+	// have refused.
 	lingering *lingering
 	// after holds the events of pods in flight, by UID.
 	after map[string]uint32
 	all   []world
-	// ways counts the ways in which events can fall into the last admission.
+	// ways counts the ways in which events can happen during the last admission.
 	ways int
 	// why is set when there are too many possibilities. It is never cleared.
 	why Wait
@@ -84,7 +85,7 @@ type worlds struct {
 // uncertain reports whether there are too many possibilities to try.
 func (w *worlds) uncertain() bool { return w.why != WaitsForNothing }
 
-// giveUp is called when there are too many possibilities.
+// giveUp records that there are too many possibilities, and drops all worlds.
 func (w *worlds) giveUp(why Wait) {
 	w.all = nil
 	if w.why == WaitsForNothing {
@@ -132,8 +133,8 @@ func (w *worlds) addStarts(uid string, containers []string) uint32 {
 	return next
 }
 
-// addArrivals adds the admissions of pods whose position in the order is not known, and returns
-// those that are possible now. Pods that can exchange positions keep one order.
+// addArrivals adds the admissions of pods whose position in the order is not known, and returns the
+// events that are possible now. Pods that can exchange positions arrive in one order only.
 func (w *worlds) addArrivals(afloat []*pod, mayChange sameness) uint32 {
 	var possible uint32
 	events := make([]uint32, len(afloat))
@@ -156,7 +157,7 @@ func (w *worlds) addArrivals(afloat []*pod, mayChange sameness) uint32 {
 	return possible
 }
 
-// eventsAfter adds the events that are possible once a pod in flight is admitted.
+// eventsAfter adds the events that become possible when a pod in flight is admitted.
 func (w *worlds) eventsAfter(p *pod) uint32 {
 	var set uint32
 	if w.pinsMemory {
@@ -168,7 +169,7 @@ func (w *worlds) eventsAfter(p *pod) uint32 {
 	return set
 }
 
-// expect returns eventsAfter, but adds the events only once for a pod.
+// expect does what eventsAfter does, but adds the events of a pod only once.
 func (w *worlds) expect(p *pod) uint32 {
 	if set, ok := w.after[p.uid]; ok {
 		return set
@@ -229,7 +230,7 @@ func (w *worlds) happen(from world, e int) {
 	w.add(to)
 }
 
-// end has pods end in the worlds in which they have not.
+// end makes pods end in all worlds in which they have not ended.
 func (w *worlds) end(uids []string) {
 	if len(uids) == 0 || w.uncertain() {
 		return
@@ -248,7 +249,7 @@ func (w *worlds) end(uids []string) {
 	}
 }
 
-// eventsOf returns the events of one pod. None is possible after its end.
+// eventsOf returns the events of one pod. After its end, none of them is possible.
 func (w *worlds) eventsOf(uid string) uint32 {
 	var set uint32
 	for i := range w.events {
@@ -291,8 +292,8 @@ func (w *worlds) join(o *worlds) {
 }
 
 // commit admits the request in one world, as the kubelet would, and reports whether it was
-// admitted. If a kubelet would hang, crash or corrupt its books because of a pod in flight, it can
-// no longer be predicted.
+// admitted. If a kubelet would hang, crash or corrupt its state because of a pod in flight, the
+// ledger can no longer predict it.
 func (w *worlds) commit(v *world, r *placement.Request) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
@@ -306,8 +307,8 @@ func (w *worlds) commit(v *world, r *placement.Request) bool {
 	return verdict.OK()
 }
 
-// admit admits the request in every world that accepts it. If optional, it also keeps the worlds in
-// which the pod never arrived. The events become possible after the admission.
+// admit admits the request in every world that accepts it. If optional is set, it also keeps the
+// worlds in which the pod has not arrived. The events become possible after the admission.
 func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 	if w.uncertain() {
 		return
@@ -432,8 +433,8 @@ func (w *worlds) keepWith(requests []*placement.Request) {
 	}
 }
 
-// behind answers for a request if no state admits the requests before it. The request is refused if
-// some state refuses it even without them. Otherwise it waits.
+// behind answers for a request if no state admits the requests that precede it. The request is
+// refused if some state refuses it even without them. Otherwise it waits.
 func (w *worlds) behind(r *placement.Request) Answer {
 	t := tally{}
 	for i := range w.all {
@@ -460,8 +461,7 @@ func (w *worlds) ask(r *placement.Request) Answer {
 	return t.result()
 }
 
-// decide asks every world for its decision. d is, or becomes, the decision of the first world that
-// was asked.
+// decide asks every world for its decision. d has the decision of the first world that was asked.
 func (w *worlds) decide(t *tally, r *placement.Request, d *placement.Decision) {
 	other := decisions.Get().(*placement.Decision)
 	defer decisions.Put(other)
@@ -484,7 +484,7 @@ func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
 }
 
 // play admits pods in the given order, and asks about x when its position comes. It returns the
-// reason why x has to wait, for example that another pod loses its promise.
+// reason if x has to wait, for example because another pod would lose its promise.
 func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wait {
 	for i, p := range order {
 		if w.uncertain() {
