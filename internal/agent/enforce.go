@@ -69,7 +69,7 @@ type enforcer struct {
 	offers *offer.Offers
 	// problem is the reason why no plugin runs.
 	problem error
-	// machine is the machine that renew last gave to the plugin's Books, or nil.
+	// machine is the machine of the last call of renew, or nil.
 	machine *topology.Machine
 	// decisions are the newest decisions about resized pods. inAPI reports whether the API has a
 	// pod. It is nil until the pods are known.

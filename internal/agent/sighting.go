@@ -29,27 +29,27 @@ type sighting struct {
 	// active counts the kubelet's active pods by namespace/name; nil if the kubelet cannot be
 	// asked.
 	active map[string]int
-	// booting means that the kubelet is gone, or may not have read its pods since it came back. A
-	// starting kubelet admits the first pods before it frees the resources of ended pods
-	// (docs/scope.md). away means that it is gone.
+	// booting means that the kubelet is gone, or may not have read its pods since it started. A
+	// starting kubelet admits its first pods before it frees the resources of ended pods
+	// (docs/scope.md). away means that the kubelet is gone.
 	booting, away bool
 	history       history
-	// obeyed has the running containers if Berth decides, else nil.
+	// obeyed has the running containers if Berth decides. Otherwise it is nil.
 	obeyed *obeyed
-	// rival is another plugin that offers the agent's resources or devices to the kubelet; "" for
-	// none.
+	// rival is another plugin that offers the agent's resources or devices to the kubelet, or "".
 	rival string
 	// stale are resources of the agent for which a starting kubelet still counts tokens of deleted
-	// pods. It admits its first pods before it frees these tokens, and so refuses them.
+	// pods. The kubelet admits its first pods before it frees these tokens, so it refuses pods that
+	// need them.
 	stale []string
 	// pools are the devices. undescribed are healthy devices without reported NUMA nodes.
 	pools       []placement.DevicePool
 	undescribed []string
 }
 
-// history is what the agent stores from one report to the next.
+// history has the data that the agent keeps from one report to the next.
 type history struct {
-	// firstSeen is the time when the agent first found an unknown pod in the books.
+	// firstSeen is the time when the agent first found an unknown pod in the checkpoints.
 	firstSeen map[string]time.Time
 	// last is the position of pods in the last report, by the kubelet's UID.
 	last map[string]int

@@ -22,7 +22,7 @@ import (
 
 // A kubelet reads its machine and its configuration once, when it starts (pkg/kubelet/kubelet.go,
 // cachedMachineInfo). It still assigns a CPU that has been taken offline, and never sees huge pages
-// that were added. So the agent checks them.
+// that were added. So the agent checks both for changes.
 
 // lookPeriod is the interval at which the agent checks whether the machine has changed. The API
 // should show a change within a second, and reading the machine and writing the report need time,
@@ -34,7 +34,7 @@ const lookPeriod = 300 * time.Millisecond
 const configSettle = 50 * time.Millisecond
 
 // configDoubt is the time after which the agent reads an unreadable configuration again. Only then
-// does it report the problem, because the file may still be being written.
+// does it report the problem, because another program may still be writing the file.
 const configDoubt = time.Second
 
 // MachineFingerprint returns a function that reads the data that may change while a kubelet runs:
@@ -59,8 +59,8 @@ func MachineFingerprint(fsys fs.FS) func() string {
 }
 
 // DeviceFingerprint returns a function that reads the machine's PCI functions and RDMA devices,
-// which may change at any time. The link physfn marks a virtual function; the kernel creates it
-// after the function.
+// which may change at any time. The link physfn marks a virtual function. The kernel creates the
+// link after the function.
 func DeviceFingerprint(fsys fs.FS) func() string {
 	return func() string {
 		var b strings.Builder
@@ -87,7 +87,7 @@ type slots struct {
 }
 
 // surroundings has the machine and the configuration that the kubelet found when it started, and
-// those that it would find now.
+// the machine and configuration that it would find now.
 type surroundings struct {
 	now         clock
 	machine     MachineSource
@@ -96,19 +96,19 @@ type surroundings struct {
 	enforcer    v1alpha1.Enforcer  // as in Options
 	devices     *offer.Config      // as in Options
 	version     string             // of the kubelet; "" means the version in the Node
-	fingerprint func() string      // MachineFingerprint; nil if nothing changes
+	fingerprint func() string      // MachineFingerprint; nil if the machine never changes
 	started     func() time.Time   // the kubelet's start, or zero; nil if it cannot be known
 	slots       slots
-	every       time.Duration // how often to look whether the configuration has changed
+	every       time.Duration // the interval of checks for a changed configuration
 	say         *complaints
 
-	decider decider // when the platform was found
+	decider decider // the decider when the platform was found
 	release string  // the kubelet's release at that time
 	// mislabelled means that labels are invalid, so that the authority is not known.
 	mislabelled bool
 	platform    *platform // the kubelet's platform; nil until it is known
 	// newer are the files of the configuration that changed after the kubelet had started and
-	// before the agent read them. It is not known which content the kubelet has read.
+	// before the agent read them. The agent does not know which content the kubelet has read.
 	newer    []string
 	present  present
 	looked   configLook
@@ -123,8 +123,8 @@ type configLook struct {
 	doubted bool
 }
 
-// present is the machine and configuration that a kubelet would find if it started now. It is nil
-// if nothing has changed.
+// present has the machine and configuration that a kubelet would find if it started now. A part
+// that has not changed is nil.
 type present struct {
 	fingerprint string // of the machine
 	view        *placement.KubeletView
@@ -134,7 +134,8 @@ type present struct {
 	unread, unseen string
 }
 
-// find makes sure that the platform is known. An error comes with the time until the next attempt.
+// find makes sure that the platform is known. With an error, it also returns the time until the
+// next attempt.
 func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
 	by, wrong := deciderOf(a.authority, a.enforcer, a.devices, node)
 	if node == nil {
@@ -192,7 +193,7 @@ func (a *surroundings) keeping(by *decider) (*topology.Machine, error) {
 	return m, err
 }
 
-// offering stores the offered devices.
+// offering remembers the offered devices.
 func (a *surroundings) offering(p *platform) {
 	if p.wrong == nil {
 		a.slots.offered = p.offered
@@ -266,7 +267,7 @@ func (a *surroundings) lookAtMachine() {
 		view, err = placement.ViewOf(machine)
 	}
 	a.say.about(topicMachine, err)
-	if err != nil { // known changes stay recorded
+	if err != nil { // changes that are already known stay recorded
 		a.present.unseen = err.Error()
 		return
 	}
@@ -278,7 +279,7 @@ func (a *surroundings) lookAtConfig(ctx context.Context) {
 	switch {
 	case err == nil:
 		a.present.config, a.present.unread, a.looked.doubted = config, "", false
-	case a.config.paths == configPaths{}: // the kubelet cannot be asked while it is away
+	case a.config.paths == configPaths{}: // the agent cannot ask the kubelet while the kubelet is gone
 	case a.looked.doubted || a.present.unread != "":
 		a.present.unread = err.Error()
 	default:
@@ -331,7 +332,7 @@ func (a *surroundings) stale(books *checkpoints, d *drift) (files []string) {
 	c.FeatureGates = gatesOf(c.FeatureGates)
 	model, err := placement.NewModel(a.present.view, c)
 	if err != nil {
-		return nil // it does not start for other reasons, or this is not known
+		return nil // the kubelet does not start for other reasons, or the reason is not known
 	}
 	startup := model.Startup()
 	if kubeletstate.StartCPU(&startup, "", books.raw.CPU) != nil {

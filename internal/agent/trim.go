@@ -20,8 +20,8 @@ const (
 	maxKeptText       = 256 // bytes of a name, a message, a UID
 )
 
-// trimmed returns the kept parts of a pod. Within the limits, factsOf returns the same for the
-// trimmed pod. It is an informer's transform (cache.TransformFunc), and does not change other
+// trimmed returns the kept parts of a pod. Within the limits, factsOf returns the same facts for
+// the trimmed pod. It is an informer's transform (cache.TransformFunc), and does not change other
 // objects.
 func trimmed(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
@@ -45,7 +45,7 @@ func trimmed(object any) (any, error) {
 }
 
 // keptAnnotations returns the placement, which only the scheduler writes, the name of the mirrored
-// static pod, and a mark that there are annotations for koordlet.
+// static pod, and a mark if there are annotations for koordlet.
 func keptAnnotations(pod *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	if text, ok := pod.Annotations[wire.PlacementAnnotation]; ok && len(text) <= wire.MaxPlacementBytes {
@@ -86,7 +86,7 @@ func keptResources(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// keptStatuses returns statuses that only show which containers have started.
+// keptStatuses returns statuses that show only which containers have started.
 func keptStatuses(list []corev1.ContainerStatus) []corev1.ContainerStatus {
 	out := make([]corev1.ContainerStatus, 0, min(len(list), maxKeptContainers))
 	for i := range list[:cap(out)] {

@@ -29,8 +29,8 @@ type fileEvents struct {
 // (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go).
 const kubeletSocket = "kubelet.sock"
 
-// moreWatchers adds advice to an error: it names the limit to raise if no more files may be
-// watched.
+// moreWatchers adds advice to an error: if the system allows no more watches, it names the limit to
+// raise.
 func moreWatchers(err error) error {
 	if errors.Is(err, syscall.EMFILE) {
 		return fmt.Errorf("%w: want a higher sysctl fs.inotify.max_user_instances (1024 is enough), or a higher limit of open files", err)
@@ -38,8 +38,8 @@ func moreWatchers(err error) error {
 	return err
 }
 
-// watchFiles watches the directories of the checkpoints, which are replaced by renaming. The
-// returned function stops it.
+// watchFiles watches the directories of the checkpoints, because the kubelet replaces the files by
+// renaming. The returned function stops the watch.
 func watchFiles(root string) (*fileEvents, func() error, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 	base := filepath.Base(e.Name)
 	switch {
 	case e.Name == devices && e.Has(fsnotify.Create):
-		_ = w.Add(devices) // if it is gone already, its next creation is another event
+		_ = w.Add(devices) // if the directory is gone, its next creation is another event
 		if _, err := os.Lstat(filepath.Join(devices, kubeletSocket)); err == nil {
 			poke(f.Restarted) // the kubelet created the socket before the watch began
 		}
@@ -94,15 +94,15 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 
 // kubeletStart returns the time when the running kubelet created its socket, which is after it has
 // read its configuration and just before it admits its first pods. It returns zero while no program
-// listens there, for example after a kubelet was killed and while the next one waits for its
-// runtime.
+// listens on the socket, for example after a kubelet was killed, or while the next kubelet waits
+// for its runtime.
 func kubeletStart(root string) (at time.Time) {
 	path := filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile), kubeletSocket)
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		return at
 	}
-	_ = conn.Close() // the kubelet listens
+	_ = conn.Close() // a kubelet listens
 	if info, err := os.Stat(path); err == nil {
 		at = info.ModTime()
 	}
@@ -117,7 +117,7 @@ func socketMade(root string) (at time.Time) {
 	return at
 }
 
-// kubeletAge returns the time since then, or 0 if it is unknown.
+// kubeletAge returns the time since kubeletStart, or 0 if it is not known.
 func kubeletAge(root string) time.Duration {
 	at := kubeletStart(root)
 	if at.IsZero() {
@@ -126,7 +126,7 @@ func kubeletAge(root string) time.Duration {
 	return max(0, time.Since(at))
 }
 
-// poke leaves one event pending.
+// poke makes sure that one event is pending.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
