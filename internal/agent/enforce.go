@@ -294,7 +294,7 @@ func (e *enforcer) look() *obeyed {
 
 // sickOf returns the offered devices that the scheduler must not promise to any pod, by address.
 // These are unhealthy devices, and devices that the kubelet does not know or is about to lose. The
-// kubelet would refuse pods that ask for a device that it does not know.
+// kubelet refuses pods that ask for a device that it does not know or has lost.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()

@@ -279,7 +279,7 @@ func (a *surroundings) lookAtConfig(ctx context.Context) {
 	switch {
 	case err == nil:
 		a.present.config, a.present.unread, a.looked.doubted = config, "", false
-	case a.config.paths == configPaths{}: // the agent cannot ask the kubelet while the kubelet is gone
+	case a.config.paths == configPaths{}: // while the kubelet is gone, it cannot be asked
 	case a.looked.doubted || a.present.unread != "":
 		a.present.unread = err.Error()
 	default:

@@ -23,20 +23,20 @@ type Container struct {
 	// the pod's annotation cannot be trusted, or "".
 	Decision *placement.ContainerDecision
 	Fault    string
-	Created  int64 // Unix nanoseconds; Synchronize orders containers by it
-	Now      Set   // where it runs, according to the runtime
-	// asks are the container's amounts in the runtime. trimmed are smaller amounts that it gets
-	// instead when it starts, or 0. decides means that the scheduler decides about the amounts,
-	// because the pod's limits equal its requests.
+	Created  int64 // Unix nanoseconds; Synchronize orders containers by this time
+	Now      Set   // the CPUs and memory nodes where it runs, according to the runtime
+	// asks are the container's amounts in the runtime. trimmed are smaller amounts that the
+	// container gets instead when it starts, or 0. decides means that the scheduler decides about
+	// the amounts, because the pod's limits equal its requests.
 	asks, trimmed amounts
 	decides       bool
-	// Begins means that the container is created and has not started.
+	// Begins means that the container has been created and has not started.
 	Begins bool
 	// Tokens is the number of devices of each resource that the kubelet has allocated to the
 	// container.
 	Tokens map[string]int
-	// Given are the environment variables that tell the container its devices, by name, as the
-	// runtime has them.
+	// Given are the container's environment variables that name its devices, by name, as the
+	// runtime reports them.
 	Given map[string]string
 	// Orphan means that the runtime does not report the container's sandbox, which has the
 	// decision.
@@ -46,7 +46,7 @@ type Container struct {
 // Set has the CPUs and memory nodes of a container.
 type Set struct {
 	CPUs topology.CPUSet
-	// Mems is the memory nodes; 0 means no change.
+	// Mems are the memory nodes. 0 means no change.
 	Mems topology.NUMASet
 	// Pinned means that the CPUs are exclusive.
 	Pinned bool
@@ -65,8 +65,8 @@ type Mode uint8
 
 // The modes.
 const (
-	// Hold does not let the container start. The kubelet tries again, and the CPUs may be free
-	// then. It is the zero value.
+	// Hold does not let the container start. The kubelet tries again, and by then the CPUs may be
+	// free. It is the zero value.
 	Hold Mode = iota
 	// Confine lets the container run in the shared pool.
 	Confine
@@ -80,19 +80,21 @@ type HeldError struct {
 
 func (e *HeldError) Error() string { return "berth holds container " + e.Container + ": " + e.Why }
 
-// Complaint is a container that does not run as decided, or that has no credible decision.
+// Complaint is a container that does not run as decided, or that has no decision that can be
+// trusted.
 type Complaint struct{ Container, Why string }
 
-// Books records which container holds which CPUs of a node. It is not safe for concurrent use.
+// Books records the CPUs of each container on a node. It is not safe for concurrent use.
 type Books struct {
 	now      func() time.Time
 	machine  *topology.Machine
 	reserved topology.CPUSet
 	mode     Mode
 	all      map[string]*entry // by container id
-	// claims are the CPUs of pinned containers that wait until shared ones have started, by sandbox
-	// and name. No other shared container starts on these CPUs before them. A claim expires if the
-	// container is not tried again, because the runtime may not report that its pod is gone.
+	// claims are the CPUs of pinned containers that wait until shared containers have started, by
+	// sandbox and name. Until then no other shared container starts on these CPUs. A claim expires
+	// if the kubelet does not try to start the container again, because the runtime may not report
+	// that its pod is gone.
 	claims  map[claimant]claim
 	offered Offered
 	// found are the sandboxes of the last Synchronize. A restarted runtime may never report that
@@ -108,11 +110,11 @@ type Books struct {
 	online func() (topology.CPUSet, error)
 }
 
-// settleLimit is the time for which no CPUs are taken from a container that has not started. After
-// that a move is sent, and sent again when the container starts.
+// settleLimit is the time for which Books does not move a container that has not started. After
+// that it sends a move, and sends the move again when the container starts.
 const settleLimit = time.Minute
 
-// settling reports whether the container may not be moved yet.
+// settling reports whether it is too early to move the container.
 func (b *Books) settling(e *entry) bool {
 	return e.lost || e.unsettled && b.now().Sub(e.since) < settleLimit
 }
@@ -132,20 +134,20 @@ type entry struct {
 	Container
 	running bool
 	// unsettled means that the runtime may lose a move, because the container is starting or an
-	// unsolicited move is under way. The container is not moved in this state, and containers that
-	// need its CPUs wait.
+	// unsolicited move is under way. In this state Books does not move the container, and
+	// containers that need its CPUs wait.
 	unsettled bool
-	// since is the start of this state. A runtime may never report that a container could not be
-	// started.
+	// since is the start of this state. A runtime may never report that the start of a container
+	// failed.
 	since time.Time
-	// doubt means that a move was sent when the runtime may have lost it.
+	// doubt means that the runtime may have lost the last move.
 	doubt bool
 	// lost means that the runtime no longer lists the container although it still has processes.
 	// Until they end, it keeps its CPUs, and containers that need them wait.
 	lost bool
 	set  Set
-	// shut are the CPUs that no other container may use: its own CPUs and those that stay idle for
-	// it.
+	// shut are the CPUs that no other container may use: its own CPUs and the CPUs that stay idle
+	// for it.
 	shut      topology.CPUSet
 	complaint string
 	// devices belong to the pod until the sandbox has stopped. without is the reason why the
@@ -153,9 +155,9 @@ type entry struct {
 	devices []placement.DeviceAllocation
 	without string
 	refitting
-	// moved are the moves in the answer to the container's creation. They are certain only when the
-	// container has started, because a runtime that fails after the answer carries none of them
-	// out.
+	// moved are the moves in the answer to the container's creation. They are certain only after
+	// the container has started, because a runtime that fails after the answer carries out none of
+	// them.
 	moved []Update
 }
 
@@ -169,8 +171,8 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 		lives: func(string) bool { return false }}, nil
 }
 
-// Create returns the CPUs and memory nodes of a new container, and the containers that must be
-// moved first. A *HeldError means that the container must not start.
+// Create returns the CPUs and memory nodes of a new container, and the moves that must come first.
+// A *HeldError means that the container must not start.
 func (b *Books) Create(c Container) (Set, []Update, error) {
 	b.bury()
 	b.newer(&c)
@@ -212,7 +214,8 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 	return e.set, e.moved, nil
 }
 
-// arrived records that the moves in the reply to a container's creation were carried out.
+// arrived records that the runtime has carried out the moves in the reply to a container's
+// creation.
 func (b *Books) arrived(e *entry) {
 	for _, u := range e.moved {
 		if o := b.all[u.ID]; o != nil && o.set == u.Set && !o.unsettled {
@@ -281,8 +284,8 @@ func (b *Books) asleep(e *entry) string {
 	return ""
 }
 
-// inTheWay names a shared container that would have to leave the CPUs of a pinned one but cannot be
-// moved yet, or returns "".
+// inTheWay names a shared container that would have to leave the CPUs of a pinned container but
+// cannot be moved yet. It returns "" if there is none.
 func (b *Books) inTheWay(e *entry) string {
 	for _, id := range b.ids() {
 		o := b.all[id]
@@ -304,9 +307,9 @@ func (b *Books) bury() {
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.lost && !b.lives(id) })
 }
 
-// Begun records that a container has started, and returns a move that is now due. The caller may
-// send it as an unsolicited move, and calls Moved when it has arrived. Otherwise the move is part
-// of a later reply.
+// Begun records that a container has started, and returns a move if one is now due. The caller may
+// send it as an unsolicited move, and calls Moved when the move has arrived. Otherwise the move is
+// part of a later reply.
 func (b *Books) Begun(id string) (u Update, due bool) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -319,10 +322,10 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 }
 
 // Moving records that an unsolicited move was sent to the runtime. Until Moved, the container
-// counts on its old and new CPUs.
+// counts as running on its old and its new CPUs.
 func (b *Books) Moving(u Update) {
 	if e := b.all[u.ID]; e != nil {
-		e.unsettled, e.since, e.set.CPUs = true, b.now(), e.set.CPUs.Or(&u.Set.CPUs) // no change if it is pinned
+		e.unsettled, e.since, e.set.CPUs = true, b.now(), e.set.CPUs.Or(&u.Set.CPUs) // no change if pinned
 	}
 }
 
@@ -335,8 +338,8 @@ func (b *Books) Moved(u Update) (next Update, due bool) {
 	return b.Begun(u.ID)
 }
 
-// Failed records that a move has not arrived, or may not have arrived. The container counts on its
-// old and new CPUs, and the move is repeated with the next answer or by Overdue.
+// Failed records that a move has not arrived, or may not have arrived. The container counts as
+// running on its old and its new CPUs. The next answer or Overdue repeats the move.
 func (b *Books) Failed(id string) {
 	if e := b.all[id]; e != nil {
 		e.unsettled, e.doubt, e.since = false, true, b.now()
@@ -346,8 +349,8 @@ func (b *Books) Failed(id string) {
 // retryAfter is the time after which a failed move is sent as an unsolicited move.
 const retryAfter = time.Second
 
-// Overdue returns moves that failed at least retryAfter ago and that no answer to the runtime has
-// repeated since.
+// Overdue returns moves that failed at least retryAfter ago and that no later answer to the runtime
+// has repeated.
 func (b *Books) Overdue() []Update {
 	var out []Update
 	b.advance()
@@ -363,9 +366,9 @@ func (b *Books) Overdue() []Update {
 	return out
 }
 
-// Renew switches to a new machine and new reserved CPUs. The resulting moves are marked as
-// doubtful, and Overdue returns them. Pinned CPUs stay, even if they are now reserved. If it
-// returns an error, nothing has changed. The errors are those of NewBooks.
+// Renew switches to a new machine and new reserved CPUs. It marks the resulting moves as doubtful,
+// and Overdue returns them. Pinned containers keep their CPUs, even if these are now reserved. If
+// Renew returns an error, nothing has changed. It returns the same errors as NewBooks.
 func (b *Books) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	if _, err := NewBooks(m, reserved, b.mode); err != nil {
 		return err
@@ -403,8 +406,8 @@ func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 func samePod(a, b *Container) bool { return a.Pod == b.Pod || a.UID != "" && a.UID == b.UID }
 
 // problem describes why the container cannot have its CPUs, or returns "". Containers of one pod
-// may have the same CPUs, because they do not run at the same time. A container that runs on its
-// CPUs stays there when they become reserved, if the system has another reserved CPU.
+// may have the same CPUs, because they do not run at the same time. If the CPUs of a running
+// container become reserved, it keeps them as long as the system has another reserved CPU.
 func (b *Books) problem(e *entry) string {
 	if extra := e.Decision.CPUs.AndNot(&b.machine.Online); !extra.IsEmpty() {
 		return "its decision names CPUs " + extra.String() + ", which the machine does not have"
@@ -425,7 +428,7 @@ func (b *Books) problem(e *entry) string {
 	return ""
 }
 
-// leavesReserved reports whether a reserved CPU is left when the container has its CPUs.
+// leavesReserved reports whether a reserved CPU is left after the container gets its CPUs.
 func (b *Books) leavesReserved(e *entry) bool {
 	left := b.reserved.AndNot(&e.Decision.CPUs)
 	for _, o := range b.all {
@@ -436,8 +439,8 @@ func (b *Books) leavesReserved(e *entry) bool {
 	return !left.IsEmpty()
 }
 
-// shutFor returns the CPUs of a decision and the CPUs that stay idle for it. It omits reserved CPUs
-// among the idle ones, because the system runs there.
+// shutFor returns the CPUs of a decision and the CPUs that stay idle for it. It omits idle CPUs
+// that are reserved, because the system runs there.
 func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	var out topology.CPUSet
 	switch d.Exclusive {
@@ -458,8 +461,8 @@ func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	return out.Or(&d.CPUs)
 }
 
-// pool returns the CPUs for shared containers. It excludes the exclusive CPUs of containers that
-// run, or that only wait until shared containers have left.
+// pool returns the CPUs for shared containers. It excludes the exclusive CPUs of running
+// containers, and of containers that only wait until shared containers have left.
 func (b *Books) pool() topology.CPUSet {
 	p := b.machine.Online
 	for _, e := range b.all {
@@ -495,7 +498,7 @@ func (b *Books) poolFor(e *entry) topology.CPUSet {
 }
 
 // sharedFor returns the CPUs of a running shared container. If no CPU is left for it, it uses the
-// reserved CPUs, because it already runs and an empty set would mean all CPUs.
+// reserved CPUs, because it already runs, and an empty set would mean all CPUs.
 func (b *Books) sharedFor(e *entry) topology.CPUSet {
 	if cpus := b.poolFor(e); !cpus.IsEmpty() {
 		return cpus
@@ -503,7 +506,7 @@ func (b *Books) sharedFor(e *entry) topology.CPUSet {
 	return b.reserved
 }
 
-// due returns the CPUs and memory nodes on which a running container must be now.
+// due returns the CPUs and memory nodes on which a running container must now run.
 func (b *Books) due(e *entry) Set {
 	set := e.set
 	if !set.Pinned {
@@ -513,8 +516,8 @@ func (b *Books) due(e *entry) Set {
 }
 
 // spread returns the moves of running shared containers whose pool has changed, and moves that may
-// not have arrived. It omits the container named by but, and unsettled containers, which keep their
-// CPUs.
+// not have arrived. It omits the container with the id but. It also omits unsettled containers,
+// which keep their CPUs.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {
@@ -557,7 +560,7 @@ func (b *Books) Remove(id string) {
 	}
 }
 
-// RemovePod removes a pod whose sandbox has stopped, in which no container starts any more. A lost
+// RemovePod removes a pod whose sandbox has stopped. No container starts in it any more. A lost
 // container keeps its CPUs while it has processes, because the runtime does not stop it.
 func (b *Books) RemovePod(pod string) {
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.Pod == pod && !(e.lost && b.lives(id)) })
@@ -566,8 +569,8 @@ func (b *Books) RemovePod(pod string) {
 }
 
 // Synchronize replaces the content of the books by the runtime's containers and sandboxes, and
-// returns the moves that bring every container to its CPUs. Running containers cannot be held. If
-// two containers need the same CPUs, the older container keeps them and the other is confined.
+// returns the moves that bring every container to its CPUs. If two running containers need the same
+// CPUs, the older container keeps them, and the other container moves to the shared pool.
 func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	before := b.all
 	b.all = map[string]*entry{}
@@ -642,8 +645,8 @@ type Booked struct {
 	// Settled means that the container is not starting, and that no move of it is under way.
 	Settled bool
 	Set     Set
-	// Leaving are CPUs that the container was told to leave and may still use. Turn must be passed
-	// to Found. Refits means that the content of its cgroup determines the CPUs that it has.
+	// Leaving are CPUs that the container must leave and may still use. The caller passes Turn to
+	// Found. Refits means that the container's cgroup determines which CPUs it has.
 	Leaving topology.CPUSet
 	Turn    uint64
 	Refits  bool
@@ -707,7 +710,7 @@ func (b *Books) Complaints() []Complaint {
 // exclusive CPU or no CPU.
 func (b *Books) Check() error {
 	pool := b.pool()
-	for _, c := range b.claims { // shared containers that started before the claim may still be there
+	for _, c := range b.claims { // shared containers that started before the claim may still be on its CPUs
 		pool = pool.Or(&c.cpus)
 	}
 	for _, e := range b.all {

@@ -15,7 +15,7 @@ type Offered map[string]map[string]Device
 
 // Device is an offered device.
 type Device struct {
-	// CDI is the name by which the runtime injects it, KIND=NAME.
+	// CDI is the name by which the runtime injects the device, KIND=NAME.
 	CDI string
 	// Sick is the reason why no pod may get the device, or "".
 	Sick string
@@ -31,9 +31,9 @@ type Injection struct {
 // Offer replaces the devices for containers that start. Running containers keep their devices.
 func (b *Books) Offer(o Offered) { b.offered = o }
 
-// giveDevices gives a container the devices of its decision. It returns the reason if this is not
-// possible. It is possible if the kubelet has allocated the same number, and all devices are free
-// and healthy.
+// giveDevices gives a container the devices of its decision, or returns the reason why it cannot.
+// The kubelet must have allocated the same number of devices, and all of them must be free and
+// healthy.
 func (b *Books) giveDevices(e *entry) string {
 	wanted := map[string][]string{}
 	if d := e.Decision; d != nil {

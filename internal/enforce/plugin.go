@@ -34,17 +34,17 @@ type Plugin struct {
 	// LiftQuota removes the CFS quota of pinned containers. The quota of the pod's cgroup stays,
 	// because NRI cannot change it.
 	LiftQuota bool
-	// NRIVersion is the release of the runtime's NRI to assume; if it is "", the plugin uses the
-	// release that the runtime reports.
+	// NRIVersion is the release of NRI that the runtime is assumed to have. If it is "", the plugin
+	// uses the release that the runtime reports.
 	NRIVersion string
-	// Log receives messages about containers that are held, confined, or cannot be read. It must
-	// not be nil.
+	// Log receives messages about containers that are held or confined, or that cannot be read. It
+	// must not be nil.
 	Log func(format string, args ...any)
 	// Changed is called when a container has started, stopped, or been held. It may be nil and must
 	// not block.
 	Changed func()
-	// Lives reports whether there are processes in a container's cgroup, by the runtime's name of
-	// the cgroup. It is needed because a restarted runtime may not report a running container. It
+	// Lives reports whether there are processes in the cgroup with this name, as the runtime spells
+	// it. The plugin needs it because a restarted runtime may not report a running container. It
 	// may be nil.
 	Lives func(cgroup string) bool
 	// Online reads the machine's present online CPUs. No container starts on offline CPUs, or while
@@ -55,8 +55,8 @@ type Plugin struct {
 	now   func() time.Time
 	mu    sync.Mutex
 	books *Books
-	// unasked sends unsolicited moves to the runtime. It is nil if they could deadlock the
-	// runtime's NRI.
+	// unasked sends unsolicited moves to the runtime. It is nil if unsolicited moves could deadlock
+	// the runtime's NRI.
 	unasked func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 	paths   map[string]string // cgroup path by container
 	// blind is the reason why devices cannot be passed to the runtime, or "".
@@ -94,11 +94,11 @@ var errNotYet = errors.New("it has not been connected yet")
 // heldContainer is a container that was not allowed to start.
 type heldContainer struct {
 	pod, why string
-	at       time.Time // when it was last tried
+	at       time.Time // when the kubelet last tried to start it
 }
 
-// heldFor is the time for which a container that is not tried again counts as held. The kubelet
-// tries at least every 15 seconds, and does not report when it stops.
+// heldFor is the time for which a container counts as held if the kubelet does not try to start it
+// again. The kubelet tries at least every 15 seconds, and does not report when it stops trying.
 const heldFor = 2 * time.Minute
 
 // changed calls Changed.
@@ -108,7 +108,7 @@ func (p *Plugin) changed() {
 	}
 }
 
-// disconnected records why there is no runtime, and reports whether this is new.
+// disconnected records why there is no runtime, and reports whether the reason is new.
 func (p *Plugin) disconnected(err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +122,8 @@ var errClosed = errors.New("the runtime has closed the connection")
 // reconnectAfter is the time after which the plugin tries to connect again.
 const reconnectAfter = time.Second
 
-// Run serves the runtime at the socket until the context ends, and reconnects when the runtime goes
-// away. "" means NRI's default socket.
+// Run serves the runtime at the socket until the context ends. If the runtime goes away, Run
+// connects again. A socket "" means NRI's default socket.
 func (p *Plugin) Run(ctx context.Context, socket string) error {
 	options := []stub.Option{stub.WithPluginName(wire.PluginName), stub.WithPluginIdx(pluginIndex), stub.WithLogger(stubLog{p})}
 	if socket != "" {
@@ -168,7 +168,7 @@ var (
 )
 
 // Configure identifies the runtime, and returns the events that the plugin needs. An older runtime
-// accepts no plugin that names an unknown event.
+// refuses a plugin that names an event that the runtime does not know.
 func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.EventMask, error) {
 	text := cmp.Or(l.NRIVersion, l.stub.RuntimeNRIVersion())
 	v, err := version.ParseSemantic(text)
@@ -307,7 +307,7 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 }
 
 // discreet removes the names of other namespaces' containers from a message for the pod's owner.
-// Only the administrator may know them, and the NodeTopology shows them.
+// Only an administrator may see these names. The NodeTopology shows them.
 func (p *Plugin) discreet(namespace, why string) string {
 	var names []string
 	for _, h := range p.books.All() {
@@ -323,9 +323,9 @@ func (p *Plugin) discreet(namespace, why string) string {
 }
 
 // ValidateContainerAdjustment refuses a container that this plugin has not adjusted. If a plugin
-// does not answer in time when a container is created, a runtime skips that plugin, and the
-// runtime's own validator does not notice. If a validating plugin does not answer, the runtime
-// refuses the container.
+// does not answer in time to CreateContainer, the runtime skips it, and the runtime's own validator
+// does not detect this. If a plugin does not answer to a validation, the runtime refuses the
+// container.
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()
 	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || owner != ownName || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
@@ -344,15 +344,15 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 	return nil
 }
 
-// move sends an unsolicited move that is due, if this is safe. Otherwise the move comes with a
-// later reply.
+// move sends an unsolicited move that is due, if this is safe. Otherwise a later reply contains the
+// move.
 func (p *Plugin) move(u Update, due bool) {
 	if !due || p.unasked == nil {
 		return
 	}
 	p.books.Moving(u)
 	send := p.unasked
-	go func() { // the runtime accepts it only after this answer
+	go func() { // the runtime accepts the move only after this answer
 		failed, err := send(writeUpdates([]Update{u}))
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -367,7 +367,7 @@ func (p *Plugin) move(u Update, due bool) {
 	}()
 }
 
-// resend sends the moves that no reply has carried, if this is safe.
+// resend sends the moves that no reply has contained, if this is safe.
 func (p *Plugin) resend() {
 	if p.unasked == nil {
 		return
@@ -377,7 +377,8 @@ func (p *Plugin) resend() {
 	}
 }
 
-// Renew switches to a new machine and new reserved CPUs. On an error nothing changes.
+// Renew switches to a new machine and new reserved CPUs. If it returns an error, nothing has
+// changed.
 func (p *Plugin) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -388,14 +389,14 @@ func (p *Plugin) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	return nil
 }
 
-// sweep forgets the cgroups of containers that are not in the books.
+// sweep forgets the cgroups of containers that are no longer in the books.
 func (p *Plugin) sweep() {
 	maps.DeleteFunc(p.paths, func(id string, _ string) bool { return !p.books.Has(id) })
 }
 
 // UpdateContainer handles a change of a container's resources, such as an in-place resize by the
-// kubelet. It refuses the change until there is a decision for these amounts; the kubelet tries
-// again. The container gets the CPUs of the newest decision, and stays without a quota.
+// kubelet. It refuses the change until there is a decision for these amounts. The kubelet then
+// tries again. The container gets the CPUs of the newest decision, and stays without a quota.
 func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -445,7 +446,7 @@ func (p *Plugin) Found(id string, f Found) {
 }
 
 // Prune forgets the decisions for resized pods that have left the API and the node. It returns the
-// pods with remaining decisions.
+// pods whose decisions are left.
 func (p *Plugin) Prune(has func(uid string) bool) (left map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -469,8 +470,8 @@ func (p *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 	return nil
 }
 
-// StopPodSandbox removes a pod whose containers have stopped; none starts in this sandbox again.
-// Only now are its CPUs free.
+// StopPodSandbox removes a pod whose containers have stopped. No container starts in this sandbox
+// again, so only now are its CPUs free.
 func (p *Plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -513,14 +514,14 @@ func (p *Plugin) Sight() Sight {
 	return s
 }
 
-// labelled returns the pod of a container by the kubelet's labels. A restarted runtime that could
-// not ask a sandbox in time reports only the sandbox's containers.
+// labelled returns the pod of a container by the kubelet's labels. If a restarted runtime could not
+// query a sandbox in time, it reports only the sandbox's containers.
 func labelled(c *api.Container) *api.PodSandbox {
 	l := c.GetLabels()
 	return &api.PodSandbox{Namespace: l["io.kubernetes.pod.namespace"], Name: l["io.kubernetes.pod.name"], Uid: l["io.kubernetes.pod.uid"]}
 }
 
-// read makes a Container from the runtime's data, and records its cgroup.
+// read creates a Container from the runtime's data, and records its cgroup.
 func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	p.paths[c.GetId()] = c.GetLinux().GetCgroupsPath()
 	out := Container{ID: c.GetId(), Pod: c.GetPodSandboxId(), UID: pod.GetUid(), Short: c.GetName(), Created: c.GetCreatedAt(),

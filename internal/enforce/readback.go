@@ -38,8 +38,8 @@ func CgroupDir(runtimePath string) (string, error) {
 	return path.Join(dir, prefix+"-"+id+".scope"), nil
 }
 
-// ReadBack returns the CPUs and memory nodes on which a container runs, from its folder of cgroup
-// v2. The error wraps fs.ErrNotExist if the cgroup is gone.
+// ReadBack returns the CPUs and memory nodes on which a container runs, from its cgroup v2 folder.
+// The error wraps fs.ErrNotExist if the cgroup is gone.
 func ReadBack(cgroups fs.FS, dir string) (Set, error) {
 	cpus, err := fs.ReadFile(cgroups, path.Join(dir, "cpuset.cpus.effective"))
 	if err != nil {
@@ -76,8 +76,8 @@ func ReadMemory(cgroups fs.FS, dir string) (limit, used uint64) {
 	return read("memory.max"), read("memory.current")
 }
 
-// Differs describes how the set where a container runs differs from the wanted set s, or returns
-// "".
+// Differs describes how runs, the set where a container runs, differs from the wanted set s. It
+// returns "" if they are equal.
 func (s Set) Differs(runs Set) string {
 	switch {
 	case s.CPUs != runs.CPUs:

@@ -14,9 +14,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// A pod can be resized in place (docs/protocol.md, "Resizes in place"). The agent learns the newer
-// decision from the API server. The books move the container by themselves, or in the reply to the
-// kubelet's update.
+// A pod can be resized in place (docs/protocol.md, "Resizes in place"). The agent reads the newer
+// decision from the API server. Books moves the container with an unsolicited move, or in the reply
+// to the kubelet's update.
 
 // Decided is a decision for a pod after a resize.
 type Decided struct {
@@ -40,25 +40,26 @@ const maxDecided = 1024
 
 // refitting is the progress of a container of a resized pod.
 type refitting struct {
-	// next is a newer decision that is not carried out yet, or nil. waits is the reason for the
-	// delay.
+	// next is a newer decision that is not carried out yet, or nil. waits is the reason why it has
+	// to wait.
 	next  *placement.ContainerDecision
 	waits string
-	// leaving are CPUs that the container was told to leave, until its cgroup shows that it has
-	// left them. kept are these CPUs and the CPUs that stay idle for them.
+	// leaving are CPUs that the container must leave, until its cgroup shows that it has left them.
+	// kept are these CPUs and the CPUs that stay idle for them.
 	leaving, kept topology.CPUSet
-	// turn counts the moves, so that an old reading of the cgroup is not used for a newer move.
+	// turn counts the moves, so that Found ignores a reading of the cgroup that is older than the
+	// last move.
 	turn uint64
 	// memory is the maximum memory that the container may use according to all decisions since its
 	// limit was last read. It is nil if the container was never resized.
 	memory []placement.MemoryBlock
 	// slim means that the container used less memory than decided when its cgroup was last read, so
-	// that the limit can be lowered. The kubelet has the same condition.
+	// that the limit can be lowered. The kubelet checks the same condition.
 	slim bool
 }
 
-// Decide records a newer decision about a pod, and reports whether it is newer. Older and equal
-// decisions are ignored.
+// Decide records a newer decision about a pod, and reports whether it is newer. It ignores older
+// and equal decisions.
 func (b *Books) Decide(uid string, d Decided) bool {
 	known := b.newest[uid]
 	if uid == "" || d.Generation < 2 || known != nil && d.Generation <= known.Generation || known == nil && len(b.newest) >= maxDecided {
@@ -130,8 +131,8 @@ func (b *Books) advance() {
 	}
 }
 
-// shutNow returns the CPUs that no other container may use: those of the present decision, and
-// those that the container is leaving.
+// shutNow returns the CPUs that no other container may use: the CPUs of the present decision, and
+// the CPUs that the container is leaving.
 func (b *Books) shutNow(e *entry) topology.CPUSet {
 	if !e.set.Pinned {
 		return topology.CPUSet{}
@@ -141,8 +142,8 @@ func (b *Books) shutNow(e *entry) topology.CPUSet {
 }
 
 // claim takes the CPUs of the next decision, unless another pod has them. It reports whether the
-// container may move there. For this, no shared container may be left on them. In a reply the
-// shared containers move first, if they are settled.
+// container may move there, which requires that no shared container is left on these CPUs. In a
+// reply, shared containers that are settled move away first.
 func (b *Books) claim(e *entry, inReply bool) bool {
 	add := b.shutFor(e.next)
 	e.shut, e.waits = b.shutNow(e), ""
@@ -196,8 +197,8 @@ func (b *Books) apply(e *entry) {
 }
 
 // Update returns the reply to an update of a running container: its CPUs, and the shared containers
-// that move before. A newer decision is carried out with it. held explains why this is not possible
-// yet; then nothing changes. known is false for a container that is not in the books.
+// that move before. The reply also carries out a newer decision. If this is not possible yet, held
+// explains why, and nothing changes. known is false for a container that is not in the books.
 func (b *Books) Update(id string) (set Set, moves []Update, known bool, held error) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -205,7 +206,7 @@ func (b *Books) Update(id string) (set Set, moves []Update, known bool, held err
 	}
 	const passes = "a container that is just starting shares its CPUs, or it is being moved: the kubelet tries again"
 	if !e.set.Pinned && (e.unsettled || b.due(e) != e.set) {
-		return e.set, nil, true, &HeldError{e.Name, passes} // this reply would keep it on the CPUs that it leaves
+		return e.set, nil, true, &HeldError{e.Name, passes} // this reply would keep the container on the CPUs that it is leaving
 	}
 	if e.next != nil {
 		if e.unsettled || !b.claim(e, true) {
@@ -248,8 +249,8 @@ func decidedAmounts(d *placement.ContainerDecision) amounts {
 }
 
 // allows explains why the amounts of a running container may not change from now to wants, because
-// they exceed the decision. The kubelet changes memory first, with the CPU shares that it set
-// before. Limits of a pod that is not Guaranteed are not decided.
+// they exceed the decision. The kubelet changes memory first, and repeats the CPU shares that it
+// set before. The scheduler does not decide about the limits of a pod that is not Guaranteed.
 func (b *Books) allows(id string, wants, now amounts) error {
 	e := b.all[id]
 	if e == nil || e.Decision == nil || !e.decides {
@@ -298,13 +299,13 @@ func lower(n, most uint64) uint64 {
 	return 0
 }
 
-// undecided is the reason why a container does not start at the first try. With trimmed amounts, a
-// process that sizes itself at its start would be too small.
+// undecided is the reason why a container does not start at the first try. A process that adapts to
+// its limits at its start would be too small with trimmed amounts.
 const undecided = "the kubelet has allocated more to it than the scheduler has decided: it is tried again, and then starts with the decided amounts"
 
 // carries returns the amounts that a container gets with its next move: the decided amounts if it
-// has others. The kubelet also sets them, but only once. It does not set the rest of the amounts of
-// a trimmed container.
+// has other amounts. The kubelet also sets them, but only once. For a trimmed container it does not
+// set the remaining amounts.
 func (e *entry) carries() (out amounts) {
 	if !e.decides || e.Decision == nil || e.next != nil || e.memory == nil {
 		return out
@@ -329,12 +330,12 @@ type Found struct {
 	Set
 	// Turn is Booked.Turn before the reading.
 	Turn uint64
-	// Limit is the memory limit; 0 if it is not known. Used is the memory in use.
+	// Limit is the memory limit, or 0 if it is not known. Used is the memory in use.
 	Limit, Used uint64
 }
 
-// Found records the reading. CPUs that the container was told to leave are free if it has left
-// them. Memory is free if the limit is low enough.
+// Found records the reading. CPUs that the container must leave become free if it has left them.
+// Memory is free if the limit is low enough.
 func (b *Books) Found(id string, f Found) {
 	e := b.all[id]
 	if e == nil || !e.running || e.Decision == nil || f.Turn != e.turn {
@@ -348,7 +349,7 @@ func (b *Books) Found(id string, f Found) {
 		e.memory = decided.Memory
 	}
 	if e.slim = f.Used > 0 && f.Used < decidedAmounts(decided).limit; !e.doubt && e.carries() != (amounts{}) {
-		e.doubt, e.since = true, b.now() // the kubelet may still set the amounts itself
+		e.doubt, e.since = true, b.now() // the kubelet may itself still set the amounts
 	}
 	if e.leaving.IsEmpty() || e.next != nil || !f.CPUs.IsSubsetOf(&e.set.CPUs) {
 		return
@@ -371,8 +372,8 @@ func bytesOf(blocks []placement.MemoryBlock) (bytes uint64) {
 	return bytes
 }
 
-// withLimit returns blocks with as much memory as a limit allows. A missing amount counts on the
-// first NUMA node.
+// withLimit returns blocks with as much memory as a limit allows. If the blocks have less, it adds
+// the difference on the first NUMA node.
 func withLimit(blocks []placement.MemoryBlock, limit uint64) []placement.MemoryBlock {
 	out := slices.Clone(blocks)
 	if i := slices.IndexFunc(out, func(b placement.MemoryBlock) bool { return b.Resource == "memory" }); i >= 0 {
@@ -392,7 +393,7 @@ func (b *Books) resume(before map[string]*entry) {
 		switch old := before[id]; {
 		case old != nil && old.memory != nil:
 			e.turn, e.memory = old.turn+1, placement.MostMemory(old.memory, e.Decision.Memory)
-		case resized || e.decides && e.asks.limit > bytesOf(e.Decision.Memory): // the kubelet's update was not refused while the agent was away
+		case resized || e.decides && e.asks.limit > bytesOf(e.Decision.Memory): // the kubelet may have updated the container while the agent was away
 			e.memory = withLimit(e.Decision.Memory, e.asks.limit)
 		}
 		if !resized || !e.set.Pinned {
@@ -410,8 +411,9 @@ func (b *Books) resume(before map[string]*entry) {
 	}
 }
 
-// guaranteed reports whether a cgroup belongs to a pod of that QoS class, by the kubelet's names of
-// cgroups (pkg/kubelet/cm, GetPodContainerName). The limits of such a pod equal its requests.
+// guaranteed reports whether a cgroup belongs to a pod of that QoS class, according to the
+// kubelet's names of cgroups (pkg/kubelet/cm, GetPodContainerName). The limits of such a pod equal
+// its requests.
 func guaranteed(cgroup string) bool {
 	for _, class := range [...]string{"burstable", "besteffort"} {
 		if strings.Contains(cgroup, "kubepods-"+class) || strings.Contains(cgroup, "kubepods/"+class) {

@@ -52,9 +52,9 @@ var told = map[string]struct {
 	"pods-per-core":                   {"podsPerCore", asNumber},
 }
 
-// switchFlags and otherFlags are flags that do not affect placement. The value of a switchFlag may
-// be missing; an otherFlag needs a value. They include flags of older releases, because old command
-// lines may still have them.
+// switchFlags and otherFlags are flags that do not affect placement. A switchFlag may have no
+// value, and an otherFlag needs a value. The lists include flags of older releases, because old
+// command lines may still have them.
 var (
 	switchFlags = strings.Fields(`anonymous-auth authentication-token-webhook cgroups-per-qos contention-profiling cpu-cfs-quota
 		enable-controller-attach-detach enable-debugging-handlers enable-server exit-on-lock-contention experimental-allocatable-ignore-eviction
@@ -78,8 +78,7 @@ var (
 )
 
 // readFlags reads the flags of a kubelet: its command line as ps prints it, the lines of a unit or
-// of an environment file (KUBELET_EXTRA_ARGS="..."), a list in JSON or YAML, or the flags by
-// themselves.
+// of an environment file (KUBELET_EXTRA_ARGS="..."), a list in JSON or YAML, or only the flags.
 func readFlags(text string) (*flags, error) {
 	text = strings.NewReplacer("\ufeff", "", "\\\r\n", " ", "\\\n", " ", "\x00", " ").Replace(text)
 	if list := listOf(text); list != nil {
@@ -88,7 +87,7 @@ func readFlags(text string) (*flags, error) {
 	f := &flags{object: map[string]any{}}
 	defined := map[string]bool{}
 	var open []string // variables whose values are used
-	command := false  // the text has a flag, a variable that may have flags, or the kubelet's name
+	command := false  // the text has a flag, a variable for flags, or the kubelet's name
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
 			continue
@@ -212,7 +211,7 @@ func (f *flags) take(words []string) error {
 
 func isFlag(word string) bool { return strings.HasPrefix(word, "-") && len(word) > 1 }
 
-// isDash also accepts the dashes with which text processors replace hyphens.
+// isDash accepts hyphens, and the dashes with which text processors replace them.
 func isDash(c rune) bool { return c == '-' || unicode.Is(unicode.Pd, c) || c == '\u2212' }
 
 // normal returns the form of a flag's name that the kubelet compares (WordSepNormalizeFunc of
@@ -366,7 +365,8 @@ func (f *flags) over(object map[string]any) {
 	}
 }
 
-// alone returns an error if a flag names a configuration file that the caller did not give.
+// alone returns an error if the flags name a configuration file or folder that the caller did not
+// give.
 func (f *flags) alone(file, dir string) error {
 	switch {
 	case f.config != "" && file == "":

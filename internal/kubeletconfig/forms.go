@@ -27,7 +27,7 @@ type given struct {
 // forms names the supported forms of a text.
 const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, a kubelet's answer to /configz, or its flags"
 
-// read reads a text that a user gave; where names the text in errors.
+// read reads a text from a user. where names the text in errors.
 func (f Files) read(where string, data []byte) (g given, err error) {
 	data = pasted.Text(data)
 	form := pasted.What(data)
@@ -73,7 +73,7 @@ func answered(where string, data []byte) (map[string]any, error) {
 // kubeadm are the kinds that a file for kubeadm may contain in addition to a KubeletConfiguration.
 var kubeadm = []string{"ClusterConfiguration", "InitConfiguration", "JoinConfiguration", "KubeProxyConfiguration", "UpgradeConfiguration", "ResetConfiguration"}
 
-// documents finds the configuration among the objects of a text. It may be an object by itself, in
+// documents finds the configuration among the objects of a text. It may be a separate object, or in
 // a ConfigMap, or in a file for kubeadm.
 func (f Files) documents(where string, data []byte) (g given, err error) {
 	var extra []string
@@ -127,8 +127,8 @@ func (f Files) documents(where string, data []byte) (g given, err error) {
 	return g, nil
 }
 
-// inConfigMap returns the text in a ConfigMap that is a configuration, and its key. kubeadm uses
-// the key kubelet.
+// inConfigMap returns the configuration in a ConfigMap as text, and its key. kubeadm uses the key
+// kubelet.
 func inConfigMap(object map[string]any) (key, text string, err error) {
 	data, _ := object["data"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(data)) {

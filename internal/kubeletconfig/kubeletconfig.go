@@ -24,7 +24,7 @@ import (
 // MaxBytes limits the size of a configuration file, and of a kubelet's answer at /configz.
 const MaxBytes = 1 << 20
 
-// Files are the files of a configuration.
+// Files names the sources of a kubelet's configuration.
 type Files struct {
 	// File is the path of a YAML or JSON file. "" means that the kubelet uses its defaults and
 	// Flags. If Strict is set and Plain is not, the file may have another form, such as a ConfigMap
@@ -37,11 +37,11 @@ type Files struct {
 	// them.
 	Strict bool
 	// Flags are the kubelet's flags as text: its command line, or a line of its environment file.
-	// Only flags that affect placement are read.
+	// Read uses only the flags that affect placement.
 	Flags string
 	// Plain refuses a File in another form even if Strict is set.
 	Plain bool
-	// Version is the kubelet's release, which determines what Strict refuses; 0 means
+	// Version is the kubelet's release, which determines the fields that Strict refuses. 0 means
 	// placement.V136.
 	Version placement.Version
 }
@@ -113,8 +113,8 @@ func (f Files) given() (g given, err error) {
 	return g, pasted.Explain(err, []byte(f.Flags))
 }
 
-// NewerThan returns the files that were changed after t, and the folder of drop-ins if one was
-// added or removed.
+// NewerThan returns the files that were changed after t, and the folder of drop-ins if a drop-in
+// was added or removed.
 func (f Files) NewerThan(t time.Time) (newer []string) {
 	look := func(name string, info fs.FileInfo, err error) {
 		if err == nil && changedAt(info).After(t) {
@@ -169,10 +169,10 @@ func completeEviction(object map[string]any) {
 	}
 }
 
-// SettleEviction marks missing fields of the object as absent, because the kubelet sets no defaults
-// after it has merged drop-ins, nor in its answer of /configz.
+// SettleEviction sets a missing evictionHard to an empty map. The kubelet sets no defaults after it
+// has merged drop-ins, and its answer to /configz omits an empty map.
 func SettleEviction(object map[string]any) {
-	delete(object, mergeEviction) // in a drop-in, the setting comes too late
+	delete(object, mergeEviction) // the kubelet ignores this setting in a drop-in
 	if object[hardEviction] == nil {
 		object[hardEviction] = map[string]any{}
 	}

@@ -10,7 +10,7 @@ import (
 // finished. The kubelet writes it right after each admission (pkg/kubelet/allocation,
 // allocation_manager.go AddPod; by default since Kubernetes 1.33, with the feature gate
 // InPlacePodVerticalScaling). The other checkpoints contain all allocations of the pods in this
-// file. Deleted pods may stay in it until the next admission.
+// file. The file may contain deleted pods until the next admission.
 type AdmittedState struct {
 	// UIDs are the UIDs of the pods, ascending. A static pod has the UID of its manifest.
 	UIDs []string
@@ -32,8 +32,8 @@ type admittedData struct {
 	Entries map[string]json.RawMessage `json:"entries"`
 }
 
-// ParseAdmitted parses an allocated_pods_state of Kubernetes 1.33 to 1.37; name is the file's name
-// in the error, which is an *Error.
+// ParseAdmitted parses an allocated_pods_state of Kubernetes 1.33 to 1.37. The error is an *Error
+// that contains name as the file's name.
 func ParseAdmitted(name string, data []byte) (*AdmittedState, error) {
 	f := file(name)
 	var in admittedFile

@@ -8,15 +8,15 @@ import (
 	"strconv"
 )
 
-// A checkpoint's checksum is FNV-1a (32 bit) over the text that k8s.io/utils/dump.ForHash makes of
-// the Go value (pkg/kubelet/checkpointmanager/checksum): spew's "%#v" with sorted keys and without
-// methods. That text contains the names of the kubelet's types and distinguishes a nil map from an
-// empty one. So dump writes it field by field, for the types in pkg/kubelet/cm/*/state and
+// A checkpoint's checksum is FNV-1a (32 bit) over the text that k8s.io/utils/dump.ForHash prints
+// for the Go value (pkg/kubelet/checkpointmanager/checksum): spew's "%#v" with sorted keys and
+// without methods. That text contains the names of the kubelet's types and distinguishes a nil map
+// from an empty one. So dump writes it field by field, for the types in pkg/kubelet/cm/*/state and
 // devicemanager/checkpoint.
 type dump struct {
 	out []byte
-	// untyped means that a nil pointer has just been written, after which spew leaves out the type
-	// of the next field.
+	// untyped means that a nil pointer has just been written, and that spew therefore leaves out
+	// the type of the next field.
 	untyped bool
 }
 
@@ -81,7 +81,8 @@ func list[V any](d *dump, all []V, element func(V)) {
 func (d *dump) ints(v []int)    { list(d, v, d.number) }
 func (d *dump) strs(v []string) { list(d, v, d.text) }
 
-// dumpMap writes a map, by ascending key; key writes one key, value one value.
+// dumpMap writes a map in ascending order of its keys. key writes one key, and value writes one
+// value.
 func dumpMap[K cmp.Ordered, V any](d *dump, m map[K]V, key func(K), value func(V)) {
 	if m == nil {
 		d.text("<nil>")

@@ -76,8 +76,8 @@ func (in *cpuFile) sums() (v2, v3 uint32) {
 	return sum(nil), sum(&dumped)
 }
 
-// ParseCPU reads a cpu_manager_state of Kubernetes 1.8 to 1.37; name is the file's name in the
-// error, which is an *Error.
+// ParseCPU parses a cpu_manager_state of Kubernetes 1.8 to 1.37. The error is an *Error that
+// contains name as the file's name.
 func ParseCPU(name string, data []byte) (*CPUState, error) {
 	f := file(name)
 	in := newCPUFile()
@@ -179,10 +179,10 @@ func byContainer[V, E any](in map[string]map[string]V, read func(uid, container 
 
 // Check refuses CPUs that are both shared and exclusive, or exclusive to two pods, and a shared
 // pool without CPUs. While the kubelet allocates, a CPU may be neither shared nor exclusive in the
-// checkpoint, but these errors never occur. A kubelet whose checkpoint gives two pods the same CPUs
-// still starts, and both pods run there. Containers of one pod may have the same CPUs, because
-// later containers reuse the CPUs of init containers. Check treats the CPUs of a pod as a whole
-// like the CPUs of a container. The error is an *Error.
+// checkpoint. Check accepts this. A kubelet whose checkpoint gives two pods the same CPUs still
+// starts, and both pods run there. Containers of one pod may have the same CPUs, because later
+// containers reuse the CPUs of init containers. Check treats the CPUs of a pod as a whole like the
+// CPUs of a container. The error is an *Error.
 func (s *CPUState) Check(name string) error {
 	f := file(name)
 	if s.Policy == "static" && s.Shared.IsEmpty() && len(s.Entries) > 0 {
@@ -251,7 +251,7 @@ func sumCPUv1(c *cpuV1) uint32 {
 // podDump is the field for pod-level assignments in a dump.
 type podDump map[string][]int
 
-// mostDumped limits the number of CPUs in a dump.
+// mostDumped is the maximum number of CPUs in a dump.
 const mostDumped = 1 << 18
 
 // dumped lists the CPUs, unless there are more than any kubelet assigns.

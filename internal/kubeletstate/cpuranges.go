@@ -10,9 +10,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// cpuRanges is a set of any ints, like a k8s.io/utils/cpuset.CPUSet, in ascending ranges that do
-// not touch. topology.CPUSet is too small: a checkpoint may name CPUs that no machine has, and the
-// kubelet's message lists them.
+// cpuRanges is a set of arbitrary ints, like a k8s.io/utils/cpuset.CPUSet, in ascending ranges that
+// do not touch. topology.CPUSet is too small: a checkpoint may name CPUs that no machine has, and
+// the kubelet's message lists them.
 type cpuRanges []cpuRange
 
 // cpuRange is the CPUs from first to last.
@@ -52,7 +52,7 @@ func rangesOf(set topology.CPUSet) cpuRanges {
 	return out.merged()
 }
 
-// merged sorts the ranges and joins those that overlap or touch.
+// merged sorts the ranges and joins ranges that overlap or touch.
 func (r cpuRanges) merged() cpuRanges {
 	slices.SortFunc(r, func(a, b cpuRange) int { return cmp.Compare(a.first, b.first) })
 	out := r[:0]
@@ -66,7 +66,7 @@ func (r cpuRanges) merged() cpuRanges {
 	return out
 }
 
-// and returns the CPUs that are in both sets. It is quick if r is short.
+// and returns the CPUs that are in both sets. It is fast if r has few ranges.
 func (r cpuRanges) and(o cpuRanges) (both cpuRanges) {
 	for _, c := range r {
 		i, _ := slices.BinarySearchFunc(o, c.first, func(x cpuRange, first int) int { return cmp.Compare(x.last, first) })

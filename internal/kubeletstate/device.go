@@ -20,14 +20,14 @@ type DeviceState struct {
 // DeviceEntry has the devices of one resource of a container.
 type DeviceEntry struct {
 	PodUID, Container, Resource string
-	// Devices are ascending by id; each device appears once.
+	// Devices are ascending by id. Each device appears once.
 	Devices []HeldDevice
 }
 
 // HeldDevice is a device with the NUMA nodes that the kubelet recorded when it was allocated.
 type HeldDevice struct {
 	ID   string
-	NUMA topology.NUMASet // 0 if the file has it under -1, with which the kubelet marks devices without topology
+	NUMA topology.NUMASet // 0 if the file has the device under -1, the kubelet's mark for devices without topology
 }
 
 // The file in the format of pkg/kubelet/cm/devicemanager/checkpoint. Its checksum covers Data.
@@ -49,8 +49,8 @@ type deviceEntry struct {
 	AllocResp     []byte
 }
 
-// ParseDevices reads a kubelet_internal_checkpoint of Kubernetes 1.20 to 1.37; name is the file's
-// name in the error, which is an *Error.
+// ParseDevices parses a kubelet_internal_checkpoint of Kubernetes 1.20 to 1.37. The error is an
+// *Error that contains name as the file's name.
 func ParseDevices(name string, data []byte) (*DeviceState, error) {
 	f := file(name)
 	in := deviceFile{Data: deviceData{RegisteredDevices: map[string][]string{}}}
@@ -107,8 +107,8 @@ func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
 	return out, nil
 }
 
-// Give adds a container's devices, and removes them from other pods. The kubelet must have taken
-// them from these pods, because it never assigns a device twice.
+// Give adds a container's devices, and removes them from other pods. These pods no longer have the
+// devices, because the kubelet never assigns a device twice.
 func (s *DeviceState) Give(e DeviceEntry) {
 	given := map[string]bool{}
 	for _, d := range e.Devices {
@@ -124,7 +124,7 @@ func (s *DeviceState) Give(e DeviceEntry) {
 	slices.SortStableFunc(s.Entries, DeviceEntry.Compare)
 }
 
-// Compare orders entries by pod UID, container and resource, not by devices.
+// Compare compares the pod UIDs, containers and resources of entries. It ignores the devices.
 func (e DeviceEntry) Compare(o DeviceEntry) int {
 	return cmp.Or(cmp.Compare(e.PodUID, o.PodUID), cmp.Compare(e.Container, o.Container), cmp.Compare(e.Resource, o.Resource))
 }

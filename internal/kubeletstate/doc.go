@@ -2,8 +2,8 @@
 // memory and device managers. It only reads, from an fs.FS rooted at the kubelet's root directory
 // (/var/lib/kubelet), and verifies checksums as the kubelet does.
 //
-// A checkpoint is the complete state of one manager, replaced atomically with each change
-// (pkg/kubelet/checkpointmanager). The three files are not replaced together, and one allocation
-// takes several replacements. A reader that needs a consistent state reads again until nothing
-// changes and nothing is contradictory (package agent).
+// A checkpoint is the complete state of one manager. The kubelet replaces it atomically with each
+// change (pkg/kubelet/checkpointmanager). It does not replace the three files together, and one
+// allocation takes several replacements. A reader that needs a consistent state reads again until
+// nothing changes and nothing is contradictory (package agent).
 package kubeletstate

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrChecksum is wrapped by the Error about a checkpoint whose content does not match its checksum:
-// the kubelet would refuse to start with it.
+// the kubelet would not start with such a checkpoint.
 var ErrChecksum = errors.New("checksum does not match the content")
 
 // Error describes a problem of a checkpoint.
@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// file makes Errors about one checkpoint.
+// file is the name of one checkpoint, for Errors.
 type file string
 
 func (f file) err(field string, value any, want string) *Error {
@@ -60,5 +60,5 @@ func (f file) checksum(field string, got uint64, content uint32) *Error {
 		Want: strconv.FormatUint(uint64(content), 10) + " for this content"}
 }
 
-// errEmpty is the error for a checkpoint of 0 bytes, as it remains after a crash or on a full disk.
+// errEmpty is the error for a checkpoint of 0 bytes, which a crash or a full disk can leave behind.
 var errEmpty = errors.New("the file is empty")

@@ -29,7 +29,7 @@ type MemoryNode struct {
 	// Totals are the bytes by resource that the kubelet found when it started: the field total of
 	// each row.
 	Totals map[string]uint64
-	// SystemReserved are bytes by resource that no container gets.
+	// SystemReserved are the bytes, by resource, that no container gets.
 	SystemReserved map[string]uint64
 }
 
@@ -93,8 +93,8 @@ func (in *memoryFile) sums() (v1, v2 uint32) {
 	return sumMemory(memoryTypeName, &book, nil), sumMemory(memoryTypeName, &book, &in.PodEntries)
 }
 
-// ParseMemory reads a memory_manager_state of Kubernetes 1.21 to 1.37; name is the file's name in
-// the error, which is an *Error.
+// ParseMemory parses a memory_manager_state of Kubernetes 1.21 to 1.37. The error is an *Error that
+// contains name as the file's name.
 func ParseMemory(name string, data []byte) (*MemoryState, error) {
 	f := file(name)
 	in := newMemoryFile()

@@ -42,7 +42,7 @@ func Read(fsys fs.FS) (State, error) {
 	return raw.Parse()
 }
 
-// Raw has the bytes of the checkpoints; nil for an absent file.
+// Raw has the bytes of the checkpoints. A field is nil if its file does not exist.
 type Raw struct {
 	CPU, Memory, Devices, Admitted []byte
 }
@@ -53,7 +53,7 @@ func (r Raw) Equal(o Raw) bool {
 }
 
 // ReadRaw reads the files without parsing them. It reads AdmittedFile first. The kubelet writes
-// this file last, so the other files then contain all assignments of its pods.
+// this file last, so the other files contain all assignments to the pods in it.
 func ReadRaw(fsys fs.FS) (Raw, error) {
 	var raw Raw
 	for _, f := range []struct {
@@ -69,7 +69,8 @@ func ReadRaw(fsys fs.FS) (Raw, error) {
 	return raw, nil
 }
 
-// Parse parses the result of ReadRaw. An absent file is nil; an empty file is an error.
+// Parse parses the result of ReadRaw. If a file is absent, its field is nil. An empty file is an
+// error.
 func (r Raw) Parse() (State, error) {
 	var s State
 	var errs [4]error

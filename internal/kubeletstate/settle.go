@@ -2,11 +2,11 @@ package kubeletstate
 
 import "time"
 
-// A kubelet writes cpu_manager_state twice for each admission (state_checkpoint.go: the shared
-// CPUs, then the container's), and the files of its managers one after another. A reading in
-// between shows a false contradiction.
+// For each admission, a kubelet writes cpu_manager_state twice (state_checkpoint.go: first the
+// shared CPUs, then the container's), and it writes the files of its managers one after another. A
+// reading between two writes shows a contradiction that does not last.
 const (
-	// Settle accepts a contradiction after SameLooks equal looks in a row. It looks at most
+	// Settle accepts a contradiction after SameLooks equal readings in a row. It reads at most
 	// maxLooks times.
 	SameLooks = 3
 	maxLooks  = 20
@@ -15,7 +15,7 @@ const (
 )
 
 // Settle calls look, which reads files that a kubelet may be writing, until the result is sound or
-// stays the same. It returns the last result. An error of look ends Settle at once.
+// stays the same. It returns the last result. If look returns an error, Settle ends at once.
 func Settle[T any](look func() (found T, sound bool, err error), same func(a, b T) bool, pause func()) (T, error) {
 	last, sound, err := look()
 	for looked, row := 1, 1; err == nil && !sound && row < SameLooks && looked < maxLooks; looked++ {

@@ -15,8 +15,8 @@ import (
 // ordered by UID and name. The files contain neither the order nor the kind of containers. So
 // Snapshot takes the containers of a pod that have CPUs in common for init containers, and all
 // others for ordinary containers. Device pools have the registered (healthy) devices and the
-// assigned devices. Only assigned devices have NUMA nodes in the files. The error, an *Error, means
-// that the files have an old format without pod UIDs, which a Snapshot cannot represent.
+// assigned devices. Only assigned devices have NUMA nodes in the files. It returns an *Error if the
+// files have an old format without pod UIDs, which a Snapshot cannot represent.
 func (s *State) Snapshot() (placement.Snapshot, error) {
 	b := snapshotBuilder{pods: map[string]map[string]*placement.ContainerAllocation{}, wholes: map[string]*placement.Whole{}}
 	if s.CPU != nil {
@@ -143,8 +143,8 @@ func (b *snapshotBuilder) devices(s *DeviceState) {
 }
 
 // View sets the memory of each NUMA node in view to the amount that the kubelet found when it
-// started. This differs from the machine if huge pages were reserved, or memory was added or
-// removed, since then. The error is an *Error.
+// started. The machine may differ now, if huge pages were reserved or memory was added or removed
+// after the start. The error is an *Error.
 func (s *MemoryState) View(view *placement.KubeletView) error {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

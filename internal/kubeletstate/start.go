@@ -16,7 +16,7 @@ import (
 )
 
 // StartError means that a kubelet does not start with a checkpoint. Start, StartCPU and StartMemory
-// return it; nil means that the kubelet starts.
+// return nil if the kubelet starts.
 type StartError struct {
 	// Path is the path of the checkpoint: File below the kubelet's root directory.
 	Path string
@@ -65,8 +65,8 @@ func Remedy(files ...string) string {
 	return "drain the node, stop the kubelet, delete " + strings.Join(files, " and ") + ", start the kubelet"
 }
 
-// Messages returns the complete errors with which the kubelet's manager may end. Error returns the
-// first.
+// Messages returns the complete errors with which the kubelet's manager may fail. Error returns the
+// first one.
 func (e *StartError) Messages() []string {
 	var out []string
 	for _, problem := range append([]string{e.Problem}, e.Or...) {
@@ -93,7 +93,7 @@ func RootOf(dir string) string {
 }
 
 // Start returns a *StartError if a kubelet does not start with these checkpoints in root. It checks
-// them in the kubelet's order. The device manager starts with any file.
+// them in the kubelet's order. The device manager starts with any content of its file.
 func (r *Raw) Start(s *placement.Startup, root string) error {
 	if err := StartCPU(s, root, r.CPU); err != nil {
 		return err
@@ -101,8 +101,8 @@ func (r *Raw) Start(s *placement.Startup, root string) error {
 	return StartMemory(s, root, r.Memory)
 }
 
-// restoreError returns the error for a checkpoint that the manager cannot load. Loading comes
-// before the comparison with the machine.
+// restoreError returns the error for a checkpoint that the manager cannot load. The kubelet loads a
+// checkpoint before it compares it with the machine.
 func restoreError(root, name, manager string, problem error) *StartError {
 	e := &StartError{Path: path.Join(root, name), Problem: problem.Error(), Restoring: true, manager: manager}
 	if words := (*randomWords)(nil); errors.As(problem, &words) {
@@ -131,13 +131,13 @@ func crashed(root, name string) *StartError {
 var errNilPointer = errors.New("runtime error: invalid memory address or nil pointer dereference")
 
 // randomWords are errors of which the kubelet reports one at random, because it iterates over a Go
-// map. The first error represents all of them.
+// map. The first error stands for all of them.
 type randomWords struct {
 	all  []error
 	size int
 }
 
-// mostRandom limits their total length in bytes.
+// mostRandom is the maximum total length of the errors in bytes.
 const mostRandom = 1 << 20
 
 func (w *randomWords) full() bool { return w.size > mostRandom }
@@ -169,8 +169,9 @@ func (w *randomWords) err() error {
 // errCorrupted is checkpointmanager/errors.CorruptCheckpointError.
 var errCorrupted = errors.New("checkpoint is corrupted")
 
-// unmarshal calls json.Unmarshal, as the kubelet does to read a checkpoint. So it ignores unknown
-// fields and accepts names in any case. A type error contains the names of the kubelet's types.
+// unmarshal calls json.Unmarshal, as the kubelet does when it reads a checkpoint. So it ignores
+// unknown fields and accepts names in any case. A type error contains the names of the kubelet's
+// types.
 func unmarshal(data []byte, into any, names typeNames) error {
 	err := json.Unmarshal(data, into)
 	wrong := (*json.UnmarshalTypeError)(nil)

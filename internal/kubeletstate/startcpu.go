@@ -88,7 +88,7 @@ type cpuBook struct {
 }
 
 // StartCPU returns a *StartError if the CPU manager does not start with this cpu_manager_state in
-// root; nil data means that there is no file.
+// root. If data is nil, there is no file.
 func StartCPU(s *placement.Startup, root string, data []byte) error {
 	if data == nil {
 		return nil // the kubelet writes a new file
@@ -128,7 +128,7 @@ func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 		if err == nil {
 			return book, nil
 		}
-		pods := book.pods // the kubelet keeps what it has read of a format before the error
+		pods := book.pods // the kubelet keeps what it has read before the error
 		if book, err = readCPUv2or1(data, cpuSums{}); err == nil {
 			book.pods = pods
 		}
@@ -139,8 +139,9 @@ func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 	return readCPUv4(data, cpuSums{own: !s.PodLevel})
 }
 
-// cpuSums defines the checksums that a release accepts for V2. It always accepts those with the old
-// name of the type. If own is set, it also accepts those with its own name.
+// cpuSums defines the checksums that a release accepts for V2. It always accepts checksums with the
+// old name of the type. If own is set, it also accepts checksums with the release's own name of the
+// type.
 type cpuSums struct{ own bool }
 
 // readCPUv2or1 does what loadAndMigrateCheckpointV2 of Kubernetes 1.36 does.
@@ -191,7 +192,7 @@ func readCPUv2(data []byte, names typeNames, accepts cpuSums) (*cpuBook, error) 
 	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries, nil}, nil
 }
 
-// readCPUv3 accepts a checksum with any of the given names of the type. The book has the readable
+// readCPUv3 accepts a checksum with any of the given names of the type. It returns the readable
 // parts even if there is an error.
 func readCPUv3(data []byte, names []string) (*cpuBook, error) {
 	in := cpuV3{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}}
@@ -210,7 +211,7 @@ func readCPUv3(data []byte, names []string) (*cpuBook, error) {
 	return book, nil
 }
 
-// readCPUv4 falls back on V3 and V2, unless the file has fields of V4.
+// readCPUv4 falls back to V3 and V2, unless the file has fields of V4.
 func readCPUv4(data []byte, accepts cpuSums) (*cpuBook, error) {
 	in := cpuV4{cpuV2: cpuV2{Entries: map[string]map[string]string{}}}
 	inner := cpuV4Data{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}, Baselines: map[string]map[string]cpuBaselines{}}

@@ -59,8 +59,8 @@ type memoryBook struct {
 	pods podBlocks // pod-level assignments; only for a manager that knows them
 }
 
-// charged returns the blocks that count for a pod, by container. The key is "" if the pod has
-// blocks of its own, which then count instead.
+// charged returns the blocks that count for a pod, by container. If the pod has blocks of its own,
+// only these count, and their key is "".
 func (c *memoryBook) charged(pod string) map[string][]memoryBlock {
 	if own := c.pods[pod].MemoryBlocks; len(own) > 0 {
 		return map[string][]memoryBlock{"": own}
@@ -69,7 +69,7 @@ func (c *memoryBook) charged(pod string) map[string][]memoryBlock {
 }
 
 // StartMemory returns a *StartError if the memory manager does not start with this
-// memory_manager_state in root; nil data means that there is no file.
+// memory_manager_state in root. If data is nil, there is no file.
 func StartMemory(s *placement.Startup, root string, data []byte) error {
 	if data == nil {
 		return nil // the kubelet writes a new file
@@ -112,12 +112,12 @@ func readMemoryFile(s *placement.Startup, data []byte) (*memoryBook, error) {
 		if err == nil {
 			return book, nil
 		}
-		pods := book.pods // the kubelet keeps what it has read of a format before the error
+		pods := book.pods // the kubelet keeps what it has read before the error
 		book, err = readMemoryV1(data, memoryTypes, memoryV1Sums{own: memoryTypeName, none: true})
 		switch {
 		case err != nil:
 			return nil, err
-		case book.nullTable(): // it migrates before it looks at the policy
+		case book.nullTable(): // the kubelet migrates the file before it compares the policy
 			return nil, errNilPointer
 		}
 		book.pods = pods
@@ -128,8 +128,8 @@ func readMemoryFile(s *placement.Startup, data []byte) (*memoryBook, error) {
 	return readMemoryV3(data)
 }
 
-// memoryV1Sums defines the checksums that a release accepts for V1: those with the given names of
-// the type, and, if none is set, no checksum.
+// memoryV1Sums defines the checksums that a release accepts for V1: checksums with the given names
+// of the type. If none is set, it also accepts a missing checksum.
 type memoryV1Sums struct {
 	own, also string
 	none      bool
@@ -149,7 +149,7 @@ func readMemoryV1(data []byte, names typeNames, accepts memoryV1Sums) (*memoryBo
 	return &memoryBook{memoryV1: in}, nil
 }
 
-// readMemoryV2 returns the readable part of the book even if there is an error.
+// readMemoryV2 returns the readable parts even if there is an error.
 func readMemoryV2(data []byte) (*memoryBook, error) {
 	in := memoryV2{Entries: containerBlocks{}, PodEntries: podBlocks{}, MachineState: memoryNodes{}}
 	err := unmarshal(data, &in, memoryTypes)
@@ -160,7 +160,7 @@ func readMemoryV2(data []byte) (*memoryBook, error) {
 	return book, err
 }
 
-// readMemoryV3 falls back on V2 and V1, unless the file has fields of V3.
+// readMemoryV3 falls back to V2 and V1, unless the file has fields of V3.
 func readMemoryV3(data []byte) (*memoryBook, error) {
 	in := memoryV3{memoryV1: memoryV1{Entries: containerBlocks{}, MachineState: memoryNodes{}}}
 	inner := memoryV3Data{Entries: containerBlocks{}, PodEntries: podBlocks{}, MachineState: memoryNodes{}}
@@ -178,14 +178,13 @@ func readMemoryV3(data []byte) (*memoryBook, error) {
 	if err != nil {
 		book, err = readMemoryV1(data, memoryTypes, memoryV1Sums{own: memoryTypeName, none: true})
 	}
-	if err == nil && book.nullTable() { // it migrates before it looks at the policy
+	if err == nil && book.nullTable() { // the kubelet migrates the file before it compares the policy
 		return nil, errNilPointer
 	}
 	return book, err
 }
 
-// nullTable reports whether a memory table is null, with which the kubelet panics in
-// NUMANodeMap.Clone.
+// nullTable reports whether a memory table is null. The kubelet then panics in NUMANodeMap.Clone.
 func (c *memoryV1) nullTable() bool {
 	for _, n := range c.MachineState {
 		if n == nil {
@@ -262,8 +261,8 @@ func (ns memoryNodes) take(blocks []memoryBlock) error {
 	return nil
 }
 
-// groups returns, for each NUMA node, the groups that it has in containers' blocks. If there are
-// several, the kubelet keeps the group of the container that it handles last.
+// groups returns, for each NUMA node, the groups that the containers' blocks form with it. If there
+// are several, the kubelet keeps the group of the container that it handles last.
 func (c *memoryBook) groups() map[int][][]int {
 	out := map[int][][]int{}
 	for pod := range c.Entries {
@@ -287,14 +286,15 @@ func (c *memoryBook) groups() map[int][][]int {
 // compared has the possible results of the kubelet's areMachineStatesEqual. That function visits
 // NUMA nodes and kinds of memory in random order, and ends at the first difference.
 type compared struct {
-	// different means that there is a difference that does not depend on the order of blocks;
-	// reordered, that there is one that may depend on it. detail describes the first difference.
+	// different means that there is a difference that does not depend on the order of blocks.
+	// reordered means that there is a difference that may depend on it. detail describes the first
+	// difference.
 	different, reordered bool
 	detail               string
 	// crash means that the kubelet may look up a NUMA node, or a kind of memory, that the file does
 	// not have.
 	crash bool
-	// mixed: see groups.
+	// mixed means that some NUMA node is in several groups (groups).
 	mixed bool
 }
 

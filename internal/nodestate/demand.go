@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Demand computes from bound pods the demand for nodes (package demand). It is safe for concurrent
-// use. The zero Demand has seen no pod.
+// Demand computes the demand for nodes from the bound pods (package demand). It is safe for
+// concurrent use. The zero Demand has seen no pod.
 type Demand struct {
 	mu      sync.Mutex
 	of      map[types.UID]*wish
@@ -36,11 +36,11 @@ type wish struct {
 	affinity *nodeaffinity.RequiredNodeAffinity
 }
 
-// maxSelector is the maximum size of a pod's requirements for nodes, in bytes of JSON. Every node
-// is compared with these requirements, so a pod with larger requirements is not counted.
+// maxSelector is the maximum size of a pod's requirements for nodes, in bytes of JSON. Demand
+// compares every node with these requirements, so it does not count a pod with larger requirements.
 const maxSelector = 4096
 
-// wishOf reads a pod; false if it asks for no devices, or cannot be counted.
+// wishOf reads a pod. It returns false if the pod asks for no devices or cannot be counted.
 func wishOf(pod *corev1.Pod) (*wish, bool) {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {
@@ -140,7 +140,7 @@ func (d *Demand) Due() bool {
 	return d.tally.Due()
 }
 
-// Levels returns the current levels. They do not change later.
+// Levels returns the current levels. The result does not change later.
 func (d *Demand) Levels() *Levels {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,8 +151,8 @@ func (d *Demand) Levels() *Levels {
 type Levels struct {
 	most   demand.Wishes[string]
 	wishes map[string]*wish
-	// known caches the computed levels, by devices, machine, kubelet, and the pods that may use the
-	// node.
+	// known caches the computed levels, by devices, machine, kubelet configuration, and the pods
+	// that may use the node.
 	known  map[string]demand.Level
 	models map[*placement.Model]int
 	key    []byte
@@ -194,7 +194,8 @@ func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	return level
 }
 
-// comes reports whether the node matches the selectors and the affinity of the pods.
+// comes reports whether the pods could use the node: it matches the selectors and the affinity of
+// the pods.
 func (w *wish) comes(object *corev1.Node) bool {
 	if w.affinity == nil {
 		return true

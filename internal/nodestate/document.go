@@ -10,8 +10,8 @@ import (
 )
 
 // ReadDocument reads the NodeTopology objects of a document of YAML or JSON: one object, or a list
-// of them. Errors of a report are in its Reading; the error means that the document contains
-// something else.
+// of them. Errors in a report are in its Reading. ReadDocument returns an error if the document
+// contains other objects.
 func (k *Kinds) ReadDocument(doc []byte) (all []*Reading, err error) {
 	var list struct {
 		Kind  string                  `json:"kind"`
@@ -42,7 +42,7 @@ func (k *Kinds) ReadDocument(doc []byte) (all []*Reading, err error) {
 }
 
 // amountsAlone explains why the report of another exporter cannot replace a NodeTopology. It
-// returns "" for kinds that are no such reports.
+// returns "" for other kinds.
 func amountsAlone(kind string) string {
 	if kind != "NodeResourceTopology" && kind != "Numatopology" {
 		return ""

@@ -41,8 +41,8 @@ type Kinds struct {
 	bySpec map[string]func() *NodeKind
 }
 
-// of returns the kind of a node. last is the node's previous kind, or nil; of returns it if it
-// still describes the node. A kind without a model has the reason. The kind is nil if the spec
+// of returns the kind of a node. last is the node's previous kind, or nil. If it still describes
+// the node, of returns it. A kind without a model has the reason. The kind is nil if the spec
 // cannot be read. The error names the node, so errors are not cached.
 func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error) {
 	switch {

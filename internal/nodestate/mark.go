@@ -30,7 +30,7 @@ func (m Mark) Sequence() int64 { return m.sequence }
 
 // Follows reports whether this report can come after last: its object was created later, it has a
 // higher number, or it is the same report. The number alone does not identify a report, because an
-// agent that continues from an older report uses a number twice.
+// agent that continues from an older report uses the same number again.
 func (m Mark) Follows(last Mark) bool {
 	switch {
 	case last == Mark{}:

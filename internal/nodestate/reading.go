@@ -28,9 +28,9 @@ type Reading struct {
 	Kind *NodeKind
 	// Report is the full content of the report, or nil if it could not be read.
 	Report *wire.Report
-	// State is the input of the ledger. It is nil unless the report is reliable.
+	// State is the report in the ledger's form. It is nil unless the report is reliable.
 	State *ledger.Report
-	// Guarantee is the possible guarantee on the node: none if it is unusable.
+	// Guarantee is the guarantee that is possible on the node. It is none if the node is unusable.
 	Guarantee wire.Guarantee
 	// Unusable explains why the report is not reliable, or is nil.
 	Unusable *Unusable
@@ -58,8 +58,8 @@ const nodeTopology = "NodeTopology"
 // NewObject returns an empty object of the kind of full reports, for a watch.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
-// Lists reports whether a full report lists a running pod for whose UID the function is returns
-// true. It reads nothing else of the object.
+// Lists reports whether a full report lists a running pod with a UID for which is returns true. It
+// reads no other part of the object.
 func Lists(o metav1.Object, is func(uid string) bool) bool {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	return ok && slices.ContainsFunc(nt.Status.Pods, func(p v1alpha1.PodAllocation) bool {
@@ -67,8 +67,8 @@ func Lists(o metav1.Object, is func(uid string) bool) bool {
 	})
 }
 
-// ReadObject reads the object of a report of any kind. The error means that the object is not a
-// report. Errors of the report are in the Reading.
+// ReadObject reads the object of a report of any kind. It returns an error if the object is not a
+// report. Errors in the report are in the Reading.
 func (k *Kinds) ReadObject(o metav1.Object, last *NodeKind) (*Reading, error) {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	if !ok {
@@ -77,8 +77,8 @@ func (k *Kinds) ReadObject(o metav1.Object, last *NodeKind) (*Reading, error) {
 	return k.Read(nt, last), nil
 }
 
-// Read reads a NodeTopology. last is the previous kind of the node, or nil: reports change often,
-// kinds rarely.
+// Read reads a NodeTopology. last is the previous kind of the node, or nil. It saves time, because
+// reports change often, but kinds rarely.
 func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *NodeKind) *Reading {
 	r := &Reading{Node: nt.Name, Version: nt.ResourceVersion, Source: Source{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID), Version: nt.ResourceVersion,
@@ -125,7 +125,7 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *NodeKind) 
 }
 
 // maxPods limits the number of pods in a report, as the schema of NodeTopology does, because the
-// time to read a report grows with it.
+// time to read a report grows with their number.
 const maxPods = 1024
 
 // fates returns the fate of each pod in the report that was not admitted or has ended.

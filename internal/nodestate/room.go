@@ -16,8 +16,8 @@ func Allocatable(node *corev1.Node) (has amounts.List, told bool) {
 }
 
 // RoomOf returns the amounts that the bound pods leave on the node, without pods that have ended.
-// node is nil if it is not known. Resources of device classes that the node does not have are
-// ignored, because Dynamic Resource Allocation provides them (NodeResourcesFit,
+// node may be nil if it is not known. RoomOf ignores resources of device classes that the node does
+// not have, because Dynamic Resource Allocation provides them (NodeResourcesFit,
 // shouldDelegateResourceToDRA).
 func RoomOf(node *corev1.Node, bound []*corev1.Pod, classes map[corev1.ResourceName]bool) *amounts.Node {
 	room := amounts.Unknown()

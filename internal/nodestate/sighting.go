@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNotPinnable means that no kubelet pins anything for the pod and Berth has not decided about
-// it, so that no ledger counts it.
+// it, so the ledger does not count it.
 var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
 
 // Sighting is a translated pod that is bound to a node.
@@ -28,7 +28,7 @@ type Sighting struct {
 }
 
 // SightingOf translates a pod that is bound to a node. The error is ErrNotPinnable, or a
-// *wire.FieldError if the pod is invalid. The kubelet's report will show the resources of such a
+// *wire.FieldError if the pod is invalid. The node's report will show the resources of an invalid
 // pod.
 func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	ask, err := wire.ReadBound(pod)
@@ -50,7 +50,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 		s.Turn, s.Report, s.Generation = int64(p.Sequence), p.Report, p.Generation
 		s.Promise = &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
 	}
-	if s.Promise == nil { // only a promise makes Berth check this rule, and no kubelet checks it
+	if s.Promise == nil { // only Berth checks this rule, and only for a pod with a promise
 		s.Request.Rules.Devices.PerNode = 0
 	}
 	return s, nil
@@ -66,7 +66,7 @@ func phaseOf(pod *corev1.Pod) ledger.Phase {
 	return ledger.Bound
 }
 
-// Heartbeat is a sign of life of a node's agent.
+// Heartbeat is a renewal of the Lease of a node's agent.
 type Heartbeat struct {
 	// Node is the name of the node.
 	Node string
@@ -106,5 +106,5 @@ func HeartbeatOf(lease *coordinationv1.Lease) (Heartbeat, error) {
 }
 
 // VouchesFor reports whether the heartbeat confirms the report with this number. If it names
-// another number, it confirms a report that has not arrived yet, or an older one.
+// another number, it confirms an older report, or a report that has not arrived yet.
 func (b *Heartbeat) VouchesFor(sequence int64) bool { return b.Sequence == 0 || b.Sequence == sequence }

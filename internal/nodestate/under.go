@@ -9,7 +9,7 @@ import (
 // Under returns the reading of the node with another machine or configuration, for which alter
 // changes a copy of the spec. If empty is set, the node has no pods, and it has the devices that
 // devices returns after alter. Otherwise it keeps the content of its report. The error explains why
-// such a node is not possible. The reading must be usable.
+// the node cannot have this machine or configuration. The reading must be usable.
 func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices func() []placement.DevicePool) (*Reading, error) {
 	spec := r.Kind.Spec
 	if err := alter(&spec); err != nil {

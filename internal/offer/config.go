@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Config selects the devices of a machine to offer, and how. Devices that no resource selects are
-// not offered.
+// Config selects the devices of a machine that the agent offers, and defines how it offers them.
+// The agent does not offer devices that no resource selects.
 type Config struct {
 	// Resources are the names under which pods ask for devices, each once.
 	Resources []Resource `json:"resources"`
@@ -36,11 +36,13 @@ type Resource struct {
 	// Vendor and Product are PCI ids, four hexadecimal digits; "" for any.
 	Vendor  string `json:"vendor,omitempty"`
 	Product string `json:"product,omitempty"`
-	// Addresses are PCI addresses like 0000:3b:00.0; none for any. Each must be there.
+	// Addresses are PCI addresses like 0000:3b:00.0. If there are none, any address matches. The
+	// machine must have each of them.
 	Addresses []string `json:"addresses,omitempty"`
-	// Virtual selects virtual functions (SR-IOV). Without it, all other devices are selected.
+	// Virtual selects virtual functions (SR-IOV). Without it, the resource selects all other
+	// devices.
 	Virtual bool `json:"virtual,omitempty"`
-	// Optional allows a machine without these devices.
+	// Optional allows machines without these devices.
 	Optional bool `json:"optional,omitempty"`
 	// CDI means that a vendor's CDI specification describes the devices. Without it the agent
 	// writes one, with the device nodes from sysfs.
@@ -51,18 +53,19 @@ type Resource struct {
 type CDI struct {
 	// Kind is the kind of the specification, like nvidia.com/gpu.
 	Kind string `json:"kind"`
-	// Names is the form of the names: address, index (among the devices of one vendor and class,
-	// ascending by address) or uuid (from NVIDIA's driver).
+	// Names is the form of the names: address, index or uuid. The index counts the devices of one
+	// vendor and class in ascending order of their addresses. The uuid is that of NVIDIA's driver.
 	Names string `json:"names"`
 }
 
-// maxConfig bounds a document in bytes, maxResources its resources.
+// maxConfig is the maximum size of a document in bytes, and maxResources the maximum number of its
+// resources.
 const (
 	maxConfig    = 256 << 10
 	maxResources = 64
 )
 
-// Read reads a document, YAML or JSON; object is its name in errors. Each error is or wraps a
+// Read reads a document in YAML or JSON. object is its name in errors. Each error is or wraps a
 // *wire.FieldError.
 func Read(object string, doc []byte) (*Config, error) {
 	if len(doc) > maxConfig {
@@ -93,7 +96,7 @@ func (c *Config) check() error {
 		if device := wire.DeviceOf(r.Resource); device != r.Resource {
 			return c.fail(at+".resource", r.Resource, device+", which offers the same devices under this name as well")
 		}
-		// Its form in environment variables and annotations must be unique, too.
+		// The resource's name in environment variables and annotations must be unique, too.
 		variable := wire.DevicesVariable(r.Resource)
 		if seen[variable] {
 			return c.fail(at+".resource", r.Resource, "each resource once: two of them would have the environment variable "+variable)

@@ -42,7 +42,7 @@ type Finding struct {
 	Nodes []string
 }
 
-// look checks all devices of the pools.
+// look checks the health and the names of all devices of the pools.
 func (h *Host) look(pools []Pool) map[string]Finding {
 	out := map[string]Finding{}
 	var known map[string][]string // CDI devices of vendors, with their nodes
@@ -87,7 +87,7 @@ func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]str
 // ownNode matches a node that belongs to one device only, if sysfs or NVIDIA's driver knows it.
 var ownNode = regexp.MustCompile(`^(nvidia[0-9]+|dri/(card|renderD)[0-9]+|accel/accel[0-9]+)$`)
 
-// ownNodes returns a function's nodes of that kind, as the host lists them.
+// ownNodes returns the device nodes of a PCI function that match ownNode, as the host lists them.
 func (h *Host) ownNodes(address string) (nodes []string) {
 	for _, class := range []string{"drm", "accel"} {
 		dir := pciDir + address + "/" + class
@@ -166,10 +166,11 @@ func (h *Host) nvidia(address, key string) string {
 	return ""
 }
 
-// nodeDirs are the folders of a function in which sysfs lists its parts with device nodes.
+// nodeDirs are the folders of a PCI function in which sysfs lists its parts that have device nodes.
 var nodeDirs = []string{"drm", "infiniband_verbs", "infiniband_mad", "accel", "misc"}
 
-// shared has, by folder, a further device node that users of its devices need, if it exists.
+// shared has, by folder, another device node that users of the devices in the folder need, if it
+// exists.
 var shared = map[string]string{"infiniband_verbs": "sys/class/misc/rdma_cm"}
 
 // nodes returns the device nodes of a function, or the reason why no pod may get it.
@@ -298,10 +299,10 @@ func (h *Host) children(dir string) []string {
 // addresses.
 const Kind = "berth.dev/pci"
 
-// specFile is the specification's name, as CDI has it: VENDOR-CLASS.
+// specFile is the specification's name, in CDI's form VENDOR-CLASS.
 var specFile = strings.Replace(Kind, "/", "-", 1) + ".json"
 
-// specVersion is the oldest version that has all fields which are written.
+// specVersion is the oldest version that has all fields that writeSpec uses.
 const specVersion = "0.5.0"
 
 // writeSpec writes the specification of the devices that no vendor describes. A device without
@@ -348,8 +349,8 @@ func replace(name string, text []byte) error {
 }
 
 // described returns the devices, KIND=NAME, of all vendors' specifications, with their nodes below
-// /dev. As in a runtime, a device does not count if its specification is invalid, or if two
-// specifications contradict each other about it.
+// /dev. Like a runtime, it ignores a device if the specification is invalid, or if two
+// specifications contradict each other about the device.
 func (h *Host) described() map[string][]string {
 	out := map[string][]string{}
 	vendors, err := cdi.NewCache(cdi.WithSpecDirs(h.SpecDirs...), cdi.WithAutoRefresh(false))
