@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 )
 
-// ForExtended stands for the name of the claim for extended resources, which has none before
+// ForExtended is used as the name of the claim for extended resources, which has no name before
 // PreBind.
 const ForExtended = "for extended resources"
 
@@ -39,10 +39,10 @@ func UsersOfExtended(pod *corev1.Pod, lying Lying) (out []User) {
 	return out
 }
 
-// Extended returns the claim that kube-scheduler makes on a node for the extended resources of a
-// pod (dynamicresources, createRequestsAndMappings); nil for none. class returns the class of a
-// resource that a driver must offer there; nil for every other resource. An init container that
-// ends uses devices of later containers.
+// Extended returns the claim that kube-scheduler creates on a node for the extended resources of a
+// pod (dynamicresources, createRequestsAndMappings), or nil. class returns the device class of a
+// resource that a DRA driver must provide on the node, and nil for every other resource. An init
+// container other than a sidecar uses the devices of later containers.
 func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.DeviceClass) *resourceapi.ResourceClaim {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	ends := func(i int) bool {
@@ -69,13 +69,13 @@ func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.Devi
 					DeviceClassName: of.Name, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}})
 			}
 		}
-		at, most, later := 0, int64(0), int64(0) // later has the devices of the containers that stay
+		at, most, later := 0, int64(0), int64(0) // later has the devices of containers that keep running
 		for i := range slices.Backward(containers) {
 			if !ends(i) {
 				later += asks[i][name]
 				add(i, asks[i][name])
 			} else if more := asks[i][name] - later; more >= most {
-				at, most = i, more // of equal ones, the first
+				at, most = i, more // of several equal containers, the first
 			}
 		}
 		add(at, most)
@@ -89,7 +89,8 @@ func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.Devi
 	return c
 }
 
-// asked are the resources of a container. The API server sets missing requests to the limits.
+// asked returns the resources that a container asks for. The API server sets missing requests to
+// the limits.
 func asked(c *corev1.Container) map[corev1.ResourceName]int64 {
 	out := map[corev1.ResourceName]int64{}
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {

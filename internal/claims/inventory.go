@@ -79,8 +79,8 @@ type Inventory struct {
 }
 
 // Read reads the devices of a node from ResourceSlices. It skips slices of other nodes and of older
-// generations of a pool. machine is the machine in the node's report. It is nil without a report;
-// stated NUMA nodes are then not checked.
+// generations of a pool. machine is the machine in the node's report. It is nil without a report.
+// Read then does not check the NUMA nodes that drivers state.
 func Read(node string, machine *topology.Machine, list []*resourceapi.ResourceSlice, sources *Sources) *Inventory {
 	r := reader{
 		Inventory: Inventory{node: node, places: map[DeviceID]Place{}},
@@ -126,8 +126,8 @@ type Contradiction struct {
 
 func (c Contradiction) String() string { return "device " + c.Device.String() + ": " + c.Text }
 
-// Contradictions returns the first contradictions by the devices' names, at most that many, and
-// their total number.
+// Contradictions returns at most the given number of contradictions, in the order of the devices'
+// names, and their total number.
 func (i *Inventory) Contradictions(most int) (first []Contradiction, count int) {
 	for id, p := range i.All() {
 		if p.Odd == "" {
@@ -165,8 +165,8 @@ func newestOf(list []*resourceapi.ResourceSlice) map[pool]int64 {
 	return newest
 }
 
-// NodeOf returns the node that owns a slice; "" for slices for several nodes, and for slices whose
-// devices name nodes.
+// NodeOf returns the node that owns a slice. It returns "" for slices of several nodes, and for
+// slices whose devices name nodes.
 func NodeOf(s *resourceapi.ResourceSlice) string {
 	if s.Spec.NodeName == nil {
 		return ""
@@ -174,7 +174,7 @@ func NodeOf(s *resourceapi.ResourceSlice) string {
 	return *s.Spec.NodeName
 }
 
-// ownerOf returns the node that owns a device of the slice; "" for a network-attached device.
+// ownerOf returns the node that owns a device of the slice, or "" for a network-attached device.
 func ownerOf(s *resourceapi.ResourceSlice, d *resourceapi.Device) string {
 	if d.NodeName != nil && s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection {
 		return *d.NodeName
@@ -188,7 +188,7 @@ type family struct {
 	counters string
 }
 
-// parent is the common NUMA node of a family of partitions.
+// parent has the common NUMA node of a family of partitions.
 type parent struct {
 	numa   topology.NUMAID
 	differ bool
@@ -200,7 +200,7 @@ type orphan struct {
 	sets []resourceapi.DeviceCounterConsumption
 }
 
-// reader makes an Inventory.
+// reader builds an Inventory.
 type reader struct {
 	Inventory
 	machine  *topology.Machine
@@ -242,8 +242,8 @@ func (r *reader) relate(of pool, id DeviceID, d *resourceapi.Device, p Place) {
 	}
 }
 
-// partitions gives partitions without a NUMA node that of their parent. A device that consumes
-// counters of several parents on different NUMA nodes stays neutral.
+// partitions gives partitions without a NUMA node the NUMA node of their parent. A device that
+// consumes counters of several parents on different NUMA nodes stays neutral.
 func (r *reader) partitions() {
 	for _, o := range r.orphans {
 		p := r.places[o.id]
@@ -267,7 +267,7 @@ func (r *reader) partitions() {
 	}
 }
 
-// place asks the sources one after another.
+// place evaluates the sources one after another.
 func (r *reader) place(driver string, d *resourceapi.Device) Place {
 	p := Place{Standing: Neutral, From: notStated}
 	r.stated(driver, d, &p)
@@ -293,7 +293,7 @@ func (p *Place) odd(format string, args ...any) {
 	}
 }
 
-// stated asks the attributes with numbers of NUMA nodes.
+// stated evaluates the attributes with numbers of NUMA nodes.
 func (r *reader) stated(driver string, d *resourceapi.Device, p *Place) {
 	ask := func(name string) (done bool) {
 		a, found := attribute(driver, d, name)
@@ -326,8 +326,8 @@ func (r *reader) stated(driver string, d *resourceapi.Device, p *Place) {
 	}
 }
 
-// byAddress finds a device in the machine by its PCI address; nil if there is none. An agent
-// reports the devices that pods may ask for, so an unknown address is no contradiction.
+// byAddress finds a device in the machine by its PCI address. It returns nil if there is none. An
+// agent reports the devices that pods may ask for, so an unknown address is no contradiction.
 func (r *reader) byAddress(driver string, d *resourceapi.Device, p *Place) *topology.Device {
 	if r.machine == nil {
 		return nil
@@ -354,7 +354,7 @@ func (r *reader) byAddress(driver string, d *resourceapi.Device, p *Place) *topo
 	return nil
 }
 
-// nowhere records that a source has no NUMA node.
+// nowhere records that a source has the device, but without a NUMA node.
 func (p *Place) nowhere() {
 	if p.Standing == Neutral && p.From == notStated {
 		p.From = isNowhere

@@ -11,7 +11,7 @@ import (
 // User is a container that uses a claim.
 type User struct {
 	Container string
-	// NUMA are the NUMA nodes of its CPUs and memory; 0 if the node pins neither.
+	// NUMA has the NUMA nodes of its CPUs and memory, or 0 if the node pins neither.
 	NUMA topology.NUMASet
 }
 
@@ -19,13 +19,14 @@ type User struct {
 type Claim struct {
 	// Name is the name of the claim, as NAMESPACE/NAME.
 	Name string
-	// Results are the devices, as status.allocation.devices.results of the ResourceClaim has them.
+	// Results are the devices, in the form of status.allocation.devices.results of the
+	// ResourceClaim.
 	Results []resourceapi.DeviceRequestAllocationResult
 	// Users are the containers that use the claim.
 	Users []User
 }
 
-// Alignment compares the NUMA node of a device with those of the containers that use it.
+// Alignment compares the NUMA node of a device with the NUMA nodes of the containers that use it.
 type Alignment uint8
 
 // The alignments, the worst last.
@@ -45,7 +46,7 @@ const (
 
 var alignments = [...]string{Aligned: "aligned", Indifferent: "neutral", Unpinned: "unpinned", Unknown: "unknown", Misaligned: "misaligned"}
 
-// Alignments are the words of all alignments, for metrics.
+// Alignments returns the names of all alignments, for metrics.
 func Alignments() []string { return alignments[:] }
 
 func (a Alignment) String() string { return alignments[a] }
@@ -57,13 +58,13 @@ type Finding struct {
 	Alignment      Alignment
 	// Place is where the device is.
 	Place Place
-	// User is the container with which a misaligned device is misaligned. For other findings it is
-	// the first pinned container, or the zero value.
+	// If the device is misaligned, User is a container on other NUMA nodes. Otherwise it is the
+	// first pinned container, or the zero value.
 	User User
 }
 
 // String names device, claim, request, NUMA nodes and container. It omits the pool, which is
-// specific to the node, so that nodes with the same cause have equal texts.
+// specific to the node, so that equal findings on different nodes have equal texts.
 func (f Finding) String() string {
 	head := fmt.Sprintf("device %s/%s of claim %s (request %s) is %s", f.Device.Driver, f.Device.Name, f.Claim, f.Request, f.Place)
 	switch {
@@ -119,7 +120,7 @@ func (i *Inventory) judge(c *Claim, r *resourceapi.DeviceRequestAllocationResult
 	return f
 }
 
-// Alignment is the worst of the findings; Indifferent if there are none.
+// Alignment returns the worst alignment of the findings, or Indifferent if there are none.
 func (j Judgement) Alignment() Alignment {
 	if len(j.Findings) == 0 {
 		return Indifferent
@@ -131,16 +132,18 @@ func (j Judgement) Alignment() Alignment {
 	return worst
 }
 
-// Keeps reports whether the devices are as a pod of this mode demands.
+// Keeps reports whether the devices are as a pod with this mode requires.
 func (j Judgement) Keeps(m Mode) bool { return m != Required || j.Alignment() <= Indifferent }
 
-// Serves reports whether a scheduler chooses such devices for a pod of this mode: near ones, or any
-// for containers that are pinned to no NUMA node if the mode does not require near ones.
+// Serves reports whether a scheduler chooses these devices for a pod with this mode. It chooses
+// aligned devices. If the mode does not require alignment, it also chooses any devices for
+// containers that are pinned to no NUMA node.
 func (j Judgement) Serves(m Mode) bool {
 	return j.Keeps(Required) || m != Required && j.Alignment() == Unpinned
 }
 
-// Why describes the worst finding, and how many others are as bad; "" without findings.
+// Why describes the worst finding, and the number of other findings that are equally bad. It
+// returns "" if there are no findings.
 func (j Judgement) Why() string {
 	worst, count := (*Finding)(nil), 0
 	for i := range j.Findings {
@@ -167,9 +170,9 @@ func plural(n int) string {
 	return "s are"
 }
 
-// Wanted returns the NUMA nodes on which every device of a claim would be aligned: those that all
-// of its users have. It returns false if no user is pinned. The set is empty if the users have no
-// NUMA node in common.
+// Wanted returns the NUMA nodes on which every device of a claim would be aligned: the NUMA nodes
+// that all of its users have. It returns false if no user is pinned. The set is empty if the users
+// have no NUMA node in common.
 func (c *Claim) Wanted() (set topology.NUMASet, pinned bool) {
 	set = Everywhere
 	for _, u := range c.Users {
@@ -180,12 +183,12 @@ func (c *Claim) Wanted() (set topology.NUMASet, pinned bool) {
 	return set, pinned
 }
 
-// Everywhere is every NUMA node.
+// Everywhere is the set of all NUMA nodes.
 const Everywhere = ^topology.NUMASet(0)
 
-// Reach returns the NUMA nodes on which devices of the claim would be aligned as the mode asks:
-// Everywhere if any device will do, and an empty set for devices without a NUMA node. why explains
-// why no device would be; else it is "".
+// Reach returns the NUMA nodes on which devices of the claim would be aligned as the mode asks. It
+// returns Everywhere if every device is suitable, and an empty set if only devices without a NUMA
+// node are. If no device would be aligned, why has the reason. Otherwise it is "".
 func (c *Claim) Reach(m Mode) (only topology.NUMASet, why string) {
 	wanted, pinned := c.Wanted()
 	switch {

@@ -7,22 +7,22 @@ type Mode uint8
 const (
 	// Free means that devices may be anywhere. It is the default.
 	Free Mode = iota
-	// Near means that devices on the NUMA nodes of the CPUs are chosen if they are free.
+	// Near means that the pod gets devices on the NUMA nodes of its CPUs if such devices are free.
 	Near
-	// Required means that a node is refused if a device would be on another NUMA node than the
+	// Required means that a node refuses the pod if a device would be on another NUMA node than the
 	// CPUs.
 	Required
 )
 
 var modes = [...]string{Free: "", Near: "near", Required: "required"}
 
-// String returns the mode as people write it; Free is "".
+// String returns the mode as users write it. Free is "".
 func (m Mode) String() string { return modes[m] }
 
 // ModesWanted describes the values of ParseMode.
 const ModesWanted = "near or required"
 
-// ParseMode reads a mode as people write it. It reports false for any other text, and for "".
+// ParseMode parses a mode as users write it. It returns false for any other text, and for "".
 func ParseMode(text string) (Mode, bool) {
 	for m := Near; int(m) < len(modes); m++ {
 		if modes[m] == text {

@@ -28,15 +28,15 @@ type OnNode struct {
 	Pod    *corev1.Pod
 	Mode   Mode
 	Claims []PodClaim
-	// Extended is the claim for extended resources there (function Extended); nil for none.
+	// Extended is the claim for extended resources on the node (function Extended), or nil.
 	Extended *resourceapi.ResourceClaim
 	// Whole means that the allocator must see all devices.
 	Whole bool
-	// Stock has the devices. Read makes the Inventory when it is needed first.
+	// Stock has the devices. Read creates the Inventory at its first use.
 	Stock
 	Read func() *Inventory
-	// Allocate lets kube-scheduler's allocator choose devices for claims. why explains why there
-	// are none.
+	// Allocate lets kube-scheduler's allocator choose devices for claims. If it finds none, why has
+	// the reason.
 	Allocate func(ctx context.Context, shown []*resourceapi.ResourceSlice, open []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, why string)
 }
 
@@ -53,7 +53,8 @@ func (n *OnNode) Allocated() bool {
 	return n.Extended == nil && !slices.ContainsFunc(n.Claims, func(c PodClaim) bool { return c.Status.Allocation == nil })
 }
 
-// Counted counts the node's devices for all claims of the pod; nil if there is nothing to follow.
+// Counted counts the node's devices for all claims of the pod. It returns nil if no devices can be
+// counted.
 func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 	named := func(users []User) (out []string) {
 		for _, u := range users {
@@ -74,14 +75,14 @@ func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 
 // Reached describes which devices would be aligned for the claims of a pod.
 type Reached struct {
-	// Only has the NUMA nodes on which devices of some claim would be aligned; Everywhere if any
-	// device will do. With the empty set, only devices without a NUMA node are left.
+	// Only has the NUMA nodes on which devices of some claim would be aligned. It is Everywhere if
+	// every device is suitable, and empty if only devices without a NUMA node are.
 	Only topology.NUMASet
-	// Misplaced is a claim that has devices elsewhere already, or nil. Why explains it, or why no
-	// device would be aligned.
+	// Misplaced is a claim that already has devices on other NUMA nodes, or nil. Why explains this,
+	// or explains why no device would be aligned.
 	Misplaced *resourceapi.ResourceClaim
 	Why       string
-	// Loose means that some claim takes any device. Apart means that a device can be aligned for
+	// Loose means that some claim accepts any device. Apart means that a device can be aligned for
 	// one claim but not for another.
 	Loose, Apart bool
 }
@@ -120,7 +121,7 @@ func (n *OnNode) Reach(lying Lying) (r Reached) {
 	return r
 }
 
-// Shown returns the node's slices without the devices on other NUMA nodes than these.
+// Shown returns the node's slices without the devices on NUMA nodes outside only.
 func (n *OnNode) Shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	if only == Everywhere {
 		return n.Slices
@@ -133,8 +134,9 @@ func (n *OnNode) Shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	return shown
 }
 
-// Choose lets the allocator choose devices on these NUMA nodes for the claims that have none. It
-// judges the devices for a pod with this placement, and returns false if there are too few.
+// Choose lets the allocator choose devices on the NUMA nodes in only, for the claims that have no
+// devices. It judges the devices for a pod with this placement, and returns false if there are too
+// few devices.
 func (n *OnNode) Choose(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j Judgement, found bool) {
 	var open []*resourceapi.ResourceClaim
 	var chosen []Claim

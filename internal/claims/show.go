@@ -6,13 +6,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Show returns a slice for an allocator, without the devices on other NUMA nodes than these.
-// Neutral devices stay, and so do devices for which keep returns true; nil keeps none. An allocated
-// device that consumes shared counters must be kept, because the allocator reads its consumption
-// from the slice. The slice itself does not change, and is returned if nothing is removed.
+// Show returns a slice for an allocator, without the devices on NUMA nodes outside numa. It keeps
+// neutral devices, and devices for which keep returns true. keep may be nil. It must keep an
+// allocated device that consumes shared counters, because the allocator reads the consumption from
+// the slice. Show does not change s, and returns s itself if nothing is removed.
 //
-// Pool, counters and everything else of the slice stay: a pool that lacks a slice is incomplete,
-// and nothing of it is allocated.
+// Pool, counters and all other parts of the slice stay, because an allocator uses no devices of a
+// pool that lacks a slice.
 func (i *Inventory) Show(s *resourceapi.ResourceSlice, numa topology.NUMASet, keep func(DeviceID, *resourceapi.Device) bool) *resourceapi.ResourceSlice {
 	shown := func(d *resourceapi.Device) bool {
 		id := DeviceID{s.Spec.Driver, s.Spec.Pool.Name, d.Name}

@@ -18,9 +18,9 @@ const (
 	StandardPCIeRoot = "resource.kubernetes.io/pcieRoot"
 )
 
-// Sources are attributes in which drivers publish where a device is, in their order of precedence.
-// The standard attributes come before them and are not listed. Each is written with its domain; a
-// driver may omit the domain if it is its own name.
+// Sources are attributes with which drivers publish the place of a device, in their order of
+// precedence. The standard attributes come before them and are not listed. Each name includes its
+// domain. A driver may omit the domain if the domain is the driver's name.
 type Sources struct {
 	// NUMA are attributes with the number of a NUMA node.
 	NUMA []string
@@ -28,8 +28,8 @@ type Sources struct {
 	Address []string
 }
 
-// DefaultSources returns the attributes of the drivers that are known to have their own: dranet and
-// dra-driver-sriov, dra-driver-cpu before 0.3, AMD's and NVIDIA's older GPU drivers.
+// DefaultSources returns the attributes of drivers that are known to use their own attributes:
+// dranet, dra-driver-sriov, dra-driver-cpu before 0.3, and older GPU drivers of AMD and NVIDIA.
 func DefaultSources() Sources {
 	return Sources{
 		NUMA:    []string{"dra.net/numaNode", "dra.cpu/numaNodeID", "gpu.amd.com/numaNode", "gpu.nvidia.com/numa"},
@@ -37,7 +37,7 @@ func DefaultSources() Sources {
 	}
 }
 
-// maxSources is how many attributes an administrator may add.
+// maxSources is the maximum number of attributes that an administrator may add.
 const maxSources = 32
 
 // With returns the sources with additional attributes for NUMA nodes in front. The error names the
@@ -114,7 +114,7 @@ func typeOf(a *resourceapi.DeviceAttribute) string {
 }
 
 // canonical returns a PCI address as Linux writes it, "0000:3b:00.0". NVIDIA's tools write domains
-// of eight digits, and people leave out the domain.
+// of eight digits, and users leave out the domain.
 func canonical(address string) string {
 	address = strings.ToLower(address)
 	domain, rest, found := strings.Cut(address, ":")

@@ -14,11 +14,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Stock has the devices from which an allocator can choose on one node.
+// Stock has the devices on one node among which an allocator can choose.
 type Stock struct {
 	Inventory *Inventory
 	Slices    []*resourceapi.ResourceSlice
-	// Class returns a class by name; nil if there is none.
+	// Class returns a device class by name, or nil.
 	Class     func(name string) *resourceapi.DeviceClass
 	Selectors *cel.Cache
 	// Taken reports whether a device is allocated.
@@ -31,8 +31,8 @@ type Ask struct {
 	Users []string
 }
 
-// Limits of the count for one pod on one node. Beyond them, more devices seem possible than exist:
-// the allocator decides.
+// Limits of the count for one pod on one node. Beyond them, the count may be too high, and the
+// allocator decides.
 const (
 	maxRequests   = 32
 	maxWanted     = 64
@@ -40,10 +40,9 @@ const (
 	maxStockKinds = 128
 )
 
-// Claimed counts, for each request of the claims, the devices by NUMA node. It counts no device
-// less than the allocator could choose, and may count more: it ignores counters, capacities, and
-// that several constraints must be met at once. It returns nil if there is nothing to count, or too
-// much.
+// Claimed counts, for each request of the claims, the devices by NUMA node. The count is never too
+// low. It may be too high, because Claimed ignores counters and capacities, and checks each
+// constraint separately. It returns nil if there is nothing to count, or too much.
 func (s *Stock) Claimed(ctx context.Context, asks []Ask) *placement.Claimed {
 	c := counting{Stock: s, left: maxEvaluated}
 	for i := range asks {
@@ -63,7 +62,7 @@ func (s *Stock) Claimed(ctx context.Context, asks []Ask) *placement.Claimed {
 	return out
 }
 
-// counting makes a placement.Claimed.
+// counting builds a placement.Claimed.
 type counting struct {
 	*Stock
 	requests []counted
@@ -73,7 +72,7 @@ type counting struct {
 	left     int // selectors that may be evaluated
 }
 
-// counted is a request; one without alternatives has its device.
+// counted is a request. If it has no alternatives, its device is already allocated.
 type counted struct {
 	placement.ClaimRequest
 	alternatives []alternative
@@ -92,11 +91,11 @@ type match struct {
 	requests  uint64
 }
 
-// stocked is a device that some request may have.
+// stocked is a device that some request could get.
 type stocked struct {
 	placement.ClaimDevices
 	driver string
-	device *resourceapi.Device // nil for one that is allocated to the pod
+	device *resourceapi.Device // nil for a device that is allocated to the pod
 }
 
 func (c *counting) add(ask *Ask) {
@@ -136,7 +135,7 @@ func (c *counting) add(ask *Ask) {
 	}
 }
 
-// request adds a request and returns its bit; false if there are too many.
+// request adds a request and returns its bit. It returns false if there are too many requests.
 func (c *counting) request(r counted) (bit uint64, ok bool) {
 	if len(c.requests) == maxRequests || c.wanted+r.N > maxWanted {
 		return 0, false
@@ -165,12 +164,12 @@ func countedOf(r *resourceapi.DeviceRequest, users []string) counted {
 	return out
 }
 
-// countOf bounds the number that a request asks for. No allocation has more results.
+// countOf limits the number of devices of a request to one more than an allocation can have.
 func countOf(n int64) int {
 	return int(min(max(n, 1), resourceapi.AllocationResultsMaxSize+1))
 }
 
-// count finds the devices that the requests may have.
+// count finds the devices that the requests could get.
 func (c *counting) count(ctx context.Context) {
 	newest := newestOf(c.Slices)
 	for _, s := range c.Slices {
@@ -184,7 +183,7 @@ func (c *counting) count(ctx context.Context) {
 	if c.left > 0 {
 		return
 	}
-	for i := range c.requests { // some devices may be no part of all
+	for i := range c.requests { // the number of all devices is not known
 		if c.requests[i].all {
 			c.requests[i].N = 0
 		}
@@ -221,8 +220,8 @@ func (c *counting) device(ctx context.Context, s *resourceapi.ResourceSlice, d *
 	}
 }
 
-// mayHave reports whether a request may have a device. A selector that cannot be evaluated is the
-// allocator's to refuse.
+// mayHave reports whether a request could get a device. It also returns true if a selector cannot
+// be evaluated, because the allocator then refuses.
 func (c *counting) mayHave(ctx context.Context, a *alternative, driver string, d *resourceapi.Device) bool {
 	class := c.Class(a.class)
 	if class == nil {
@@ -295,13 +294,13 @@ func (c *counting) group(matches []match) *placement.Claimed {
 			out.Matches[k].Values = append(out.Matches[k].Values, values[k][v])
 		}
 		if len(values[k]) == 0 {
-			out.Matches[k].Values = [][]int{nil} // no device has any
+			out.Matches[k].Values = [][]int{nil} // no device has the attribute
 		}
 	}
 	return out
 }
 
-// valuesOf returns an attribute's value, or all of a list, in a form that includes the type.
+// valuesOf returns an attribute's value, or all values of a list, in a form that includes the type.
 func valuesOf(driver string, d *resourceapi.Device, name string) []string {
 	a, found := attribute(driver, d, name)
 	if !found {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Trial finds devices for pods that are planned together, before any of them has its own cycle. Its
-// allocations are visible only in the trial. It is not safe for concurrent use.
+// Trial finds devices for pods that are planned together, before any of them has its own scheduling
+// cycle. Its allocations are visible only in the trial. It is not safe for concurrent use.
 type Trial struct {
 	// taken has the devices that are allocated without the trial.
 	taken *structured.AllocatedState
@@ -26,11 +26,11 @@ type given struct {
 	results  []resourceapi.AllocationResult
 }
 
-// Would describes how a pod would be placed on a node.
+// Would describes the placement that a pod would have on a node.
 type Would struct {
 	Lying Lying
-	// Sure means that Lying is certain. Loose means that no placement on the node is certain, for
-	// any pod of the trial.
+	// Sure means that Lying is certain. Loose means that no pod of the trial has a certain
+	// placement on the node.
 	Sure, Loose bool
 	// Again places the pod elsewhere on the node: near these devices, or anywhere if near is nil.
 	// Again is nil if Berth does not decide on the node.
@@ -43,7 +43,7 @@ func NewTrial(taken *structured.AllocatedState) *Trial {
 }
 
 // Give allocates devices to all claims of the pod. It returns false if the node does not have them.
-// n is nil for a pod without claims, and otherwise counts devices as taken that are so in State.
+// n is nil for a pod without claims. Otherwise its Stock must count the devices in State as taken.
 func (t *Trial) Give(ctx context.Context, node string, n *OnNode, would *Would) bool {
 	switch {
 	case would.Loose && t.requires(node):
@@ -67,7 +67,7 @@ func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
 func (t *Trial) Given(pod types.UID) []resourceapi.AllocationResult { return t.given[pod].results }
 
 // give chooses devices that meet the pod's requirements. If Berth decides on the node, give tries
-// the same ways as the pod's own cycle.
+// the same Ways as the pod's own scheduling cycle.
 func (n *OnNode) give(ctx context.Context, would *Would) (results []resourceapi.AllocationResult, found bool) {
 	if n.Mode == Free || n.Whole || n.Allocated() || would.Again == nil {
 		return n.giveAt(ctx, would.Lying, true)
@@ -97,8 +97,8 @@ func (n *OnNode) give(ctx context.Context, would *Would) (results []resourceapi.
 	return nil, false
 }
 
-// stays places the pod near its devices, and reports whether that is the way that was tried. The
-// next members of the gang are planned around this placement.
+// stays places the pod near its devices, and reports whether the result is the placement that was
+// tried. The next members of the gang are planned with this placement.
 func (n *OnNode) stays(way *Way, again func(near *placement.Claimed) (Lying, bool)) bool {
 	if way.Near == nil {
 		return true
@@ -107,7 +107,7 @@ func (n *OnNode) stays(way *Way, again func(near *placement.Claimed) (Lying, boo
 	return ok && maps.Equal(lying, way.Lying)
 }
 
-// giveAt chooses devices for a pod with this placement. On the last way, a pod that only prefers
+// giveAt chooses devices for a pod with this placement. If last is set, a pod that only prefers
 // aligned devices gets any devices.
 func (n *OnNode) giveAt(ctx context.Context, lying Lying, last bool) ([]resourceapi.AllocationResult, bool) {
 	only, fits := Everywhere, true

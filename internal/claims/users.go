@@ -8,8 +8,8 @@ import (
 )
 
 // NUMAOf returns the NUMA nodes of each container's CPUs, by name. For a container without
-// exclusive CPUs whose memory is assigned, it returns those of the memory. It omits containers that
-// the node does not pin. m is nil if the machine is unknown.
+// exclusive CPUs whose memory is assigned, it returns the NUMA nodes of the memory. It omits
+// containers that the node does not pin. m is nil if the machine is unknown.
 func NUMAOf(d *placement.Decision, m *topology.Machine) Lying {
 	out := Lying{}
 	if m == nil {
@@ -25,8 +25,8 @@ func NUMAOf(d *placement.Decision, m *topology.Machine) Lying {
 	return out
 }
 
-// Users returns the containers that use a claim of the pod, by the name in spec.resourceClaims:
-// init containers first.
+// Users returns the containers that use a claim of the pod, by its name in spec.resourceClaims.
+// Init containers come first.
 func Users(pod *corev1.Pod, claim string, lying Lying) (out []User) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {

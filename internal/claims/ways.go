@@ -9,24 +9,26 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MaxWays bounds the ways of lying on a node that are tried for a pod.
+// MaxWays is the maximum number of placements on a node that are tried for a pod.
 const MaxWays = 8
 
-// Lying is where the containers of a pod lie on a node, by name: the NUMA nodes of their CPUs, or
-// of their memory without exclusive CPUs. It omits containers that the node does not pin.
+// Lying has the placement of a pod on a node: by container name, the NUMA nodes of the CPUs, or of
+// the memory if the container has no exclusive CPUs. It omits containers that the node does not
+// pin.
 type Lying map[string]topology.NUMASet
 
-// Way is one way for a pod to lie on a node.
+// Way is one possible placement of a pod on a node.
 type Way struct {
 	Lying Lying
-	// Near are the devices that Berth followed. It is nil if the pod lies so without claims.
+	// Near are the devices that Berth placed the pod near. It is nil if Berth found the placement
+	// without regard to claims.
 	Near *placement.Claimed
 }
 
-// Ways yields the ways for a pod to lie on a node where Berth decides, the best first. It follows
-// the devices that stock counts, while lie finds room near them, and comes to the way without
-// claims last. Devices that are only preferred get the pod no more NUMA nodes. A way that is
-// refuted (placement.Claimed) does not come again.
+// Ways yields possible placements of a pod on a node where Berth decides, the best first. It yields
+// placements near the devices that stock counts, as long as lie finds room near them. The last
+// placement ignores claims. If the mode only prefers near devices, a pod gets no more NUMA nodes
+// for them. A refuted placement (placement.Claimed) does not come again.
 func Ways(first Lying, mode Mode, stock func() *placement.Claimed, lie func(near *placement.Claimed) (Lying, bool)) iter.Seq[Way] {
 	return func(yield func(Way) bool) {
 		var tried []Lying
@@ -48,7 +50,7 @@ func Ways(first Lying, mode Mode, stock func() *placement.Claimed, lie func(near
 	}
 }
 
-// wider reports whether some container has more NUMA nodes than in the other way to lie.
+// wider reports whether some container has more NUMA nodes than in the other placement.
 func wider(lying, other Lying) bool {
 	for name, set := range lying {
 		if set.Len() > other[name].Len() {

@@ -1,9 +1,9 @@
 // Package lscpu builds a machine from the output of lscpu. With -p, -e or -Je the output has the
-// core, socket, NUMA node and L3 cache of each CPU. In its plain form, or as JSON (-J), it only has
-// the numbers of threads, cores and sockets, and the CPUs of each NUMA node. The package then
-// derives the CPUs of each core, socket and cache from the order in which platforms number CPUs. If
-// several results are possible, it refuses the output. No form has memory, distances, huge pages or
-// devices.
+// core, socket, NUMA node and L3 cache of each CPU. In its plain form, or as JSON (-J), the output
+// has only the numbers of threads, cores and sockets, and the CPUs of each NUMA node. The package
+// then derives the CPUs of each core, socket and cache from the order in which platforms number
+// CPUs. If several results are possible, it refuses the output. No form has memory, distances, huge
+// pages or devices.
 package lscpu
 
 import (
@@ -20,7 +20,7 @@ import (
 // MaxText is the length in bytes of the longest output that Read reads.
 const MaxText = 1 << 20
 
-// Error names a field of an output that cannot be right.
+// Error names a field of an output that is missing or wrong.
 type Error struct {
 	// Where is "line 7" or "lscpu[7].children[1]"; "" if a field is missing.
 	Where string
@@ -119,10 +119,10 @@ func read(text string) (fields, error) {
 }
 
 // add adds a field. If a machine has several kinds of CPUs, lscpu repeats some fields for each
-// kind, but Berth needs none of these.
+// kind, but Berth does not use these fields.
 func (f fields) add(where, name, value string) error {
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-	if name == "L3" { // the form for terminals, below "Caches (sum of all)"
+	if name == "L3" { // the terminal form, below "Caches (sum of all)"
 		name = cache
 	}
 	if old, twice := f[name]; twice && old.value != value && (name == threads || name == cores || name == sockets || name == clusterCores) {

@@ -157,8 +157,9 @@ func (r *reader) findSockets() error {
 	return nil // the numbers of threads and the NUMA nodes both add up to the number of CPUs
 }
 
-// interleaved returns the first NUMA node whose first threads do not directly follow those of the
-// nodes before it, if several sockets have several nodes of that many CPUs; otherwise nil.
+// interleaved returns the first NUMA node whose first threads do not directly follow the first
+// threads of the nodes before it. It checks this only if there are several sockets, and a socket of
+// size CPUs has several NUMA nodes. Otherwise it returns nil.
 func (r *reader) interleaved(size int) *inOne {
 	if r.sockets < 2 || !slices.ContainsFunc(r.nodes, func(n inOne) bool { return !n.cpus.IsEmpty() && n.cpus.Len() < size }) {
 		return nil
@@ -186,7 +187,7 @@ func (r *reader) interleaved(size int) *inOne {
 }
 
 // findCores assigns the CPUs of each socket to cores. Either the second threads of all cores are
-// numbered after all first threads, or each second thread follows the first of its core.
+// numbered after all first threads, or each second thread follows the first thread of its core.
 func (r *reader) findCores() error {
 	r.perCore = make([][]topology.CPUSet, len(r.perSocket))
 	split, packed := r.pair(r.splitCore), r.pair(r.packedCore)
@@ -201,14 +202,14 @@ func (r *reader) findCores() error {
 	return nil
 }
 
-// numbersPacked reports whether CPUs of a core have consecutive numbers if both numberings are
-// possible: on POWER and Arm this is so, on x86 it is not.
+// numbersPacked reports whether the CPUs of a core have consecutive numbers if both numberings are
+// possible. They do on POWER and Arm, but not on x86.
 func numbersPacked(architecture string) bool {
 	return strings.HasPrefix(architecture, "ppc") || strings.HasPrefix(architecture, "aarch64") || strings.HasPrefix(architecture, "arm")
 }
 
-// splitCore returns the core of its first CPU if the second threads come after all first ones;
-// packedCore returns the i-th core if they are consecutive.
+// splitCore returns the i-th core if the second threads are numbered after all first threads.
+// packedCore returns the i-th core if the threads of a core have consecutive numbers.
 func (r *reader) splitCore(sorted []topology.CPUID, i int) (out []topology.CPUID) {
 	first := len(sorted) / r.threads
 	for t := range r.threads {
@@ -255,7 +256,7 @@ func (r *reader) findCaches() error {
 	return r.fillCaches(all / count)
 }
 
-// fillCaches gives each cache the given number of cores, in the order of the NUMA nodes.
+// fillCaches puts the given number of cores into each cache, in the order of the NUMA nodes.
 func (r *reader) fillCaches(each int) error {
 	var one topology.CPUSet
 	filled := 0

@@ -24,7 +24,7 @@ var (
 	numactlDist = regexp.MustCompile(`(?m)^ *[0-9]+: +([0-9][0-9 ]*[0-9])\s*$`)
 )
 
-// numactlItems returns memory and distances as items of a machine string; "" if they are
+// numactlItems returns memory and distances as items of a machine string. It returns "" if they are
 // incomplete.
 func numactlItems(text string) string {
 	sizes, rows := numactlSize.FindAllStringSubmatch(text, maxNUMAID), numactlDist.FindAllStringSubmatch(text, maxNUMAID)
@@ -54,8 +54,8 @@ var (
 	gpuRow  = regexp.MustCompile(`^\s*GPU[0-9]+$`)
 )
 
-// nvidiaPool counts the GPUs of each NUMA node in the form of --device; "" if the output does not
-// have them.
+// nvidiaPool counts the GPUs of each NUMA node in the form of --device. It returns "" if the output
+// does not have them.
 func nvidiaPool(text string) string {
 	affinity, counts, order := -1, map[string]int{}, []string(nil)
 	for line := range strings.Lines(escapes.ReplaceAllString(text, "")) {

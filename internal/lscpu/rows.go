@@ -30,7 +30,7 @@ const (
 	columnOnline = "ONLINE"
 )
 
-// rowError names the form, the place, the column, the value and a correct value.
+// rowError returns an error with the form, the place, the column, the value and a correct value.
 func rowError(form pasted.Form, where, column, value, want string) error {
 	text := fmt.Sprintf("in %s", form)
 	for _, part := range []string{where, column} {
@@ -174,8 +174,8 @@ func byColumn(heading, cells []string) map[string]string {
 	return out
 }
 
-// group groups the CPUs by a column. Ids of cores may be unique only in their socket; other ids are
-// unique in the machine.
+// group groups the CPUs by a column. Core ids may be unique only within a socket. Other ids are
+// unique within the machine.
 func (r *rowReader) group(column string) (out []inOne) {
 	at := map[[2]int]int{}
 	for i := range r.rows {

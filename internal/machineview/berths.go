@@ -19,7 +19,8 @@ type Berths struct {
 	Snapshot placement.Snapshot
 	// Reserved are the CPUs that the kubelet keeps for the system.
 	Reserved topology.CPUSet
-	// Free is the number of available CPUs on each NUMA node; nil if all shared CPUs are available.
+	// Free is the number of available CPUs on each NUMA node. It is nil if all shared CPUs are
+	// available.
 	Free map[topology.NUMAID]int
 	// Pinning means that the node's CPU manager assigns exclusive CPUs.
 	Pinning bool
@@ -45,7 +46,7 @@ type berth struct {
 	class      string // its colour and texture
 	uid        string
 	name, note string
-	held       bool // a Reservation holds it for future pods
+	held       bool // a Reservation holds these resources for future pods
 	cpus       topology.CPUSet
 	memory     []placement.MemoryBlock
 	devices    []placement.DeviceAllocation
@@ -58,7 +59,7 @@ const (
 	berthTextures = 3
 )
 
-// occupancy is Berths, ready to be drawn.
+// occupancy is Berths in the form that the painter needs.
 type occupancy struct {
 	*Berths
 	berths []*berth
@@ -98,8 +99,8 @@ func newOccupancy(b *Berths) *occupancy {
 	return o
 }
 
-// idle reports whether a CPU is free but unavailable, because a pod requires that its core stays
-// otherwise unused.
+// idle reports whether a CPU is free but unavailable, because a pod requires that the other CPUs of
+// its core stay idle.
 func (o *occupancy) idle(id topology.CPUID) bool {
 	return o.Free != nil && o.cpu[id] == nil && !o.Reserved.Has(id) && !o.Snapshot.SharedCPUs.Has(id)
 }
@@ -137,8 +138,8 @@ func berthOf(p *placement.PodAllocation) *berth {
 	return out
 }
 
-// addMemory joins blocks of one kind on the same NUMA nodes. A block that was passed on to a later
-// container is empty.
+// addMemory adds up blocks of one kind on the same NUMA nodes. A block that a later container has
+// reused is empty.
 func (b *berth) addMemory(m placement.MemoryBlock) {
 	if m.Bytes == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 
 // Sizes of the pods' resources, in pixels.
 const (
-	tagWide    = 14 // a pod's letter on a CPU
+	tagWide    = 14 // a CPU's letters for its pod
 	letterWide = 7  // each further letter
 	barHigh    = 15
 	barWide    = 240 // the minimum
@@ -22,7 +22,7 @@ const (
 // painter draws a machine, with berths or without.
 type painter struct {
 	occupied *occupancy
-	machine  *topology.Machine // that is drawn
+	machine  *topology.Machine // the machine that is drawn
 }
 
 // pill is the width of a CPU.
@@ -99,8 +99,8 @@ func (p *painter) holdings(node *topology.NUMANode, wide float64) shape {
 	return column(out, 5)
 }
 
-// bar draws one kind of memory of a NUMA node. If a block is on several NUMA nodes, an equal part
-// is drawn on each, because the kubelet does not report the real parts.
+// bar draws one kind of memory of a NUMA node. If a block is on several NUMA nodes, it draws an
+// equal part on each, because the kubelet does not report the real parts.
 func (p *painter) bar(id topology.NUMAID, m placement.MemoryAmounts, w float64) shape {
 	head := column([]shape{text("d", fmt.Sprintf("%s: %s of %s free", m.Resource, size(m.Free), size(m.Allocatable)))}, 0)
 	return shape{w: max(w, head.w), h: headLine + barHigh, draw: func(b *strings.Builder, x, y float64) {
@@ -212,7 +212,7 @@ func (p *painter) legend(wide float64) shape {
 	return column([]shape{head, inColumns(pods, wide), {w: w, h: h, draw: states.draw}}, 8)
 }
 
-// inColumns lays shapes out in as many columns as fit into a width.
+// inColumns arranges shapes in as many columns as fit into a width.
 func inColumns(shapes []shape, wide float64) shape {
 	if len(shapes) == 0 {
 		return shape{}

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Document is the JSON form of a machine, the output of "berth topology -o json". It is stable:
-// fields are added, never renamed or removed. CPU lists hold online CPUs only, in the kernel's list
-// format.
+// Document is the JSON form of a machine, the output of "berth topology -o json". Its format is
+// stable: releases add fields, but never rename or remove them. CPU lists hold online CPUs only, in
+// the kernel's list format.
 type Document struct {
 	CPUs      string     `json:"cpus"`
 	Packages  []Package  `json:"packages"`
@@ -73,12 +73,12 @@ type Device struct {
 	Kind string `json:"kind"`
 	// RDMA is the RDMA subsystem's name of the device ("mlx5_0"), "" for none.
 	RDMA string `json:"rdma"`
-	// PhysicalFunction is the address of the device of which this device is a virtual function; ""
-	// if it is not one.
+	// PhysicalFunction is the address of the physical function if the device is a virtual function,
+	// otherwise "".
 	PhysicalFunction string `json:"physicalFunction"`
 }
 
-// Link is a direct connection between two devices, apart from PCIe.
+// Link is a direct connection between two devices, other than PCIe.
 type Link struct {
 	// A and B are the PCI addresses of the devices; A is the lower address.
 	A string `json:"a"`

@@ -35,12 +35,12 @@ type box struct {
 	children []*box
 	cores    []topology.Core // that no child contains
 	devices  []*topology.Device
-	more     []line             // complete lines that are printed below all others
+	more     []line             // complete lines, printed below all others
 	node     *topology.NUMANode // of a NUMA node
 }
 
 // nest arranges the objects of a machine by containment. A NUMA node may contain several packages,
-// or an L3 several nodes. Objects that only overlap end up side by side.
+// and an L3 several nodes. Objects that only overlap are placed side by side.
 func nest(m *topology.Machine) *box {
 	root := &box{kind: boxMachine, title: "Machine", detail: summary(m), cpus: m.Online}
 	boxes := containers(m)
@@ -65,7 +65,7 @@ func nest(m *topology.Machine) *box {
 }
 
 // containers lists packages, dies, NUMA nodes and L3s. Among objects with equal CPUs, the outermost
-// kind comes first. A die that fills its whole package is left out.
+// kind comes first. It leaves out a die that contains its whole package.
 func containers(m *topology.Machine) []*box {
 	var out []*box
 	for _, p := range m.Packages {
@@ -127,7 +127,7 @@ func (b *box) holder(set *topology.CPUSet) *box {
 	return b
 }
 
-// addLoose shows CPUs without a core as cores without a number.
+// addLoose adds the CPUs that belong to no core as cores without a number.
 func (b *box) addLoose(m *topology.Machine) {
 	loose := m.Online
 	for i := range m.Cores {

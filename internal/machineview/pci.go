@@ -12,8 +12,8 @@ type Branch struct {
 	Below []Branch `json:"below,omitempty"`
 }
 
-// PCI returns the devices of a machine: by NUMA node, and below that by root complex and switch.
-// Devices without a known NUMA node come last. Bridges are left out.
+// PCI returns the devices of a machine by NUMA node, and on each NUMA node by root complex and
+// switch. Devices without a known NUMA node come last. Bridges are left out.
 func PCI(m *topology.Machine) []Branch {
 	var out []Branch
 	add := func(text string, of func(*topology.Device) bool) {

@@ -1,9 +1,9 @@
 package machineview
 
 // Style is the style sheet of a drawing, with a class for each kind of object. Colours also differ
-// in lightness, for readers who cannot distinguish hues, and follow the reader's dark mode. Berths
-// also have letters and, from the ninth on, textures. Their colours are those of Paul Tol's scheme
-// "light", which is made for dark letters.
+// in lightness, for readers who cannot distinguish hues, and they adapt to the reader's dark mode.
+// Berths also have letters, and from the ninth berth on textures. Their colours are from Paul Tol's
+// scheme "light", which is designed for dark letters.
 const Style = `
 .machine text{font:12px system-ui,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;fill:#1f2933}
 .machine .h{font-weight:600}.machine .d{fill:#52606d}.machine .big{font-size:20px;font-weight:650}.machine .sub{font-size:13px;fill:#52606d}

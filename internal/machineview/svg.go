@@ -72,7 +72,7 @@ func BerthsSVG(w io.Writer, m *topology.Machine, b *Berths) error {
 }
 
 // BerthsInline returns the drawing of BerthsSVG without style sheet, title and legend, for a page
-// that has its own.
+// that has its own style sheet and legend.
 func BerthsInline(m *topology.Machine, b *Berths) (svg string, legend []Legend) {
 	p := &painter{occupied: newOccupancy(b)}
 	picture := column([]shape{p.root(m), below(m)}, 16)
@@ -227,8 +227,8 @@ func (t *table) draw(b *strings.Builder, x, y float64) {
 	}
 }
 
-// grid lays shapes out in rows of equal length. It chooses the number of columns with which the
-// ratio of width to height is closest to aspect.
+// grid arranges shapes in rows of equal length. It chooses the number of columns so that the ratio
+// of width to height is closest to aspect.
 func grid(shapes []shape, space, aspect float64) shape {
 	if len(shapes) == 0 {
 		return shape{}
@@ -323,7 +323,7 @@ func (p *painter) detail(b *box) string {
 	return text
 }
 
-// cores draws cores as cells that hold their CPUs.
+// cores draws cores as cells that contain their CPUs.
 func (p *painter) cores(list []topology.Core) shape {
 	var cells []shape
 	for i := range list {
@@ -464,8 +464,8 @@ func (p *painter) holderOfAll(resource string, devices []*placement.Device) *ber
 	return one
 }
 
-// servedBy reports whether the devices of a resource are drawn with the class, judged by the
-// resource's name.
+// servedBy reports whether the name of a resource matches the class with which its devices are
+// drawn.
 func servedBy(resource, class string) bool {
 	words := map[string][]string{"gpu": {"gpu"}, "net": {"hca", "nic", "rdma", "sriov"}}
 	_, name, _ := strings.Cut(resource, "/")
@@ -485,7 +485,7 @@ func chipClass(d *topology.Device) string {
 	return "device"
 }
 
-// maxMatrix is the number of nodes up to which distances are drawn.
+// maxMatrix is the maximum number of nodes for which below draws distances.
 const maxMatrix = 16
 
 // below draws the legend and the distances.

@@ -119,7 +119,7 @@ func Links(m *topology.Machine) string {
 }
 
 // sameKind returns the number of cores at the start of the list that have as many threads as the
-// first.
+// first core.
 func sameKind(cores []topology.Core) int {
 	n := 1
 	for n < len(cores) && cores[n].CPUs.Len() == cores[0].CPUs.Len() && (cores[n].ID < 0) == (cores[0].ID < 0) {

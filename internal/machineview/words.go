@@ -115,7 +115,7 @@ func className(class string) string {
 	return "class " + class
 }
 
-// notable reports whether pods ask for such devices: storage, network, graphics, accelerators.
+// notable reports whether pods may ask for the device: storage, network, graphics, accelerators.
 func notable(d *topology.Device) bool {
 	return slices.ContainsFunc([]string{"01", "02", "03", "0b40", "12"}, func(prefix string) bool { return strings.HasPrefix(d.Class, prefix) })
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Offers offers the devices of pools to a kubelet and monitors them. It is safe for concurrent use.
+// Offers registers the devices of pools with a kubelet and monitors them. It is safe for concurrent
+// use.
 type Offers struct {
 	// Dir is the kubelet's folder for device plugins.
 	Dir string
@@ -30,14 +31,14 @@ type Offers struct {
 	mu       sync.Mutex
 	pools    []Pool
 	findings map[string]Finding
-	// listeners counts the kubelet's open ListAndWatch calls, by resource: they end with the
-	// kubelet.
+	// listeners counts the kubelet's open ListAndWatch calls, by resource. These calls end when the
+	// kubelet ends.
 	listeners map[string]int
 	// told is closed and replaced when findings change.
 	told chan struct{}
 }
 
-// New returns offers of pools, and checks the devices for the first time.
+// New returns Offers for the pools. It checks the devices for the first time.
 func New(pools []Pool, host Host, log func(string, ...any)) *Offers {
 	o := &Offers{host: host, Log: log, listeners: map[string]int{}, told: make(chan struct{})}
 	o.Renew(pools)
@@ -59,7 +60,7 @@ func (o *Offers) Found() ([]Pool, map[string]Finding) {
 }
 
 // Taken reports whether the kubelet knows the resource now. A kubelet that has just started does
-// not, and refuses pods that ask for it.
+// not know it yet, and refuses pods that ask for it.
 func (o *Offers) Taken(resource string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,14 +77,15 @@ func (o *Offers) listen(resource string, n int) {
 	}
 }
 
-// Look checks the devices, and writes the specification of those that no vendor describes.
+// Look checks the devices, and writes the CDI specification of the devices that no vendor
+// describes.
 func (o *Offers) Look() {
 	o.looking.Lock()
 	defer o.looking.Unlock()
 	o.lookAt(o.Pools())
 }
 
-// Renew offers these pools instead. Resources that are not among them are removed.
+// Renew replaces the offered pools. It removes resources that are not among the new pools.
 func (o *Offers) Renew(pools []Pool) {
 	o.looking.Lock()
 	defer o.looking.Unlock()
@@ -181,8 +183,8 @@ func (o *Offers) Run(ctx context.Context) {
 var gpuDomains = map[string]string{"10de": "nvidia.com/", "1002": "amd.com/", "8086": "gpu.intel.com/"}
 
 // Rival describes another device plugin that offers the same resource names or devices as these
-// pools; "" if there is none. registered are the healthy devices of the kubelet's plugins by
-// resource.
+// pools. It returns "" if there is none. registered has the healthy devices of the kubelet's
+// plugins, by resource.
 func Rival(pools []Pool, registered map[string][]string) string {
 	own := map[string]bool{}
 	for i := range pools {
@@ -204,8 +206,8 @@ func Rival(pools []Pool, registered map[string][]string) string {
 	return ""
 }
 
-// offers reports whether a device of another resource is also in the pools, judging by its id or by
-// its vendor's domain.
+// offers reports whether a device of another resource is also in the pools, It compares the id, or
+// the vendor's domain in the resource name.
 func offers(pools []Pool, resource, id string) bool {
 	for i := range pools {
 		for _, d := range pools[i].Devices {

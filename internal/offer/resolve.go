@@ -20,7 +20,7 @@ type Pool struct {
 type Device struct {
 	// Device is the machine's device.
 	*topology.Device
-	// index is its place among the machine's devices of its vendor and kind.
+	// index is the position of the device among the machine's devices of the same vendor and kind.
 	index int
 }
 
@@ -42,8 +42,8 @@ func (r *Resource) selects(d *topology.Device) bool {
 	return len(r.Addresses) == 0 || slices.Contains(r.Addresses, d.Address)
 }
 
-// Resolve finds the devices on a machine. The pools are ascending by resource, without optional
-// ones that do not exist. It is pure. An error about the machine is a *wire.FieldError: two
+// Resolve finds the devices on a machine. The pools are ascending by resource. Optional resources
+// without devices have no pool. It is pure. An error about the machine is a *wire.FieldError: two
 // resources select a device, an address does not exist, or a resource has no device.
 func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	if c == nil {
@@ -71,9 +71,8 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 
 // Keep returns the machine with offered devices as they were before, if they are now missing or
 // look different. For example, a card whose RDMA device is in a container's network looks like a
-// plain card to others, and a device that disappears while it is read has no vendor. A device of
-// another vendor or product replaces the earlier one, and so does one that is now a virtual
-// function.
+// plain card on the host, and a device that disappears while it is read has no vendor. If a device
+// has another vendor or product, or is now a virtual function, it replaces the earlier device.
 func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	devices, kept := slices.Clone(m.Devices), false
 	for i := range before {
@@ -95,12 +94,12 @@ func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	}
 	out, err := m.SetDevices(devices, m.Links)
 	if err != nil {
-		return m // a kept device needs another device that is gone
+		return m // a device that Keep restored needs another device that is gone
 	}
 	return out
 }
 
-// pool finds the devices of one resource, and takes them.
+// pool finds the devices of one resource, and marks them as taken.
 func (c *Config) pool(i int, m *topology.Machine, taken map[string]string) (Pool, error) {
 	r, at := &c.Resources[i], fmt.Sprintf("resources[%d]", i)
 	p := Pool{Resource: r.Resource, cdi: r.CDI}

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// tokenPrefix begins the ids of tokens, so that people do not take them for devices.
+// tokenPrefix begins the ids of tokens, so that readers do not mistake them for devices.
 const tokenPrefix = "berth-token-"
 
 func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
@@ -71,8 +71,8 @@ func socketOf(resource string) string {
 
 // serveOnce offers a resource until its socket is removed. A starting kubelet removes the sockets
 // of all plugins, which then register again (server.Start in
-// pkg/kubelet/cm/devicemanager/plugin/v1beta1). So the socket is created only when the kubelet
-// listens.
+// pkg/kubelet/cm/devicemanager/plugin/v1beta1). So serveOnce creates the socket only when the
+// kubelet listens.
 func (o *Offers) serveOnce(ctx context.Context, resource string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,8 +109,8 @@ func (o *Offers) serveOnce(ctx context.Context, resource string) error {
 	return awaitGone(ctx, watch, path)
 }
 
-// The pauses between attempts to reach the kubelet: soon after a change in the folder, then longer
-// ones, at most later.
+// soon and later are the shortest and the longest pause between attempts to reach the kubelet. The
+// pauses are short after a change in the folder, and then increase.
 const (
 	soon  = 5 * time.Millisecond
 	later = time.Second
@@ -139,15 +139,15 @@ func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) (net
 	}
 }
 
-// awaitGone returns when the file was removed or replaced.
+// awaitGone returns when the file has been removed or replaced.
 func awaitGone(ctx context.Context, watch *fsnotify.Watcher, path string) error {
 	own, err := os.Lstat(path)
 	if err != nil {
-		return nil //nolint:nilerr // it is gone
+		return nil //nolint:nilerr // the file is gone
 	}
 	for {
 		if now, err := os.Lstat(path); err != nil || !os.SameFile(own, now) {
-			return nil //nolint:nilerr // it is gone
+			return nil //nolint:nilerr // the file is gone
 		}
 		select {
 		case <-ctx.Done():
@@ -187,7 +187,7 @@ func register(ctx context.Context, resource string, kubelet net.Conn) error {
 	return err
 }
 
-// options makes the kubelet ask for its preferred tokens. These are the lowest ones, because the
+// options makes the kubelet ask for its preferred tokens. These are the lowest tokens, because the
 // highest tokens stand for unhealthy devices.
 func options() *pluginapi.DevicePluginOptions {
 	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}
@@ -236,7 +236,7 @@ func tokens(well, all int) []*pluginapi.Device {
 }
 
 // GetPreferredAllocation implements pluginapi.DevicePluginServer. It returns the required tokens,
-// then the lowest ones.
+// then the lowest other tokens.
 func (p *plugin) GetPreferredAllocation(_ context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	resp := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range req.ContainerRequests {

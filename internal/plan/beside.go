@@ -14,26 +14,27 @@ import (
 
 // Wish is a member's requirement for its place relative to another member's.
 type Wish struct {
-	// Mate is the index of the other member in Gang.Members. Larger indices are mates that already
-	// have a place, in the order of Gang.Seated.
+	// Mate is the index of the other member in Gang.Members. Indices beyond Members are mates that
+	// already have a place, in the order of Gang.Seated.
 	Mate int
-	// All requires Apart, and makes the wish apply to all other members; Mate has no meaning then.
-	// The wish of a mate that has its place applies to the members only. A separate wish for each
-	// would need memory that grows with the square of their number.
+	// All makes the wish apply to all other members. It requires Apart, and Mate then has no
+	// meaning. If the wish belongs to a mate that has its place, it applies to the members only. A
+	// separate wish for each member would need memory that grows with the square of their number.
 	All bool
-	// Apart asks for another NUMA node than the mate's. Without it the wish asks for the same NUMA
-	// node, on the same node.
+	// Apart asks for a NUMA node that is not the mate's. Without Apart, the wish asks for the same
+	// NUMA node on the same node.
 	Apart bool
 	// Required wishes must be fulfilled, or the member gets no node. A preferred wish is fulfilled
-	// if some node can do so.
+	// if this is possible on some node.
 	Required bool
 }
 
-// Seat is the place of a mate: a pod of the gang that already has its node and is not planned.
+// Seat is the place of a mate, a pod of the gang that already has its node and is not planned
+// again.
 type Seat struct {
 	// Node is the mate's node. It is Elsewhere if no member can use that node.
 	Node int
-	// Got is the member's allocation there. It is not Exact if it is unknown.
+	// Got is the mate's allocation there. It is not Exact if the allocation is not known.
 	Got Decided
 	// Beside are the mate's wishes.
 	Beside []Wish
@@ -51,10 +52,10 @@ type Decided struct {
 }
 
 // grants reports whether the wishes between the member and the members placed before it are
-// fulfilled. These are the required wishes and, while the trial is strict, the preferred ones. A
-// wish needs an exact prediction in each order in which the node's kubelet may admit the members.
-// If there is no such order, or nothing is pinned, it is not fulfilled. The site is the node's site
-// with the member.
+// fulfilled. These are the required wishes and, while the trial is strict, the preferred wishes
+// too. A wish must be fulfilled in each order in which the node's kubelet may admit the members,
+// and this needs an exact prediction. If there is none, or if nothing is pinned, the wish is not
+// fulfilled. The site is the node's site with the member.
 func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
@@ -74,13 +75,13 @@ func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	})
 }
 
-// others reports whether a wish of m with All is about the mate. It is not if both already have
-// their places.
+// others reports whether a wish of m with All is about the mate. It returns false if both already
+// have their places.
 func (g *Gang) others(m, mate int) bool {
 	return m != mate && (m < len(g.Members) || mate < len(g.Members))
 }
 
-// wishesOf returns the wishes of a member, or of a mate that has its place.
+// wishesOf returns the wishes of a member, or of a mate that already has its place.
 func (g *Gang) wishesOf(m int) []Wish {
 	if m >= len(g.Members) {
 		return g.Seated[m-len(g.Members)].Beside
@@ -88,13 +89,13 @@ func (g *Gang) wishesOf(m int) []Wish {
 	return g.Members[m].Beside
 }
 
-// maxTogether is the maximum number of members with wishes that share a node in unknown order. The
-// search tries all their orders.
+// maxTogether is the maximum number of members with wishes on a node that its kubelet may admit in
+// any order. The search tries all their orders.
 const maxTogether = 4
 
 // outcomes returns the NUMA nodes that the members on a node may get after the last of them was
-// placed. There is one outcome if the node's prediction is exact, otherwise one for each order. No
-// outcomes mean that they are unknown.
+// placed. There is one outcome if the node's prediction is exact, otherwise one for each order. It
+// returns no outcomes if they are not known.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
 	if !t.plan.Nodes.At(node).Loose() {
 		numa := make([]topology.NUMASet, len(members))
@@ -110,7 +111,7 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 		}
 		return [][]topology.NUMASet{numa}
 	}
-	var coming, places []int // the ones that have no place yet
+	var coming, places []int // the members that have no place yet
 	for i, m := range members {
 		switch {
 		case m < len(t.gang.Members):
@@ -260,35 +261,36 @@ func unitsOf(members []Member) []unit {
 	return out
 }
 
-// In a gang with wishes, a member may skip nodes that a later one takes. If refusals were not
-// stored, each member would ask all nodes that the earlier ones have filled, and a tenant's gang of
-// thousands could block the scheduler for minutes. So a node is not asked again for a known answer.
+// In a gang with wishes, a member may skip nodes that a later member takes. So each member would
+// ask all nodes that earlier members have filled, and a tenant's gang of thousands could block the
+// scheduler for minutes. Therefore the trial stores refusals, and does not ask a node again for a
+// known answer.
 
-// site is a node of a trial with its members. A new member replaces the site.
+// site is a node of a trial with its members. A new member of the node gets a new site.
 type site struct {
 	// members are the members on the node, including mates that already have their places there.
 	members []int
 	pairs   []pair
 	// refusals are the refusals of the node in its current state.
 	refusals map[refusal]bool
-	// seconds are the seconds in which its members were created, in order. foreign means that other
-	// pods are in flight there. Both are set once the site has refusals.
+	// seconds are the seconds in which its members were created, in order. foreign means that pods
+	// outside the gang are in flight on the node. Both are set once the site has refusals.
 	seconds []int64
 	foreign bool
 }
 
-// pair is a wish of one member of a site about another one, both by their positions there.
+// pair is a wish of one member of a site about another member. Both are positions in site.members.
 type pair struct {
 	asks, mate      int
 	apart, required bool
 }
 
-// refusal is a refused kind on a node or, for wishes, a refused class.
+// refusal is a kind of members that a node refuses. If wishes are the reason, it is a class.
 type refusal struct {
 	kind, class int
 	strict      bool
-	// age is the position of the refused member's second of creation among those of the site's
-	// members. If other pods are in flight there, it is the second of creation itself.
+	// age is the position of the refused member's second of creation in site.seconds. If the site
+	// is foreign, it is the second of creation itself.
 	age int64
 }
 
@@ -341,13 +343,13 @@ func wishesOf(g *Gang) *wishes {
 	return out
 }
 
-// by returns the wish with m, the member that has it, as the Mate.
+// by returns the wish with m, the member that has the wish, as the Mate.
 func (w Wish) by(m int) Wish {
 	w.Mate = m
 	return w
 }
 
-// append adds the wish to a key.
+// append appends the wish to a key.
 func (w Wish) append(key []byte) []byte {
 	for _, is := range []bool{w.All, w.Apart, w.Required} {
 		key = strconv.AppendBool(append(key, ' '), is)
@@ -358,7 +360,7 @@ func (w Wish) append(key []byte) []byte {
 	return strconv.AppendInt(append(key, ' '), int64(w.Mate), 10)
 }
 
-// with returns the node's site with one more member, or nil if there are no wishes.
+// with returns the site of the node with one more member, or nil if there are no wishes.
 func (t *trial) with(m, node int) *site {
 	if t.wishes == nil {
 		return nil
@@ -376,7 +378,7 @@ func (t *trial) with(m, node int) *site {
 	return &out
 }
 
-// pairsPerLook is the number of pairs of members that are compared in the time of a look.
+// pairsPerLook is the number of pairs of members that the search can compare in the time of a look.
 const pairsPerLook = 128
 
 // crowdedOut reports whether more members would have to be apart from each other than the node has
@@ -385,7 +387,7 @@ func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false
 	}
-	first := max(0, len(with.members)-64) // the member is the last
+	first := max(0, len(with.members)-64) // m is the last member
 	var apart [64]uint64
 	for _, p := range with.pairs {
 		if p.apart && t.counts(p) && p.asks >= first && p.mate >= first {
@@ -410,8 +412,8 @@ func (t *trial) numaNodes(node int) int {
 	return math.MaxInt
 }
 
-// settle ends the search for a unit. If every NUMA node of a node belongs to a member that shares
-// it with no other, the node admits no more members.
+// settle ends the search for a unit. It marks a node as taken if each of its NUMA nodes belongs to
+// a member that shares it with no other pod.
 func (t *trial) settle(placed bool) {
 	if !placed || t.wishes == nil || len(t.plan.Places) == 0 || t.work.slow {
 		return
@@ -424,7 +426,7 @@ func (t *trial) settle(placed bool) {
 		case m < len(t.gang.Members):
 			all++
 		default:
-			seated = 1 // two of them may share a NUMA node
+			seated = 1 // two members may share a NUMA node
 		}
 	}
 	if all+seated > 0 && all+seated >= t.numaNodes(node) && !t.taken[node] {
@@ -433,8 +435,8 @@ func (t *trial) settle(placed bool) {
 	}
 }
 
-// withoutTaken returns the nodes that are not taken. If few nodes were taken since the last call,
-// it returns all.
+// withoutTaken returns the nodes that are not taken. If few nodes have been taken since the last
+// call, it returns all nodes.
 func (t *trial) withoutTaken(all []int) []int {
 	if t.fresh <= len(all)/8 {
 		return all
@@ -443,7 +445,7 @@ func (t *trial) withoutTaken(all []int) []int {
 	return slices.DeleteFunc(slices.Clone(all), func(node int) bool { return t.taken[node] })
 }
 
-// pair records the wish of a member about another one.
+// pair records the wishes of one member about another member.
 func (s *site) pair(g *Gang, m, place, mate, its int) {
 	for _, w := range g.wishesOf(m) {
 		if w.All && g.others(m, mate) || !w.All && w.Mate == mate {
@@ -452,8 +454,9 @@ func (s *site) pair(g *Gang, m, place, mate, its int) {
 	}
 }
 
-// meets returns the only node on which the unit could be with its placed mates, if they must share
-// NUMA nodes, or Elsewhere if there is none. It returns false if any node is possible.
+// meets returns the only node that is possible for the unit, because it must share NUMA nodes with
+// mates that have their places. It returns Elsewhere if no node is possible, and false if every
+// node is.
 func (t *trial) meets(u *unit) (only int, joins bool) {
 	if t.wishes == nil {
 		return 0, false
@@ -485,7 +488,8 @@ func (t *trial) created(m int) int64 {
 	return 0
 }
 
-// refused reports whether the node has refused an equal member since its last new member.
+// refused reports whether the node has refused an equal member since the node got its last new
+// member.
 func (t *trial) refused(m, node int) bool {
 	s := t.sites[node]
 	if s == nil || len(s.refusals) == 0 || t.work.slow {
@@ -511,7 +515,7 @@ func (t *trial) refusal(s *site, m int, wish bool) refusal {
 // note records that the node refuses the member. wish means that the wishes are the reason.
 func (t *trial) note(m, node int, wish bool) {
 	if t.wishes == nil || t.field.Coupled(t.gang.Members[m].Kind) || wish && t.wishes.sizes[t.wishes.classes[m]] == 1 {
-		return // no other member would read the note
+		return // no other member would use this refusal
 	}
 	s := t.sites[node]
 	if s == nil {
@@ -525,7 +529,8 @@ func (t *trial) note(m, node int, wish bool) {
 	s.refusals[t.refusal(s, m, wish)] = true
 }
 
-// date records the seconds that decide the position of a new member among the others of the site.
+// date fills in seconds and foreign, which decide the position of a new member among the members of
+// the site.
 func (t *trial) date(s *site, node int) {
 	on, seconds := t.plan.Nodes.At(node), map[int64]bool{}
 	for _, m := range s.members {

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// A plan delays all other work: in the scheduler no other pod is placed meanwhile, and a page or
-// command line waits. So each plan has a Budget.
+// A plan delays all other work: the scheduler places no other pod meanwhile, and the user of a page
+// or a command waits. So each plan has a Budget.
 const (
 	// Looks is the maximum number of looks for a plan. A look is the cost of asking one node about
 	// one member without its ledger: about a microsecond of processor time.
@@ -21,12 +21,12 @@ const (
 // MaxKinds is the maximum number of kinds of members in a gang.
 const MaxKinds = 256
 
-// Dear describes a gang that is too expensive to plan, and the reasons.
+// Dear describes why a gang is too expensive to plan.
 type Dear struct {
-	// Members is the number of members that are planned together, Kinds the number of their kinds,
-	// and Names how often they name each other.
+	// Members is the number of members that are planned together, and Kinds the number of their
+	// kinds. Names is the number of references of members to each other.
 	Members, Kinds, Names int
-	// Late means that planning was given up because it took too long.
+	// Late means that the plan was stopped because it took too long.
 	Late bool
 	// Terms is the number of the kinds' spread constraints and terms about other pods.
 	Terms int
@@ -50,8 +50,8 @@ func (d Dear) String() string {
 	return text + "; use fewer pods, fewer kinds of pods, or fewer such terms"
 }
 
-// Budget bounds the cost of a plan, in looks and by a context. nil means no bound. It is not safe
-// for concurrent use.
+// Budget bounds the cost of a plan, in looks and by a context. A nil Budget has no limit. It is not
+// safe for concurrent use.
 type Budget struct {
 	ctx   context.Context //nolint:containedctx // a budget lives as long as the call that it bounds
 	until time.Time
@@ -89,8 +89,8 @@ func (b *Budget) Over() bool {
 // Late reports if the budget ended because of the time.
 func (b *Budget) Late() bool { return b != nil && b.late }
 
-// promiseLooks returns the cost of asking a ledger about a pod, in looks. A ledger that looks for
-// places for many containers compares each of them with the others.
+// promiseLooks returns the cost of asking a ledger about a pod, in looks. A ledger that places many
+// containers compares each of them with the others.
 func promiseLooks(p *suppose.Pod) int {
 	if p.Candidate == nil || p.Candidate.Request == nil {
 		return 1

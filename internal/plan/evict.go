@@ -11,7 +11,7 @@ import (
 type Occupant struct {
 	suppose.Pod
 	Node int
-	// Budgets are the disruption budgets that count it, by their place in Removal.Allowed.
+	// Budgets are the disruption budgets that apply to the pod, as positions in Removal.Allowed.
 	Budgets []int
 }
 
@@ -21,7 +21,7 @@ type Victim struct {
 	Priority int32
 	// Started is the start time of the first pod, in seconds. Younger victims are evicted first.
 	Started int64
-	// Leaving means that they are already being deleted, and cost nothing.
+	// Leaving means that the pods are already being deleted, so that they cost nothing.
 	Leaving bool
 }
 
@@ -30,23 +30,23 @@ type Removal struct {
 	Victims []Victim
 	// Allowed has the number of further evictions that each disruption budget permits.
 	Allowed []int
-	// Short is the number of members that a plan without evictions lacks places for, or 0 if it is
-	// not known.
+	// Short is the number of members without a place in a plan without evictions, or 0 if it is not
+	// known.
 	Short int
 }
 
-// Crowd is a Field whose nodes can be cleared of victims. It does not compute the resulting free
-// resources.
+// Crowd is a Field from whose nodes victims can be removed. It does not compute the resources that
+// become free.
 type Crowd interface {
 	Field
-	// Evict removes a victim's pods, Restore puts them back.
+	// Evict removes a victim's pods, and Restore puts them back.
 	Evict(victim int)
 	Restore(victim int)
 }
 
 // Eviction has the victims that make a gang fit.
 type Eviction struct {
-	// Victims must be evicted, in addition to pods that are already leaving.
+	// Victims are the victims to evict, in addition to pods that are already leaving.
 	Victims []int
 	// Places are the members' places after the eviction.
 	Places []Place
@@ -56,22 +56,23 @@ type Eviction struct {
 	Cut   bool
 }
 
-// MaxAsked bounds the questions to nodes about members in one search. Each takes about 20 to 50
-// microseconds, including the framework's own filters. The scheduler does nothing else during the
-// search.
+// MaxAsked is the maximum number of questions to nodes about members in one search. A question
+// takes about 20 to 50 microseconds, including the filters of the scheduling framework. The
+// scheduler does nothing else during the search.
 const MaxAsked = 50_000
 
-// Evict finds victims without which the whole gang fits. It returns false if evicting all is not
-// enough and, for gangs with wishes, no single victim is enough either. Pods that are leaving
-// anyway do not count. Evict takes the cheapest victims until the gang fits. Then it drops every
-// victim that the gang does not need, the most expensive first. On the nodes that the plan uses, no
-// victim can be omitted, unless the search stops at MaxAsked. It need not be the cheapest of all
-// sets. The Crowd does not change. The search uses the budget of its plan.
+// Evict finds victims whose eviction lets the whole gang fit. It returns false if neither the
+// eviction of all victims nor, for a gang with wishes, the eviction of any single victim is enough.
+// Pods that are leaving anyway do not count. Evict takes the cheapest victims until the gang fits.
+// Then it drops every victim that the gang does not need, the most expensive first. On the nodes
+// that the plan uses, no victim can be omitted, unless the search stops at MaxAsked. The result may
+// not be the cheapest possible set. The Crowd does not change. The search uses the budget of its
+// plan.
 func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
 	return evictAsking(g, f, r, MaxAsked, b)
 }
 
-// evictAsking is Evict with another bound.
+// evictAsking does what Evict does, with another limit of questions.
 func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Eviction, ok bool) {
 	c := newClearing(f, r)
 	c.work.limit, c.work.budget = limit, b
@@ -112,8 +113,8 @@ func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Evic
 type Cost struct {
 	// Violations counts pods whose disruption budget does not allow the eviction.
 	Violations int
-	// Highest is the highest priority among them, and Sum the sum of all, each relative to the
-	// lowest possible priority.
+	// Highest is the highest priority of the victims, and Sum the sum of all priorities, each
+	// relative to the lowest possible priority.
 	Highest, Sum int64
 	Pods         int
 }
@@ -148,12 +149,12 @@ func (r *Removal) Cost(set []int) (c Cost) {
 	return c
 }
 
-// clearing is a Crowd without some victims. It offers members the nodes that need no eviction
+// clearing is a Crowd without some victims. Its Nodes returns the nodes that need no eviction
 // first.
 type clearing struct {
 	Crowd
 	removal *Removal
-	alone   []Cost // of each victim alone
+	alone   []Cost // of each victim separately
 	out     []bool
 	// nodes are the nodes of the Crowd from which pods were removed.
 	nodes suppose.Field[int]
@@ -170,7 +171,7 @@ func newClearing(f Crowd, r *Removal) *clearing {
 	return c
 }
 
-// cheaper orders victims one by one.
+// cheaper compares two victims by their separate costs.
 func (c *clearing) cheaper(a, b int) int {
 	x, y := &c.removal.Victims[a], &c.removal.Victims[b]
 	return cmp.Or(cmp.Compare(c.alone[a].Violations, c.alone[b].Violations), cmp.Compare(x.Priority, y.Priority),
@@ -248,8 +249,8 @@ func (c *clearing) try(g *Gang) ([]Place, bool) {
 	return p.Places, true
 }
 
-// prefix evicts the smallest sufficient number of the cheapest victims. It returns false, with all
-// evicted, if all are not enough.
+// prefix evicts the smallest sufficient number of the cheapest victims. If the eviction of all
+// victims is not enough, it leaves all of them evicted and returns false.
 func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	now := 0
 	tries := func(count int) (p []Place, ok bool) {
@@ -296,8 +297,8 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 }
 
 // guess returns how many of the cheapest victims may be enough: one for each member without a
-// place. The search begins there, because a search from all victims downwards could reach its limit
-// first.
+// place. The search begins with this number, because a search that begins with all victims could
+// reach its limit first.
 func (c *clearing) guess(order []int) int {
 	pods := 0
 	for at, i := range order {
@@ -309,8 +310,8 @@ func (c *clearing) guess(order []int) int {
 }
 
 // single finds one victim whose eviction lets the gang fit although evicting all victims does not.
-// On an emptier node the kubelet may place a pod on other NUMA nodes than its gang needs. At the
-// start all victims are evicted.
+// On an emptier node the kubelet may place a pod on other NUMA nodes than its gang needs. When it
+// is called, all victims are evicted.
 func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	if !g.Wishes() {
 		return Eviction{}, false
@@ -328,11 +329,11 @@ func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	return Eviction{}, false
 }
 
-// maxSpared is the maximum number of victims that are tried one by one.
+// maxSpared is the maximum number of victims that spare tries one by one.
 const maxSpared = 256
 
 // spare puts back victims that the gang does not need: first all victims on nodes that the plan
-// does not use, then one by one those on its nodes.
+// does not use, then, one by one, the victims on the nodes of the plan.
 func (c *clearing) spare(g *Gang, order []int, places []Place) []Place {
 	used, only := map[int]bool{}, map[int][]int{}
 	for _, at := range places {

@@ -22,31 +22,32 @@ type Member struct {
 	Beside []Wish
 }
 
-// Field decides which nodes members may use, apart from the ledgers, and the order in which nodes
-// are tried. It numbers the nodes itself.
+// Field has all rules about the nodes that members may use, except those of the ledgers. It also
+// determines the order in which the plan tries nodes. It numbers the nodes itself.
 type Field interface {
 	// Nodes returns the nodes that members of the kind may now use, best first. If there are many,
 	// it may return only the best until Widen.
 	Nodes(kind int) []int
-	// Widen makes Nodes return all nodes from now on. It reports whether Nodes has omitted any.
+	// Widen makes Nodes return all nodes from now on. It reports whether Nodes has omitted nodes
+	// before.
 	Widen() bool
 	// Coupled reports whether a member's place affects other members of the kind by more than the
 	// resources that it takes. Nodes then also returns nodes that may take a member later, and
 	// Admits answers for the present state.
 	Coupled(kind int) bool
 	// Closed reports whether the node, or its domain, has refused a member of a coupled kind since
-	// the kind was last reopened. Such a node is asked last.
+	// the kind was last reopened. The plan asks such a node last.
 	Closed(kind, node int) bool
-	// Reopen forgets which nodes are Closed for the kind, and reports if there were any.
+	// Reopen makes no node Closed for the kind, and reports whether some node was.
 	Reopen(kind int) bool
-	// Node is the node without members.
+	// Node returns the node without members.
 	Node(node int) suppose.Node
-	// Admits reports whether the node may have the member now, apart from free resources.
+	// Admits reports whether the node can now take the member, apart from free resources.
 	Admits(member, node int) bool
 	// Suits reports whether the member can have its claimed devices at its place on the node. If
 	// Berth decides on the node, Suits may call again for other places, near devices.
 	Suits(member, node int, would Lies, again Again) bool
-	// Put records that the member is on the node, Take that it is not.
+	// Put records that the member is on the node, and Take reverts this.
 	Put(member, node int)
 	Take(member, node int)
 }
@@ -64,8 +65,8 @@ type Lies struct {
 // near the devices, unless near is nil. It returns false if there is no such place.
 type Again func(near *placement.Claimed) (Lies, bool)
 
-// Uncoupled is a part of a Field whose Nodes omits no node, and whose members affect each other
-// only by the resources that they take.
+// Uncoupled is for embedding into a Field whose Nodes omits no node, and whose members affect each
+// other only by the resources that they take.
 type Uncoupled struct{}
 
 // Suits implements Field.
@@ -89,11 +90,12 @@ type Gang struct {
 	// Minimum is the number of members that must get a node, and Tasks the number for each task.
 	Minimum int
 	Tasks   map[string]int
-	// Seated are mates that already have nodes, if they have wishes or if wishes are about them.
+	// Seated are the pods of the gang that already have nodes, if they have wishes or members have
+	// wishes about them.
 	Seated []Seat
 }
 
-// Wish adds a wish of a member, or of a mate that has its place, by its number.
+// Wish adds a wish of a member, or of a mate that has its place. of is an index as in Wish.Mate.
 func (g *Gang) Wish(of int, w Wish) {
 	if of < len(g.Members) {
 		g.Members[of].Beside = append(g.Members[of].Beside, w)
@@ -103,7 +105,7 @@ func (g *Gang) Wish(of int, w Wish) {
 	seat.Beside = append(seat.Beside, w)
 }
 
-// Wishes reports whether any member has a wish about another one's place.
+// Wishes reports whether any member has a wish about another member's place.
 func (g *Gang) Wishes() bool { return g.wishes(func(Wish) bool { return true }) }
 
 // wishes reports whether is returns true for a wish of the gang.
@@ -112,7 +114,7 @@ func (g *Gang) wishes(is func(Wish) bool) bool {
 		slices.ContainsFunc(g.Seated, func(s Seat) bool { return slices.ContainsFunc(s.Beside, is) })
 }
 
-// Place is the node that a member gets.
+// Place is the node of a member.
 type Place struct {
 	Member, Node int
 	// Loose means that the member gets no promise of CPUs (ledger.Candidate), because the plan puts
@@ -130,35 +132,36 @@ type Place struct {
 type Plan struct {
 	// Places are in the order in which to reserve them.
 	Places []Place
-	// Whole means that the minimum is reached.
+	// Whole means that the plan reaches the gang's minimum.
 	Whole bool
-	// Lacking is the first member that got no node; -1 for none.
+	// Lacking is the first member that got no node, or -1.
 	Lacking int
 	// Waits has the nodes that refused some member only because they wait for a report, with the
 	// reason.
 	Waits map[int]ledger.Wait
 	// Tangled has the nodes that would admit some member only in some of the orders in which their
-	// kubelet may admit it and other members. These nodes have used all their waves.
+	// kubelet may admit the member and others. These nodes have used all their waves.
 	Tangled map[int]bool
 	// Crowded means that a node refused some member, because its kubelet may admit other members
 	// before or after it.
 	Crowded bool
-	// Cut means that the budget was used up before the minimum was reached. It is then not known if
-	// the gang fits.
+	// Cut means that the budget was used up before the minimum was reached. The gang might still
+	// fit.
 	Cut bool
 	// Nodes has the nodes on which members were tried, with their planned members.
 	Nodes suppose.Field[int]
 }
 
-// Make plans the gang. Members of the same second arrive at a node in any order, so they get places
-// that are valid in every order. If there is no such plan, the members are bound in several waves,
-// and each wave waits for a report about the last one. If the plan is whole, the Field keeps all
-// members in their places; otherwise it does not change. The Field may use the same budget.
+// Make plans the gang. Members of the same second may arrive at a node in any order, so Make finds
+// places that are valid in every order. If there is no such plan, it plans several waves. The
+// members of a wave are bound after a report shows that the node has admitted the previous wave. If
+// the plan is whole, the Field keeps all members in their places. Otherwise the Field does not
+// change. The Field may use the same budget.
 func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
 }
 
-// work counts how often nodes are asked about members, at most limit times if that is not 0.
+// work counts the questions to nodes about members. If limit is not 0, it is the maximum.
 type work struct {
 	asked, limit int
 	budget       *Budget
@@ -168,7 +171,7 @@ type work struct {
 
 func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit || w.budget.Over() }
 
-// wishesPerLook is the number of wishes that are read in the time of a look.
+// wishesPerLook is the number of wishes that the plan can read in the time of a look.
 const wishesPerLook = 8
 
 func (w *work) wishesOf(g *Gang) *wishes {
@@ -218,7 +221,8 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 }
 
 // Node returns a node with its planned members, without promises of CPUs. If it refuses a pod, it
-// refuses the pod in every order of these members. It returns nil if no member was tried there.
+// refuses the pod in every order of these members. It returns nil if the plan has not tried the
+// node.
 func (p *Plan) Node(node int) *suppose.Node {
 	n := p.Nodes.Known(node)
 	if n == nil {
@@ -242,8 +246,8 @@ func (p *Plan) Undo(f Field) {
 	}
 }
 
-// pass goes through the members once. With inWaves, a node that does not admit members in every
-// order gets them in waves, in a fixed order.
+// pass goes through the members once. If inWaves is set and a node does not admit members in every
+// order, the node gets them in waves, in a fixed order.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	count := len(g.Members) + len(g.Seated)
 	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, count), placed: make([]Decided, count)}
@@ -264,7 +268,7 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 	}
 	units := unitsOf(g.Members)
 	slices.SortStableFunc(units, order)
-	var all, open []int // the nodes for the kind, and the ones that may take the next unit
+	var all, open []int // the nodes for the kind, and the nodes that may take the next unit
 	for i, u := range units {
 		if w.over() {
 			if t.plan.Lacking < 0 {
@@ -297,14 +301,14 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 
 const nowhere = -1
 
-// trial is one pass.
+// trial is the state of one pass.
 type trial struct {
 	gang  *Gang
 	field Field
 	work  *work
 	plan  Plan
 	at    []int // the node of each member, or nowhere, and of the seated
-	// inWaves: nodes may be given members in waves.
+	// inWaves means that a node may get members in waves.
 	inWaves bool
 	placed  []Decided // the allocation of each there
 	// lies is the place in the last promise to a member.
@@ -312,22 +316,23 @@ type trial struct {
 	// before has the earlier states of the nodes of the unit's members.
 	before []before
 	// taken are the nodes whose NUMA nodes all belong to members that want no other pods there.
-	// fresh counts nodes added since the list of nodes was last rebuilt without them.
+	// fresh counts the nodes that became taken since withoutTaken last removed taken nodes from the
+	// list.
 	taken map[int]bool
 	fresh int
 	skips int // the number of skipped nodes
-	// full are nodes whose ledger has refused a member of a coupled kind since the last placement
-	// of one.
+	// full are nodes whose ledger has refused a member of a coupled kind since the last member of
+	// such a kind was placed.
 	full []int
 	// wishes and sites are nil if no member has wishes.
 	wishes *wishes
 	sites  map[int]*site
-	// strict: wishes that are preferred count as required.
+	// strict means that preferred wishes count as required.
 	strict bool
 }
 
-// place finds a node for the unit, and returns the nodes that may take the next unit if it is
-// alike.
+// place finds a node for the unit. It returns the nodes that may take the next unit, if that unit
+// is alike.
 func (t *trial) place(u *unit, open []int) []int {
 	if u.prefers {
 		t.strict = true
@@ -342,14 +347,14 @@ func (t *trial) place(u *unit, open []int) []int {
 	}
 	switch {
 	case u.prefers:
-		return open // the next unit may prefer a node that this one skipped
+		return open // the next unit may prefer a node that this unit skipped
 	case found:
 		return rest
 	}
 	return nil
 }
 
-// first puts the unit on the first node that takes it, and returns the nodes that may take another
+// first puts the unit on the first node that admits it, and returns the nodes that may take another
 // equal unit.
 func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	only, joins := t.meets(u)
@@ -388,7 +393,7 @@ func (t *trial) roomy(u *unit, open []int) []int {
 	return open
 }
 
-// putAll puts all members on the node, or none.
+// putAll puts all members on the node, or no member.
 func (t *trial) putAll(members []int, node int) bool {
 	for i, m := range members {
 		if t.put(m, node) {
@@ -399,12 +404,13 @@ func (t *trial) putAll(members []int, node int) bool {
 		}
 		return false
 	}
-	clear(t.before) // these steps are never reverted, and use much memory
+	clear(t.before) // these states are never restored, and use much memory
 	t.before = t.before[:0]
 	return true
 }
 
-// skipsPerLook is the number of skipped nodes, because of known refusals, in the time of a look.
+// skipsPerLook is the number of nodes that the plan can skip, because of known refusals, in the
+// time of a look.
 const skipsPerLook = 16
 
 // passesBy reports whether the node is known to refuse the member.
@@ -454,7 +460,7 @@ func (t *trial) put(m, node int) bool {
 	return true
 }
 
-// again returns the Again of a member that was promised a place on the node.
+// again returns the Again for a member that has a promise of a place on the node.
 func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again {
 	return func(near *placement.Claimed) (Lies, bool) {
 		on, pod := t.plan.Nodes.At(node), t.gang.Members[m].Pod
@@ -516,10 +522,10 @@ func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 	return Decided{}, false
 }
 
-// before is the state of a node before a promise to a pod.
+// before has the state of a node before a promise to a pod.
 type before struct {
 	pod *suppose.Pod
-	// tight is the node before it was loosened; nil if it was not.
+	// tight is the node before it was loosened, or nil if it was not loosened.
 	tight *suppose.Node
 	wave  int
 	site  *site
@@ -535,7 +541,7 @@ func (b *before) restore(on *suppose.Node) {
 	on.Wave = b.wave
 }
 
-// promise promises a pod its place, and records the earlier state of the node if it changes.
+// promise promises a pod its place. If this changes the node, it records the earlier state.
 func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before) (Decided, bool) {
 	var d placement.Decision
 	a := on.Promise(p, &d)
@@ -585,9 +591,9 @@ func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 	t.plan.Waits[node] = why
 }
 
-// loosen tries the pod without promises of CPUs to the members on the node. Their kubelet may admit
-// the pod first, and then give them other CPUs. It returns the node's earlier state, or nil if it
-// did not change.
+// loosen tries the pod without promises of CPUs to the members on the node, because their kubelet
+// may admit the pod first and then give them other CPUs. It returns the node's earlier state, or
+// nil if it did not change.
 func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Answer, *suppose.Node) {
 	loose := on.Clone()
 	loose.Loosen()
@@ -599,8 +605,8 @@ func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Ans
 	return a, &loose
 }
 
-// maxWaves is the maximum number of waves of a node after the first. Each takes about a second, and
-// all must arrive before the gang's deadline.
+// maxWaves is the maximum number of waves of a node after the first wave. Each wave takes about a
+// second, and the node must admit all of them before the gang's deadline.
 const maxWaves = 8
 
 // nextWave tries the pod after all members on the node.
@@ -626,7 +632,7 @@ func (t *trial) take(m int) {
 	t.plan.Places = t.plan.Places[:len(t.plan.Places)-1]
 }
 
-// whole reports whether the minimum is reached, of the gang and of each task.
+// whole reports whether the plan reaches the minimum of the gang and of each task.
 func (t *trial) whole() bool {
 	if len(t.plan.Places) < t.gang.Minimum {
 		return false

@@ -9,7 +9,8 @@ import (
 )
 
 // Bound returns a rank that is at least as good as every offer of the node to the pod. It returns
-// false if the node has too few free CPUs for the pod's exclusive CPUs. It does not ask the node.
+// false if the node has too few free CPUs for the pod's exclusive CPUs. It does not ask the node's
+// ledger.
 //
 // A pod with exclusive CPUs is on at least as many NUMA nodes as these CPUs need. If the number of
 // NUMA nodes precedes all criteria that depend on the choice of these nodes, only offers with that
@@ -32,7 +33,7 @@ func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 }
 
 // bestRoom returns the best fit among the NUMA nodes with this many free CPUs. The caller ensures
-// that there is one.
+// that there is such a NUMA node.
 func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	left, all := int64(-1), int64(1)
 	var nodeFree, nodeAll int64
@@ -62,7 +63,7 @@ func narrowest(rooms []ledger.Room, cpus int32) int {
 	return fewest(rooms, cpus)
 }
 
-// fewest is narrowest of a pod that needs several NUMA nodes, or no CPU.
+// fewest does what narrowest does for a pod that needs several NUMA nodes, or no CPU.
 func fewest(rooms []ledger.Room, cpus int32) int {
 	var free [topology.MaxNUMANodes]int32
 	for i := range rooms {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Offer is everything about a node that admits a pod on which the choice depends.
+// Offer has the properties of a node that admits a pod, as far as the choice depends on them.
 type Offer struct {
 	ledger.Spare
 	// Certain means that the node's choice of CPUs is certain.
@@ -29,8 +29,8 @@ func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology
 	return o
 }
 
-// Tier is the first criterion of the order; smaller is better. Its bits are the criteria of
-// Scoring.First, the first one in the highest bits.
+// Tier is compared first. A smaller Tier is better. Its bits are the criteria of Scoring.First,
+// with the first criterion in the highest bits.
 type Tier uint32
 
 // TierBits is the number of bits of a Tier that are used.
@@ -45,11 +45,11 @@ const MaxScore = 100
 // Rank rates a node for a pod.
 type Rank struct {
 	Tier Tier
-	// Score is between 0 and MaxScore; more is better.
+	// Score is between 0 and MaxScore. A higher score is better.
 	Score uint8
 }
 
-// Before reports whether a node of this rank comes before one of the other.
+// Before reports whether a node of this rank comes before a node of rank o.
 func (r Rank) Before(o Rank) bool {
 	if r.Tier != o.Tier {
 		return r.Tier < o.Tier
@@ -63,8 +63,8 @@ const ScoreBits = 8
 // LastOrder is the smallest Order of the LastTier.
 const LastOrder = uint32(LastTier) << ScoreBits
 
-// Order returns a number of 28 bits that is smaller for a better rank. With the formula Volcano,
-// fewer NUMA nodes are better, and 0 is the worst.
+// Order returns a number of 28 bits that is smaller for a better rank. With the formula Volcano, a
+// node with fewer NUMA nodes is better, and a score of 0 is the worst.
 func (s *Scoring) Order(r Rank) uint32 {
 	worse := MaxScore - min(r.Score, MaxScore)
 	if s.Formula == Volcano {
@@ -125,7 +125,7 @@ func (in Setting) Rank(r Rank, level demand.Level) Rank {
 	return r
 }
 
-// tier packs the criteria. Their bits add up to fewer than the bits of a Tier.
+// tier packs the criteria. All criteria together have no more bits than TierBits.
 func (s *Scoring) tier(o *Offer) (t Tier) {
 	for _, c := range s.First {
 		bits, value := c.measure(o)
@@ -134,8 +134,8 @@ func (s *Scoring) tier(o *Offer) (t Tier) {
 	return t
 }
 
-// measure returns how far the offer is from the best possible one, and the number of bits for this
-// value.
+// measure returns the distance of the offer from the best possible offer by this criterion, and the
+// number of bits for this value.
 func (c Criterion) measure(o *Offer) (bits, value int) {
 	switch c {
 	case StrandedBeside:
@@ -155,7 +155,7 @@ func (c Criterion) measure(o *Offer) (bits, value int) {
 	}
 }
 
-// score is the weighted mean of its parts, each between 0 and MaxScore.
+// score returns the weighted mean of the parts of the score, each between 0 and MaxScore.
 func (s *Scoring) score(o *Offer) uint8 {
 	return s.weigh(o.Certain, s.fit(o), closeness(o.Machine, o.Reach))
 }
@@ -169,8 +169,8 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 }
 
 // busyLoss is the percentage of its certainty weight that a node loses for each busyFrom pods in
-// flight on it. One report covers about busyFrom pods, and each report costs the API server and its
-// readers.
+// flight on it. One report covers about busyFrom pods, and each report causes work for the API
+// server and its clients.
 const (
 	busyLoss = 75
 	busyFrom = 4
@@ -180,8 +180,8 @@ const (
 func IsBusy(inFlight int) bool { return inFlight >= busyFrom }
 
 // Busy returns the score of a node with this number of pods in flight. The next pod may have to
-// wait for them: for its turn in the scheduler, and for their admissions on the node. A burst
-// therefore spreads over equally good nodes, while single pods fill them.
+// wait for them: in the scheduler, and until the node has admitted them. A burst therefore spreads
+// over equally good nodes, while single pods fill them.
 func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	if s.Formula == Volcano || !IsBusy(inFlight) {
 		return score
@@ -190,10 +190,11 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit scores how full or how empty the NUMA nodes would be with the pod, and the same for the whole
-// node, and returns the mean. A preference for full and small nodes keeps large free blocks. Pods
-// that fit on one NUMA node need free NUMA nodes. Larger pods, and pods that cannot share a NUMA
-// node, need free nodes. If the node has a strategy of its own, only that strategy applies.
+// fit scores how full or how empty the NUMA nodes would be with the pod, scores the whole node in
+// the same way, and returns the mean. A preference for full and small nodes keeps large blocks of
+// resources free. Pods that fit on one NUMA node need free NUMA nodes. Larger pods, and pods that
+// cannot share a NUMA node, need free nodes. If the node has a strategy of its own, only that
+// strategy applies.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)
@@ -213,10 +214,10 @@ func (s *Scoring) fit(o *Offer) int64 {
 	return meanFit(s.fill(room, all, int64(o.Asked)), s.fill(nodeRoom, nodeAll, int64(o.Asked)))
 }
 
-// meanFit returns the fit of a pod from the fit of its NUMA nodes and of its node.
+// meanFit returns the mean of the fit of the NUMA nodes and the fit of the node.
 func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
 
-// fill returns the fit for a number of CPUs, some of them free.
+// fill returns the fit of a set of CPUs. room of them are free, and the pod takes asked.
 func (s *Scoring) fill(room, all, asked int64) int64 {
 	room -= min(room, asked)
 	if s.Strategy == LeastAllocated {

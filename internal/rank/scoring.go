@@ -18,7 +18,7 @@ const (
 	LeastAllocated Strategy = "LeastAllocated"
 )
 
-// Criterion is a property of an offer that outvotes the scores of all other plugins.
+// Criterion is a property of an offer that is more important than the scores of all other plugins.
 type Criterion string
 
 const (
@@ -29,26 +29,26 @@ const (
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
 	// Groups is the number of groups of free devices that the pod would split by taking only a
-	// part. The devices of a group are below one PCI switch, at one root complex, or joined by
+	// part. The devices of a group are below one PCI switch, at one root complex, or connected by
 	// links (NVLink, xGMI). Fewer are better, so that whole groups stay for pods that need them.
 	// The number is known only if Berth decides.
 	Groups Criterion = "groups"
-	// Stranded tells if the pod would take CPUs that free devices on its NUMA nodes need: fewer
-	// free CPUs would remain than the share of each free device. False is better, because later
-	// pods need devices together with CPUs. The number of such devices does not count, so that
-	// Berth fills one NUMA node before it begins another.
+	// Stranded is true if the pod would take CPUs that free devices on its NUMA nodes need, because
+	// fewer free CPUs would remain than the devices' share. False is better, because later pods
+	// need devices together with CPUs. The number of such devices does not count, so that Berth
+	// fills one NUMA node before it uses another.
 	Stranded Criterion = "stranded"
 	// Demand is the number of devices in the cluster whose pods could also run on a node like this
 	// one (package demand). Less is better for a pod that asks for devices. So nodes that suit many
-	// pods stay free for pods that fit on no other node. Setting puts the demand into a Rank.
+	// pods stay free for pods that fit on no other node. Setting.Rank adds the demand to a Rank.
 	Demand Criterion = "demand"
 	// Devices is the number of free devices that would remain; fewer are better. If the pod asks
 	// for devices, devices of these kinds on the whole node count, so that other nodes stay free.
 	// If it asks for none, devices on its NUMA nodes count, so that the pod avoids them, unless no
 	// pod uses a device of the node.
 	Devices Criterion = "devices"
-	// Policy is the node's Topology Manager policy. A stricter one is better, but restricted is as
-	// good as single-numa-node. Both keep an admitted pod together.
+	// Policy is the node's Topology Manager policy. A stricter policy is better, but restricted
+	// counts as much as single-numa-node, because both keep an admitted pod together.
 	Policy Criterion = "policy"
 )
 
@@ -57,7 +57,7 @@ var criteria = []Criterion{StrandedBeside, NUMANodes, Groups, Stranded, Demand, 
 
 // Scoring configures the order of nodes. FillIn turns the zero value into the defaults.
 type Scoring struct {
-	// Formula replaces all other settings: "volcano". Default none.
+	// Formula replaces all other settings. The only formula is "volcano". The default is none.
 	Formula Formula `json:"formula,omitempty"`
 	// First lists the criteria that precede all preferences of other plugins, the most important
 	// first. Default strandedBeside, numaNodes, groups, stranded, demand, devices, policy. Omitted

@@ -24,10 +24,10 @@ func (s *Scoring) UnmarshalJSON(data []byte) error {
 	return d.Decode((*plain)(s))
 }
 
-// VolcanoScore returns 100 - 100*spans/most, rounded as Volcano rounds it. spans is the number of
-// NUMA nodes that the pod would have on one node, and most is the largest number among the scored
-// nodes. Fewer are better, and the worst node gets 0. The weight of the plugin in the scheduler's
-// profile is the weight of the formula.
+// VolcanoScore returns 100 - 100*spans/most, rounded as in Volcano. spans is the number of NUMA
+// nodes that the pod would have on one node, and most is the largest such number among the scored
+// nodes. Fewer NUMA nodes are better, and the worst node gets 0. The weight of the plugin in the
+// scheduler's profile is the weight of the formula.
 func VolcanoScore(spans, most int64) int64 {
 	if spans < 1 || most < 1 {
 		return 0
