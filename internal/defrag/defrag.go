@@ -24,7 +24,7 @@ type Problem struct {
 	Nodes []suppose.Node
 	// Pods are the pods that may be moved.
 	Pods []Pod
-	// Wanted are the pods that should get a place, in order.
+	// Wanted are the pods that need a place, in order.
 	Wanted []Pod
 	// Budgets has, for each PodDisruptionBudget, the number of pods that may be moved.
 	Budgets []int
@@ -33,8 +33,8 @@ type Problem struct {
 	May func(p *Pod, node int) bool
 	// MostMoves limits the number of moves for one wanted pod; 0 means DefaultMoves.
 	MostMoves int
-	// Effort limits the number of questions to ledgers; 0 means DefaultEffort. It also limits
-	// checks of amounts only, to Effort times looksPerQuestion.
+	// Effort limits the number of questions to ledgers; 0 means DefaultEffort. It also limits all
+	// checks of nodes to Effort times looksPerQuestion.
 	Effort int
 }
 
@@ -45,8 +45,9 @@ const (
 )
 
 const (
-	// looksPerQuestion is the number of checks of a node per question to a ledger. If amounts are
-	// too small, no ledger is asked, but the number of sets of pods stays the same.
+	// looksPerQuestion is the number of checks of nodes that cost as much as one question to a
+	// ledger. If amounts are too small, the search asks no ledger, but still tries the same number
+	// of sets of pods.
 	looksPerQuestion = 50
 	// looksUnheard is the number of checks after which the search tests whether its context has
 	// ended.
@@ -59,7 +60,7 @@ type Move struct {
 	Pod, To int
 }
 
-// Ending is how a search ended.
+// Ending is the outcome of a search.
 type Ending uint8
 
 // The outcomes.
@@ -68,7 +69,7 @@ const (
 	Found Ending = iota
 	// NoRoom: no plan with the allowed number of moves makes room.
 	NoRoom
-	// GaveUp means that Effort was used up or the context ended before a plan was found. A plan may
+	// GaveUp: Effort was used up, or the context ended, before the search found a plan. A plan may
 	// exist.
 	GaveUp
 )
@@ -89,9 +90,9 @@ type Plan struct {
 	Asked int
 }
 
-// Find searches for the fewest moves. If several pods are wanted, each gets a place after the
-// earlier ones, with the fewest moves for itself. They start in their order after all moves, so a
-// plan is valid for pods that start together. The search ends with the context.
+// Find searches for the fewest moves. If several pods are wanted, Find finds a place for one after
+// another, each with the fewest moves. All of them start after all moves, in their order, so a plan
+// is valid for pods that start together. The search ends with the context.
 func Find(ctx context.Context, p *Problem) Plan {
 	s := newSearch(p)
 	s.ctx = ctx
@@ -127,7 +128,7 @@ type search struct {
 	on      [][]int
 	// nodes are the nodes of the problem with the assumed changes.
 	nodes []suppose.Node
-	// known caches answers about nodes without assumed changes.
+	// known caches answers of nodes without assumed changes.
 	known map[*Pod][]answer
 	// sources has, by node, the number of pods that leave it. clearing are the nodes whose leaving
 	// pods have no new place yet, so that these pods leave after the next placement.
@@ -187,10 +188,10 @@ func (s *search) deepen(i int) bool {
 }
 
 // replay reports whether the moves of the log work in their order, with the wanted pods at the end.
-// Each place must be free before it is taken. No pod may come to a node that another pod leaves
-// later. A ledger that is asked about both makes the other pod leave first, so the first pod may
-// get a place that it would not get in reality. No pod may come to the node of a wanted pod, whose
-// place it could take.
+// Each place must be free before a pod takes it. No pod may move to a node that another pod leaves
+// later. A fork of the ledger removes the leaving pod first, so the moved pod may get a place that
+// it would not get in reality. No pod may move to the node of a wanted pod, because it could take
+// the wanted pod's place.
 func (s *search) replay() bool {
 	nodes := slices.Clone(s.Nodes)
 	comes := func(p *Pod, to int) bool {
@@ -236,8 +237,7 @@ func (s *search) present(n int) suppose.Node {
 
 // place finds a place for the pod with at most that many moves, assumes the pod there, and calls
 // then with the node and the remaining moves. If then returns false, it tries the next place. If it
-// finds none, it reverts all assumptions. least are the estimates for the pod; nil if none were
-// made.
+// finds no place, it reverts all assumptions. least are the estimates for the pod, or nil.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
 		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0 && !slices.Contains(s.arrive, n)) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
@@ -251,8 +251,7 @@ func (s *search) place(p *Pod, moves int, least []int, then func(node, left int)
 }
 
 // clearable returns the nodes on which at most the given number of moves may make room for the pod.
-// Nodes that need the fewest moves come first. least are the estimates; nil if they were not made
-// yet.
+// Nodes that need the fewest moves come first. least are the estimates for the pod, or nil.
 func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	if least == nil {
 		least = s.estimates(p)
@@ -267,13 +266,13 @@ func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	return order
 }
 
-// open reports whether the pod may be placed on the node at all.
+// open reports whether the pod may use the node, apart from free resources.
 func (s *search) open(p *Pod, n int) bool {
 	return (p.UID == "" || p.Node != n) && s.May(p, n)
 }
 
-// free reports whether the node admits the pod. The node must also admit the pod when its move
-// comes, while pods that leave later are still there.
+// free reports whether the node admits the pod. The node must also admit the pod at the time of its
+// move, while pods that leave later are still there.
 func (s *search) free(p *Pod, n int) bool {
 	if p.UID == "" || s.sources[n] == 0 {
 		return s.fits(p, n)
@@ -292,8 +291,8 @@ func (s *search) with(p *Pod, n int, then func() bool) bool {
 	return false
 }
 
-// clear makes room for the pod on the node: it moves sets of other pods whose absence lets the pod
-// fit.
+// clear makes room for the pod on the node: it tries to move sets of other pods whose departure
+// lets the pod fit.
 func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) bool {
 	s.sources[n]++
 	s.clearing[n]++
@@ -305,7 +304,8 @@ func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) boo
 	return ok
 }
 
-// choose extends the set of pods that leave the node, starting at the given pod of the node.
+// choose extends the set of pods that leave the node, with the pods of the node from the given
+// position on.
 func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(node, left int) bool) bool {
 	if len(set) > 0 && s.fits(p, n) {
 		return s.settle(set, moves-len(set), func(left int) bool {
@@ -333,7 +333,7 @@ func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(nod
 	return false
 }
 
-// spend supposes that a pod leaves, and reports whether its budgets allow it.
+// spend assumes that a pod leaves, and reports whether its budgets allow this.
 func (s *search) spend(q int) bool {
 	pod := &s.Pods[q]
 	if slices.ContainsFunc(pod.Budgets, func(b int) bool { return s.budgets[b] <= 0 }) {
@@ -409,9 +409,9 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 // never is the estimate for a node that refuses the pod even if all other pods leave.
 const never = 1 << 30
 
-// estimates returns, for each node, a number of pods whose departure makes room for the pod. Fewer
-// may be enough. It removes all pods and puts back as many as it can, the largest first. The bound
-// is 0 for nodes that admit the pod now.
+// estimates returns, for each node, a number of pods whose departure makes room for the pod. The
+// departure of fewer pods may be enough. It removes all pods and puts back as many as it can, the
+// largest first. The number is 0 for nodes that admit the pod now.
 func (s *search) estimates(p *Pod) []int {
 	out := make([]int, len(s.Nodes))
 	for n := range s.Nodes {
@@ -429,7 +429,7 @@ func (s *search) estimates(p *Pod) []int {
 }
 
 // estimate removes all pods whose budgets allow one more move. It ignores that a budget may not
-// allow all of them.
+// allow all of these moves.
 func (s *search) estimate(p *Pod, n int) int {
 	on := &s.nodes[n]
 	var gone []int

@@ -4,12 +4,13 @@
 // move is free before the move, so it can be held before the eviction. A pod never moves within its
 // node, to a node that another pod leaves later, or to the node of a wanted pod. A place is valid
 // if the node's ledger admits the pod in every possible state (ledger.Admitted) and the node has
-// enough of everything in total.
+// enough of each resource in total.
 //
-// Find searches with increasing depth: plans without moves, with one, with two. On a node it tries
-// the minimal sets of pods whose departure makes room for the wanted pod. Each pod of a set then
-// needs a place, for which others may move in turn. On large clusters it tries the nodes first that
-// seem to need the fewest moves, and stops after a number of questions to ledgers.
+// Find searches with increasing depth: first plans without moves, then with one move, then with
+// two. On a node it tries the minimal sets of pods whose departure makes room for the wanted pod.
+// Each pod of a set then needs a place, for which further pods may have to move. On large clusters
+// it first tries the nodes that seem to need the fewest moves, and stops after a number of
+// questions to ledgers.
 //
 // The package is pure: no clock, no randomness, no I/O. It does not change any ledger.
 package defrag

@@ -1,7 +1,7 @@
-// Package gangfit decides if the members of a gang that want nodes fit together, and if not, what
-// is missing. The scheduler, `berth explain gang`, the map and the simulator use it. The requests
-// of the members and their group are values, and each caller brings its own nodes (plan.Field). The
-// answer is also a value, a Verdict.
+// Package gangfit decides if the members of a gang that need nodes fit together, and otherwise
+// finds out what is missing. The scheduler, `berth explain gang`, the map and the simulator use it.
+// The requests of the members and their group are values, and each caller provides its own nodes
+// (plan.Field). The answer is also a value, a Verdict.
 //
 // The package is pure: no randomness, no I/O, no clock except that of a Budget.
 package gangfit
@@ -17,20 +17,20 @@ import (
 
 // Question asks if a gang fits. It has everything that the answer depends on.
 type Question struct {
-	// Gang has the members that want nodes, with their kinds, their wishes about each other, and
-	// the mates that have nodes.
+	// Gang has the members that need nodes, with their kinds and their wishes about each other. It
+	// also has the members that already have nodes.
 	plan.Gang
 	// Kinds are groups of members that are equal for all rules about their nodes.
 	Kinds []Kind
-	// Done is the number of mates that have nodes or succeeded. Start is the number of pods that
+	// Done is the number of members that have nodes or succeeded. Start is the number of pods that
 	// start together, including these.
 	Done, Start int
 	// Claim has the resources that the group must find before its pods are planned, or is nil. Room
-	// returns the resources for the Claim. With oneByOne it adds each pod by itself, otherwise all
-	// pods as one sum.
+	// returns the resources for the Claim. If oneByOne is set, it adds each pod separately,
+	// otherwise the sum of all pods.
 	Claim *Claim
 	Room  func(oneByOne bool) *Room
-	// Budget bounds the cost of an answer; nil means no bound. Dear names the reasons for a high
+	// Budget limits the cost of an answer. nil means no limit. Dear has the reasons for a high
 	// cost.
 	Budget *plan.Budget
 	Dear   plan.Dear
@@ -38,7 +38,7 @@ type Question struct {
 	known map[[sha256.Size]byte]int
 }
 
-// Kind is a group of equal members: their number, and the first of them.
+// Kind is a group of equal members: the first member and their number.
 type Kind struct{ First, Size int }
 
 // The cost of reading a member, in units of the budget, and the number of its bytes that cost one
@@ -48,8 +48,8 @@ const (
 	bytesPerLook = 192
 )
 
-// Add adds a member. Its likeness is equal for members of one kind. Add reports whether the gang
-// may still be planned within its budget.
+// Add adds a member. Its likeness is equal for members of one kind. Add reports whether the budget
+// is not used up yet.
 func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	if !q.Budget.Spend(memberLooks) {
 		return false
@@ -102,7 +102,7 @@ func (q *Question) short() *Shortage {
 	return q.Room(true).Short(q.Claim)
 }
 
-// Verdict is the result if the members are planned now.
+// Verdict is the result of planning the members now.
 type Verdict struct {
 	// Plan has their places. It is empty if Short or Cut explains why there is no plan.
 	plan.Plan
@@ -110,7 +110,7 @@ type Verdict struct {
 	Fit, Start int
 	// Short is the resource that is too scarce for the group's claim, or nil.
 	Short *Shortage
-	// Dear names the reasons for a high cost. If the plan is Cut, the gang is too expensive.
+	// Dear has the reasons for a high cost. If the plan is Cut, the gang is too expensive.
 	Dear plan.Dear
 
 	question *Question
@@ -149,13 +149,13 @@ func (v *Verdict) String() string {
 type Reporting interface {
 	// Waiting returns the nodes that refuse members of the kind only until they have reported.
 	Waiting(kind int) []int
-	// Hoped returns the node with regard to amounts only. Hopes reports whether it could take the
-	// member. No report can show more free amounts.
+	// Hoped returns the node as far as amounts are concerned. Hopes reports whether the amounts are
+	// enough for the member. No report can show more free amounts.
 	Hoped(node int) suppose.Node
 	Hopes(member, node int) bool
 }
 
-// Hopes reports whether the gang does not fit now, but could fit after nodes have reported.
+// Hopes reports whether the gang does not fit now but could fit after nodes have reported.
 func (v *Verdict) Hopes() bool {
 	nodes, report := v.nodes.(Reporting)
 	if v.Whole || v.Short != nil || v.Cut || !report {
@@ -188,7 +188,7 @@ type hope struct {
 	waits map[int]bool
 }
 
-// Nodes implements plan.Field: the nodes that wait come last.
+// Nodes implements plan.Field: the nodes that wait for a report come last.
 func (h *hope) Nodes(kind int) []int {
 	return append(h.Field.Nodes(kind), slices.Sorted(slices.Values(h.nodes.Waiting(kind)))...)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 )
 
-// Room has the resources against which a group's claim is checked before the group is admitted: the
+// Room has the resources with which a group's claim is compared before the group is admitted: the
 // resources of the nodes that pods may use, and the requests of the pods on them. The zero value is
 // a cluster without nodes.
 type Room struct {
@@ -19,7 +19,7 @@ type Room struct {
 	gangs  map[string]*crew
 }
 
-// crew is the members of a gang that have nodes: they are evicted together or not at all.
+// crew is the members of a gang that have nodes. They are evicted together or not at all.
 type crew struct {
 	lowest int32
 	stays  bool
@@ -30,15 +30,15 @@ type crew struct {
 type Occupant struct {
 	Asks     amounts.List
 	Priority int32
-	// Gang names the gang that it belongs to; "" for none.
+	// Gang names the gang of the pod, or is "".
 	Gang string
-	// Leaving means that it is being deleted. Stays means that only system-critical pods may evict
-	// it.
+	// Leaving means that the pod is being deleted. Stays means that only system-critical pods may
+	// evict it.
 	Leaving, Stays bool
 }
 
 // SystemCritical is the lowest priority of pods that the cluster cannot do without
-// (scheduling.SystemCriticalPriority). Nothing is protected from it.
+// (scheduling.SystemCriticalPriority). No pod is protected from it.
 const SystemCritical = 2_000_000_000
 
 // protected returns the priority that other pods must exceed to evict a pod of this priority.
@@ -49,13 +49,13 @@ func protected(priority int32, stays bool) int32 {
 	return priority
 }
 
-// Offer adds a node that pods may go to.
+// Offer adds a node that pods may use.
 func (r *Room) Offer(allocatable amounts.List) { add(&r.has, allocatable) }
 
-// Hold adds the requests of other pods on such nodes.
+// Hold adds the requests of other pods on the offered nodes.
 func (r *Room) Hold(asks amounts.List) { add(&r.used, asks) }
 
-// Take adds a pod on such a node.
+// Take adds a pod on an offered node.
 func (r *Room) Take(o *Occupant) {
 	add(&r.used, o.Asks)
 	add(&r.used, onePod)
@@ -98,18 +98,18 @@ func add(sum *amounts.List, more amounts.List) {
 
 // Claim has the resources that a group must find to be admitted.
 type Claim struct {
-	// Asked are the resources of the group, without those that its members already have.
+	// Asked are the resources of the group, without the resources that its members already have.
 	Asked amounts.List
 	// Kept are the resources that are kept for other groups.
 	Kept amounts.List
 	// Priority is the group's priority for evictions. EvictsNobody means that it does not evict.
 	Priority     int32
 	EvictsNobody bool
-	// Overcommit multiplies the nodes' resources; less than 1 stands for 1.
+	// The nodes' resources are multiplied by Overcommit. A value below 1 means 1.
 	Overcommit float64
 }
 
-// Shortage is a resource of which there is less than a group names.
+// Shortage is a resource of which there is less than a group claims.
 type Shortage struct {
 	Resource string
 	// Asked, Free and Kept are amounts. Freed is the amount of pods that are leaving or could be
@@ -120,8 +120,8 @@ type Shortage struct {
 // Named is the beginning of a Shortage's text.
 const Named = "minResources asks for "
 
-// Short returns the first resource by name of which there is too little for a claim, whether free
-// or to be freed; nil for none.
+// Short returns the first resource by name of which there is too little for a claim, even with the
+// amounts that could be freed. It returns nil if there is none.
 func (r *Room) Short(c *Claim) *Shortage {
 	freed := r.freed(c)
 	for _, name := range slices.Sorted(maps.Keys(c.Asked)) {
@@ -163,7 +163,7 @@ func times(amount int64, factor float64) int64 {
 	return math.MaxInt64
 }
 
-// String returns the text that people read.
+// String describes the shortage for users.
 func (s *Shortage) String() string {
 	free := max(0, s.Free)
 	has, wants := amounts.Texts(s.Resource, free, s.Asked)

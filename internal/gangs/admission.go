@@ -31,17 +31,17 @@ func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangf
 	return room
 }
 
-// Admission decides when a group with minResources is let in, and which resources are then kept for
-// it. The zero value stands for the defaults.
+// Admission configures when a group with minResources is admitted, and which resources are then
+// kept for it. The zero value means the defaults.
 type Admission struct {
-	// Gate is resources, the default, or none. With resources, the amounts that a group names must
-	// be free, or evicting pods of lower priority could free them. With none, groups are let in
-	// unconditionally.
+	// Gate is resources (the default) or none. With resources, the minResources of a group must be
+	// free, or the eviction of pods of lower priority could free them. With none, every group is
+	// admitted.
 	Gate string `json:"gate,omitempty"`
-	// OvercommitFactor multiplies the nodes' resources at the gate. Default 1.
+	// The gate multiplies the nodes' resources by OvercommitFactor. Default 1.
 	OvercommitFactor float64 `json:"overcommitFactor,omitempty"`
 	// KeepFor is the time for which the unused resources of a group are kept from other groups with
-	// minResources after the group was let in. Default 5m; negative means not at all.
+	// minResources after the group was admitted. Default 5m; negative means not at all.
 	KeepFor metav1.Duration `json:"keepFor,omitempty"`
 }
 
@@ -77,6 +77,6 @@ func (a *Admission) Check() error {
 	return nil
 }
 
-// NotLetIn reports whether a group of that phase has yet to be admitted. An admitted group never
+// NotLetIn reports whether a group with this phase is not admitted yet. An admitted group never
 // returns to such a phase.
 func NotLetIn(phase string) bool { return phase == "" || phase == "Pending" }

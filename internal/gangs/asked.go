@@ -17,10 +17,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Asked are the pods of a gang whose fit is examined.
+// Asked has the pods of a gang for a Question.
 type Asked struct {
-	// Pods need nodes and are planned together, the oldest first; Tasks are their tasks. Seated
-	// have nodes. It is only set if a pod of the gang has a wish about another pod's place.
+	// Pods are the pods that need nodes and are planned together, the oldest first. Tasks are their
+	// tasks. Seated are the pods that have nodes. It is set only if a pod of the gang has a wish
+	// about another pod's place.
 	Pods, Seated []*corev1.Pod
 	Tasks        []string
 	// Candidate returns a pod's candidate for ledgers, or nil if nothing is pinned.
@@ -28,13 +29,13 @@ type Asked struct {
 	// Node returns the number and the ledger of the node of a seated pod. The number is
 	// plan.Elsewhere if no member can use that node.
 	Node func(name string) (number int, account *ledger.Node)
-	// Looked adds the labels by which pods on nodes select other pods. It is nil if the caller does
-	// not need them.
+	// Looked adds the label keys with which pods on nodes select other pods. It is nil if the
+	// caller does not need them.
 	Looked func(keys sets.Set[string])
 }
 
-// Ask builds a question from the pods. The question is incomplete if its budget is used up. The
-// error names the pod whose request cannot be served.
+// Ask builds a question from the pods. If the budget is used up, the question is incomplete. The
+// error names a pod with an invalid request.
 func (a *Asked) Ask(q *gangfit.Question) error {
 	q.Dear.Members = len(a.Pods)
 	looked := a.lookedAt(q.Budget)
@@ -100,8 +101,8 @@ func MayPreempt(pods []*corev1.Pod) bool {
 	})
 }
 
-// PodTerms returns a pod's terms about other pods: the required ones, and with preferred also the
-// preferred ones.
+// PodTerms returns a pod's terms about other pods: the required terms and, if preferred is set,
+// also the preferred terms.
 func PodTerms(pod *corev1.Pod, preferred bool) (out []corev1.PodAffinityTerm) {
 	a := pod.Spec.Affinity
 	if a == nil {
@@ -129,8 +130,8 @@ func CountTerms(pod *corev1.Pod) int {
 	return len(pod.Spec.TopologySpreadConstraints) + len(PodTerms(pod, true))
 }
 
-// lookedAt returns the labels by which pods of the gang are selected: in affinity and spread
-// constraints of its own pods, and in the required anti-affinity of existing pods. Other labels do
+// lookedAt returns the label keys with which pods of the gang are selected, in affinity and spread
+// constraints of its own pods and in the required anti-affinity of existing pods. Other labels do
 // not affect a pod's nodes. It is nil if the pods do not differ by labels.
 func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
 	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
@@ -169,8 +170,8 @@ func addSelected(keys sets.Set[string], s *metav1.LabelSelector) {
 	}
 }
 
-// likeness returns a key that is equal for pods that every plugin treats in the same way. Of its
-// labels, only those in some selector are compared. If the spec of a pod does not determine its
+// likeness returns a key that is equal for pods that every plugin treats in the same way. It
+// contains only the labels that some selector uses. If the spec of a pod does not determine its
 // volumes or claims, the pod has its own likeness.
 func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []byte {
 	s, like := &pod.Spec, struct {

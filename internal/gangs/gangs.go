@@ -1,7 +1,7 @@
-// Package gangs computes the state of a gang from its members. It determines which of them count,
-// want a node or have one, how many are missing, which are planned together, and the gang's stage.
-// The scheduler, the command line and the web page use it, so that they agree. Next decides what a
-// scheduler does with a gang. The package has no side effects.
+// Package gangs computes the state of a gang from its members. It determines which members count,
+// which members need or have a node, how many members are missing, which members are planned
+// together, and the gang's stage. The scheduler, the command line and the web page all use it, so
+// that they agree. Next decides what a scheduler does with a gang. The package has no side effects.
 package gangs
 
 import (
@@ -15,16 +15,16 @@ import (
 
 // Part is a pod's membership of a gang.
 type Part struct {
-	// Claims is the pod's own declaration; Says is the declaration that counts.
+	// Claims is the pod's own declaration. Says is the declaration that counts.
 	Claims, Says wire.Membership
 	// Wrong is the error if a part of the membership cannot be parsed.
 	Wrong error
 }
 
 // PartOf returns the pod's membership of a gang, or false. A bound pod is a member if its Binding
-// records this. The pod's own annotations may have been changed since, to get the pod deleted or to
-// protect it from eviction. Older releases wrote no membership into Bindings. If trusting is set,
-// the annotations of such a pod count.
+// records this. A user may have changed the pod's own annotations since then, to get the pod
+// deleted or to protect it from eviction. Older releases wrote no membership into Bindings. If
+// trusting is set, the annotations of such a pod count.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}
@@ -43,8 +43,8 @@ func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 // Active reports whether a member counts: it has not ended and is not being deleted.
 func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
-// Waits reports whether a member wants a node, and only its gang delays it. placed means that it
-// has a node, or that its Binding is being written.
+// Waits reports whether a member needs a node and only its gang delays it. placed means that the
+// member has a node, or that its Binding is being written.
 func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
@@ -60,13 +60,13 @@ func Compare(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
-// Count counts members: all, and those of each task.
+// Count has the number of all members, and the number of members of each task.
 type Count struct {
 	All   int
 	Tasks map[string]int
 }
 
-// Add counts n more members of a task; fewer if n is negative.
+// Add adds n members of a task. If n is negative, it removes members.
 func (c *Count) Add(task string, n int) {
 	c.All += n
 	if c.Tasks == nil {
@@ -77,8 +77,8 @@ func (c *Count) Add(task string, n int) {
 	}
 }
 
-// Lacks describes the pods that are missing to the minimum, given the sum of several counts. It
-// returns "" if none are missing.
+// Lacks describes how many pods the sum of several counts lacks to reach the minimum. It returns ""
+// if none are missing.
 func Lacks(spec *wire.Gang, counts ...*Count) string {
 	all := 0
 	for _, c := range counts {
@@ -101,8 +101,8 @@ func Needed(spec *wire.Gang, done *Count) Count {
 	return left
 }
 
-// Together returns the first members of a line, at most most. They include the members that tasks
-// need.
+// Together returns the members of a line that are planned together, at most as many as most says.
+// It takes the first members, but includes the members that tasks need.
 func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
 	if len(line) <= most {
 		return line

@@ -7,11 +7,12 @@ type Event interface{ happen(s *step) }
 
 // The events.
 type (
-	// Looked: time has passed, or conditions have changed.
+	// Looked: some time has passed, or conditions have changed.
 	Looked struct{}
 	// News: a member has come, left or ended, or the object has changed.
 	News struct{}
-	// Stirred: Stirs is the number of changes in the cluster so far that could help a gang.
+	// Stirred: the cluster has changed in a way that could help a gang. Stirs is the number of such
+	// changes so far.
 	Stirred struct{ Stirs uint64 }
 	// Placed: a member has its node. Since is the time when this process, as the leader, first saw
 	// a bound member. It is zero if the process does not lead, if it has not seen a bound member,
@@ -21,28 +22,30 @@ type (
 		Since   time.Time
 		Timeout time.Duration
 	}
-	// Held: the gang is not tried before Until, although nothing is wrong with it.
+	// Held: the gang must not be tried before Until, although the gang itself could be.
 	Held struct{ Until time.Time }
 	// Failed: the attempt failed for another reason than that the gang does not fit.
 	Failed struct{}
-	// PlanMade: all places of a plan were reserved. Timeout is as in Placed.
+	// PlanMade: all places of a plan are reserved. Timeout is as in Placed.
 	PlanMade struct{ Timeout time.Duration }
 	// Arrived: a member of the plan has reached Permit. All means that it was the last one.
 	Arrived struct{ All bool }
 	// Lost: a member of the plan has failed or left. Enough means that the remaining members reach
-	// the minimum, and All that each of these has reached Permit. Before means that another member
-	// has been lost since the release. A plan fails only once, because often a node refuses all its
-	// planned members.
+	// the minimum. All means that each of them has reached Permit. Before means that another member
+	// was lost after the release. The loss of several members counts as one failure, because often
+	// a node refuses all its planned members.
 	Lost struct {
 		Why                 string
 		Enough, All, Before bool
 	}
-	// Withdrawn: the plan no longer matches the request, unless it is being bound.
+	// Withdrawn: the plan no longer matches the request. This has no effect on a plan that is being
+	// bound.
 	Withdrawn struct{ Why string }
 	// PlanDone: no members are left in the plan. Lost means that a member has failed since the
 	// release.
 	PlanDone struct{ Lost bool }
-	// Ended: the bound members were deleted, unless the API server reported that the gang is Whole.
+	// Ended: the bound members have been deleted. Whole means that they have not been, because the
+	// API server showed that the gang is whole.
 	Ended struct{ Whole bool }
 )
 
@@ -50,7 +53,7 @@ type (
 type Actions struct {
 	// Try has the members that may be tried now.
 	Try Who
-	// Release: let the members of the plan pass Permit.
+	// Release means: let the members of the plan pass Permit.
 	Release bool
 	// Drop is the reason to drop the plan, or "".
 	Drop string
@@ -74,8 +77,8 @@ const (
 	Everybody
 )
 
-// Next returns a gang's progress after an event, under the conditions after it, and the resulting
-// actions. It has no side effects: now is only compared and stored.
+// Next returns a gang's progress after an event, under the conditions after the event, and the
+// resulting actions. It has no side effects. It only compares and stores now.
 func Next(p Progress, c *Conditions, e Event, now time.Time) (Progress, Actions) {
 	s := step{Progress: p, c: c, now: now}
 	e.happen(&s)
@@ -90,7 +93,7 @@ type step struct {
 	do  Actions
 }
 
-// due reports whether a time has come, and clears it then.
+// due reports whether a time has come. If so, it clears the time.
 func (s *step) due(at *time.Time) bool {
 	if at.IsZero() || s.now.Before(*at) {
 		return false
@@ -120,7 +123,8 @@ func (Looked) happen(s *step) {
 	}
 }
 
-// notice records whether the gang could be tried. Users learn the reason if it lasts.
+// notice records whether the gang can be tried. If it cannot be tried for a while, users are told
+// the reason.
 func (s *step) notice() {
 	switch {
 	case s.c.Blocked != "":

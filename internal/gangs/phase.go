@@ -7,27 +7,28 @@ type Phase string
 
 // The phases.
 const (
-	// Incomplete: the gang cannot be tried for a reason other than room. For example, pods are
-	// missing, or its object is missing or wrong.
+	// Incomplete: the gang cannot be tried, and the reason is not a lack of room. For example, pods
+	// are missing, or its object is missing or wrong.
 	Incomplete Phase = "incomplete"
-	// Unconfirmed: its object may be older than its members and is read again, or it is not known
-	// if a member has ended or is gone.
+	// Unconfirmed: the gang's object may be older than its members and is read again, or it is not
+	// known whether a member has ended or is gone.
 	Unconfirmed Phase = "unconfirmed"
 	// BackedOff: a plan was not possible, or was dropped. The gang is not tried before NotBefore.
 	BackedOff Phase = "backed off"
-	// Parked: it did not fit. It is not tried before the cluster has changed in a way that could
-	// help.
+	// Parked: the gang did not fit. It is tried again after the cluster has changed in a way that
+	// could help.
 	Parked Phase = "parked"
-	// Ready: its first member is tried, and plans for all.
+	// Ready: the gang's first member is tried, and its attempt plans all members.
 	Ready Phase = "ready"
 	// Reserved: all places of a plan are reserved. Its members are in their scheduling cycles, or
 	// in Permit.
 	Reserved Phase = "reserved"
 	// Binding: all members of the plan have passed Permit.
 	Binding Phase = "binding"
-	// Settled: the minimum has nodes, or no longer needs them. Other members are placed one by one.
+	// Settled: as many members as the minimum have nodes, or no longer need them. Other members are
+	// placed one by one.
 	Settled Phase = "settled"
-	// Ending: it was not whole in time, and its bound members are being deleted.
+	// Ending: the gang was not whole in time, and its bound members are being deleted.
 	Ending Phase = "ending"
 )
 
@@ -37,37 +38,38 @@ type Progress struct {
 	Wait
 	// Doing is Reserved, Binding or Ending, or "". If it is "", Phase computes the phase.
 	Doing Phase
-	// Whole: the minimum had nodes once.
+	// Whole means that as many members as the minimum had nodes at some time.
 	Whole bool
 	// Open means that the members beyond the minimum are placed one by one.
 	Open bool
-	// Lacking means that at the last attempt only capacity was missing, and no pod was evicted.
+	// Lacking means that at the last attempt only capacity was missing, and that no pod was evicted
+	// for the gang.
 	Lacking bool
-	// Complete is the time since when only room is missing, or zero.
+	// Complete is the time from which the gang has lacked only room, or zero.
 	Complete time.Time
 	// Together is the time when the plan is dropped, unless all its members have reached Permit.
 	Together time.Time
 	// Deadline is the time when the bound members are deleted, unless the gang is whole. It is zero
-	// if none is bound.
+	// if no member is bound.
 	Deadline time.Time
 
 	failures int // in a row
 	// say is the time when users are told why the gang is not tried. tellMates is the time when its
-	// members are told that it does not fit, if that is still so. Zero means never.
+	// members are told that it does not fit, if it still does not fit. Zero means never.
 	say, tellMates time.Time
 }
 
 // Conditions are the state of a gang's members and of its object.
 type Conditions struct {
-	// Members counts all members, Waiting those without a node.
+	// Members counts all members, and Waiting the members without a node.
 	Members, Waiting int
-	// Blocked is the reason why the gang cannot be tried, whatever room there is, or "".
+	// Blocked is the reason why the gang cannot be tried even if there is room, or "".
 	Blocked string
-	// Settled: the minimum has nodes, or need not have them.
+	// Settled means that as many members as the minimum have nodes, or no longer need them.
 	Settled bool
 	// Stale means that its object may be older than its members, or that a member may be gone.
 	Stale bool
-	// Disagree: its members contradict each other.
+	// Disagree means that the members' declarations contradict each other.
 	Disagree bool
 }
 
@@ -128,7 +130,7 @@ func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
 	return at
 }
 
-// backOff records a failure, after which nothing is tried for a while.
+// backOff records a failure. The gang is then not tried for a while.
 func (p *Progress) backOff(now time.Time) {
 	p.NotBefore = now.Add(Doubled(p.failures, LongestPause))
 	p.failures++
@@ -140,7 +142,7 @@ const (
 	LongestPause = 10 * time.Second
 )
 
-// Doubled returns FirstPause, doubled this many times, but at most most.
+// Doubled returns FirstPause, doubled times times, but never more than most.
 func Doubled(times int, most time.Duration) time.Duration {
 	return min(most, FirstPause<<min(times, 6))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Run returns the UID of the controller that created a pod, or "". Gangs of the same name may
-// follow one another, for example those of a CronJob. Ended pods of the previous one may still
+// follow one another, for example the gangs of a CronJob. Ended pods of the previous gang may still
 // exist.
 func Run(pod *corev1.Pod) types.UID {
 	if c := metav1.GetControllerOfNoCopy(pod); c != nil {
@@ -27,7 +27,7 @@ type Runs struct {
 	live int
 }
 
-// run counts the pods of a run: all, and those that have not ended.
+// run has the number of all pods of a run, and the number of its pods that have not ended.
 type run struct {
 	all, live int
 	// began is the creation time of its first known pod.
@@ -46,7 +46,7 @@ func RunPartOf(pod *corev1.Pod) RunPart {
 	return RunPart{Run(pod), pod.CreationTimestamp.Unix(), !wire.Ended(pod)}
 }
 
-// Add counts a pod n times more; fewer if n is negative.
+// Add adds a pod n times. If n is negative, it removes the pod.
 func (r *Runs) Add(p RunPart, n int) {
 	if r.of == nil {
 		r.of = map[types.UID]*run{}
@@ -74,14 +74,15 @@ func (r *Runs) Add(p RunPart, n int) {
 	}
 }
 
-// Live counts the runs that have pods which have not ended.
+// Live returns the number of runs that have pods that have not ended.
 func (r *Runs) Live() int { return r.live }
 
 // Has reports whether there are pods of a run.
 func (r *Runs) Has(id types.UID) bool { return r.of[id] != nil }
 
-// Former reports whether a pod of the gang belongs to a former run: its run is over, and it had
-// ended before any run that is not over began. If all runs are over, none is a former run.
+// Former reports whether a pod of the gang belongs to a former run: all pods of its run have ended,
+// and the pod had ended before any run with living pods began. If no run has living pods, no run is
+// a former run.
 func (r *Runs) Former(pod *corev1.Pod) bool {
 	if own := r.of[Run(pod)]; r.live == 0 || own != nil && own.live > 0 || !wire.Ended(pod) {
 		return false

@@ -6,15 +6,15 @@ import (
 )
 
 // Shares counts the time that unsuccessful attempts have taken from all other pods, by namespace.
-// All attempts together get one part in Rarely of the time, shared equally by the namespaces. So
-// gangs of one tenant do not delay another tenant's gangs. The zero value has no attempts. It is
-// not safe for concurrent use.
+// All unsuccessful attempts together get one Rarely-th of the time, shared equally by the
+// namespaces. So gangs of one tenant do not delay another tenant's gangs. The zero value has no
+// attempts. It is not safe for concurrent use.
 type Shares struct {
 	// until is the time when the gangs of a namespace may be tried again.
 	until map[string]time.Time
 }
 
-// Rarely is the share of the time that is not given to attempts without success.
+// Attempts without success get at most one Rarely-th of the time.
 const Rarely = 10
 
 // Spend records how long an unsuccessful attempt that ends now has taken, and returns when a gang
@@ -28,7 +28,7 @@ func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time
 	if from.Before(now) {
 		from = now
 	}
-	s.until[namespace] = from // so that it counts in len(s.until)
+	s.until[namespace] = from // so that len(s.until) includes it
 	s.until[namespace] = from.Add(Rarely * took * time.Duration(len(s.until)))
 	return s.until[namespace]
 }

@@ -11,7 +11,7 @@ const (
 	Forming Stage = "forming"
 	// Wrong: the gang asks for something that Berth does not support or know.
 	Wrong Stage = "wrong"
-	// Waiting: the gang has enough pods, and none has a node.
+	// Waiting: the gang has enough pods, and no pod has a node.
 	Waiting Stage = "waiting"
 	// Planned: places are reserved for all pods that start together. Only the scheduler knows this.
 	Planned Stage = "planned"
@@ -19,7 +19,7 @@ const (
 	Partial Stage = "partial"
 	// Whole: as many pods have nodes as must start together.
 	Whole Stage = "whole"
-	// Reduced: the gang was whole once, and fewer pods have nodes now.
+	// Reduced: the gang was whole at some time, and now fewer pods have nodes.
 	Reduced Stage = "reduced"
 	// Completed: all its pods have ended.
 	Completed Stage = "completed"
@@ -35,16 +35,16 @@ type Facts struct {
 	Pods, Ended int
 	// Waiting counts pods that want a node. Done counts pods that have nodes or succeeded.
 	Waiting, Done *Count
-	// Wrong: the gang asks for something that Berth does not support or know.
+	// Wrong means that the gang asks for something that Berth does not support or know.
 	Wrong bool
-	// Was: the gang was whole once.
+	// Was means that the gang was whole at some time.
 	Was bool
-	// Planned: places are reserved.
+	// Planned means that places are reserved for the gang.
 	Planned bool
 }
 
-// Enough reports whether the members with nodes, and those that succeeded, reach the minimum. If
-// was is set and the gang allows it, it is enough that they once did.
+// Enough reports whether the members that have nodes or succeeded reach the minimum. If was is set
+// and the gang allows it, it is enough that they reached the minimum at some time.
 func Enough(spec *wire.Gang, done *Count, was bool) bool {
 	return spec.Minimum > 0 && (spec.Once && was || Lacks(spec, done) == "")
 }

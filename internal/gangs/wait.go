@@ -26,29 +26,29 @@ type Misfit struct {
 	Lacking bool
 }
 
-// ShortestPause is the minimum pause. LongestWait is the time after which it is tried again without
-// a known change.
+// ShortestPause is the minimum pause. LongestWait is the time after which a gang or pod is tried
+// again without a known change.
 const (
 	ShortestPause = 100 * time.Millisecond
 	LongestWait   = 30 * time.Second
 )
 
-// Begin begins the waiting for a change, unless one has come since the attempt began.
+// Begin begins the wait for a change, unless the cluster has changed since the attempt began.
 func (w *Wait) Begin(e *Misfit, now time.Time) {
 	w.Why, w.stirs, w.NotBefore, w.until = e.Why, e.Tried, now.Add(e.Pause), now.Add(LongestWait)
 	w.Stir(e.Stirs)
 }
 
-// Stir ends the waiting for a change if the cluster has changed since the last attempt. stirs is
-// the number of changes now.
+// Stir ends the wait for a change if the cluster has changed since the last attempt. stirs is the
+// number of changes now.
 func (w *Wait) Stir(stirs uint64) {
 	if w.stirs < stirs {
 		w.Why = ""
 	}
 }
 
-// Over ends a waiting for a change that has lasted too long, and reports whether the gang or the
-// pod may be tried.
+// Over ends a wait for a change that has lasted too long, and reports whether the gang or the pod
+// may be tried.
 func (w *Wait) Over(now time.Time) bool {
 	if !now.Before(w.until) {
 		w.Why = ""

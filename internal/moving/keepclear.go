@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// daemonLabel is a label of the pods of DaemonSets. Such pods run on their nodes whatever a plan
-// needs.
+// daemonLabel is a label of the pods of DaemonSets. Such pods run on their nodes independently of a
+// plan.
 const daemonLabel = "pod-template-generation"
 
 // kept returns the nodes that must get no other pods during a step: the node that the pod leaves,
@@ -73,7 +73,7 @@ func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration
 	return err
 }
 
-// stands reports whether a holder or guard still exists and will exist for at least the time lasts.
+// stands reports whether a holder or guard exists and will still exist after the time lasts.
 func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duration) (bool, error) {
 	if time.Since(r.since[pod.UID]) > HolderLife-lasts {
 		return false, nil
@@ -104,7 +104,7 @@ func (r *runner) guardOf(node string) *corev1.Pod {
 	}
 }
 
-// apart returns the anti-affinity term that selects the pods that a guard keeps off.
+// apart returns the anti-affinity term that selects the pods that a guard keeps off its node.
 func (r *runner) apart() corev1.PodAffinityTerm {
 	var own []string
 	for i := range r.plan.Moves {

@@ -75,7 +75,7 @@ const (
 	// HolderLife is the time after which the kubelet ends a holder that was not deleted.
 	HolderLife = 15 * time.Minute
 	// MostGrace is the longest grace period of a pod that may be moved. Its holder and the guards
-	// must live until it has ended, and the waits before and after take two more limits.
+	// must exist until it has ended. The waits before and after take up to two more times Limit.
 	MostGrace = 10 * time.Minute
 	// HolderLabel is the label of holders, with the UID of the pod whose new place they hold.
 	HolderLabel = wire.HolderLabel
@@ -87,7 +87,7 @@ const (
 	looks = 5
 )
 
-// Done is the result of a plan.
+// Done is the result of Run.
 type Done struct {
 	// Moved is the number of pods that were evicted and have a new place.
 	Moved int
@@ -110,7 +110,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
 type runner struct {
 	Options
 	plan *Plan
-	// wanted are the wanted pods in the versions that were read last.
+	// wanted are the wanted pods in the versions that Run has read last.
 	wanted []*corev1.Pod
 	// holders are the pods that hold the new places, one for each move, or nil.
 	holders []*corev1.Pod
@@ -135,7 +135,7 @@ func (r *runner) watch(ctx context.Context) <-chan struct{} {
 	tell := func() {
 		select {
 		case changes <- struct{}{}:
-		default: // a change is already waiting in the channel
+		default: // the channel already has a change
 		}
 	}
 	for namespace := range namespaces {
@@ -161,7 +161,7 @@ func (r *runner) run(ctx context.Context, done *Done) error {
 		if err := r.holdFree(ctx, i); err != nil {
 			return err
 		}
-		if here, err := r.look(ctx, done); err != nil || here { // holding may have taken minutes
+		if here, err := r.look(ctx, done); err != nil || here { // the holds may have taken minutes
 			return err
 		}
 		if err := r.move(ctx, i); err != nil {
@@ -176,8 +176,8 @@ func (r *runner) inStep(i int, err error) error {
 	return fmt.Errorf("step %d, %s: %w", i+1, r.plan.Moves[i].Pod.String(), err)
 }
 
-// freeAfter returns the number of steps after which the place of a move is free. It is 0 unless a
-// pod must leave the node first.
+// freeAfter returns the number of steps after which the place of a move is free. It is 0 if no pod
+// of the plan leaves that node before.
 func (r *runner) freeAfter(i int) int {
 	for j := i - 1; j >= 0; j-- {
 		if r.plan.Moves[j].From == r.plan.Moves[i].To {
@@ -261,7 +261,7 @@ func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, 
 			}
 			return ctx.Err()
 		}
-		_ = pace.Wait(ctx) // after an error the time is up, and the next check is the last one
+		_ = pace.Wait(ctx) // after an error the time is over, and the next check is the last one
 	}
 }
 
@@ -338,7 +338,7 @@ func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	})
 }
 
-// stillHeld holds the place again if its holder has ended or was deleted, or would end during the
+// stillHeld creates a new holder if the holder has ended or was deleted, or would end during the
 // step.
 func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	h := r.holders[i]
@@ -403,7 +403,7 @@ func (r *runner) drop(ctx context.Context, holder *corev1.Pod) error {
 	return err
 }
 
-// kin are the pods of one controller.
+// kin has the pods of one controller.
 type kin struct {
 	byUID map[types.UID]*corev1.Pod
 	// version is the resource version of the list.
@@ -466,7 +466,7 @@ func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 }
 
 // handOver waits for the new pod and gives it the place of the holder. A StatefulSet creates the
-// new pod after the old one has ended.
+// new pod after the old pod has ended.
 func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before kin, holder *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(old), "a new place for it", func(ctx context.Context) (bool, error) {
 		all, err := r.siblings(ctx, old, before.version)
@@ -493,9 +493,9 @@ func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before 
 	})
 }
 
-// nominate makes the scheduler try a waiting pod on the node first, and keeps away other pods of
-// the same or a lower priority. The scheduler may clear the nomination at each attempt, so nominate
-// is called repeatedly.
+// nominate makes the scheduler try a waiting pod on the node first, and keeps other pods of the
+// same or a lower priority off the place. The scheduler may clear the nomination at each attempt,
+// so nominate is called repeatedly.
 func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
 	if pod.Status.NominatedNodeName == node {
 		return nil
@@ -506,13 +506,13 @@ func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) err
 	}
 	_, err = r.Pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
-		return nil // the pod is gone or has a node; the next check shows it
+		return nil // the pod is gone or has a node; the next check detects this
 	}
 	return err
 }
 
 // Unplaceable returns the reason why no scheduler can place the pod, so that more room does not
-// help. It returns "" if there is none.
+// help. It returns "" if there is no such reason.
 func Unplaceable(pod *corev1.Pod) string {
 	switch {
 	case wire.Ended(pod):
@@ -579,7 +579,7 @@ func (r *runner) explained(err error, done *Done) error {
 	return err
 }
 
-// saidOf returns a scheduler's message about a waiting pod; "" for none.
+// saidOf returns a scheduler's message about a waiting pod, or "".
 func saidOf(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""

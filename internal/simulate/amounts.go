@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// amounts is a cluster on which a pod fits if the amounts of its resources do, as for
+// amounts is a cluster on which a pod fits if the node has the amounts that it asks for, as in
 // kube-scheduler. NUMA nodes do not matter.
 type amounts struct {
 	nodes []amountsNode
@@ -29,7 +29,7 @@ type amountsNode struct {
 	of             *trace.Node
 }
 
-// NewAmounts returns empty nodes without NUMA nodes, on which pods may have thousandths of a GPU.
+// NewAmounts returns empty nodes without NUMA nodes, on which pods can get thousandths of a GPU.
 func NewAmounts(nodes []trace.Node) Cluster { return newAmounts(nodes) }
 
 func newAmounts(nodes []trace.Node) *amounts {
@@ -155,7 +155,7 @@ func (n *amountsNode) enter(s *Shape, bits uint64, pods int64) {
 	}
 }
 
-// Learn does nothing: a scheduler that sees only amounts cannot learn more.
+// Learn does nothing, because a scheduler that sees only amounts does not use the demand.
 func (c *amounts) Learn() bool { return false }
 
 func (c *amounts) Take(node int, pod int32, s *Shape) { c.Forget(node, pod, s) }
@@ -179,7 +179,7 @@ func (c *amounts) Forget(node int, pod int32, s *Shape) {
 // Suppose returns a node that refuses every pinned pod.
 func (c *amounts) Suppose(node int) suppose.Node { return suppose.On(nil, c.room(node)) }
 
-// room returns the amounts of the empty node.
+// room returns the free amounts of the node.
 func (c *amounts) room(node int) *count.Node {
 	n := &c.nodes[node]
 	has := count.List{count.CPU: n.cpu, count.Memory: n.mib << 20, gpuResource: int64(room(n.gpus, trace.Thousandths))}

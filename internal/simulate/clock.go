@@ -38,10 +38,10 @@ type clock struct {
 	defrag   *defragmenter // nil if no pod is moved
 }
 
-// freed are nodes on which resources were released since waiting pods were last tried.
+// freed has the nodes that have released resources since waiting pods were last tried.
 type freed struct {
 	nodes []int32
-	is    []bool // by node: whether the list has it
+	is    []bool // by node, whether nodes contains it
 }
 
 // job is an arrival: a pod, or the members of a gang.
@@ -49,7 +49,7 @@ type job struct {
 	shape, members int32
 	first          int32 // its first pod
 	at             int64
-	left           int64 // seconds that it must still run
+	left           int64 // the seconds that it still has to run
 	began          int64 // the second from which all members run; negative if some do not run
 	placed         int32 // members that run
 	life           int32 // the number of its moves
@@ -79,7 +79,7 @@ func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32) *clock {
 	return c
 }
 
-// stand places the pods of the start. This happens before the run counts anything.
+// stand places the pods of the Start. The run calls it before it counts anything.
 func (c *clock) stand(s *Start, of []int32) {
 	for i, shape := range of {
 		p := &s.pods[i]
@@ -93,7 +93,7 @@ func (c *clock) stand(s *Start, of []int32) {
 	}
 }
 
-// run advances the clock. part receives the fraction done, and ends the run early.
+// run advances the clock. part receives the fraction that is done. If ctx ends, the run ends early.
 func (c *clock) run(ctx context.Context, part func(float64)) {
 	for ctx.Err() == nil {
 		at, arrives := c.upcoming()
@@ -154,7 +154,7 @@ func (c *clock) plan(e event) {
 	heap.Push(&c.events, e)
 }
 
-// create makes a controller create pods when some seconds have passed.
+// create makes a controller create pods after some seconds.
 func (c *clock) create(e entry, after int64) {
 	c.plan(event{at: c.now + after, kind: podCreated, entry: e})
 }
@@ -200,8 +200,8 @@ func (c *clock) class(e entry) waitClass {
 	return waitClass{j.shape, j.members}
 }
 
-// try places the pods of an entry; a single pod goes on one of the nodes. It returns false if no
-// node admits them. It returns true if the kubelet refuses the pod.
+// try places the pods of an entry; a single pod is placed on one of the nodes. It returns false if
+// no node admits them. It returns true if the kubelet refuses the pod.
 func (c *clock) try(e entry, nodes []int32) bool {
 	j := &c.jobs[e.job]
 	if e.pod >= 0 {
@@ -218,8 +218,8 @@ func (c *clock) try(e entry, nodes []int32) bool {
 	return c.tryGang(e.job)
 }
 
-// If CPUs are kept for pods with GPUs, retry lets waiting pods try a node again to which a pod has
-// come. A full NUMA node can send the next pod to a NUMA node where nothing is kept
+// If CPUs are kept for pods with GPUs, retry lets waiting pods try a node again after a pod has
+// come to it. A full NUMA node can send the next pod to a NUMA node where nothing is kept
 // (Model.Monotone).
 func (c *clock) retry(node int) {
 	if c.strategy.Keep != nil {
@@ -227,8 +227,8 @@ func (c *clock) retry(node int) {
 	}
 }
 
-// tryBlind chooses nodes for all members of a gang by amounts only, before any kubelet receives one
-// of them.
+// tryBlind chooses nodes for all members of a gang by amounts only, before any kubelet receives a
+// member.
 func (c *clock) tryBlind(id int32) bool {
 	j := &c.jobs[id]
 	s, nodes := &c.scores.shapes[j.shape], make([]int, 0, j.members)
@@ -299,7 +299,7 @@ func (c *clock) stop(j *job) {
 		c.take(j, pod)
 		c.frees(node)
 	}
-	c.meter.waiting -= int64(j.members) // they do not wait for another node
+	c.meter.waiting -= int64(j.members) // they no longer wait for another node
 }
 
 // frees records that a node has released resources.

@@ -11,11 +11,11 @@ import (
 type Cluster interface {
 	// Size is the number of nodes.
 	Size() int
-	// AppendKey appends a key of the node's free resources. Nodes with equal keys offer the same to
-	// every pod.
+	// AppendKey appends a key of the node's free resources. Nodes with equal keys offer the same
+	// resources to every pod.
 	AppendKey(b []byte, node int) []byte
-	// Look fills in what the node offers to a pod of the shape; false if the scheduler sees that
-	// the node does not admit the pod.
+	// Look fills in the resources that the node offers to a pod of the shape. It returns false if
+	// the scheduler sees that the node does not admit the pod.
 	Look(node int, s *Shape, l *Look) bool
 	// Put puts the pod on the node. gpu is the GPU for a share of a GPU. The outcome is Refused if
 	// the node's kubelet refuses the pod.
@@ -27,15 +27,15 @@ type Cluster interface {
 	Free(node int, gpus bool) int64
 	// Lacks returns why the node or its kubelet does not admit a pod of the shape.
 	Lacks(node int, s *Shape) Lack
-	// Assume counts the pod's amounts, as a scheduler does before a kubelet receives the pod;
-	// Forget reverses that.
+	// Assume counts the pod's amounts, as a scheduler does before a kubelet receives the pod.
+	// Forget reverts this.
 	Assume(node int, pod int32, s *Shape, gpu int)
 	Forget(node int, pod int32, s *Shape)
 	// Learn updates the demand from the pods that have GPUs now. It reports whether the demand for
 	// nodes has changed.
 	Learn() bool
 	// Suppose returns the node as its ledger describes it, so that moves can be tried. Name returns
-	// the name under which the ledger knows the pod.
+	// the pod's name in that ledger.
 	Suppose(node int) suppose.Node
 	Name(pod int32) string
 }
@@ -66,7 +66,7 @@ type Look struct {
 	FreeGPU         []int64 // thousandths, of each GPU
 	GPUModel        string
 	Kinds           *[maxKinds]int32 // the number of the node's pods with GPUs, by kind
-	// The fields from here on are set if the scheduler knows NUMA nodes.
+	// The following fields are set if the scheduler knows NUMA nodes.
 	Machine *topology.Machine
 	Model   *placement.Model
 	State   *placement.State
@@ -92,14 +92,14 @@ func (l *Look) FreeGPUs() (sum int64) {
 	return sum
 }
 
-// Outcome is a kubelet's answer to a pod that was bound to its node.
+// Outcome is a kubelet's answer to a pod that is bound to its node.
 type Outcome struct {
 	Refused bool
 	// NUMANodes is the number of the pod's NUMA nodes. It is 0 if the pod is not pinned or the NUMA
 	// nodes are unknown.
 	NUMANodes int
-	// Aligned means that the pod's CPUs, memory and devices are on the same NUMA nodes, and that an
-	// empty machine would not need fewer.
+	// Aligned means that the pod's CPUs, memory and devices are on the same NUMA nodes, and that
+	// the pod would not need fewer NUMA nodes on an empty machine.
 	Aligned bool
 }
 

@@ -16,27 +16,28 @@ type Experiment struct {
 	Nodes      []trace.Node
 	Pods       []trace.Pod
 	Strategies []Strategy
-	// Seeds are the seeds of the draws; each strategy runs with each seed.
+	// Seeds are the seeds of the draws. Each strategy runs with each seed.
 	Seeds []int64
-	// Times lets pods arrive and end. With nil they arrive one after another, and no pod ends.
+	// Times has the times at which pods arrive and end. If it is nil, pods arrive one after
+	// another, and no pod ends.
 	Times *trace.Times
-	// Arrive, if not nil, changes which pods arrive in a run in which none leaves (trace.NewDraw).
+	// Arrive, if not nil, changes the draw of a run in which no pod ends (trace.NewDraw).
 	Arrive func(*trace.Draw)
-	// Ground makes the empty cluster of one run; a blind scheduler sees only amounts. nil means
-	// NewAmounts.
+	// Ground creates the empty cluster for one run. If blind is set, the scheduler sees only
+	// amounts. nil means NewAmounts.
 	Ground func(nodes []trace.Node, blind bool) Cluster
-	// Start has the pods that already run when a run begins. It also makes the Ground. nil means no
-	// pods.
+	// Start has the pods that already run when a run begins. Start.Ground then replaces Ground. nil
+	// means no pods.
 	Start *Start
-	// Unused adds to each run in which no pod ends the share of the free resources that the load
-	// could use.
+	// Unused means that each run in which no pod ends also reports the share of the free resources
+	// that the load could use.
 	Unused bool
 	// Watch is called at the beginning of each run in which no pod ends. It returns a function, or
 	// nil. The run calls this function after each pod, with the percentage of arrived pods. Several
 	// goroutines call Watch.
 	Watch func(strategy string, seed int64, c Cluster) func(percent float64)
-	// Progress receives the number of completed runs, with fractions for runs in progress. Several
-	// goroutines call it.
+	// Progress receives the number of completed runs, including the fractions of runs in progress.
+	// Several goroutines call it.
 	Progress func(done float64, all int)
 }
 

@@ -5,16 +5,16 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Follower simulates a cluster pod by pod, and its caller chooses the nodes. Before each choice, it
-// returns the nodes that a strategy might have chosen. It is not safe for concurrent use.
+// Follower simulates a cluster pod by pod, and its caller chooses the nodes. Before each choice,
+// Choices returns the nodes that a strategy might choose. It is not safe for concurrent use.
 type Follower struct {
 	p     *player
 	of    []int32
 	order []int32
 }
 
-// Follow begins with empty nodes. The strategy must know NUMA nodes, and must not need the load in
-// advance.
+// Follow returns a Follower with empty nodes. The strategy must know NUMA nodes, and must not need
+// the load in advance.
 func (e *Experiment) Follow(s *Strategy) *Follower {
 	all, of := shapes(e.Pods)
 	d := trace.NewDraw(e.Nodes, e.Pods, 0, nil)

@@ -11,9 +11,9 @@ type Timed struct {
 	To   int64 `json:"toSecond"`
 	// Arrived is the number of pods that arrived in the whole run.
 	Arrived int64 `json:"arrived"`
-	// GPUs and CPUs are thousandths of a device or CPU times seconds, for pods that arrived between
-	// the two seconds. Asked is the amount that would be served if no pod waited. Served is the
-	// amount that ran; a gang counts while all of its members run.
+	// GPUs and CPUs are amounts in thousandths of a GPU or a CPU, multiplied by seconds. They count
+	// pods that arrived between the two seconds. Asked is the amount that would be served if no pod
+	// waited. Served is the amount that ran. A gang counts while all of its members run.
 	GPUs Served `json:"gpuSeconds"`
 	CPUs Served `json:"cpuSeconds"`
 	// Waiting is the time from arrival to running, for pods that arrived between the two seconds. A
@@ -24,7 +24,7 @@ type Timed struct {
 	// Left is the number of pods without a node at the end.
 	Left int64 `json:"leftWaiting"`
 	// Gangs is the number of gangs that arrived between the two seconds. Whole is the number of
-	// these gangs of which all members ran before the end.
+	// these gangs whose members all ran at the same time before the end.
 	Gangs int64 `json:"gangs"`
 	Whole int64 `json:"gangsWhole"`
 	// Plans is nil if no pod is moved to make room.
@@ -33,7 +33,7 @@ type Timed struct {
 	Course []Moment `json:"course"`
 }
 
-// Waiting is how long pods waited, in seconds.
+// Waiting has the waiting times of pods, in seconds.
 type Waiting struct {
 	P50  int64 `json:"p50"`
 	P99  int64 `json:"p99"`
@@ -60,12 +60,13 @@ type meter struct {
 	waits   []int64
 	// gpus and cpus are the served amounts of all pods between the two seconds.
 	gpus, cpus Served
-	// The present values: thousandths of GPUs or CPUs in use, and the number of pods without a
-	// node.
+	// inUse and aligned are the thousandths of GPUs or CPUs in use now. waiting is the number of
+	// pods without a node.
 	inUse, aligned, waiting int64
 }
 
-// one returns a pod's request in the unit of the capacity: GPUs, or CPUs if there are no GPUs.
+// one returns a pod's request for the resource that the capacity counts: GPUs, or CPUs if there are
+// no GPUs.
 func (c Capacity) one(s *Shape) int64 {
 	if c.GPU > 0 {
 		return s.AskedGPU()
@@ -143,8 +144,8 @@ func (m *meter) began(c *clock, j *job) {
 	j.started = true
 }
 
-// first counts the pods of a job when they run for the first time, or when the run ends without
-// that.
+// first counts the pods of a job when they run for the first time, or when the simulation ends
+// before that.
 func (m *meter) first(c *clock, j *job, waited int64) {
 	for pod := j.first; pod < j.first+j.members; pod++ {
 		m.waits = append(m.waits, waited)

@@ -14,10 +14,10 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// Limits of a strategy with Defrag. For each waiting pod, one after another, the strategy does what
-// `berth defrag POD --execute` would do.
+// A strategy with Defrag does what `berth defrag POD --execute` would do for each waiting pod, one
+// after another. These are its limits.
 const (
-	// mostRooms is the largest number of pods for which room is made each time.
+	// mostRooms is the maximum number of pods for which it makes room each time.
 	mostRooms = 32
 	// planEffort limits the number of questions to ledgers for one plan. It is a tenth of the limit
 	// of `berth defrag`, because a run makes many plans.
@@ -27,30 +27,32 @@ const (
 	MoveTakes = 30 * time.Second
 )
 
-// movingPlan is a plan in progress. Nodes are reserved for the plan, and one pod moves at a time.
+// movingPlan is a plan in progress. The plan closes nodes to other pods, and moves one pod at a
+// time.
 type movingPlan struct {
 	entry entry
 	class waitClass
 	nodes []int // of the pods for which room is made
 	moves []plannedMove
 	kept  []int32 // nodes that are closed to other pods
-	// holder is the pod that holds the new place of the first of the moves, once it has begun.
+	// holder is the pod that holds the new place of the first move, once this move has begun.
 	holder int32
 }
 
-// plannedMove is the move of one pod. The move is dropped if the pod's job has begun another life.
+// plannedMove is the move of one pod. The plan drops the move if the pod's job has begun another
+// life.
 type plannedMove struct {
 	job, life int32
 	from, to  int32
 }
 
-// defragmenter makes room for waiting pods; nil if the strategy does not move pods.
+// defragmenter makes room for waiting pods. It is nil if the strategy does not move pods.
 type defragmenter struct {
 	every int64 // seconds
 	nodes []trace.Node
 	plan  *movingPlan
 	// left is the number of further pods that may get room this time. tried are the classes for
-	// which there was no plan.
+	// which it found no plan.
 	left  int
 	tried map[waitClass]bool
 	// known caches, by node, the results of Cluster.Suppose until the node changes.
@@ -72,8 +74,8 @@ func (c *clock) changed(node int) {
 	}
 }
 
-// defragment begins to make room, and schedules its next call. Plans that are still in progress
-// continue.
+// defragment begins to make room, and schedules its next call. A plan that is still in progress
+// continues.
 func (c *clock) defragment() {
 	d := c.defrag
 	c.plan(event{at: c.now + d.every, kind: defragBegins})
@@ -111,7 +113,8 @@ func (c *clock) makeRoom() {
 	}
 }
 
-// planFor finds the fewest moves that make room for the pods of an entry; nil if there are none.
+// planFor finds the fewest moves that make room for the pods of an entry. It returns nil if it
+// finds no plan.
 func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 	p := defrag.Problem{Effort: planEffort}
 	for node := range c.place {
@@ -160,7 +163,7 @@ func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 	return out
 }
 
-// supposed returns a copy of the node on which no moves are supposed yet.
+// supposed returns a copy of the node without assumed moves.
 func (c *clock) supposed(node int) *suppose.Node {
 	known := &c.defrag.known[node]
 	if *known == nil {
@@ -184,8 +187,8 @@ func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 		Asks: count.List{count.CPU: s.MilliCPU, count.Memory: s.MiB << 20, gpuResource: int64(s.GPUs)}}
 }
 
-// move begins the next move. After the last move, the waiting pods get the room. The pod's new
-// place is held before the eviction. If the place is no longer free, the plan ends.
+// move begins the next move. After the last move, the waiting pods get the room. A holder gets the
+// pod's new place before the eviction. If the place is no longer free, the plan ends.
 func (c *clock) move() {
 	d := c.defrag
 	if len(d.plan.moves) == 0 {
@@ -236,7 +239,7 @@ func (c *clock) goOn(id int32) {
 	c.plan(event{at: c.now + j.left, kind: jobEnds, entry: entry{job: id, life: j.life}})
 }
 
-// arriveInRoom gives the pods the room that was made for them, all or none.
+// arriveInRoom gives the pods the room that was made for them, to all pods or to none.
 func (c *clock) arriveInRoom() {
 	p := c.defrag.plan
 	j := &c.jobs[p.entry.job]
@@ -278,7 +281,7 @@ func (c *clock) endPlan(made bool) {
 
 // Plans are the results of moving pods.
 type Plans struct {
-	// Moves is the number of moved pods, Pods the number of pods that got room.
+	// Moves is the number of moved pods, and Pods the number of pods that got room.
 	Moves int64 `json:"moves"`
 	Pods  int64 `json:"madeRoomFor"`
 	// None is the number of times that no plan was found. Ended is the number of plans that could

@@ -119,7 +119,7 @@ func (c *numa) Take(node int, pod int32, s *Shape) {
 // Learn computes the demand from the running pods.
 func (c *numa) Learn() bool { return !c.blind && c.wanted.learn() }
 
-// Suppose makes a ledger from the kubelet's books.
+// Suppose creates a ledger from the state of the kubelet.
 func (c *numa) Suppose(node int) suppose.Node {
 	snap := c.states[node].Snapshot()
 	report, err := ledger.NewReport(1, c.kinds[node].model, &snap, nil)
@@ -134,7 +134,7 @@ func (c *numa) Suppose(node int) suppose.Node {
 // Name returns the pod's UID.
 func (c *numa) Name(pod int32) string { return c.uid(pod) }
 
-// uid returns the name of a pod in the books of kubelets. It cannot equal a UID of a real cluster,
+// uid returns the UID of a pod in the states of kubelets. It cannot equal a UID of a real cluster,
 // because such UIDs contain no slash.
 func (c *numa) uid(pod int32) string {
 	if int(pod) < len(c.stood) {

@@ -29,7 +29,7 @@ func byDefault([]Typical) Scorer {
 // berth is the order in which the scheduler names its candidates (internal/rank).
 type berth struct {
 	scoring rank.Scoring
-	// settings are the settings for pods without GPUs and for pods with GPUs.
+	// settings has the Setting for pods without GPUs, and the Setting for pods with GPUs.
 	settings [2]rank.Setting
 	offer    rank.Offer
 }

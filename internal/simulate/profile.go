@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 )
 
-// The scheduler's numbers: the cluster size up to which it compares all nodes, the number of
-// candidates on larger clusters, and the weight of Berth's score relative to kube-scheduler's
-// scores (fewNodes, Args.Candidates and Weight of internal/scheduler).
+// These numbers are the scheduler's. They are the cluster size up to which it compares all nodes,
+// the number of candidates on larger clusters, and the weight of Berth's score relative to
+// kube-scheduler's scores (fewNodes, Args.Candidates and Weight of internal/scheduler).
 const (
 	fewNodes      = 100
 	candidates    = 32
@@ -16,7 +16,7 @@ const (
 )
 
 // profile chooses like the whole scheduler with the chart's profile. Its candidates are the best
-// nodes by the order of berth; among equal nodes it begins at a random position. Among the
+// nodes by the order of berth. Among equal nodes it begins at a random position. Among the
 // candidates of the best tier it chooses the highest sum of Berth's score, NodeResourcesFit and
 // NodeResourcesBalancedAllocation.
 type profile struct {
@@ -25,7 +25,7 @@ type profile struct {
 }
 
 // comparer is a scorer that compares the best nodes a second time. equals returns the nodes among
-// which it chooses at random; they are valid until the next call.
+// which the caller chooses at random. The result is valid until the next call.
 type comparer interface {
 	equals(p *player, nodes []int32, shape int32) []int32
 }

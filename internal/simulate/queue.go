@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// entry is a pod that needs a node, or a gang whose members all need one.
+// entry is a pod that needs a node, or a gang of which all members need nodes.
 type entry struct {
 	// seq is the order in which pods were created: the order of the scheduler's queue.
 	seq int64
@@ -17,12 +17,11 @@ type entry struct {
 	life int32
 }
 
-// waitClass identifies entries that every node answers alike.
+// waitClass identifies entries to which every node gives the same answer.
 type waitClass struct{ shape, members int32 }
 
-// queue has the entries without a node, by class, each in the order of seq. Every node refuses
-// every class in the queue. All nodes have refused a new entry, and it is tried again when a node
-// has changed. So a change is checked once per class and not per pod.
+// queue has the entries without a node, by class, each in the order of seq. Every node has refused
+// every class in the queue. When a node changes, it is asked once per class and not once per pod.
 type queue struct {
 	byClass map[waitClass][]entry
 	// classes are the keys of byClass, in an order that is the same in each run.
@@ -63,11 +62,11 @@ func (c waitClass) compare(d waitClass) int {
 	return cmp.Or(cmp.Compare(c.shape, d.shape), cmp.Compare(c.members, d.members))
 }
 
-// event is something that happens at a second.
+// event is an event at a second of the simulation.
 type event struct {
 	at   int64
 	kind eventKind
-	seq  int64 // orders events of the same second and kind by the time of planning
+	seq  int64 // orders events of the same second and kind by the time when they were planned
 	entry
 }
 
@@ -80,8 +79,8 @@ const (
 	jobEnds eventKind = iota
 	// moveEnds means that a pod has left its place for another one.
 	moveEnds
-	// defragBegins means that it is time to move pods for waiting pods. Events after this one try
-	// waiting pods first.
+	// defragBegins means that it is time to move pods for waiting pods. Before later events,
+	// waiting pods are tried first.
 	defragBegins
 	// podCreated means that a controller has created pods again.
 	podCreated

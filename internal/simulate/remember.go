@@ -3,7 +3,7 @@ package simulate
 import "math"
 
 // scores caches the strategy's score for a node, by shape of pod. Nodes with the same free
-// resources share a row. A row is dropped when no node has these free resources any more, so there
+// resources share a row. A row is deleted when no node has these free resources any more, so there
 // are never more rows than nodes.
 type scores struct {
 	cluster Cluster
@@ -13,7 +13,7 @@ type scores struct {
 	width int
 	rows  map[string]*scoreRow
 	of    []*scoreRow // by node
-	kept  []bool      // by node: closed to all pods
+	kept  []bool      // by node, whether it is closed to all pods
 	key   []byte
 	look  Look
 }
@@ -78,7 +78,8 @@ func (m *scores) forget() {
 	}
 }
 
-// score returns the node's score for a pod of the shape; refusing if the node does not admit it.
+// score returns the node's score for a pod of the shape, or refusing if the node does not admit the
+// pod.
 func (m *scores) score(node int, shape int32) int32 {
 	if m.kept[node] {
 		return refusing

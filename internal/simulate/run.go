@@ -13,15 +13,16 @@ type Figures struct {
 	CPUs Served `json:"cpus"` // thousandths
 	// Refusals is the number of times that kubelets refused a pod.
 	Refusals int64 `json:"refusals"`
-	// Pinned is the number of served pods on NUMA nodes, NUMANodes the sum of their NUMA nodes.
+	// Pinned is the number of served pods that are pinned to NUMA nodes, and NUMANodes the sum of
+	// their numbers of NUMA nodes.
 	Pinned    int64 `json:"pinned"`
 	NUMANodes int64 `json:"numaNodes"`
 	// OnNUMANodes counts these pods by their number of NUMA nodes: 1, 2, 3, and more than 3.
 	OnNUMANodes [4]int64 `json:"podsOnNUMANodes"`
 }
 
-// Served has the requested amount of one resource, the amount that pods with a node got, and, of
-// this, the amount of pods whose CPUs, memory and devices are on the same NUMA nodes.
+// Served has the requested amount of one resource, the amount that pods with a node got, and the
+// part of it that aligned pods got (Outcome.Aligned).
 type Served struct {
 	Asked   int64 `json:"asked"`
 	Served  int64 `json:"served"`
@@ -51,7 +52,7 @@ func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 }
 
 // Curve is the percentage of all GPUs that is served, by the percentage of all GPUs that the
-// arrived pods request. A point is the mean over all arrivals nearest to its percentage.
+// arrived pods request. A point is the mean over all arrivals that are nearest to its percentage.
 type Curve []float64
 
 // maxPercent is the longest Curve.
@@ -114,8 +115,8 @@ type player struct {
 	scores   *scores
 	draw     *trace.Draw
 	refusals int64
-	// stood are the figures of the pods that already run; first is the number of the first pod that
-	// arrives.
+	// stood has the figures of the pods that already run at the beginning. first is the number of
+	// the first pod that arrives.
 	stood Figures
 	first int32
 	// watch receives the percentage of arrived pods after each pod; it may be nil.
@@ -127,7 +128,7 @@ func newPlayer(c Cluster, all []Shape, s *Strategy, load []Typical, d *trace.Dra
 	return &player{cluster: c, strategy: s, by: by, scores: newScores(c, keeping(all, s.Keep), by), draw: d}
 }
 
-// choose returns the best of the nodes; -1 if none admits a pod of the shape.
+// choose returns the best of the nodes, or -1 if none admits a pod of the shape.
 func (p *player) choose(nodes []int32, shape int32) int {
 	if _, compares := p.by.(comparer); compares {
 		if equal := p.equals(nodes, shape); len(equal) > 0 {
@@ -168,8 +169,8 @@ func (p *player) equals(nodes []int32, shape int32) (equal []int32) {
 	return equal
 }
 
-// place puts the pod on the best node. If its kubelet refuses, a controller creates the pod again,
-// and a node is chosen again.
+// place puts the pod on the best node. If the node's kubelet refuses the pod, a controller creates
+// the pod again, and place chooses again.
 func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	for range 1 + maxAgain {
 		if node = p.choose(p.draw.Order, shape); node < 0 {
@@ -185,8 +186,8 @@ func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	return -1, Outcome{}
 }
 
-// gpu returns the GPU of the node for a share of a GPU; -1 for a pod without GPUs or with whole
-// GPUs.
+// gpu returns the GPU of the node for a share of a GPU. It returns -1 for a pod without GPUs or
+// with whole GPUs.
 func (p *player) gpu(node int, s *Shape) int {
 	if s.GPUs == 1 && s.MilliGPU < trace.Thousandths && p.cluster.Look(node, s, &p.scores.look) {
 		return p.by.GPU(&p.scores.look, p.draw.Rand)
@@ -203,8 +204,8 @@ func (p *player) learn(shape int32) {
 }
 
 // arrivals lets all pods of the draw arrive, one after another. No pod ends, and a pod without a
-// node is lost. The curves are of GPUs, or of CPUs if no pod asks for GPUs; all is the capacity of
-// the nodes.
+// node is lost. The curves are about GPUs, or about CPUs if no pod asks for GPUs. all is the
+// capacity of the nodes.
 func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	for i, pod := range p.draw.Arrivals {
 		shape := of[pod]

@@ -28,7 +28,7 @@ type StartNode struct {
 
 // StartPod is a pod that already runs on a node.
 type StartPod struct {
-	// UID is its name in the node's State.
+	// UID is the pod's UID in the node's State.
 	UID     string
 	Request placement.Request
 	// The requests of the whole pod: thousandths of a CPU, MiB and whole GPUs.
@@ -57,7 +57,7 @@ type standing struct {
 	outcome Outcome
 }
 
-// NewStart validates nodes and makes a Start of them. The error names the node that cannot be
+// NewStart validates nodes and returns a Start with them. The error names a node that cannot be
 // simulated.
 func NewStart(nodes []StartNode) (*Start, error) {
 	s := &Start{nodes: nodes}
@@ -102,8 +102,8 @@ func poolsKey(pools []placement.DevicePool) string {
 	return fmt.Sprintf("%+v", pools)
 }
 
-// gpus returns, for each healthy GPU, the index of its NUMA node, or -1 if it has none. ids has the
-// position of each GPU in at.
+// gpus returns, for each healthy GPU, the index of its NUMA node, or -1 if it has none. ids has, by
+// id of a GPU, its position in at.
 func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string]int, err error) {
 	ids = map[string]int{}
 	for _, pool := range pools {
@@ -182,7 +182,7 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 	return c
 }
 
-// shape returns the pod's request if it is created again.
+// shape returns the request of the pod that replaces this pod.
 func (p *StartPod) shape() *Shape {
 	ask := p.Request
 	ask.UID = ""
@@ -193,7 +193,8 @@ func (p *StartPod) shape() *Shape {
 	return s
 }
 
-// shapes adds the shapes of the start's pods to those of a list, and returns the shape of each.
+// shapes adds the shapes of the Start's pods to the shapes of a list, and returns the shape of
+// each.
 func (s *Start) shapes(all []Shape) (out []Shape, of []int32) {
 	out = slices.Clip(all)
 	if s == nil {

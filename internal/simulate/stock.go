@@ -2,8 +2,9 @@ package simulate
 
 import "math"
 
-// The strategies of kube-scheduler, which does not know NUMA nodes: NodeResourcesFit, either alone
-// or with NodeResourcesBalancedAllocation as in its default profile. Scores are whole numbers.
+// The strategies of kube-scheduler, which does not know NUMA nodes: NodeResourcesFit, either
+// without other plugins or with NodeResourcesBalancedAllocation as in its default profile. Scores
+// are whole numbers.
 
 func stock() []Strategy {
 	fixed := func(name, about string, f Scoring) Strategy {
@@ -31,8 +32,8 @@ func leastAllocated(l *Look) int64 {
 // left returns the free part as a percentage.
 func left(free, all int64) int64 { return free * 100 / max(1, all) }
 
-// balance returns a score for how much closer the pod brings the used parts of CPU and memory to
-// each other. It is 75 if nothing changes (balancedResourceScorer of kube-scheduler 1.36).
+// balance scores how much the pod reduces the difference between the used parts of CPU and memory.
+// It is 75 if nothing changes (balancedResourceScorer of kube-scheduler 1.36).
 func balance(l *Look) int64 {
 	before := apart(l.AllCPU-l.FreeCPU, l.AllCPU, l.AllMiB-l.FreeMiB, l.AllMiB)
 	with := apart(l.AllCPU-l.FreeCPU+l.Shape.MilliCPU, l.AllCPU, l.AllMiB-l.FreeMiB+l.Shape.MiB, l.AllMiB)

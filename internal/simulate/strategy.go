@@ -13,7 +13,7 @@ type Strategy struct {
 	Name string
 	// About describes its preference in one line.
 	About string
-	// Blind strategies see only amounts: the kubelet may refuse their choice.
+	// Blind strategies see only amounts, so the kubelet may refuse their choice.
 	Blind bool
 	// NUMA strategies work only on clusters with NUMA nodes.
 	NUMA bool
@@ -22,8 +22,8 @@ type Strategy struct {
 	Plans bool
 	// Knows means that the strategy knows the distribution of the load in advance.
 	Knows bool
-	// Defrag is the interval at which pods are moved to make room for waiting pods, if pods arrive
-	// and end; 0 means never.
+	// Defrag is the interval at which the strategy moves pods to make room for waiting pods. 0
+	// means never. It has no effect if no pod ends.
 	Defrag time.Duration
 	// Keep is the scheduler's rule about the CPUs that are kept for pods with GPUs. It is nil for
 	// most strategies. Kubelets do not know the rule.

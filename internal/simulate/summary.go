@@ -26,7 +26,7 @@ func (m Mean) Duration() time.Duration {
 	return time.Duration(m.Mean * float64(time.Second)).Round(time.Second)
 }
 
-// meanOf returns the mean rounded to thousandths. Runs differ from each other by more than that.
+// meanOf returns the mean rounded to thousandths. Runs differ by more than that.
 func meanOf(values []float64) (m Mean) {
 	n := float64(len(values))
 	for _, v := range values {
@@ -41,7 +41,7 @@ func meanOf(values []float64) (m Mean) {
 func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // Point is a point of a curve: the percentage of GPUs that are served when the arrived pods ask for
-// Asked percent. Aligned is the percentage that aligned pods have.
+// Asked percent. Aligned is the percentage of GPUs that aligned pods have.
 type Point struct {
 	Arrived int  `json:"arrived"`
 	Served  Mean `json:"served"`
@@ -54,8 +54,8 @@ type Summary struct {
 	Runs     int    `json:"runs"`
 	// Aligned is the mean over the runs.
 	Aligned Mean `json:"aligned"`
-	// Pods, GPUs and CPUs are the served parts of the requests; Aligned is the part of aligned
-	// pods.
+	// Pods, GPUs and CPUs are the served parts of the requests. The fields with Aligned in their
+	// names are the parts of aligned pods.
 	Pods        Mean `json:"podsServed"`
 	PodsAligned Mean `json:"podsAligned"`
 	GPUs        Mean `json:"gpusServed"`
@@ -66,15 +66,15 @@ type Summary struct {
 	Refusals Mean `json:"refusalsPerPod"`
 	// NUMANodes is the mean number of NUMA nodes of a served, pinned pod.
 	NUMANodes Mean `json:"numaNodesPerPod"`
-	// Unused is the mean of the runs; nil if they have none.
+	// Unused is the mean over the runs, or nil if they have none.
 	Unused *Unused `json:"unused,omitempty"`
 	Curve  []Point `json:"curve,omitempty"`
 	// Timed is nil if no pod leaves.
 	Timed *TimedSummary `json:"timed,omitempty"`
 }
 
-// TimedSummary is the result of one strategy over all seeds with lifetimes. Shares are percentages
-// of the requested hours: the served hours, and the hours of aligned pods.
+// TimedSummary is the result of one strategy over all seeds with lifetimes. The fields with Hours
+// in their names are percentages of the requested hours.
 type TimedSummary struct {
 	// Arrived is the number of arrived pods.
 	Arrived         Mean `json:"arrived"`
@@ -93,8 +93,8 @@ type TimedSummary struct {
 	// end.
 	Gangs int64 `json:"gangs"`
 	Whole Mean  `json:"gangsWhole"`
-	// Moves is the number of moved pods, MadeRoom the number of pods that got room; nil if the
-	// strategy does not move pods.
+	// Moves is the number of moved pods, and MadeRoom the number of pods that got room. Both are
+	// nil if the strategy does not move pods.
 	Moves    *Mean `json:"moves,omitempty"`
 	MadeRoom *Mean `json:"madeRoomFor,omitempty"`
 	// Course is the mean of the runs' courses.

@@ -18,7 +18,7 @@ type class struct {
 	kind  *numaKind
 	model string
 	level demand.Level
-	takes map[string]bool // by the key of a shape: whether an empty node would admit it
+	takes map[string]bool // by the key of a shape, whether an empty node would admit it
 }
 
 func newWanted(kinds []*numaKind, nodes []trace.Node) wanted {

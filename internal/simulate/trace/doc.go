@@ -1,2 +1,3 @@
-// Package trace has lists of nodes and pods, and the order in which a load arrives. It is pure.
+// Package trace has lists of nodes and pods, and draws the order in which the pods arrive. It is
+// pure.
 package trace

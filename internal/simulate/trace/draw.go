@@ -18,14 +18,14 @@ type Draw struct {
 	Rand *rand.Rand
 }
 
-// NewDraw lets all pods of the list arrive once, in random order; change, if not nil, modifies the
+// NewDraw lets all pods of the list arrive once, in random order. change, if not nil, modifies the
 // draw.
 //
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
 // order of arrival. That simulator gives every node a new random name, and among equal scores
-// chooses the node whose name is first. Order is the order of these names. Without it GpuPacking
-// serves 0.7 percent of the GPUs less. The generator is that of math/rand, which always returns the
-// same numbers for a seed.
+// chooses the node whose name is first. Order is the order of these names. Without Order,
+// GpuPacking serves 0.7 percent of the GPUs less. The generator is that of math/rand, which always
+// returns the same numbers for a seed.
 func NewDraw(nodes []Node, pods []Pod, seed int64, change func(*Draw)) *Draw {
 	d := &Draw{Rand: rand.New(rand.NewSource(seed))}
 	d.Rand.Int() // that simulator draws a number here and only logs it

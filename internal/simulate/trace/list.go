@@ -15,8 +15,8 @@ type Pod struct {
 	Name     string
 	MilliCPU int64
 	MiB      int64
-	// GPUs is the number of GPUs, MilliGPU the thousandths of each. Only a pod with one GPU asks
-	// for less than 1,000.
+	// GPUs is the number of GPUs, and MilliGPU the thousandths of each GPU. Only a pod with one GPU
+	// asks for less than 1,000.
 	GPUs     int
 	MilliGPU int64
 	// GPUModels are the models that the pod may use; empty means any.
@@ -26,8 +26,8 @@ type Pod struct {
 	// Members is the number of such pods in a gang, whose members start together; 0 and 1 mean no
 	// gang.
 	Members int
-	// Created, Scheduled and Deleted are seconds; Timed means that the list has them. Scheduled is
-	// 0 if the pod found no node.
+	// Created, Scheduled and Deleted are seconds. Timed means that the list has these times.
+	// Scheduled is 0 if the pod got no node.
 	Created, Scheduled, Deleted int64
 	Timed                       bool
 }

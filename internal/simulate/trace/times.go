@@ -41,7 +41,8 @@ func (p *Pod) Life() int64 { return max(1, p.Deleted-max(p.Created, p.Scheduled)
 // Count returns the number of pods of a row: the members of a gang, or one.
 func (p *Pod) Count() int { return max(1, p.Members) }
 
-// NewTimedDraw draws arrivals. The error names a pod without times, or reports too many pods.
+// NewTimedDraw draws arrivals. It returns an error if a pod has no times, or if there are too many
+// pods.
 func NewTimedDraw(nodes []Node, pods []Pod, o Times, seed int64) (*TimedDraw, error) {
 	d := &TimedDraw{Rand: rand.New(rand.NewSource(seed)), To: int64(o.For / time.Second)}
 	var err error
