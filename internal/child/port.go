@@ -8,8 +8,8 @@ import (
 )
 
 // The ports are below the range from which Linux chooses ports for clients (ip_local_port_range
-// begins at 32768, ip(7)). So while a server is down, no connection of another program takes its
-// port, and no client that tries to reach the server is connected to itself.
+// begins at 32768, ip(7)). So while a server is down, no connection of another program uses its
+// port, and no client that tries to reach the server connects to itself.
 const firstPort, ports = 20000, 32768 - 20000
 
 // begin is the first port that this process tries. It is random, because other processes also
@@ -19,7 +19,7 @@ var (
 	tried atomic.Uint32
 )
 
-// Listen listens on a free port of 127.0.0.1, a different one each time.
+// Listen listens on a free port of 127.0.0.1. Each call uses a different port.
 func Listen() (net.Listener, error) {
 	var last error
 	for range ports {
@@ -32,7 +32,7 @@ func Listen() (net.Listener, error) {
 	return nil, fmt.Errorf("no port from %d to %d is free: %w", firstPort, firstPort+ports-1, last)
 }
 
-// FreePort returns a free port of 127.0.0.1, a different one each time.
+// FreePort returns a free port of 127.0.0.1. Each call returns a different port.
 func FreePort() (int, error) {
 	l, err := Listen()
 	if err != nil {

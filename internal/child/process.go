@@ -27,14 +27,14 @@ type Spec struct {
 	// Foreign means that the program ignores the end of its standard input. SIGTERM ends it, and
 	// the kernel kills it when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
 	Foreign bool
-	// At calls start in the environment in which the process should run, such as another namespace.
-	// nil means the present environment.
+	// At calls start in the environment in which the process should run, such as another network
+	// namespace. nil means the present environment.
 	At func(start func() error) error
 }
 
 // Process is a running child. Its standard input is a pipe that the parent keeps open and never
-// writes to, so the child sees the end of the pipe when the parent ends in any way. The child calls
-// WithParent for this.
+// writes to. The pipe ends when the parent ends in any way, and the child detects this with
+// WithParent.
 type Process struct {
 	Name string
 	Log  string // the file to which it writes
@@ -70,8 +70,8 @@ func (p *Process) start(s *Spec) error {
 	if s.Stdout == nil {
 		p.cmd.Stdout = log
 	}
-	// The child has its own process group: an interrupt at the terminal reaches only the parent,
-	// which stops its children in order.
+	// The child has its own process group, so an interrupt at the terminal reaches only the parent.
+	// The parent then stops its children in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if s.Foreign {
 		p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL

@@ -20,7 +20,7 @@ type User struct {
 	Groups []string
 }
 
-// Users of every cluster.
+// Admin and Scheduler are users of every cluster.
 var (
 	Admin     = User{"berth-admin", []string{"system:masters"}}
 	Scheduler = User{"system:kube-scheduler", nil}
@@ -38,9 +38,9 @@ func (cp *ControlPlane) WriteKubeconfig(path string, u User) error {
 	return WriteAccess(path, config)
 }
 
-// UserConfig returns a client configuration that authenticates, by certificate, as the user with
-// the groups. RBAC decides about requests, and for "system:node:NAME" in group "system:nodes" also
-// the Node authorizer. So a user without a role binding has almost no rights.
+// UserConfig returns a client configuration that authenticates as the user with the groups, by
+// certificate. RBAC authorizes the requests, so a user without a role binding has almost no rights.
+// For "system:node:NAME" in the group "system:nodes", the Node authorizer authorizes requests too.
 func (cp *ControlPlane) UserConfig(user string, groups []string) (*rest.Config, error) {
 	pair, err := cp.pki.client.client(user, groups)
 	if err != nil {

@@ -62,7 +62,7 @@ type apiServer struct {
 }
 
 // startAPIServer builds the whole chain of servers (aggregator, core, apiextensions) as
-// cmd/kube-apiserver/app.Run does and runs it in the background.
+// cmd/kube-apiserver/app.Run does, and runs the chain in the background.
 func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, opts *Options) (_ *apiServer, err error) {
 	tcp, err := cp.listen(ctx)
 	if err != nil {
@@ -92,8 +92,8 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, opts 
 	return s, nil
 }
 
-// building is held while a server is built, because that reads and writes tables that the whole
-// process shares.
+// building is locked while a server is built, because building reads and writes tables that the
+// whole process shares.
 var building sync.Mutex
 
 // runnable is a server that is ready to run.
@@ -166,7 +166,7 @@ func useOwnRegistry(s *options.ServerRunOptions) error {
 
 func defaultFlags(keys *pki, storage string, opts *Options) []string {
 	p := keys.path
-	// Without a controller manager nothing creates service accounts or removes taints.
+	// Without a controller manager, no program creates service accounts or removes taints.
 	disabled := "TaintNodesByCondition"
 	if !opts.ServiceAccounts {
 		disabled += ",ServiceAccount"
@@ -230,7 +230,8 @@ func (s *apiServer) waitReady(ctx context.Context, admin *rest.Config) error {
 // watch keeps the server running for a minute (its request timeout).
 const grace = 2 * time.Second
 
-// stop ends the server and waits for it. Clients that are still connected are cut off.
+// stop ends the server and waits for it. It closes connections of clients that do not disconnect in
+// time.
 func (s *apiServer) stop() error {
 	s.cancel()
 	select {
@@ -243,7 +244,7 @@ func (s *apiServer) stop() error {
 }
 
 // trackingListener remembers its connections, so that it can close them. It can stop listening for
-// a time.
+// some time.
 type trackingListener struct {
 	mu    sync.Mutex
 	tcp   net.Listener
@@ -347,7 +348,7 @@ func (l *trackingListener) comeBack(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.away == nil { // Close has closed it
+	if l.away == nil { // Close has closed the listener
 		return tcp.Close()
 	}
 	l.tcp = tcp

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Start starts a control plane and returns when it is ready to serve, which includes the bootstrap
-// RBAC rules and the default namespace. ctx applies to the start only; the control plane runs until
-// Stop. If Start fails, it leaves nothing behind, except in Options.Keep.
+// Start starts a control plane, and returns when it is ready and has the bootstrap RBAC rules and
+// the default namespace. ctx applies to the start only. The control plane runs until Stop. If Start
+// fails, it leaves nothing behind, except in Options.Keep.
 func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	cp := &ControlPlane{kept: opts.Keep != ""}
 	defer func() {
@@ -73,7 +73,7 @@ func (cp *ControlPlane) Mend(ctx context.Context) error {
 }
 
 // Stop shuts the control plane down, waits until it has ended, and removes its directory unless
-// that is Options.Keep. Further calls return the first result.
+// Options.Keep is set. Further calls return the first result.
 func (cp *ControlPlane) Stop() error {
 	cp.stop.Do(func() {
 		var errs []error

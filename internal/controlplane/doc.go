@@ -2,12 +2,12 @@
 // for tests: etcd and kube-apiserver with core, aggregation and apiextensions, so that custom
 // resources work.
 //
-// The API server listens on one free port of 127.0.0.1; etcd listens only on unix sockets. All
+// The API server listens on one free port of 127.0.0.1. etcd listens only on unix sockets. All
 // files are in one temporary directory that Stop removes, or in a directory that the caller keeps.
-// With a kept directory, a new control plane can continue after the process was killed, at the same
-// URL and with the same data. etcd may then be a process of its own (StartEtcd, Options.Etcd).
-// Authentication is by client certificate, authorization is Node and RBAC, so that access rules can
-// be tested.
+// If the directory is kept and the process is killed, a new control plane can continue at the same
+// URL and with the same data. etcd can also be a separate process (StartEtcd, Options.Etcd). The
+// API server authenticates by client certificate and authorizes with Node and RBAC, so that access
+// rules can be tested.
 //
 // There is no controller manager. So there is no garbage collection by owner reference, and service
 // accounts get no tokens. Nodes get no taints by condition, because the admission plugin that adds

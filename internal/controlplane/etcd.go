@@ -20,9 +20,9 @@ type Etcd struct {
 }
 
 // StartEtcd starts a single etcd member on unix sockets below dir, with the data in dir, for an API
-// server in another process. It never syncs to disk, so its data survive a crash of the process but
-// not a crash of the machine. ctx applies to the start only. log receives etcd's log; nil discards
-// it.
+// server in another process. It never syncs to disk, so its data survive a crash of the process,
+// but not a crash of the machine. ctx applies to the start only. log receives etcd's log; nil
+// discards the log.
 func StartEtcd(ctx context.Context, dir string, log io.Writer) (*Etcd, error) {
 	cfg, err := etcdConfig(dir, log)
 	if err != nil {
@@ -59,7 +59,7 @@ func etcdConfig(dir string, log io.Writer) (*embed.Config, error) {
 	cfg.Dir = filepath.Join(dir, "data")
 	cfg.UnsafeNoFsync = true
 	// A single member waits for up to one election timeout until it elects itself. A short timeout
-	// is safe, because it never loses an election.
+	// is safe, because a single member never loses an election.
 	cfg.TickMs, cfg.ElectionMs = 10, 50
 	cfg.EnableGRPCGateway = false
 	// With the zero value, which applies because there is no command line, etcd would log every

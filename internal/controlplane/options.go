@@ -13,33 +13,34 @@ import (
 
 // Options tunes Start. The zero value is useful.
 type Options struct {
-	// Dir is the parent of the temporary directory; "" means os.TempDir. Keep it short: the path of
-	// a unix socket is limited to 107 bytes.
+	// Dir is the parent of the temporary directory; "" means os.TempDir. It must be short, because
+	// the path of a unix socket is limited to 107 bytes.
 	Dir string
 	// Keep is a directory for a control plane that outlives its processes. Keys, etcd's data and
 	// the API server's address stay there. A later Start with the same directory continues the
 	// control plane at the same URL, with the same authorities. The directory is created if it does
 	// not exist. "" means a temporary directory below Dir that Stop removes.
 	Keep string
-	// Etcd is the URL of a running etcd ("unix:///path"), as Etcd.URL returns it; "" starts one.
+	// Etcd is the URL of a running etcd ("unix:///path"), as Etcd.URL returns it. If it is "",
+	// Start starts an etcd.
 	Etcd string
-	// Server is the program of a kube-apiserver, of this release of Kubernetes or another. It runs
-	// in its own process and ends with this one. "" runs the linked server in this process.
+	// Server is the program of a kube-apiserver, of this or another release of Kubernetes. It runs
+	// in its own process, which ends with this process. "" runs the linked server in this process.
 	Server string
-	// Log receives the logs of etcd and the API server; nil discards them. The logger of the API
-	// server is global to the process: the last Start decides.
+	// Log receives the logs of etcd and the API server; nil discards them. The API server's logger
+	// is global to the process, so the Log of the last Start applies.
 	Log io.Writer
 	// ServiceAccounts gives pods the tokens of their service accounts, and refuses pods whose
 	// account does not exist. internal/controlplane/controllers creates the accounts.
 	ServiceAccounts bool
-	// Flags are further kube-apiserver flags ("--v=2"). Feature gates are shared by everything in
-	// the process and cannot be set here.
+	// Flags are further kube-apiserver flags ("--v=2"). Feature gates apply to the whole process,
+	// so they cannot be set here.
 	Flags []string
 	// Around, if it is not nil, wraps the whole handler of the server that is linked in.
 	Around func(http.Handler) http.Handler
 }
 
-// ControlPlane is a running kube-apiserver, with its etcd unless that is another process.
+// ControlPlane is a running kube-apiserver, with its etcd unless the etcd is another process.
 type ControlPlane struct {
 	dir   string
 	kept  bool // Stop does not remove dir
@@ -52,7 +53,7 @@ type ControlPlane struct {
 	stopErr error
 }
 
-// directory makes the directory.
+// directory creates the directory.
 func (o *Options) directory() (string, error) {
 	if o.Keep == "" {
 		dir, err := os.MkdirTemp(o.Dir, "berth-cp-")

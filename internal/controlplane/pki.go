@@ -19,7 +19,7 @@ import (
 )
 
 // certLife is the time for which certificates are valid. It is longer than any demo, and short
-// enough that a stolen certificate is harmless.
+// enough that a stolen certificate is soon useless.
 const certLife = 7 * 24 * time.Hour
 
 // authority is a certificate authority with its own key.
@@ -88,8 +88,8 @@ func (a *authority) keyPEM() ([]byte, error) {
 	return keyPEM(der), nil
 }
 
-// client returns credentials for a user: the API server reads the user from the common name and the
-// groups from the organisations (k8s.io/apiserver/pkg/authentication/request/x509).
+// client returns credentials for a user. The API server reads the user from the common name, and
+// the groups from the organisations (k8s.io/apiserver/pkg/authentication/request/x509).
 func (a *authority) client(user string, groups []string) (keyPair, error) {
 	tmpl := template(pkix.Name{CommonName: user, Organization: groups})
 	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -131,8 +131,8 @@ type pki struct {
 	serving, client, proxy *authority
 }
 
-// openPKI returns the keys and certificates in dir. If kept is set and dir has them, it reads them;
-// otherwise it creates new ones. If kept is set, dir also contains the keys of the authorities.
+// openPKI returns the keys and certificates in dir. If kept is set and dir has them, it reads them.
+// Otherwise it creates new ones. If kept is set, dir also contains the keys of the authorities.
 func openPKI(dir string, kept bool) (*pki, error) {
 	p := &pki{dir: filepath.Join(dir, "pki")}
 	if _, err := os.Stat(p.dir); err == nil && kept {
@@ -180,7 +180,7 @@ func (p *pki) make(kept bool) error {
 	return p.writePairs()
 }
 
-// read continues with the files of an earlier control plane.
+// read reads the files of an earlier control plane.
 func (p *pki) read() error {
 	for name, place := range p.authorities() {
 		pair, err := tls.LoadX509KeyPair(p.path(name+".crt"), p.path(name+".key"))
@@ -209,7 +209,7 @@ func (p *pki) writePairs() error {
 		return err
 	}
 	// The signing key of service account tokens belongs to no certificate, but creating a pair is
-	// the shortest way to a key.
+	// the simplest way to create a key.
 	tokens, err := p.client.client("service-account-tokens", nil)
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (p *pki) writePairs() error {
 	return nil
 }
 
-// proxyUser is the user as which the aggregation layer authenticates.
+// proxyUser is the user that the aggregation layer authenticates as.
 const proxyUser = "berth-front-proxy"
 
 func (p *pki) path(name string) string { return filepath.Join(p.dir, name) }

@@ -32,8 +32,8 @@ import (
 // The agents' service account, deploy/rbac.
 const agentNamespace, agentAccount = "berth-system", "berth-agent"
 
-// StartAgents runs an agent for each node and returns when every agent has reported. Each agent has
-// a service account token, like a pod of the DaemonSet.
+// StartAgents runs an agent for each node, and returns when every agent has reported. Each agent
+// has a service account token, like the DaemonSet's pods.
 func (c *Cluster) StartAgents(ctx context.Context) error {
 	for _, p := range c.Nodes {
 		if err := c.StartAgent(ctx, p.Name); err != nil {
@@ -192,7 +192,7 @@ func serveAgent(ctx context.Context, args []string, log io.Writer) error {
 	return agent.Run(ctx, opts)
 }
 
-// preferences returns the agent's options about device plugins: which devices each plugin prefers.
+// preferences returns the agent's options about the devices that each device plugin prefers.
 func preferences(spec *hollow.Spec) map[string]placement.Preference {
 	known := map[string]placement.Preference{}
 	for i := range spec.Plugins {
@@ -204,7 +204,7 @@ func preferences(spec *hollow.Spec) map[string]placement.Preference {
 	return known
 }
 
-// waitReports waits until every node can be relied on, as `berth nodes` judges it.
+// waitReports waits until `berth nodes` would show the report of every node as reliable.
 func (c *Cluster) waitReports(ctx context.Context) error {
 	cluster, err := survey.Connect(survey.Options{
 		Config: c.ControlPlane.RESTConfig(), Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: c.ControlPlane.Addr(),

@@ -71,7 +71,7 @@ func (k *Keeper) take(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, got.err.Error(), http.StatusConflict)
 		return
 	}
-	_, _ = io.WriteString(w, got.text) // a client that has gone does not listen
+	_, _ = io.WriteString(w, got.text) // the client may have gone
 }
 
 // Ask sends a command to the playground of the kubeconfig: break or mend with the name of a part,

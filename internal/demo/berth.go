@@ -19,16 +19,17 @@ import (
 // Berth is Berth's scheduler, with an agent on each node, installed from the manifests that users
 // apply. The zero value has the defaults.
 type Berth struct {
-	// Names are the schedulerNames, each with a profile; none means default-scheduler.
+	// Names are the schedulerNames, each with a profile. If there are none, it is
+	// default-scheduler.
 	Names []string
 	// Args are the plugin's arguments; nil means the defaults.
 	Args *scheduler.Args
-	// Config is the user's own KubeSchedulerConfiguration. It replaces Names and Args; its client
+	// Config is the user's own KubeSchedulerConfiguration. It replaces Names and Args. Its client
 	// connection and leader election are overridden.
 	Config []byte
-	// Jobs has berth-controller run Jobs of batch.volcano.sh.
+	// Jobs makes berth-controller run Jobs of batch.volcano.sh.
 	Jobs bool
-	// Volcano is the controller that runs these Jobs instead of berth-controller; nil for none.
+	// Volcano is the controller that runs these Jobs instead of berth-controller, or nil.
 	Volcano *VolcanoController
 }
 
@@ -57,7 +58,7 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 	if err != nil {
 		return nil, err
 	}
-	if err := c.startSchedulers(argv); err != nil { // agents start at the same time
+	if err := c.startSchedulers(argv); err != nil { // the agents start at the same time
 		return nil, err
 	}
 	stopBoth := func() error { return errors.Join(c.stopSchedulers(), c.stopAgents()) }
@@ -78,8 +79,8 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 	return func() error { return errors.Join(stopJobs(), stopBoth()) }, nil
 }
 
-// startJobs runs berth-controller, with a service account token like its pod, until stop, even if
-// ctx ends earlier.
+// startJobs runs berth-controller with a service account token, like the controller's pod. The
+// controller runs until stop is called, even if ctx ends earlier.
 func (c *Cluster) startJobs(ctx context.Context) (stop func() error, err error) {
 	client, err := c.ControlPlane.TokenConfig(ctx, agentNamespace, "berth-controller", "")
 	if err != nil {

@@ -8,9 +8,10 @@ import "context"
 type calls struct {
 	ctx     context.Context
 	results chan result
-	// The requests in creates are sent one after the other, those in deletes several at a time.
+	// The requests in creates are sent one after the other, and the requests in deletes several at
+	// a time.
 	creates, deletes chan call
-	// underWay counts the requests whose results were not handled yet.
+	// underWay counts the requests whose results are not handled yet.
 	underWay int
 }
 

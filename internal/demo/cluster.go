@@ -21,8 +21,8 @@ import (
 
 // ClusterOptions configure a Cluster.
 type ClusterOptions struct {
-	// Dir is the parent of the temporary directory; "" means os.TempDir. Keep it short: the paths
-	// of sockets are limited.
+	// Dir is the parent of the temporary directory; "" means os.TempDir. It must be short, because
+	// the length of socket paths is limited.
 	Dir string
 	// Nodes are the hollow nodes.
 	Nodes []hollow.Spec
@@ -48,9 +48,9 @@ type ClusterOptions struct {
 	Schedulers int
 	// Lease is the time after which another scheduler replaces a silent leader; 0 means a minute.
 	Lease time.Duration
-	// Metrics has schedulers, and agents that are processes, listen for Prometheus.
+	// Metrics makes schedulers, and agents in their own processes, listen for Prometheus.
 	Metrics bool
-	// Keep leaves the directory, with the logs of nodes, agents and scheduler, behind.
+	// Keep means that Stop leaves the directory with the logs of nodes, agents and schedulers.
 	Keep bool
 }
 
@@ -108,7 +108,7 @@ func (c *Cluster) await(ctx context.Context, what string, done func(context.Cont
 }
 
 // StartCluster starts the control plane and the nodes and returns when every node is ready. If it
-// fails, it leaves nothing behind. ctx applies to the start only.
+// fails, it leaves no processes or files behind. ctx applies to the start only.
 func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err error) {
 	if opts.Way == nil {
 		opts.Way = func(_ string, access *rest.Config) (*rest.Config, error) { return access, nil }
@@ -148,10 +148,10 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 }
 
 // kubeletsReadPods lets kubelets read pods and their claims. The Node authorizer lets a kubelet
-// read a pod after the authorizer has seen the Binding. The kubelet may see the Binding earlier, so
-// its first write of the pod's status fails: on a busy machine for one pod in seven. It tries again
-// when another pod's status changes, or after 10 s (pkg/kubelet/status, syncPeriod). So under any
-// scheduler a pod would appear to run seconds late.
+// read a pod after the authorizer has seen the Binding. The kubelet may see the Binding earlier.
+// Then its first write of the pod's status fails, on a busy machine for one pod in seven. The
+// kubelet tries again when another pod's status changes, or after 10 s (pkg/kubelet/status,
+// syncPeriod). So under any scheduler a pod would seem to start running seconds late.
 const kubeletsReadPods = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -232,8 +232,8 @@ func (c *Cluster) Node(name string) (*hollow.Process, error) {
 // OnStop adds a function that Stop calls. The function added last is called first.
 func (c *Cluster) OnStop(stop func() error) { c.stops = append(c.stops, stop) }
 
-// Stop ends everything, the last first: functions of OnStop, schedulers, agents, nodes and control
-// plane. It removes all files.
+// Stop ends all parts, in the reverse order of their start: functions of OnStop, schedulers,
+// agents, nodes and control plane. It removes all files unless Keep is set.
 func (c *Cluster) Stop() error {
 	var errs []error
 	for _, stop := range slices.Backward(c.stops) {

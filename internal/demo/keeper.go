@@ -89,7 +89,7 @@ func (c *Cluster) nodePart(p *hollow.Process) (*part, error) {
 	return made, nil
 }
 
-// Run supervises the cluster until ctx ends. Then the caller must stop the cluster.
+// Run supervises the cluster until ctx ends. The caller must then stop the cluster.
 func (k *Keeper) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- k.serve() }()
@@ -113,7 +113,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// leave hands the cluster back.
+// leave ends the supervision, so that the caller can stop the cluster.
 func (k *Keeper) leave() error {
 	close(k.over)
 	err := k.line.Close()
@@ -130,7 +130,7 @@ func (k *Keeper) leave() error {
 	return errors.Join(err, k.cluster.ControlPlane.Mend(ctx))
 }
 
-// mendLimit is how long the API server may take to get its port back.
+// mendLimit is the maximum time in which the API server must listen on its port again.
 const mendLimit = 10 * time.Second
 
 // watch waits for the death of the part's process.
@@ -149,8 +149,8 @@ func (k *Keeper) watch(p *part) {
 	}()
 }
 
-// A dead process is restarted after firstPause, and after twice as long each time it dies before it
-// has run for steady, up to lastPause.
+// The Keeper restarts a dead process after firstPause. If the process dies again before it has run
+// for steady, the pause doubles, up to lastPause.
 const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
@@ -169,7 +169,7 @@ func (p *part) pause(now time.Time) time.Duration {
 
 // obituary describes in a few words how a part's process ended.
 func (k *Keeper) obituary(p *part) string {
-	_ = p.process.Ended() // the caller that stops it later need not report it again
+	_ = p.process.Ended() // the caller that later stops the process need not report this again
 	how := fmt.Sprintf("%s (process %d) ended: %s", p.name, p.process.PID(), p.process.How())
 	if p.says("Leaderelection lost") {
 		return how + ", as it lost its lease"
@@ -180,7 +180,7 @@ func (k *Keeper) obituary(p *part) string {
 	return how
 }
 
-// again schedules a restart of a part after a pause, and prints why the part ended.
+// again schedules a restart of a part after a pause, and prints the reason why the part ended.
 func (k *Keeper) again(p *part, why string) {
 	wait := p.pause(time.Now())
 	fmt.Fprintf(k.out, "%s; it is started again in %.0f s.\n", why, wait.Seconds())
@@ -285,7 +285,7 @@ func (k *Keeper) breakOne(parts []*part) (string, error) {
 	for _, p := range whole {
 		p.broken = true
 		p.process.Kill()
-		_ = p.process.Ended() // the caller that stops it later need not report it again
+		_ = p.process.Ended() // the caller that later stops the process need not report this again
 		killed = append(killed, fmt.Sprintf("%s (process %d)", p.name, p.process.PID()))
 	}
 	return fmt.Sprintf("Killed: %s. To start it again: berth-demo mend %s\n", strings.Join(killed, " and "), parts[0].name), nil

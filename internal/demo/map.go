@@ -13,7 +13,7 @@ import (
 )
 
 // ServeMap serves the map of a cluster on a free port of this machine until ctx ends. It returns
-// the page's address; stop waits for its end.
+// the page's address. stop waits until the server has ended.
 func ServeMap(ctx context.Context, config *rest.Config) (address string, stop func() error, err error) {
 	c, err := survey.Connect(survey.Options{Config: config, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: "the playground"})
 	if err != nil {

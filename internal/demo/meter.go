@@ -8,12 +8,12 @@ import (
 	"github.com/berth-dev/berth/internal/cli/table"
 )
 
-// meter shows the progress of a run: on a terminal in one line that changes, elsewhere with a line
-// now and then.
+// meter shows the progress of a run: on a terminal in one line that changes, otherwise in a new
+// line every logInterval.
 type meter struct {
 	w     io.Writer
 	title string
-	// columns is the width of the terminal; 0 if the output is no terminal.
+	// columns is the width of the terminal, or 0 if the output is not a terminal.
 	columns int
 	shown   time.Time
 	// open means that the changing line has been written but has no newline yet.
@@ -31,7 +31,7 @@ func newMeter(w io.Writer, title string) *meter {
 	return &meter{w: w, title: title, columns: columns, shown: time.Now()}
 }
 
-// line writes a line that stays.
+// line writes a line that is not replaced.
 func (m *meter) line(format string, args ...any) {
 	if m.open {
 		fmt.Fprintln(m.w)
@@ -40,7 +40,7 @@ func (m *meter) line(format string, args ...any) {
 	fmt.Fprintf(m.w, "%s: %s\n", m.title, fmt.Sprintf(format, args...))
 }
 
-// show prints the state of a run. It is a Progress.
+// show prints the state of a run. It has the type Progress.
 func (m *meter) show(elapsed time.Duration, r *Report, pending int) {
 	interval := logInterval
 	if m.columns > 0 {

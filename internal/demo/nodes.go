@@ -18,14 +18,13 @@ const (
 	nicResource = "rdma/hca"
 )
 
-// The GPU server and the server with sub-NUMA clustering have huge pages of both sizes on every
-// NUMA node.
+// gpuServer and snc2 have huge pages of both sizes on every NUMA node.
 var (
 	gpuServer = strings.Replace(shapes.GPUServer, "huge:2Mi=0;1Gi=0", "huge:2Mi=8192;1Gi=32", 1)
 	snc2      = strings.Replace(shapes.XeonSNC2, "1Gi=0", "1Gi=8", 1)
 )
 
-// shape is a machine with a kubelet configuration. One or more nodes of the demo have it.
+// shape is a machine with a kubelet configuration. One or more nodes of the demo have this shape.
 type shape struct {
 	name string
 	// what describes the machine in a few words.
@@ -42,13 +41,13 @@ type shape struct {
 	pinMemory bool
 	// devices means that plugins for GPUs and network cards run on the node.
 	devices bool
-	// wedge is a number of CPUs; 0 for none. The node has enough free CPUs for three pods of this
-	// size, but its NUMA nodes have room for only two.
+	// wedge is a number of CPUs, or 0. The node has enough free CPUs for three pods of this size,
+	// but its NUMA nodes have room for only two.
 	wedge int64
 }
 
-// nodeShapes are the nodes of the demo in their order: real machines with the kubelet's policies,
-// scopes and options spread over them. The first core of one socket, or of each of two sockets, is
+// nodeShapes are the nodes of the demo in their order: real machines with different policies,
+// scopes and options of the kubelet. The first core of one socket, or of each of two sockets, is
 // reserved. On the first MinNodes nodes, only CPUs can be pinned.
 var nodeShapes = []shape{
 	{name: "xeon-a", what: "2-socket Xeon, interleaved", machine: shapes.Xeon6230, policy: "single-numa-node", reserved: "0-1,40-41", wedge: 25},
@@ -89,11 +88,11 @@ func CheckWorkload(count int) error {
 // AllNodes is the smallest number of nodes with every shape.
 var AllNodes = len(nodeShapes)
 
-// MaxNodes bounds the number of nodes. A node and its agent take about 20 MB each.
+// MaxNodes is the maximum number of nodes. A node and its agent take about 20 MB each.
 const MaxNodes = 100
 
-// Nodes returns count nodes, which have the shapes of nodeShapes in turn. The names are always the
-// same.
+// Nodes returns count nodes. They have the shapes of nodeShapes in their order, repeated if
+// necessary. The names are always the same.
 func Nodes(count int) ([]hollow.Spec, error) {
 	if count < 1 || count > MaxNodes {
 		return nil, fmt.Errorf("%d nodes: want 1 to %d", count, MaxNodes)
@@ -133,7 +132,7 @@ func (s *shape) spec(round int) (hollow.Spec, error) {
 	return spec, nil
 }
 
-// plugin serves the machine's devices of a PCI base class, which is two hexadecimal digits: 03 is
+// plugin serves the machine's devices of a PCI base class, which has two hexadecimal digits: 03 is
 // display, 02 is network. It prefers ascending ids, because without a preference the kubelet picks
 // devices at random.
 func plugin(resource, prefix string, m *topology.Machine, class string) hollow.Plugin {

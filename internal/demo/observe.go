@@ -110,8 +110,8 @@ func (n *nodeReader) spread(all *holdings) (numa topology.NUMASet, sockets int) 
 	return numa, sockets
 }
 
-// Mispredicted describes how the node's assignments differ from the pod's exact placement; "" if
-// they are equal or the placement is not exact.
+// Mispredicted describes how the node's assignments differ from the pod's exact placement. It
+// returns "" if they are equal, or if the placement is not exact.
 func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
 	all, err := holdingsOf(node, pod)
 	if err != nil {
@@ -140,7 +140,7 @@ func holdingsOf(node *hollow.Process, pod *corev1.Pod) (*holdings, error) {
 // prediction compares a pod's annotation with the assignments of its containers.
 type prediction struct {
 	made, exact bool
-	// wrong describes the difference; "" if there is none.
+	// wrong describes the difference, or is "".
 	wrong string
 }
 
@@ -155,7 +155,7 @@ func judge(pod *corev1.Pod, all *holdings) prediction {
 	}
 	out := prediction{made: true, exact: p.Certainty == wire.Exact}
 	if !out.exact {
-		return out // an inexact decision may name other CPUs; the pod was admitted
+		return out // an inexact decision may have other CPUs; the pod was admitted
 	}
 	for i := range p.Decision.Containers {
 		c := &p.Decision.Containers[i]
@@ -166,7 +166,7 @@ func judge(pod *corev1.Pod, all *holdings) prediction {
 	return out
 }
 
-// differ describes how the assignment contradicts the container's decision; "" if it does not.
+// differ describes how the assignment contradicts the container's decision, or returns "".
 func differ(c *placement.ContainerDecision, h placement.ContainerAllocation) string {
 	switch {
 	case c.CPUs != h.CPUs:
@@ -175,7 +175,7 @@ func differ(c *placement.ContainerDecision, h placement.ContainerAllocation) str
 		return a.Resource == b.Resource && slices.Equal(a.IDs, b.IDs)
 	}):
 		return fmt.Sprintf("container %s: devices %v, predicted %v", c.Name, h.Devices, c.Devices)
-	case c.Kind == placement.Init: // its memory was freed when the containers after it started
+	case c.Kind == placement.Init: // the kubelet freed its memory when later containers started
 		return ""
 	case !slices.Equal(sortedBlocks(c.Memory), sortedBlocks(h.Memory)):
 		return fmt.Sprintf("container %s: memory %v, predicted %v", c.Name, h.Memory, c.Memory)
@@ -190,7 +190,7 @@ func orShared(s topology.CPUSet) string {
 	return s.String()
 }
 
-// sortedBlocks orders blocks by resource, then nodes. It leaves out blocks of size 0.
+// sortedBlocks orders blocks by resource, then by nodes. It leaves out blocks of size 0.
 func sortedBlocks(blocks []placement.MemoryBlock) []placement.MemoryBlock {
 	out := slices.DeleteFunc(slices.Clone(blocks), func(b placement.MemoryBlock) bool { return b.Bytes == 0 })
 	slices.SortFunc(out, func(a, b placement.MemoryBlock) int {

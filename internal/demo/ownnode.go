@@ -24,7 +24,7 @@ import (
 // commas, so a comma ends a value only before a key.
 var nodeKey = regexp.MustCompile(`(?:^|,)(name|machine|capture|config|device|authority)=`)
 
-// ParseNode parses a node of the user:
+// ParseNode parses the description of one of the user's own nodes:
 //
 //	name=a,machine=package:2 numa:1 core:4 pu:2,config=kubelet.yaml,device=nvidia.com/gpu=0:4,1:4
 //
@@ -118,7 +118,7 @@ func nodeFields(text string) ([]nodeField, error) {
 }
 
 // namesDevice reports whether a key belongs to a device of the machine string. An item of a device
-// may have name= as its last key; any other name= is the node's.
+// may have name= as its last key; any other name= is a key of the node.
 func namesDevice(text string, m []int) bool {
 	before := text[:m[0]]
 	item := before[strings.LastIndexFunc(before, unicode.IsSpace)+1:]
@@ -134,7 +134,7 @@ func completeNode(spec *hollow.Spec, machine *topology.Machine) error {
 	}
 	if spec.KubeletConfig == "" {
 		spec.KubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-		if spec.NRI { // shared containers need a CPU that is never pinned
+		if spec.NRI { // shared containers need at least one reserved CPU
 			spec.KubeletConfig += "kubeReserved: {cpu: \"1\"}\n"
 		}
 	}

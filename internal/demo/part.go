@@ -22,11 +22,11 @@ type part struct {
 	name    string
 	start   func() (*child.Process, error)
 	process *child.Process
-	metrics string // the address of its metrics for Prometheus; "" for none
+	metrics string // the address of its metrics for Prometheus, or ""
 
 	begun  time.Time
 	logged int64 // the size of the log when the process was started
-	broken bool  // the user has broken it and not yet mended it
+	broken bool  // the user has broken it and has not mended it yet
 	deaths int   // consecutive deaths, each soon after a start
 }
 
@@ -40,7 +40,7 @@ func (p *part) up() error {
 	return nil
 }
 
-// is makes a process that has just been started the part's process.
+// is records that a process that has just been started is the part's process.
 func (p *part) is(process *child.Process) {
 	p.process, p.begun, p.logged = process, time.Now(), 0
 	if info, err := os.Stat(process.Log); err == nil {

@@ -20,13 +20,13 @@ type Options struct {
 	Seed uint64
 	// Nodes is the number of nodes; see the function Nodes.
 	Nodes int
-	// Own are the user's own nodes; they replace Nodes.
+	// Own are the user's own nodes. If there are any, they replace Nodes.
 	Own []hollow.Spec
 	// Self is the command line of the program that understands the verbs, without a verb.
 	Self []string
 	// Progress receives the state of the run from time to time; it must not be nil.
 	Progress io.Writer
-	// Keep leaves the directories of the clusters, with all logs, behind.
+	// Keep means that the directories of the clusters with all logs are not removed.
 	Keep bool
 	// Log receives the control plane's log; nil discards it.
 	Log io.Writer
@@ -34,10 +34,10 @@ type Options struct {
 	Server string
 	// Schedulers is the number of a playground's schedulers, of which one leads; 0 means 1.
 	Schedulers int
-	// Metrics has the schedulers and agents of a playground listen for Prometheus.
+	// Metrics makes the schedulers and agents of a playground listen for Prometheus.
 	Metrics bool
-	// Agent is passed to ClusterOptions; Change is passed to the Runner, and so is Patience by
-	// Play.
+	// Agent is passed to ClusterOptions. Change and Patience are passed to the Runner (Patience
+	// only by Play).
 	Agent    func(*agent.Options)
 	Change   func(*corev1.Pod)
 	Patience time.Duration
@@ -52,7 +52,8 @@ func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Compar
 	if err != nil {
 		return nil, err
 	}
-	// The cluster of the second scheduler may need more inotify instances than that of the first.
+	// The cluster of the second scheduler may need more inotify instances than the cluster of the
+	// first.
 	if err := checkWatches(nodes, stock.Predicts() || berth.Predicts()); err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Compar
 // startLimit bounds the start of a cluster with its scheduler.
 const startLimit = 3 * time.Minute
 
-// Play starts a cluster with the scheduler, plays the workload and takes everything down again.
+// Play starts a cluster with the scheduler, plays the workload and stops the cluster.
 func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error) {
 	m := newMeter(opts.Progress, s.Title())
 	m.line("starting an API server and %d nodes", opts.Nodes)

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// playgroundLease is the time after which another scheduler replaces a killed leader:
+// playgroundLease is the time after which another scheduler replaces a killed leader. It is
 // kube-scheduler's default.
 const playgroundLease = 15 * time.Second
 
@@ -51,7 +51,7 @@ func DescribeNodes(w io.Writer, opts *Options) error {
 func machineInWords(spec *hollow.Spec) string {
 	m, err := topology.Parse(spec.Machine)
 	if err != nil {
-		return err.Error() // Spec.Check has already accepted it
+		return err.Error() // Spec.Check has already accepted the machine
 	}
 	cpus := 0
 	for i := range m.NUMANodes {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Avoidable counts losses that another choice of node would have avoided.
+// Avoidable counts splits and stranded GPUs that another choice of node would have avoided.
 type Avoidable struct {
-	// AvoidablySplit counts running pods on more NUMA nodes than another node would have needed.
-	// Only resources count that were free from 3 s before the pod's Binding until 2 s after the pod
-	// ran. Pods that name a node or ask for huge pages are not judged.
+	// AvoidablySplit counts running pods on more NUMA nodes than they would have needed on another
+	// node. It considers only resources that were free from 3 s before the pod's Binding until 2 s
+	// after the pod started to run. Pods that name a node or ask for huge pages are not judged.
 	AvoidablySplit int `json:"avoidablySplit"`
 	// AvoidablyStranded counts GPUs that lost their CPUs to a pod without GPUs, although a node
-	// without GPUs had room for the pod on as few NUMA nodes. The rules about time and pods of
-	// AvoidablySplit apply here, too.
+	// without GPUs had room for the pod on as few NUMA nodes. The same times and exceptions as for
+	// AvoidablySplit apply.
 	AvoidablyStranded int `json:"avoidablyStranded"`
 }
 
@@ -42,29 +42,30 @@ type Report struct {
 	StrandedDevices float64 `json:"strandedDevices"`
 	// CrossSocket is the number of running pods with CPUs of more than one socket.
 	CrossSocket int `json:"crossSocket"`
-	// Predicted is the number of running pods with a decision; Exact is how many of these decisions
-	// are marked exact.
+	// Predicted is the number of running pods with a decision; Exact is the number of these
+	// decisions that are marked exact.
 	Predicted int `json:"predicted"`
 	Exact     int `json:"exact"`
 	// Mispredicted is the number of running pods whose assignment differs from their decision.
 	Mispredicted int `json:"mispredicted"`
-	// Contended is the number of pods whose decision another pod invalidated: a pod that another
-	// scheduler or no scheduler put on the node, or one that ended unnoticed before the Binding.
-	// The scheduler reports these broken promises. They also count as rejected or mispredicted.
+	// Contended is the number of pods whose decision another pod invalidated. That pod was put on
+	// the node by another scheduler or by none, or it ended before the Binding without the
+	// scheduler's knowledge. The scheduler reports these broken promises. They also count as
+	// rejected or mispredicted.
 	Contended int `json:"contended"`
 	// Pending is the number of pods that were neither running nor refused at the end.
 	Pending int `json:"pending"`
-	// Stalled is the number of pending pods that a node had room for, after nothing had happened
-	// for the runner's patience. Pods that ask for huge pages are not judged.
+	// Stalled is the number of pending pods for which a node had room although no event had
+	// happened for the runner's Patience. Pods that ask for huge pages are not judged.
 	Stalled int `json:"stalled"`
 	// OutOfTime means that the run ended while the scheduler was still trying pods, because the
-	// machine was too slow. The numbers of such a run mean little.
+	// machine was too slow. The numbers of such a run are not reliable.
 	OutOfTime bool `json:"outOfTime"`
 	// SecondsToRunning is the time from when the workload first asked for the pod until the API
 	// showed it Running.
 	SecondsToRunning Seconds `json:"secondsToRunning"`
 
-	// Notes describe mispredictions in words; they are not part of the JSON.
+	// Notes describe mispredictions in words. They are not part of the JSON.
 	Notes []string `json:"-"`
 
 	times times
@@ -77,14 +78,13 @@ type times struct {
 	refused, toNode, onNode []time.Duration
 }
 
-// Seconds are the quantiles of the time until pods run, and of its three parts: until the creation
-// of the pod that no kubelet refused, from then until the API showed the pod's node, and from then
-// until the pod ran.
+// Seconds are the quantiles of the time until pods run, and of its three parts. Refused ends with
+// the creation of the pod that no kubelet refused. ToNode ends when the API shows the pod's node,
+// and OnNode when the pod runs.
 type Seconds struct {
 	Quantiles
 	// InBoth covers the pods that ran under both schedulers. A pod that runs late under one
-	// scheduler may never run under the other, because it waits or is refused until its life is
-	// over.
+	// scheduler may never run under the other, because it waits or is refused until it is deleted.
 	InBoth  Quantiles `json:"inBoth"`
 	Refused Quantiles `json:"refused"`
 	ToNode  Quantiles `json:"toNode"`
@@ -109,7 +109,7 @@ func (r *Report) Refused() (n int) {
 	return n
 }
 
-// finish computes the fields that depend on the whole run.
+// finish computes the fields that depend on all pods of the run.
 func (r *Report) finish() {
 	t := &r.times
 	r.SecondsToRunning = Seconds{Quantiles: quantilesOf(slices.Collect(maps.Values(t.toRunning))), Refused: quantilesOf(t.refused), ToNode: quantilesOf(t.toNode), OnNode: quantilesOf(t.onNode)}
@@ -136,7 +136,7 @@ func quantilesOf(times []time.Duration) Quantiles {
 }
 
 // quantile returns the smallest value that at least percent of the sorted values do not exceed, in
-// seconds to the millisecond; 0 for none.
+// seconds, rounded to milliseconds. It returns 0 if there are no values.
 func quantile(sorted []time.Duration, percent int) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -165,7 +165,7 @@ const overtaken = "%d of the pods on CPUs other than promised: a pod on the same
 // WriteJSON writes the comparison in one line.
 func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
 
-// outOfTime warns that one of the two runs was cut short.
+// outOfTime warns that the time limit ended one of the two runs.
 const outOfTime = "%s: the time was up before all pods had been tried; " +
 	"this machine was too slow or too busy, and the numbers say little\n"
 
@@ -190,8 +190,8 @@ func (c Comparisons) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// WriteTable prints the comparisons as Comparison.WriteTable does; for several runs the median,
-// minimum and maximum.
+// WriteTable prints the comparisons as Comparison.WriteTable does; for several runs it prints the
+// median, minimum and maximum.
 func (c Comparisons) WriteTable(w io.Writer) error {
 	stock, berth := c.halves()
 	rows := [][]string{{"", Stock{}.Title(), Berth{}.Title()}}
@@ -230,7 +230,7 @@ func (c Comparisons) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// contended adds up the promises that were overtaken.
+// contended adds up the broken promises that other pods caused.
 func contended(reports []*Report) (n int) {
 	for _, r := range reports {
 		n += r.Contended
@@ -272,12 +272,12 @@ type figure struct {
 	name   string
 	of     func(*Report) float64
 	digits int // after the point
-	// share returns the number of one run as a share of all pods; nil if a share would mean
-	// nothing.
+	// share returns the number of one run as a share of all pods. It is nil if a share has no
+	// meaning.
 	share func(*Report) string
 }
 
-// text returns the figure of a run, or the median of several with their range.
+// text returns the figure of a run, or the median and the range of several runs.
 func (f *figure) text(runs []*Report) string {
 	values := make([]float64, 0, len(runs))
 	for _, r := range runs {

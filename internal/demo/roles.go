@@ -18,10 +18,10 @@ import (
 
 // The verbs with which a program that uses this package starts itself as a child process; see Role.
 const (
-	// VerbNode runs a hollow node; argument: its directory.
+	// VerbNode runs a hollow node. Its argument is the directory of the node.
 	VerbNode = "node"
-	// VerbAgent runs the agent of a hollow node; arguments: the node's directory, a kubeconfig, and
-	// the address for its metrics if they are wanted.
+	// VerbAgent runs the agent of a hollow node. Its arguments are the node's directory, a
+	// kubeconfig, and optionally the address for the agent's metrics.
 	VerbAgent = "hollow-agent"
 	// VerbKubeScheduler runs the stock kube-scheduler with its own arguments.
 	VerbKubeScheduler = "scheduler-stock"
@@ -38,7 +38,7 @@ var roles = map[string]func(args []string, stdin io.Reader, stderr io.Writer) in
 
 // Role runs the role of a child process that args (without the program's name) select, and returns
 // its exit code. ok is false if args select no role. The main function of a program that starts a
-// Cluster calls it first.
+// Cluster must call it first.
 func Role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 || roles[args[0]] == nil {
 		return 0, false

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// maxAgain is how often a refused pod is created again, as a controller would.
+	// maxAgain is the number of times that the Runner creates a refused pod again, as a controller
+	// would.
 	maxAgain = 2
 	// againAfter is the delay before a refused pod is created again.
 	againAfter = time.Second
@@ -29,8 +30,8 @@ const (
 	quiet = 4 * time.Second
 	// patience is Runner.Patience by default. A scheduler's back-off ends after 10 s.
 	patience = 15 * time.Second
-	// lateOnNode is how long a pod may take to run after its Binding. A longer time means a busy
-	// machine or an error.
+	// lateOnNode is the maximum time in which a pod should run after its Binding. A longer time
+	// means a busy machine or an error.
 	lateOnNode = 10 * time.Second
 	// tick is the interval of the runner's clock.
 	tick = 20 * time.Millisecond
@@ -45,8 +46,8 @@ type Runner struct {
 	Workload Workload
 	// Predicts is true if every pinned pod must carry a decision.
 	Predicts bool
-	// Patience is how long a pod may wait, while nothing happens, although a node has room for it;
-	// 0 means 15 s. A run may take four times as long to settle after its last creation.
+	// Patience is the time without events after which a waiting pod counts as stalled if a node has
+	// room for it; 0 means 15 s. After its last creation, a run has four times as long to settle.
 	Patience time.Duration
 	// Change, if not nil, changes each pod before its creation.
 	Change   func(*corev1.Pod)
@@ -75,9 +76,9 @@ type podEvent struct {
 type livePod struct {
 	want    *Pod
 	attempt int
-	wanted  time.Time   // when the workload first created it
-	created time.Time   // later than wanted if objects before this one were refused
-	bound   time.Time   // when its node was seen; zero before
+	wanted  time.Time   // when the workload first asked for it
+	created time.Time   // later than wanted if kubelets refused earlier objects
+	bound   time.Time   // when its node was first seen; zero before
 	expires time.Time   // zero if it stays
 	last    *corev1.Pod // as last seen; nil before
 	// settled means that the pod has been Running and its holdings were read, or that it has
@@ -134,7 +135,7 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 }
 
 // catchUp handles all events that have arrived. It runs before each step, because a slow step would
-// otherwise delay them.
+// otherwise delay the events.
 func (r *Runner) catchUp() error {
 	for {
 		var err error
@@ -152,7 +153,8 @@ func (r *Runner) catchUp() error {
 	}
 }
 
-// prepare makes the namespace, starts the watch and learns the nodes' machines.
+// prepare creates the namespace, starts the watch, and reads the nodes' machines and
+// configurations.
 func (r *Runner) prepare(ctx context.Context) error {
 	r.ctx, r.report, r.live = ctx, newReport(), map[string]*livePod{}
 	r.events = make(chan podEvent, 4096)
@@ -172,7 +174,7 @@ func (r *Runner) prepare(ctx context.Context) error {
 	return nil
 }
 
-// readNodes learns the nodes' machines and configurations.
+// readNodes reads the nodes' machines and configurations.
 func (r *Runner) readNodes() (err error) {
 	r.nodes = map[string]*nodeReader{}
 	nodes := map[string]places.Node{}
@@ -202,7 +204,7 @@ func (r *Runner) watch(ctx context.Context) error {
 	}
 	handler, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { send(obj, false) },
-		UpdateFunc: func(_, obj any) { send(obj, false) }, // no two pods have one name
+		UpdateFunc: func(_, obj any) { send(obj, false) }, // no two pods have the same name
 		DeleteFunc: func(obj any) { send(obj, true) },
 	})
 	if err != nil {
@@ -236,10 +238,10 @@ func (r *Runner) step(next int) (int, error) {
 	if r.Progress != nil {
 		r.Progress(elapsed, r.report, r.pending())
 	}
-	return next, r.Cluster.Ended() // pods of a dead node would wait for ever
+	return next, r.Cluster.Ended() // pods of a dead node would wait forever
 }
 
-// create creates a pod. Its time counts from the moment at which the request is sent.
+// create creates a pod. Its time begins when the request is sent.
 func (r *Runner) create(next again) {
 	want, name := next.want, next.want.Name
 	if next.attempt > 0 {
@@ -274,8 +276,8 @@ func (r *Runner) create(next again) {
 	})
 }
 
-// remove deletes a pod that waits or has settled. A bound pod is deleted after it has run, so that
-// its assignment can be checked.
+// remove deletes a pod that waits for a node or has settled. It deletes a bound pod only after the
+// pod has run, so that the pod's assignment can be checked.
 func (r *Runner) remove(name string, p *livePod) {
 	if p.asked || p.deleting || p.last == nil || p.last.Spec.NodeName != "" && !p.settled {
 		return
@@ -474,7 +476,7 @@ func (r *Runner) strand() {
 	}
 }
 
-// creation is the time in which pods are created, plus a moment in which a single pod can run.
+// creation is the time in which pods are created, plus some time so that it is never zero.
 func (r *Runner) creation() time.Duration { return r.Workload.Length() + againAfter }
 
 // maxWaitNotes limits the number of notes about pods that wait at the end of a run.
@@ -511,7 +513,7 @@ func whatKubeletSays(s *corev1.PodStatus) string {
 }
 
 // kubeletLog returns the last lines that the kubelet of a bound pod logged about the pod. It
-// returns "" if there are none.
+// returns "" if there are no such lines.
 func (r *Runner) kubeletLog(pod *corev1.Pod) string {
 	const most = 4 << 20
 	node, err := r.Cluster.Node(pod.Spec.NodeName)
@@ -533,8 +535,8 @@ func linesAbout(log string, pod *corev1.Pod) string {
 	return strings.Join(about[max(0, len(about)-lines):], "")
 }
 
-// whyWaiting returns the reason why a pod waits. If the pod waits although a node has room, it
-// counts the pod as stalled.
+// whyWaiting returns the reason why a pod waits. If a node has room for the pod, it counts the pod
+// as stalled.
 func (r *Runner) whyWaiting(p *livePod) string {
 	if on := p.last.Spec.NodeName; on != "" {
 		return "it is bound to " + on + ", and does not run yet" + whatKubeletSays(&p.last.Status) + r.kubeletLog(p.last)

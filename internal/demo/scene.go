@@ -23,7 +23,7 @@ type Scene struct {
 	About string
 	// Nodes is the number of nodes, taken from the function Nodes.
 	Nodes int
-	// Own are the scene's own nodes; they replace Nodes.
+	// Own are the scene's own nodes. If there are any, they replace Nodes.
 	Own []hollow.Spec
 	// Berth is the scheduler of the scene's cluster.
 	Berth Berth
@@ -66,8 +66,8 @@ func (s *Scene) Play(ctx context.Context, c *Cluster, w io.Writer) error {
 	return nil
 }
 
-// sceneStale is the age at which a node's report counts as stale: shorter than on a real cluster,
-// so that the audience need not wait.
+// sceneStale is the age at which a node's report counts as stale: It is shorter than on a real
+// cluster, so that viewers need not wait.
 const sceneStale = 10 * time.Second
 
 var silentAgent = Scene{
@@ -159,7 +159,7 @@ var twoGangs = Scene{
 	},
 }
 
-// gpuNode returns a small server with two GPUs at each of its two NUMA nodes.
+// gpuNode returns a small server with two GPUs on each of its two NUMA nodes.
 func gpuNode(name string) hollow.Spec {
 	p := hollow.Plugin{Resource: gpuResource, Prefer: true}
 	for i := range 4 {

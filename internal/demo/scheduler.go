@@ -27,8 +27,8 @@ type Scheduler interface {
 	Predicts() bool
 	// Manifests are the objects that must exist before the nodes start.
 	Manifests() ([][]byte, error)
-	// Start starts the scheduler on the cluster and returns when it works; stop ends it. self is
-	// the command line of the program that understands the verbs.
+	// Start starts the scheduler on the cluster and returns when the scheduler is ready. stop ends
+	// the scheduler. self is the command line of the program that understands the verbs.
 	Start(ctx context.Context, c *Cluster, self []string) (stop func() error, err error)
 }
 
@@ -41,7 +41,7 @@ func (Stock) Title() string { return "kube-scheduler" }
 // Predicts implements Scheduler.
 func (Stock) Predicts() bool { return false }
 
-// Manifests implements Scheduler: none.
+// Manifests implements Scheduler. There are none.
 func (Stock) Manifests() ([][]byte, error) { return nil, nil }
 
 // Start implements Scheduler.
@@ -86,7 +86,7 @@ func (c *Cluster) startSchedulers(argv []string) error {
 	return nil
 }
 
-// schedulerPart is the i-th scheduler.
+// schedulerPart returns the part of the i-th scheduler.
 func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
 	name, log := schedulerPart, schedulerLog
 	if i > 0 {
@@ -140,7 +140,8 @@ func (c *Cluster) stopSchedulers() error {
 // (k8s.io/component-base/cli).
 var commandFailed = regexp.MustCompile(`"command failed" err=(".*")\s*$`)
 
-// schedulerEnded explains why a scheduler has ended: its last words, or the end of its log.
+// schedulerEnded explains why a scheduler has ended, with its last error, or with the end of its
+// log.
 func schedulerEnded(p *child.Process) error {
 	if why := lastWords(p); why != "" {
 		return fmt.Errorf("%s: %s", p.Name, why)
@@ -148,7 +149,7 @@ func schedulerEnded(p *child.Process) error {
 	return p.Ended()
 }
 
-// lastWords returns the error with which a command of Kubernetes ended; "" for none.
+// lastWords returns the error with which a command of Kubernetes ended, or "".
 func lastWords(p *child.Process) string {
 	if m := commandFailed.FindSubmatch(p.LogTail(20000)); m != nil {
 		if why, err := strconv.Unquote(string(m[1])); err == nil {

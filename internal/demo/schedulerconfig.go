@@ -21,7 +21,8 @@ var SchedulerNames = []string{"default-scheduler", "berth", volcano}
 // volcano is the name of the profile that scores nodes by Volcano's formula.
 const volcano = "volcano"
 
-// ReadSchedulerConfig reads a KubeSchedulerConfiguration. The scheduler itself validates the rest.
+// ReadSchedulerConfig reads a KubeSchedulerConfiguration. It checks only the kind. The scheduler
+// itself validates the other fields.
 func ReadSchedulerConfig(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -51,8 +52,8 @@ func schedulerConfig(data []byte) (map[string]any, error) {
 	return config, nil
 }
 
-// config returns the scheduler's configuration with the given credentials: the user's own, or a new
-// one with a profile for each name.
+// config returns the scheduler's configuration with the given credentials: the user's own
+// configuration, or a new one with a profile for each name.
 func (b Berth) config(kubeconfig string) ([]byte, error) {
 	if b.Config == nil {
 		return b.ownConfig(kubeconfig)

@@ -133,7 +133,7 @@ func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 			pod, err := s.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, memberName(name, i), metav1.GetOptions{})
 			switch {
 			case err != nil:
-				return false // asked again until the limit
+				return false // poll tries again until its limit
 			case pod.Spec.NodeName != "":
 				placed++
 			case strings.Contains(wire.Unscheduled(pod).Message, "does not fit"):
@@ -153,7 +153,7 @@ func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 }
 
 // fillGPUs puts a replica of a ReplicaSet and a pod without a controller on every NUMA node of the
-// GPU servers. One server is filled while the other is cordoned.
+// GPU servers. It fills one server while the other is cordoned.
 func (s *stage) fillGPUs(ctx context.Context) error {
 	sets := s.Client.AppsV1().ReplicaSets(metav1.NamespaceDefault)
 	template := gpuPod("serve", 1)
@@ -205,7 +205,7 @@ func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 	err := s.poll(ctx, func(ctx context.Context) bool {
 		pods, err := s.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 		if err != nil {
-			return false // asked again until the limit
+			return false // poll tries again until its limit
 		}
 		running = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 		return len(running) == want
@@ -222,7 +222,7 @@ func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 	return nil
 }
 
-// connect reads the cluster as the command line does.
+// connect connects to the cluster as the command line does.
 func (s *stage) connect() (*survey.Cluster, error) {
 	return survey.Connect(survey.Options{
 		Config: s.ControlPlane.RESTConfig(), Namespace: metav1.NamespaceDefault, Heartbeats: v1alpha1.HeartbeatNamespace,
@@ -240,7 +240,7 @@ func (s *stage) free(ctx context.Context, device string, want uint64) error {
 	err = s.poll(ctx, func(ctx context.Context) bool {
 		now, err := c.Survey(ctx, "")
 		if err != nil {
-			return false // asked again until the limit
+			return false // poll tries again until its limit
 		}
 		free = 0
 		for _, n := range now.Nodes() {
@@ -303,7 +303,7 @@ func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) b
 	err := s.poll(ctx, func(ctx context.Context) bool {
 		pod, err := s.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return false // asked again until the limit
+			return false // poll tries again until its limit
 		}
 		last = pod
 		return done(pod)
@@ -327,8 +327,7 @@ func cpusInWords(pod *corev1.Pod) string {
 	return "CPUs " + p.Decision.Containers[0].CPUs.String() + " its own"
 }
 
-// scenePod returns a pod with exclusive (pinned) or shared CPUs; node is the required node, "" for
-// any.
+// scenePod returns a pod with exclusive (pinned) or shared CPUs; node is the required node, or "".
 func scenePod(name, node string, cpus int64, pinned bool) *corev1.Pod {
 	amounts := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	pod := &corev1.Pod{

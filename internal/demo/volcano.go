@@ -22,7 +22,7 @@ type VolcanoController struct {
 	Definitions string
 }
 
-// volcanoNamespace is the namespace of the Lease volcanoLease of Volcano's controller.
+// volcanoLease is the Lease of Volcano's controller, in the namespace volcanoNamespace.
 const (
 	volcanoNamespace = "volcano-system"
 	volcanoLease     = "vc-controller-manager"
@@ -78,8 +78,8 @@ func (v *VolcanoController) Manifests() ([][]byte, error) {
 	return append(out, []byte(volcanoBasics)), nil
 }
 
-// controllers returns the enabled loops of Volcano's controller. No loop begins before every
-// enabled loop has read the objects of its kinds. So the loops for JobFlows are left out if the
+// controllers returns the enabled loops of Volcano's controller. No loop starts before every
+// enabled loop has read the objects of its kinds. So it leaves out the loops for JobFlows if the
 // definitions of these kinds are missing.
 func (v *VolcanoController) controllers() string {
 	const byDefault = "*,-sharding-controller"

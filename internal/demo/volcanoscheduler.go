@@ -16,8 +16,9 @@ import (
 )
 
 // VolcanoScheduler is Volcano's own vc-scheduler with its numa-aware plugin, and its controller,
-// from files of the user. Berth's agents must run: they write Numatopologies instead of Volcano's
-// exporter (see the method Numatopologies). Pods must name Volcano's scheduler (NameVolcano).
+// from files of the user. Berth's agents must run, because they write the Numatopologies instead of
+// Volcano's exporter (see the function Numatopologies). Pods must name Volcano's scheduler
+// (NameVolcano).
 type VolcanoScheduler struct {
 	// Program is the executable vc-scheduler. Controller is vc-controller-manager, which creates
 	// the PodGroups.
@@ -69,7 +70,7 @@ func (v *VolcanoScheduler) Manifests() ([][]byte, error) {
 	return v.manager().Manifests()
 }
 
-// config is the scheduler configuration of Volcano's chart, with the numa-aware plugin as in
+// config returns the scheduler configuration of Volcano's chart, with the numa-aware plugin as in
 // Volcano's user guide.
 func (v *VolcanoScheduler) config() ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(v.Source, "installer", "helm", "chart", "volcano", "config", "volcano-scheduler.conf"))
@@ -93,8 +94,8 @@ func (v *VolcanoScheduler) config() ([]byte, error) {
 	return yaml.Marshal(&config)
 }
 
-// Start implements Scheduler. The garbage collector must run. It removes the PodGroups of deleted
-// pods, because of which the scheduler would admit only few pods.
+// Start implements Scheduler. The garbage collector must run, to remove the PodGroups of deleted
+// pods. With these PodGroups the scheduler would admit only few pods.
 func (v *VolcanoScheduler) Start(ctx context.Context, c *Cluster, _ []string) (func() error, error) {
 	stop, err := controllers.Start(ctx, c.ControlPlane.RESTConfig())
 	if err != nil {
@@ -140,10 +141,10 @@ func (v *VolcanoScheduler) Start(ctx context.Context, c *Cluster, _ []string) (f
 	if err != nil {
 		return nil, err
 	}
-	return func() error { v.process.Kill(); return nil }, nil // after SIGTERM it may exit with an error
+	return func() error { v.process.Kill(); return nil }, nil // after SIGTERM the scheduler may exit with an error
 }
 
-// Ended returns the error with which the scheduler has ended; nil while it runs.
+// Ended returns the error with which the scheduler has ended, or nil while it runs.
 func (v *VolcanoScheduler) Ended() error {
 	if v.process == nil {
 		return nil

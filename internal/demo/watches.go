@@ -11,11 +11,11 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// maxWatches is the sysctl that limits the inotify instances of a user; the kernel's default is
+// maxWatches is the sysctl that limits the inotify instances of a user. The kernel's default is
 // 128.
 const maxWatches = "/proc/sys/fs/inotify/max_user_instances"
 
-// Numbers of inotify instances. The API server has one for each certificate and key that may be
+// Numbers of inotify instances. The API server uses one for each certificate and key that may be
 // replaced.
 const (
 	serverWatches  = 6
@@ -40,9 +40,9 @@ func watchesFor(nodes []hollow.Spec, agents bool) int {
 	return need
 }
 
-// checkWatches returns an error if the user may not open as many inotify instances as a cluster
-// needs. To find out, it opens them, because the kernel does not report the number in use. Without
-// the check a part of the cluster would fail later.
+// checkWatches returns an error if the user cannot open as many inotify instances as a cluster
+// needs. It tries to open them, because the kernel does not report the number in use. Without this
+// check a part of the cluster would fail later.
 func checkWatches(nodes []hollow.Spec, agents bool) error {
 	need := watchesFor(nodes, agents)
 	made := make([]int, 0, need)

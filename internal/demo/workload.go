@@ -22,7 +22,7 @@ type Pod struct {
 	Name string
 	// At is the time of its creation, from the beginning of the run.
 	At time.Duration
-	// Life is the time from its creation to its deletion; 0 means that it stays.
+	// Life is the time from its creation to its deletion; 0 means that the pod is not deleted.
 	Life time.Duration
 	// Init are its init containers and sidecars, in their order.
 	Init       []Container
@@ -33,12 +33,12 @@ type Pod struct {
 
 // Container is a container of a Pod. Requests equal limits unless Burstable.
 type Container struct {
-	// MilliCPU is the CPU request in thousandths; 0 means a pod without any request.
+	// MilliCPU is the CPU request in thousandths; 0 means no requests at all.
 	MilliCPU    int64
 	MemoryBytes int64
 	// Burstable containers have a CPU limit of twice the request.
 	Burstable bool
-	// Sidecar is an init container that keeps running; other init containers end by themselves.
+	// Sidecar is an init container that keeps running. Other init containers end by themselves.
 	Sidecar bool
 	// More are further requests: huge pages in bytes, and numbers of devices.
 	More map[corev1.ResourceName]int64
@@ -56,23 +56,23 @@ const (
 	burstPerNode = 6
 	// churnPerNode is the number of pods per node that are created one by one after the burst.
 	churnPerNode = 28
-	// churnTime is the time during which these pods are created.
+	// churnTime is the time during which the pods after the burst are created.
 	churnTime = 75 * time.Second
-	// meanLife is the mean life of a pod that does not stay.
+	// meanLife is the mean life of a pod that is deleted during the run.
 	meanLife = 11 * time.Second
 	// minLife leaves enough time to start a pod and to read its assignments.
 	minLife = 2 * time.Second
 	// batch is the number of pods that ask only for CPUs and are created soon after the burst, if
-	// there are GPUs. They stay for most of the run. A scheduler that puts them on the NUMA nodes
-	// of GPUs leaves these GPUs without CPUs.
+	// there are GPUs. They run for most of the run. A scheduler that puts them on the NUMA nodes of
+	// GPUs leaves these GPUs without CPUs.
 	batch     = 30
 	batchCPUs = 16
 	batchFrom = 500 * time.Millisecond
-	// batchEvery is the interval between these pods. It is so short that all of them are created
-	// before the churn.
+	// batchEvery is the interval between the pods of the batch. It is so short that all of them are
+	// created before the churn.
 	batchEvery = 15 * time.Millisecond
 	batchLife  = time.Minute
-	// maxLife limits the time that the end of a run takes.
+	// maxLife is the maximum life of a pod, so that the end of a run does not take long.
 	maxLife = 25 * time.Second
 )
 
@@ -81,8 +81,8 @@ const (
 //
 // The workload begins with the wedge: for some nodes, three pods that together request exactly the
 // free CPUs. Two of them fill the two NUMA nodes. A scheduler that only adds up amounts binds all
-// three, and the kubelet refuses the third, because it must keep each pod on one NUMA node. This is
-// so for every seed.
+// three pods, and the kubelet refuses the third, because it must keep each pod on one NUMA node.
+// This happens with every seed.
 func Generate(seed uint64, count int) Workload {
 	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468)), ordinary}
 	if count >= len(nodeShapes) {
@@ -139,7 +139,7 @@ var ordinary = []podKind{
 	{7, func(g generator, p *Pod) { // the other containers get the CPUs of the init container
 		p.Init, p.Containers = []Container{g.pinned(g.upTo(4))}, []Container{g.pinned(4 + g.upTo(4))}
 	}},
-	{6, func(g generator, p *Pod) { // the proxy is pinned, too
+	{6, func(g generator, p *Pod) { // the proxy is pinned too
 		p.Init, p.Containers = []Container{g.sidecar(1000)}, []Container{g.pinned(g.upTo(8))}
 	}},
 	{4, func(g generator, p *Pod) { // a proxy on the shared CPUs, and an init container after it
@@ -175,7 +175,7 @@ var special = []podKind{
 // cpusPerGPU is the smallest CPU request per GPU of a training pod.
 const cpusPerGPU = 4
 
-// pod makes a pod of some kind.
+// pod returns a pod of a random kind.
 func (g generator) pod(at time.Duration) Pod {
 	p := Pod{At: at, Life: g.life()}
 	kind := weighted(g.r, g.kinds, func(k podKind) int { return k.weight })
@@ -183,7 +183,7 @@ func (g generator) pod(at time.Duration) Pod {
 	return p
 }
 
-// weighted returns a random element; the probability is proportional to the weight.
+// weighted returns a random element. The probability of an element is proportional to its weight.
 func weighted[T any](r *rand.Rand, all []T, weight func(T) int) T {
 	total := 0
 	for _, one := range all {
@@ -197,8 +197,8 @@ func weighted[T any](r *rand.Rand, all []T, weight func(T) int) T {
 // upTo returns 1 to n.
 func (g generator) upTo(n int64) int64 { return 1 + g.r.Int64N(n) }
 
-// life returns a random life: exponential above the minimum, with a maximum. One pod in twelve
-// stays.
+// life returns a random life: exponential above the minimum, with a maximum. One pod in twelve is
+// not deleted.
 func (g generator) life() time.Duration {
 	if g.r.IntN(12) == 0 {
 		return 0
@@ -238,11 +238,11 @@ func (g generator) size() int64 {
 	return weighted(g.r, sizes, func(s podSize) int { return s.weight }).cpus
 }
 
-// image is the image of all containers except those that end. Hollow nodes do not pull images and
-// run no programs.
+// image is the image of all containers except containers that end by themselves. Hollow nodes do
+// not pull images and run no programs.
 const image = "berth.dev/demo:1"
 
-// initTime is how long an init container runs.
+// initTime is the time for which an init container runs.
 const initTime = 200 * time.Millisecond
 
 // Object returns the pod as an API object with the name.

@@ -56,8 +56,8 @@ func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.Kubele
 	return cfg, nil
 }
 
-// defaultEviction completes evictionHard as cmd/kubelet/app.loadConfigFile does. evictionHard
-// counts towards the required sum of reservedMemory.
+// defaultEviction completes evictionHard as cmd/kubelet/app.loadConfigFile does. The required sum
+// of reservedMemory includes evictionHard.
 func defaultEviction(c *kubeletconfig.KubeletConfiguration) {
 	if c.EvictionHard == nil {
 		c.EvictionHard = maps.Clone(eviction.DefaultEvictionHard)
@@ -92,9 +92,8 @@ func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.PodLogsDir = string(dir) + "/logs"
 	c.ResolverConfig = ""
 	c.RuntimeRequestTimeout.Duration = time.Minute
-	// Images need no registry, so pulls need no limit. A container pulls its image if the tag is
-	// latest. With the default of five pulls a second, one of many pods would wait ten seconds,
-	// then twenty.
+	// No registry is used, so pulls need no limit. The kubelet pulls an image if its tag is latest.
+	// With the default of five pulls a second, some of many pods would wait for 10 or 20 seconds.
 	c.RegistryPullQPS = 0
 }
 
@@ -109,7 +108,7 @@ func writeConfig(dir Dir, cfg *kubeletconfig.KubeletConfiguration) error {
 }
 
 // reserveCPUs lets reservedSystemCPUs override the CPU of kubeReserved and systemReserved, as
-// cmd/kubelet/app.run does; count is the number of these CPUs.
+// cmd/kubelet/app.run does; count is the number of the reserved CPUs.
 func reserveCPUs(cfg *kubeletconfig.KubeletConfiguration, count int) {
 	if count == 0 {
 		return

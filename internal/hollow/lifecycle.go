@@ -15,7 +15,7 @@ import (
 	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
 )
 
-// containerLifecycle does the work of pkg/kubelet/cm.internalContainerLifecycleImpl: It tells the
+// containerLifecycle does the work of pkg/kubelet/cm.internalContainerLifecycleImpl: it tells the
 // managers when a container starts. The Memory Manager then frees the memory of finished init
 // containers.
 type containerLifecycle struct{ m *manager }
@@ -53,7 +53,7 @@ func (l containerLifecycle) PostStopContainer(logger klog.Logger, id string) err
 
 // The rest of this file answers the PodResources API as containerManagerImpl does.
 
-// GetCPUs returns the CPUs that a container has for itself. GetPodCPUs returns the CPUs that the
+// GetCPUs returns the CPUs that only this container uses. GetPodCPUs returns the CPUs that the
 // containers of a pod share.
 func (m *manager) GetCPUs(pod *v1.Pod, c *v1.Container) []int64 {
 	if m.cpus.GetResourceIsolationLevel(pod, c) != cmqos.ResourceIsolationContainer {
@@ -113,8 +113,8 @@ func (m *manager) GetAllocatableDevices(logger klog.Logger) []*podresourcesapi.C
 	return containerDevices(m.devices.GetAllocatableDevices(logger))
 }
 
-// containerDevices returns one entry per device and NUMA node; a device with an empty list of nodes
-// gets none.
+// containerDevices returns one entry per device and NUMA node. A device with an empty list of nodes
+// gets no entry.
 func containerDevices(all devicemanager.ResourceDeviceInstances) []*podresourcesapi.ContainerDevices {
 	var out []*podresourcesapi.ContainerDevices
 	for name, devices := range all {

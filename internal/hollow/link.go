@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
-// newDeviceManager is the Device Manager's constructor with the socket's path as a parameter; the
+// newDeviceManager is the Device Manager's constructor with the socket's path as a parameter. The
 // exported constructor always uses /var/lib/kubelet/device-plugins.
 //
 //go:linkname newDeviceManager k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl

@@ -52,7 +52,7 @@ func cadvisorNode(n *placement.ViewNode) cadvisorapi.Node {
 	return node
 }
 
-// hugePages converts a pool; cAdvisor counts page sizes in KiB.
+// hugePages converts a pool. cAdvisor has page sizes in KiB.
 func hugePages(h topology.HugePages) cadvisorapi.HugePagesInfo {
 	return cadvisorapi.HugePagesInfo{PageSize: h.PageBytes / 1024, NumPages: h.Count}
 }

@@ -25,12 +25,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// startLimit is the time in which the kubelet's managers must be running.
+// startLimit is the maximum time until the kubelet's managers run.
 const startLimit = 2 * time.Minute
 
-// Run runs the node described in dir until ctx ends or standard input, which Launch holds open, is
-// closed. It must be called at most once in a process. Some of the kubelet's goroutines cannot be
-// stopped, so end the process when Run returns. The kubelet logs to standard error.
+// Run runs the node described in dir until ctx ends or until standard input, which Launch keeps
+// open, is closed. It must be called at most once in a process. Some of the kubelet's goroutines
+// cannot be stopped, so end the process when Run returns. The kubelet logs to standard error.
 func Run(ctx context.Context, dir Dir) error {
 	spec, err := dir.ReadSpec()
 	if err != nil {

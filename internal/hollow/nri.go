@@ -26,14 +26,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nriRuntime is the fake runtime with the NRI code of real container runtimes. The adaptation asks
+// nriRuntime is the fake runtime with the NRI code of real container runtimes. The adaptation calls
 // plugins. The validator refuses containers that Berth's plugin has not seen, because it is
 // configured as docs/enforcement.md recommends. Cgroups are files in a folder with the layout of
 // cgroup v2.
 //
-// The order of calls is that of containerd: plugins are asked before a container is created, and
-// are told after it has stopped or ended. They are told about a sandbox when all its containers
-// have stopped.
+// The order of calls is that of containerd. The runtime asks plugins before it creates a container,
+// and tells them after a container has stopped or ended. It tells them about the stop of a sandbox
+// when all its containers have stopped.
 type nriRuntime struct {
 	*fakeRuntime
 	nri     *adaptation.Adaptation
@@ -87,8 +87,8 @@ func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) er
 	return r.apply(updates)
 }
 
-// update applies changes that a plugin sends without being asked. If the plugin disconnects while
-// the update waits, the update is dropped, because the next plugin does not know of it.
+// update applies unsolicited changes of a plugin. If the plugin disconnects while the update waits,
+// the runtime drops the update, because the next plugin does not know about it.
 func (r *nriRuntime) update(ctx context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +98,8 @@ func (r *nriRuntime) update(ctx context.Context, updates []*api.ContainerUpdate)
 	return nil, r.apply(updates)
 }
 
-// apply changes cgroups. As in a real runtime, a cgroup that has been removed meanwhile is no
-// error.
+// apply changes cgroups. As in a real runtime, it is no error if a cgroup has been removed
+// meanwhile.
 func (r *nriRuntime) apply(updates []*api.ContainerUpdate) error {
 	var all error
 	for _, u := range updates {
@@ -132,9 +132,9 @@ func resize(c *api.Container, by *api.LinuxResources) {
 	}
 }
 
-// amountsOf returns the resources of a container of a Guaranteed pod; nil for other pods. The
-// folders of these cgroups are not divided by QoS class, so a plugin could not distinguish the
-// classes otherwise.
+// amountsOf returns the resources of a container of a Guaranteed pod, and nil for other pods. The
+// paths of these cgroups do not contain the QoS class, so this is the only way in which a plugin
+// can distinguish the classes.
 func amountsOf(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
 	const guaranteed = -997 // pkg/kubelet/qos/policy.go
 	if r.GetOomScoreAdj() != guaranteed {
@@ -150,7 +150,7 @@ func amountsOf(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
 	return out
 }
 
-// UpdateContainerResources asks the plugins whether and how to change the container.
+// UpdateContainerResources asks the plugins if and how to change the container.
 func (r *nriRuntime) UpdateContainerResources(ctx context.Context, id string, to *runtimeapi.ContainerResources) error {
 	defer r.lock()()
 	c := r.ctrs[id]
@@ -223,7 +223,7 @@ func replaceFile(name, text string) error {
 	return os.Rename(name+".new", name)
 }
 
-// lock keeps plugins from joining and excludes all other calls until unlock.
+// lock keeps plugins from connecting, and excludes all other calls until unlock.
 func (r *nriRuntime) lock() (unlock func()) {
 	block := r.nri.BlockPluginSync()
 	r.mu.Lock()
@@ -233,7 +233,7 @@ func (r *nriRuntime) lock() (unlock func()) {
 	}
 }
 
-// RunPodSandbox makes a sandbox.
+// RunPodSandbox creates a sandbox.
 func (r *nriRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	id, err := r.fakeRuntime.RunPodSandbox(ctx, config, handler)
 	if err != nil {
@@ -246,7 +246,7 @@ func (r *nriRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSa
 	return id, r.nri.RunPodSandbox(ctx, &api.RunPodSandboxRequest{Pod: pod})
 }
 
-// CreateContainer asks the plugins whether and how to create the container.
+// CreateContainer asks the plugins if and how to create the container.
 func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
 	defer r.lock()()
 	p := r.pods[sandbox]
@@ -291,7 +291,7 @@ func (r *nriRuntime) StartContainer(ctx context.Context, id string) error {
 	}
 	defer r.lock()()
 	c := r.ctrs[id]
-	if c == nil { // it has ended already
+	if c == nil { // the container has already ended
 		return nil
 	}
 	c.State = api.ContainerState_CONTAINER_RUNNING
@@ -318,11 +318,11 @@ func (r *nriRuntime) containerEnded(id string) {
 	_ = os.RemoveAll(filepath.Join(r.cgroups, c.Linux.CgroupsPath))
 	delete(r.ctrs, id)
 	if answer, err := r.nri.StopContainer(context.Background(), &api.StopContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c}); err == nil {
-		_ = r.apply(answer.GetUpdate()) // the plugin notices failed writes when it reads the cgroups back
+		_ = r.apply(answer.GetUpdate()) // the plugin detects failed writes when it reads the cgroups back
 	}
 }
 
-// StopPodSandbox ends a sandbox and all that runs in it.
+// StopPodSandbox ends a sandbox and all its containers.
 func (r *nriRuntime) StopPodSandbox(ctx context.Context, id string) error {
 	if err := r.fakeRuntime.StopPodSandbox(ctx, id); err != nil {
 		return err

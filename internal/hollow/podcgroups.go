@@ -8,7 +8,7 @@ import (
 
 // podContainers extends the kubelet's stub with pod cgroups in which every amount is 0. The kubelet
 // reads pod cgroups for a resize in place, which fails with the stub (doPodResizeAction of
-// pkg/kubelet/kuberuntime). Because of the zeros, every resize looks like an increase.
+// pkg/kubelet/kuberuntime). Because the amounts are 0, every resize looks like an increase.
 type podContainers struct{ cm.PodContainerManager }
 
 // NewPodContainerManager implements cm.ContainerManager.

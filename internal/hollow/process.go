@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// Main is the main function of a node's process: it runs the node in dir until a signal comes or
-// the parent ends, and returns the exit code.
+// Main is the main function of a node's process: it runs the node in dir until the process gets a
+// signal or the parent ends, and returns the exit code.
 func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
 	ctx, cancel := child.WithParent(context.Background(), stdin)
 	defer cancel()
@@ -37,8 +37,8 @@ type Process struct {
 	Dir Dir
 }
 
-// Launch writes spec and kubeconfig into dir and starts the node. argv is a command line to which
-// the directory is appended; its program must call Main with the directory. The node ends when the
+// Launch writes spec and kubeconfig into dir and starts the node. Launch appends the directory to
+// the command line argv. Its program must call Main with the directory. The node ends when the
 // calling process ends.
 func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, error) {
 	if err := dir.Write(spec, kubeconfig); err != nil {

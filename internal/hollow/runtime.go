@@ -11,7 +11,7 @@ import (
 	critest "k8s.io/cri-api/pkg/apis/testing"
 )
 
-// exitImage is the repository of images whose containers end by themselves; the tag is the time
+// exitImage is the repository of images whose containers end by themselves. The tag is the time
 // until then.
 const exitImage = "berth.dev/exit"
 
@@ -46,7 +46,7 @@ func exitAfter(image string) (d time.Duration, code int32, ok bool) {
 type fakeRuntime struct {
 	*critest.FakeRuntimeService
 	stopTime time.Duration
-	// exited is called when a container has ended by itself; it may be nil.
+	// exited is called when a container has ended by itself. It may be nil.
 	exited func(id string)
 }
 
@@ -61,11 +61,11 @@ func newFakeRuntime(stopTime time.Duration) *fakeRuntime {
 	return r
 }
 
-// startTime is the time that a container takes to start; real containers take longer. As soon as
+// startTime is the time that a container takes to start. Real containers take longer. As soon as
 // the sandbox is ready, a goroutine of the kubelet reads the pod's status and writes it back with
-// one more condition (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). A newer status that was
-// written meanwhile is lost. So with an immediate start the pod could stay ContainerCreating for 60
-// to 90 s, until the kubelet checks it again.
+// one more condition (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). This overwrites a newer
+// status that was written meanwhile. So with an immediate start the pod could stay
+// ContainerCreating for 60 to 90 s, until the kubelet checks it again.
 const startTime = 10 * time.Millisecond
 
 // StartContainer starts the container, and ends it later if its image says so.
@@ -89,8 +89,8 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	return nil
 }
 
-// StopContainer takes as long as in a real runtime, where a signal, the exit and the runtime's
-// cleanup take time. A kill (no grace period) takes less time.
+// StopContainer takes about as long as in a real runtime, where a signal, the exit and the
+// runtime's cleanup take time. Without a grace period it takes a tenth of this time.
 func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
 	d := min(r.stopTime, time.Duration(grace)*time.Second)
 	select {

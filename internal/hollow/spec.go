@@ -12,16 +12,17 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Spec describes a node. It is passed to the node's process as JSON.
+// Spec describes a node. The node's process gets it as JSON.
 type Spec struct {
 	// Name is the name of the Node object.
 	Name string
 	// Machine is the hardware, as topology.Parse reads it.
 	Machine string
-	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML. It is
-	// decoded as the kubelet decodes its file: unknown fields are logged, not refused. Policies,
-	// options, reservations, eviction thresholds and feature gates apply. Features that a node
-	// without a machine cannot have (cgroups, servers, certificates) are overridden.
+	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML. The node
+	// decodes it as the kubelet decodes its file, so it logs unknown fields and does not refuse
+	// them. Policies, options, reservations, eviction thresholds and feature gates apply. Settings
+	// for features that a node without a machine cannot have (cgroups, servers, certificates) are
+	// overridden.
 	KubeletConfig string
 	// Labels are the labels of the Node object.
 	Labels map[string]string
@@ -30,14 +31,14 @@ type Spec struct {
 	// NRI makes the node's runtime ask plugins, at the socket Dir.NRI, and keep cgroups as files
 	// below Dir.Cgroups. A node on which Berth decides needs it.
 	NRI bool
-	// Devices describes which of the machine's devices the node's agent offers (internal/offer); ""
-	// for none. The node itself does not read it.
+	// Devices is the document with the devices that the node's agent offers (internal/offer), or
+	// "". The node itself does not read it.
 	Devices string
 	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
 	MaxPods int32
-	// StopTime is the time that a container takes to stop; 0 means DefaultStopTime. If it took no
-	// time, as in cri-api's fake runtime, a deleted pod could be gone before a Binding that was
-	// already in progress.
+	// StopTime is the time that a container takes to stop; 0 means DefaultStopTime. If stopping
+	// took no time, as in cri-api's fake runtime, a deleted pod could be gone before the node
+	// receives a Binding that was already in progress.
 	StopTime time.Duration
 }
 
@@ -51,8 +52,8 @@ type (
 	Device = sampleplugin.Device
 )
 
-// Dir is the directory of a node. Its methods return the paths in it. The layout below Root is that
-// of the kubelet's root directory (by default /var/lib/kubelet).
+// Dir is the directory of a node. Its methods return the paths in it. The layout below Root is the
+// layout of the kubelet's root directory (by default /var/lib/kubelet).
 type Dir string
 
 // Root is the kubelet's root directory (--root-dir).
@@ -91,7 +92,7 @@ func (d Dir) NRI() string { return filepath.Join(string(d), "nri.sock") }
 // CDI is the folder of the CDI specifications that the runtime reads.
 func (d Dir) CDI() string { return filepath.Join(string(d), "cdi") }
 
-// Cgroups replaces /sys/fs/cgroup.
+// Cgroups is the folder that replaces /sys/fs/cgroup.
 func (d Dir) Cgroups() string { return filepath.Join(string(d), "cgroup") }
 
 // Log is the file with the node's log.
@@ -100,7 +101,7 @@ func (d Dir) Log() string { return filepath.Join(string(d), "node.log") }
 // maxSocketPath is the size of sockaddr_un.sun_path without its terminating zero, unix(7).
 const maxSocketPath = 107
 
-// Write makes the directory and writes spec and credentials into it.
+// Write creates the directory and writes the Spec and the credentials into it.
 func (d Dir) Write(spec *Spec, kubeconfig []byte) error {
 	if err := spec.Check(); err != nil {
 		return err
@@ -131,7 +132,8 @@ func (d Dir) ReadSpec() (*Spec, error) {
 	return spec, spec.Check()
 }
 
-// Check describes errors in the Spec, apart from the kubelet's own validation of its configuration.
+// Check returns an error if the Spec is wrong. It does not repeat the kubelet's own validation of
+// its configuration.
 func (s *Spec) Check() error {
 	if s.Name == "" {
 		return errors.New("node: field Name is empty: want the Node object's name")

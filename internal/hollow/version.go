@@ -11,9 +11,9 @@ import (
 // KubeletVersion is the release of a hollow node's kubelet.
 const KubeletVersion = version.Base
 
-// dynamicGitVersion is the version that component-base/version.Get returns. For a kubelet that is
-// built as a dependency, this is v0.0.0-master. Readers of Node.status.nodeInfo refuse that
-// version, and SetDynamicVersion accepts no other release.
+// dynamicGitVersion is the version that component-base/version.Get returns. If the kubelet is built
+// as a dependency, this is v0.0.0-master. Readers of Node.status.nodeInfo refuse this version, and
+// SetDynamicVersion accepts no other release.
 //
 //go:linkname dynamicGitVersion k8s.io/component-base/version.dynamicGitVersion
 var dynamicGitVersion atomic.Value

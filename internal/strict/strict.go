@@ -35,7 +35,7 @@ func Unmarshal(object string, doc []byte, into any) error {
 	return err
 }
 
-// Known does what Unmarshal does, but accepts unknown fields, and returns the errors about them
+// Known does what Unmarshal does, but accepts unknown fields. It returns the errors about them
 // separately.
 func Known(object string, doc []byte, into any) (unknown []error, err error) {
 	data, err := yaml.YAMLToJSONStrict(doc)
@@ -83,7 +83,7 @@ func (c *checker) add(path string, value any, want string) {
 	}
 }
 
-// text returns a value in JSON, a string without its quotes.
+// text returns a value in JSON, but a string without its quotes.
 func text(value any) string {
 	if s, ok := value.(string); ok {
 		return s
@@ -146,7 +146,7 @@ func wantOf(t reflect.Type, err error) string {
 	return "what can be read: " + plain(err).Error()
 }
 
-// fields checks an object's fields. Upper and lower case matter, as for the API server.
+// fields checks an object's fields. Names are case-sensitive, as in the API server.
 func (c *checker) fields(path string, v any, t reflect.Type) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -167,7 +167,8 @@ func (c *checker) fields(path string, v any, t reflect.Type) {
 	}
 }
 
-// fieldsOf collects the fields of a struct by their names in JSON, embedded ones included.
+// fieldsOf collects the fields of a struct by their names in JSON, including the fields of embedded
+// structs.
 func fieldsOf(t reflect.Type, into map[string]reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)

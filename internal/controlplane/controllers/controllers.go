@@ -1,7 +1,7 @@
 // Package controllers runs the workload controllers of kube-controller-manager in this process, so
 // that Deployments, Jobs and similar kinds work on a control plane without a controller manager.
-// Service accounts work too: each namespace gets the service account default, and the certificates
-// with which pods verify the API server. This package only starts the controllers; their code is
+// Service accounts work too. Each namespace gets the service account default, and the certificates
+// with which pods verify the API server. This package only starts the controllers. Their code is
 // that of kube-controller-manager.
 package controllers
 
@@ -67,13 +67,13 @@ type set struct {
 	scales    scale.ScalesGetter
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 	informers informers.SharedInformerFactory
-	// started is closed when the informers run; the garbage collector waits for it.
+	// started is closed when the informers run. The garbage collector waits for this.
 	started chan struct{}
 	objects metadatainformer.SharedInformerFactory
 }
 
-// Start starts the controllers with the client's credentials. stop ends them and waits. Until then
-// they run, even if ctx ends. It starts no node controllers.
+// Start starts the controllers with the client's credentials. stop ends them and waits for their
+// end. They run until stop is called, even if ctx ends. Start starts no node controllers.
 func Start(ctx context.Context, config *rest.Config) (stop func(), err error) {
 	return start(ctx, config, (*set).workloads)
 }
@@ -84,7 +84,7 @@ func StartWithNodes(ctx context.Context, config *rest.Config) (stop func(), err 
 	return start(ctx, config, func(s *set) []maker { return append(s.workloads(), s.nodes, s.evictions) })
 }
 
-// maker makes a controller.
+// maker creates a controller.
 type maker func(ctx context.Context) (loop, error)
 
 func start(ctx context.Context, config *rest.Config, makers func(*set) []maker) (stop func(), err error) {
@@ -143,7 +143,7 @@ func (s *set) workloads() []maker {
 	}
 }
 
-// loops makes the controllers. Each controller asks for its informers here, so that all informers
+// loops creates the controllers. Each controller asks for its informers here, so that all informers
 // are known before they are started.
 func loops(ctx context.Context, makers []maker) ([]loop, error) {
 	var out []loop
@@ -229,7 +229,7 @@ func (s *set) garbage(ctx context.Context) (loop, error) {
 	}, nil
 }
 
-// serviceAccounts makes the account default in each namespace.
+// serviceAccounts creates the account default in each namespace.
 func (s *set) serviceAccounts(ctx context.Context) (loop, error) {
 	core := s.informers.Core().V1()
 	return made(serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(), s.client, serviceaccount.DefaultServiceAccountsControllerOptions()))
@@ -242,7 +242,7 @@ func (s *set) authorities(context.Context) (loop, error) {
 	return made(rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), s.client, s.authority))
 }
 
-// quotaSync is the interval at which the usage of all quotas is counted anew, as in
+// quotaSync is the interval at which the controller counts the usage of all quotas again, as in
 // kube-controller-manager.
 const quotaSync = 5 * time.Minute
 
@@ -303,7 +303,8 @@ func (s *set) nodes(ctx context.Context) (loop, error) {
 	return c.Run, nil
 }
 
-// evictions deletes pods that do not, or no longer, tolerate a NoExecute taint of their node.
+// evictions deletes pods that do not tolerate, or no longer tolerate, a NoExecute taint of their
+// node.
 func (s *set) evictions(ctx context.Context) (loop, error) {
 	core := s.informers.Core().V1()
 	c, err := tainteviction.New(ctx, s.client, core.Pods(), core.Nodes(), "taint-eviction-controller")

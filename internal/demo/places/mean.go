@@ -8,7 +8,7 @@ import (
 // Mean is the mean over time of a number that changes.
 type Mean struct {
 	value int
-	at    time.Duration // the time since which the number has its value
+	at    time.Duration // the time at which the number got its value
 	sum   float64       // value times seconds, up to at
 }
 

@@ -21,10 +21,10 @@ import (
 
 const (
 	// lookBack is the time for which resources must have been free before the Binding. The
-	// scheduler may not yet know of resources that became free later.
+	// scheduler may not have known about resources that became free later.
 	lookBack = 3 * time.Second
 	// lookOn is the time that Judge waits after a pod has started to run. Pods that were placed
-	// before it may start later.
+	// before this pod may start later.
 	lookOn = 2 * time.Second
 	// keepGone is the time for which deleted pods are remembered, because a pod may start to run
 	// long after its Binding.
@@ -40,7 +40,8 @@ type Node struct {
 	Plugins       []sampleplugin.Plugin
 }
 
-// Places records the resources of pods. It ignores memory and assumes that nodes have enough.
+// Places records the resources of pods. It ignores memory, and assumes that nodes have enough
+// memory.
 type Places struct {
 	resource string
 	each     int // CPUs that a device of the resource needs
@@ -80,19 +81,19 @@ type Suspect struct {
 	Pod *corev1.Pod
 	// NUMA is the number of its NUMA nodes.
 	NUMA int
-	// Strands is the number of free devices that the pod left with too few CPUs, without asking for
-	// devices.
+	// Strands is the number of free devices that the pod left with too few CPUs, if the pod itself
+	// asks for no devices.
 	Strands int
-	// The node On would have admitted the pod on Needs NUMA nodes. Needs is smaller than NUMA, or
-	// it equals NUMA and On has no devices that the pod could strand.
+	// The node On would have admitted the pod on Needs NUMA nodes. Needs is either smaller than
+	// NUMA, or equals NUMA while On has no devices that the pod could strand.
 	On    string
 	Needs int
 
 	bound, ran time.Time
 }
 
-// New returns Places for nodes, by name. resource names the devices that may be stranded: each
-// needs cpus CPUs on its NUMA node.
+// New returns Places for nodes, by name. resource names the devices that may be stranded. Each of
+// these devices needs cpus CPUs on its NUMA node.
 func New(resource string, cpus int, specs map[string]Node) (*Places, error) {
 	p := &Places{resource: resource, each: cpus, nodes: map[string]*node{}}
 	for name, spec := range specs {
@@ -165,7 +166,8 @@ func (p *Places) Ran(pod *corev1.Pod, held *Holdings, numa int, now time.Time) {
 }
 
 // strands counts the devices that the pod left with too few CPUs. A device counts only if it would
-// have had enough CPUs without the pod, and had them early enough for the scheduler to know.
+// have enough CPUs without the pod. These CPUs must have been free early enough that the scheduler
+// knew about them.
 func (p *Places) strands(at *placed, n *node) int {
 	since := at.bound.Add(-lookBack)
 	with := n.stranded(p.resource, p.each, since)
@@ -233,9 +235,9 @@ func asksHugePages(r *placement.Request) bool {
 	})
 }
 
-// fewest returns the number of NUMA nodes on which the node would admit the request, next to all
-// pods that it has had since then. It returns 0 if the node would refuse the request, or if this is
-// unknown.
+// fewest returns the number of NUMA nodes on which the node would admit the request, together with
+// all pods that the node has had since then. It returns 0 if the node would refuse the request, or
+// if this is not known.
 func (n *node) fewest(r *placement.Request, since time.Time) int {
 	v, ok := n.admit(r, int64(1000*r.CPUs()), since)
 	if !ok {
@@ -244,8 +246,9 @@ func (n *node) fewest(r *placement.Request, since time.Time) int {
 	return n.model.Reach(r, &v).Len()
 }
 
-// admit reports whether the node would admit the request, next to all pods that it has had since
-// then. The scheduler counts the request as milliCPU. It returns false if this is unknown.
+// admit reports whether the node would admit the request, together with all pods that the node has
+// had since then. The scheduler counts the request as milliCPU. It returns false if this is not
+// known.
 func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v placement.Verdict, ok bool) {
 	state := n.model.NewState()
 	for _, pool := range n.pools {
@@ -269,7 +272,7 @@ func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v p
 }
 
 // Room returns a node that has had room for a waiting pod since then, or "" if there is none. The
-// scheduler counts the pod as milliCPU. Pods that ask for huge pages are not judged.
+// scheduler counts the pod as milliCPU. Room does not judge pods that ask for huge pages.
 func (p *Places) Room(pod *corev1.Pod, milliCPU int64, since time.Time) string {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || asksHugePages(&ask.Request) {
@@ -318,7 +321,7 @@ func (p *Places) Stranded() (count int) {
 }
 
 // stranded counts the devices that would be stranded if all pods that the node had since then still
-// ran. If since is zero, it counts with the present pods.
+// ran. If since is zero, only the present pods count.
 func (n *node) stranded(resource string, each int, since time.Time) (count int) {
 	free, taken := n.free(resource, since)
 	devices := map[topology.NUMASet]int{} // numbers of free devices, by NUMA node
@@ -336,7 +339,7 @@ func (n *node) stranded(resource string, each int, since time.Time) (count int) 
 }
 
 // free returns the CPUs that no pod has had exclusively since then, and the devices of the resource
-// that pods have had.
+// that pods have had since then.
 func (n *node) free(resource string, since time.Time) (free topology.CPUSet, taken map[string]bool) {
 	var cpus topology.CPUSet
 	taken = map[string]bool{}
