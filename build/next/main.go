@@ -1,6 +1,7 @@
-// Command next reads what go build says about this repository beside another release of Kubernetes,
-// and lists what breaks, and where: make next. It exits with 1 if anything does. With the argument
-// "newest" it reads what go list -m -versions says instead, and prints the newest release.
+// Command next reads the output of go build for this repository with another release of Kubernetes,
+// and lists the compile errors and their places. make next calls it. It exits with 1 if there are
+// any. With the argument "newest" it reads the output of go list -m -versions instead, and prints
+// the newest release.
 package main
 
 import (
@@ -42,7 +43,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return r.print(out)
 }
 
-// release is a version that is no alpha, beta or release candidate.
+// release matches a version that is not an alpha, a beta or a release candidate.
 var release = regexp.MustCompile(`^v(\d+)\.(\d+)\.(\d+)$`)
 
 // newest returns the newest release among the words of text.
@@ -69,11 +70,11 @@ func newest(text string) (string, error) {
 	return fmt.Sprintf("v%d.%d.%d", best[0], best[1], best[2]), nil
 }
 
-// brk is one thing that breaks.
+// brk is one compile error.
 type brk struct {
 	pkg, file string
 	line      int
-	// what is the compiler's message, including the lines below it.
+	// what is the compiler's message, including its further lines.
 	what string
 }
 
@@ -83,11 +84,11 @@ type report struct {
 	others []string
 }
 
-// position begins a message of the compiler, or of go list about an import.
+// position matches the first line of a message of the compiler, or of go list about an import.
 var position = regexp.MustCompile(`^(\S+\.go):(\d+):(?:\d+:)? (.*)$`)
 
-// read understands the output of go build. Other output, for example an error of the module graph,
-// is kept unchanged.
+// read parses the output of go build. It keeps other output unchanged, for example an error of the
+// module graph.
 func read(in io.Reader) (report, error) {
 	var r report
 	pkg, inMessage := "", false
@@ -114,7 +115,8 @@ func read(in io.Reader) (report, error) {
 	return r, lines.Err()
 }
 
-// print lists the breaks by file and line, then the rest. The error says how many there are.
+// print lists the compile errors by file and line, and then the other output. It returns an error
+// with their number.
 func (r report) print(out io.Writer) error {
 	slices.SortStableFunc(r.breaks, func(a, b brk) int {
 		return cmp.Or(strings.Compare(a.pkg, b.pkg), strings.Compare(a.file, b.file), cmp.Compare(a.line, b.line))

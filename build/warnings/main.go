@@ -1,7 +1,8 @@
 // Command warnings writes a ValidatingAdmissionPolicy from the tables of internal/wire to standard
-// output. With the argument annotations the policy warns of annotations and labels without effect,
-// with wishes or template-wishes of values that Berth cannot read. With kinds or job-kinds it warns
-// of kinds that the scheduler, or berth-controller, does not serve. make generate calls it.
+// output. With the argument annotations, the policy warns about annotations and labels without
+// effect. With wishes or template-wishes, it is about values that Berth cannot read. With kinds or
+// job-kinds, it warns about kinds that the scheduler, or berth-controller, does not serve. make
+// generate calls this command.
 package main
 
 import (
@@ -25,7 +26,7 @@ func main() {
 type kind struct {
 	// Variable has the result of Found, a list in CEL.
 	Variable, Found string
-	// Message is the API server's message, in CEL; Short is used if the keys are too long for it.
+	// Message is the API server's message, in CEL. Short replaces it if the keys are too long.
 	Message, Short string
 }
 
@@ -105,25 +106,24 @@ type policyAbout struct {
 	Common, Others   string
 	Families, Groups []family
 	Kinds            []kind
-	// Asks are the annotations by which pods ask something of Berth, in CEL.
+	// Asks are the annotations with which pods state requirements to Berth, in CEL.
 	Asks string
-	// Above are the words that the dialects' controllers read on the pods' owners, AboveList in
-	// CEL.
+	// Above are the keys that the dialects' controllers read on the pods' owners. AboveList is the
+	// same list in CEL.
 	Above     []string
 	AboveList string
-	// Why is the reason of each word, in CEL.
+	// Why maps each key to the reason why it has no effect, in CEL.
 	Why string
 	// Shared are the variables and messages about pods without exclusive resources.
 	Shared sharedAbout
 }
 
-// kindOf makes a kind that is warned of in these words; short replaces them for keys that are too
-// long.
+// kindOf returns a kind with this warning. short replaces the warning if the keys are too long.
 func kindOf(variable, found string, warning func(string) string, short string) kind {
 	return kind{variable, "variables." + found, message(variable, warning), warning(short)}
 }
 
-// matching are the words of the dialect that have no effect, each with its reason, in CEL.
+// matching returns the keys of the dialect that have no effect, as CEL.
 func matching(d *wire.Dialect, label bool) string {
 	keys, spoken, elsewhere := "words", d.Spoken, without(d.SpokenLabels, d.Spoken)
 	if label {
@@ -141,7 +141,7 @@ func matching(d *wire.Dialect, label bool) string {
 			}
 		}
 	}
-	for _, key := range elsewhere { // a key that stands in the wrong place need not be in a domain of the dialect
+	for _, key := range elsewhere { // a key in the wrong place may be outside the dialect's domains
 		if !slices.ContainsFunc(d.Domains, func(domain string) bool { return strings.Contains("."+key, "."+domain+"/") }) {
 			bare = append(bare, key)
 		}
@@ -166,7 +166,7 @@ func without(words, others []string) (left []string) {
 	return left
 }
 
-// why maps each word to the reason why it has no effect.
+// why maps each key to the reason why it has no effect, as CEL.
 func why() string {
 	var all []string
 	for _, d := range wire.Dialects() {
@@ -190,7 +190,7 @@ func message(variable string, warning func(string) string) string {
 	return out
 }
 
-// quote makes a string of CEL.
+// quote returns a text as a CEL string.
 func quote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
 }

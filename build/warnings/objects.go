@@ -7,11 +7,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// family is kinds of objects that have templates of pods at the same place.
+// family has kinds of objects with pod templates at the same path.
 type family struct {
 	// Group and Resources are as in a rule of a policy.
 	Group, Resources string
-	// Templates is the list of their templates, in CEL of an object O; "" for spec.template.
+	// Templates is a CEL expression for the list of pod templates in an object O. "" means
+	// spec.template.
 	Templates string
 	// At is the path of a template, as in errors; "" means spec.template.
 	At string
@@ -26,7 +27,7 @@ const (
 )
 
 // families are the kinds whose pods are checked when the object is written. For a CronJob these are
-// its Job's pods.
+// the pods of its Jobs.
 var families = []family{
 	{"", "replicationcontrollers", "", ""},
 	{"apps", "deployments, statefulsets, daemonsets, replicasets", "", ""},
@@ -50,12 +51,12 @@ var families = []family{
 	{"apps.kruise.io", "clonesets, statefulsets, daemonsets", "", ""},
 }
 
-// groups are the kinds that have no pods' template, and words of dialects themselves.
+// groups are the kinds that have no pod template, but can have keys of dialects.
 var groups = []family{
 	{Group: "scheduling.volcano.sh", Resources: "podgroups"}, {Group: "scheduling.x-k8s.io", Resources: "podgroups"}, {Group: "scheduling.sigs.k8s.io", Resources: "podgroups"},
 }
 
-// kubeflow joins the replicas of the training operator's kinds: each kind has its own field.
+// kubeflow joins the replica specs of the training operator's kinds. Each kind has its own field.
 func kubeflow() string {
 	var all []string
 	for _, field := range []string{"pytorchReplicaSpecs", "tfReplicaSpecs", "mpiReplicaSpecs", "xgbReplicaSpecs", "paddleReplicaSpecs", "jaxReplicaSpecs", "mxReplicaSpecs"} {
@@ -64,8 +65,8 @@ func kubeflow() string {
 	return strings.Join(all, " + ")
 }
 
-// trainJob joins what a TrainJob changes in the templates of its runtime. CEL does not join the
-// lists of a list: the first patches count.
+// trainJob joins the changes that a TrainJob makes in the templates of its runtime. CEL cannot join
+// the lists in a list, so only the first patches are checked.
 func trainJob() string {
 	all := "O.?spec.podTemplateOverrides.orValue(dyn([]))"
 	for i := range 4 {
@@ -74,7 +75,8 @@ func trainJob() string {
 	return all
 }
 
-// spark joins the pods of an application: each has annotations and labels, and perhaps a template.
+// spark joins the driver and the executor of an application. Both have annotations and labels, and
+// may have a template.
 func spark(of string) string {
 	const metadata = "{'metadata': {'annotations': dyn(OF[n].annotations.orValue(dyn({}))), 'labels': dyn(OF[n].labels.orValue(dyn({})))}}"
 	return "['driver', 'executor'].map(n, dyn(" + strings.ReplaceAll(metadata, "OF", of) + ")) + ['driver', 'executor'].map(n, " + of + "[n].template.orValue(dyn({})))"
@@ -84,12 +86,13 @@ func ray(cluster string) string {
 	return "[" + cluster + ".headGroupSpec.template.orValue(dyn({}))] + " + cluster + ".workerGroupSpecs.orValue(dyn([])).map(g, g.?template.orValue(dyn({})))"
 }
 
-// is is true of a request about the kinds, in CEL.
+// is returns a CEL expression that is true for a request about these kinds.
 func (f *family) is() string {
 	return "request.resource.group == '" + f.Group + "' && request.resource.resource in ['" + strings.ReplaceAll(f.Resources, ", ", "', '") + "']"
 }
 
-// podsOf is the list of pods, or of their templates, in an object of the variable.
+// podsOf returns a CEL expression for the list of pods, or of pod templates, in the object of the
+// variable.
 func podsOf(variable string) string {
 	out := "request.resource.resource == 'pods' ? [variables." + variable + "]\n"
 	for i := range families {
@@ -111,7 +114,7 @@ func at() string {
 	return out + "      : 'spec.template.')"
 }
 
-// common are the variables with the pods of a request.
+// common returns the variables with the pods of a request.
 func common() string {
 	return `  - name: object # that has the templates in its spec: of a CronJob what it makes
     expression: "request.resource.resource == 'cronjobs' ? dyn(object).spec.jobTemplate : dyn(object)"
@@ -125,7 +128,8 @@ func common() string {
       ` + podsOf("before") + "\n"
 }
 
-// others are the variables with the dialects' own schedulers, whose pods are left alone.
+// others returns the variables with the dialects' own schedulers. The policy ignores the pods of
+// these schedulers.
 func others() string {
 	var schedulers []string
 	for _, d := range wire.Dialects() {

@@ -7,7 +7,7 @@ import (
 )
 
 // sharedAbout are the variables and validations about pods whose wishes have no effect: they
-// request exclusive CPUs or memory, or a layout of devices, but get neither. They are
+// request exclusive CPUs or memory, or a layout of devices, but get neither. They implement
 // wire.CPUsShared and wire.NoDevices in CEL.
 type sharedAbout struct{ Variables, Validations string }
 

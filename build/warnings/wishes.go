@@ -9,19 +9,20 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// wish is one validation of an annotation, or of a label. Expressions are CEL of a pod p, of its
-// annotations A, and of the value V.
+// wish is one validation of an annotation, or of a label. Its expressions are in CEL. They use the
+// pod p, its annotations A, and the value V.
 type wish struct {
-	// Key is after OwnPrefix, or the whole of another project's, which has a dot.
+	// Key is the part after OwnPrefix, or the complete key of another project, which contains a
+	// dot.
 	Key   string
 	Label bool
-	// Absent is the value of a pod without the annotation.
+	// Absent is the value that stands for a missing annotation.
 	Absent string
 	Right  string
-	// Want describes a correct value, as the scheduler does; WantCEL replaces Want if it depends on
-	// p.
+	// Want describes a correct value, in the scheduler's words. WantCEL replaces Want if the text
+	// depends on p.
 	Want, WantCEL string
-	// Shown is the shown part of the value; "" means V.
+	// Shown is the part of the value that the message shows. "" means V.
 	Shown string
 }
 
@@ -63,8 +64,9 @@ var wishes = slices.Concat(
 	},
 )
 
-// Words of other projects, of which the API server only warns: their own schedulers read more. JSON
-// is told from its form; what is refused here Berth cannot read either.
+// The API server only warns about wrong values of other projects, because their own schedulers
+// accept more. The expressions check only the form of JSON. Berth cannot read the values that they
+// refuse either.
 const (
 	w         = "[[:space:]]*"
 	koordGang = "gang.scheduling.koordinator.sh/"
@@ -74,12 +76,13 @@ const (
 	gangName  = "the name of a gang: lower case letters, digits, '-' and '.'"
 )
 
-// words is a field of a JSON object whose value is one of several words, or empty.
+// words returns a regular expression for a field of a JSON object whose value is one of several
+// words, or empty.
 func words(field, oneOf string) string {
 	return `"` + field + `"` + w + ":" + w + `("(` + oneOf + `)?"|null)`
 }
 
-// object is true of a JSON object with these fields, in CEL of V.
+// object returns a CEL expression that is true if V is a JSON object with only these fields.
 func object(fields ...string) string {
 	one := "(" + strings.Join(fields, "|") + ")"
 	return "V.size() <= 4096 && V.matches('^" + w + "([{]" + w + "(" + one + "(" + w + "," + w + one + ")*" + w + ")?[}]|null)" + w + "$')"
@@ -134,7 +137,7 @@ func preemptable(label bool) []wish {
 		Want: "true or false: anything else counts as false, which keeps the pod from eviction"}}
 }
 
-// matesWishes are the validations of names of other pods of the gang.
+// matesWishes returns the validations of values that name other pods of the gang.
 func matesWishes(key string, all bool) []wish {
 	star := ""
 	if all {
@@ -148,7 +151,7 @@ func matesWishes(key string, all bool) []wish {
 	}
 }
 
-// isForeign reports whether the key is another project's.
+// isForeign reports whether the key belongs to another project.
 func (w *wish) isForeign() bool { return strings.Contains(w.Key, ".") }
 
 func (w *wish) key() string {
@@ -189,7 +192,7 @@ func isWord(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '\'' || c == '-'
 }
 
-// Wrong returns the list of the pods' errors, in CEL.
+// Wrong returns a CEL expression for the list of the pods' errors.
 func (w *wish) Wrong() string {
 	shown, want := w.Shown, w.WantCEL
 	if shown == "" {
@@ -207,12 +210,12 @@ func (w *wish) Wrong() string {
 		w.in(clipped) + " + '\": want ' + " + w.in(want) + ")"
 }
 
-// Message is the message if the value is too long to be shown.
+// Message returns the message for a value that is too long to be shown.
 func (w *wish) Message() string {
 	return strings.ReplaceAll("metadata."+w.place()+"["+w.key()+"]: want "+w.Want, `"`, `\"`)
 }
 
-// Foreign returns the keys of other projects, in CEL.
+// Foreign returns the keys of other projects, as CEL.
 func (*wishesAbout) Foreign(label bool) string {
 	var keys []string
 	for i := range foreign {
@@ -233,8 +236,8 @@ type wishesAbout struct {
 	Name, Fail, Do string
 }
 
-// writeWishes writes the policy about values that Berth cannot read: of pods, which are refused, or
-// of templates, about which the API server warns.
+// writeWishes writes the policy about values that Berth cannot read: in pods, which the API server
+// refuses, or in templates, about which it warns.
 func writeWishes(templates bool) error {
 	var keys []string
 	for _, key := range wire.PodKeys() {

@@ -185,7 +185,7 @@ func (s *settings) check(rest []string) error {
 	return err
 }
 
-// joined writes rivals in the format of the flag.
+// joined formats rivals as the flag does.
 func joined(rivals []agent.Rival) string {
 	texts := make([]string, len(rivals))
 	for i := range rivals {
@@ -249,8 +249,8 @@ func (s *settings) run(ctx context.Context, stdout io.Writer) error {
 	return agent.Run(ctx, s.options)
 }
 
-// checkRoot returns an error if the agent cannot watch the directory. The error names the flag with
-// which to choose another directory.
+// checkRoot returns an error if the agent cannot watch the directory. The error names the flag that
+// sets another directory.
 func checkRoot(root string) error {
 	info, err := os.Stat(root)
 	if err == nil && !info.IsDir() {
@@ -285,9 +285,8 @@ func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error)
 	return agent.ConfigFile(cmp.Or(s.kubeletConfig, s.options.Root+"/config.yaml"), s.configDir), nil
 }
 
-// serve serves metrics and health until the returned function is called. The process is healthy
-// while it answers, and ready while its report is valid. Health and readiness need no
-// authentication.
+// serve serves metrics and health until the returned function is called. The process is healthy if
+// it answers, and ready if its report is valid. Health and readiness need no authentication.
 func (s *settings) serve(registry *prometheus.Registry) (func(), error) {
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
@@ -324,7 +323,7 @@ func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Liste
 	return tls.NewListener(listener, secure), metrics, err
 }
 
-// readyAge is the age in seconds from which on a report does not count.
+// readyAge is the age in seconds at which the agent is no longer ready.
 const readyAge = 60
 
 // ready handles /readyz. It uses the value of the metric berth_agent_report_age_seconds.

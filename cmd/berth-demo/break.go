@@ -41,7 +41,7 @@ func mendCommand(stdout io.Writer) *cobra.Command {
 	})
 }
 
-// askCommand makes a command that sends its verb and its arguments to the playground.
+// askCommand returns a command that sends its verb and its arguments to the playground.
 func askCommand(stdout io.Writer, verb string, cmd *cobra.Command) *cobra.Command {
 	first := filepath.SplitList(os.Getenv("KUBECONFIG"))
 	kubeconfig := cmd.Flags().String("kubeconfig", cmp.Or(append(first, defaultKubeconfig)...), "file that berth-demo up has written; the default is the first of $KUBECONFIG")

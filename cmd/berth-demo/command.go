@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// errNotKept means that Berth did not keep its promise; the exit code is then 1.
+// errNotKept means that Berth did not keep its promise. The exit code is then 1.
 var errNotKept = errors.New("promise not kept: under Berth a pod was refused or mispredicted")
 
 // options are the flags that all verbs share.
@@ -29,8 +29,8 @@ type options struct {
 	berth demo.Berth
 }
 
-// command returns the root command. It sets parsed as soon as the command line was parsed without
-// an error.
+// command returns the root command. It sets parsed as soon as the command line has been parsed
+// without an error.
 func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "berth-demo",
@@ -50,7 +50,7 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 	return root
 }
 
-// addFlags adds the common flags of run and up; nodes is the default number of nodes.
+// addFlags adds the common flags of run and up. nodes is the default number of nodes.
 func (o *options) addFlags(cmd *cobra.Command, nodes int) {
 	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes, at most %d; the first %d pin CPUs alone, %d are one of each kind",
 		demo.MaxNodes, demo.MinNodes, demo.AllNodes))
@@ -86,7 +86,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// open fills in missing flags; the caller must call closeLog at the end.
+// open fills in missing flags. The caller must call closeLog at the end.
 func (o *options) open(stderr io.Writer) (closeLog func(), err error) {
 	o.Progress = stderr
 	self, err := os.Executable()
@@ -138,7 +138,7 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		one, err := demo.Compare(ctx, o.Options, demo.Stock{}, o.berth)
 		if err != nil && len(c) > 0 {
-			// The results of the completed runs are printed nevertheless, because each run takes
+			// The command still prints the results of the completed runs, because each run takes
 			// minutes.
 			err = errors.Join(fmt.Errorf("run %d of %d: %w", i+1, o.runs, err), o.write(c, stdout))
 		}
@@ -156,7 +156,7 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// write writes the comparisons in the requested form.
+// write writes the comparisons in the requested format.
 func (o *options) write(c demo.Comparisons, w io.Writer) error {
 	if o.output == "json" {
 		return c.WriteJSON(w)

@@ -1,5 +1,5 @@
 // Command berth-demo runs a cluster that is real except for its machines, and compares schedulers
-// on it. It starts itself again, in other roles, for every node and for the schedulers.
+// on it. For every node and for the schedulers, it starts itself again in another role.
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Command berth-scheduler is a complete kube-scheduler that includes the Berth plugin. Flags and
-// configuration file are those of kube-scheduler; a profile enables the plugin. With the argument
-// shadow, it places no pods, but watches the placements of other schedulers (package witness).
+// Command berth-scheduler is a complete kube-scheduler that includes the Berth plugin. It has the
+// flags and the configuration file of kube-scheduler. A profile enables the plugin. With the
+// argument shadow, it places no pods, but watches the placements of other schedulers (package
+// witness).
 package main
 
 import (
@@ -19,8 +20,8 @@ import (
 
 func main() { os.Exit(cli.Run(commandOf(os.Args[1:]))) }
 
-// commandOf returns the command for the arguments. Shadow mode has none of kube-scheduler's flags,
-// so it is a separate command.
+// commandOf returns the command for the arguments. Shadow mode has no flags of kube-scheduler, so
+// it is a separate command.
 func commandOf(args []string) *cobra.Command {
 	if len(args) == 0 || args[0] != witness.Verb {
 		return command.New(scheduler.New)

@@ -12,7 +12,7 @@ import (
 )
 
 // gcPercent lets the heap grow to four times its used size before a collection. Most verbs end
-// before they use much memory, and with Go's default collections took a quarter of the time of a
+// before they use much memory. With Go's default, collections took a quarter of the time of a
 // question to 5,000 nodes.
 const gcPercent = 300
 
@@ -21,6 +21,6 @@ func main() {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once if it does not react to the first
+	context.AfterFunc(ctx, stop) // if the program does not react to the first interrupt, a second one ends it at once
 	os.Exit(cli.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr, newReplay()))
 }

@@ -23,10 +23,10 @@ const (
 	maxFile     = 1 << 20   // bytes of one file that are kept; a sysfs attribute has at most one page
 	maxEntries  = 1 << 20
 	maxPath     = 4096
-	maxXZDict   = 64 << 20 // the dictionary of "xz -9"
+	maxXZDict   = 64 << 20 // the dictionary size of "xz -9"
 )
 
-// errTooLarge ends the reading of an archive that unpacks to more than maxUnpacked.
+// errTooLarge is the error for an archive that unpacks to more than maxUnpacked.
 var errTooLarge = fmt.Errorf("unpacks to more than %d MiB", maxUnpacked>>20)
 
 // readArchive unpacks a tar archive, compressed or not, into memory.
@@ -55,7 +55,7 @@ func readArchive(r io.Reader) (memFS, error) {
 	}
 }
 
-// unpack detects the compression from the first bytes, because the file's name may be wrong.
+// unpack detects the compression from the first bytes, because the file may have a wrong name.
 func unpack(r *bufio.Reader) (io.Reader, error) {
 	magic, err := r.Peek(64)
 	if err != nil && len(magic) == 0 {
@@ -91,8 +91,8 @@ func xzDict(stream []byte) int64 {
 	return int64(2|bits&1) << (bits/2 + 11)
 }
 
-// limited returns an error after a number of bytes, instead of ending like io.LimitReader. It also
-// counts the zero bytes at the end of the text that was read.
+// limited returns an error after a number of bytes, whereas io.LimitReader returns io.EOF. It also
+// counts the zero bytes at the end of the data that was read.
 type limited struct {
 	r     io.Reader
 	left  int64
@@ -124,7 +124,7 @@ type builder struct {
 	kept  int64
 }
 
-// hardLink is a hard link. In the archive, it comes after its target, which may itself be a link.
+// hardLink is a hard link of an archive. It comes after its target, which may itself be a link.
 type hardLink struct{ name, target string }
 
 func (b *builder) add(h *tar.Header, content io.Reader) error {
@@ -152,7 +152,7 @@ func (b *builder) add(h *tar.Header, content io.Reader) error {
 	}
 }
 
-// cleanName returns a name inside the archive; it refuses a name that leads outside.
+// cleanName returns a name inside the archive. It refuses a name that leads outside.
 func cleanName(name string) (string, error) {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	if len(name) > maxPath || strings.Contains(name, "\x00") || clean == ".." || strings.HasPrefix(clean, "../") {
@@ -193,8 +193,8 @@ func (b *builder) put(name string, n *node) error {
 	return nil
 }
 
-// file keeps at most maxFile bytes. It drops the rest of a larger file, and the reader then reports
-// that the file is too large.
+// file keeps at most maxFile bytes. It drops the rest of a larger file. The reader of the file then
+// returns an error about the size.
 func (b *builder) file(name string, content io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(content, maxFile))
 	if err != nil {

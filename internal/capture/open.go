@@ -19,7 +19,7 @@ type Capture struct {
 	root *os.Root
 }
 
-// Close releases the capture; FS must not be used after it.
+// Close releases the capture. FS must not be used afterwards.
 func (c *Capture) Close() error {
 	if c.root == nil {
 		return nil

@@ -107,7 +107,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // Ended returns nil while the process runs, and then an error with the last lines of its log,
-// without lines about a signal. Stop does not report it again.
+// without lines about a signal. Stop does not return it again.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
@@ -135,7 +135,7 @@ func (p *Process) How() string {
 const awaitPoll = 50 * time.Millisecond
 
 // Await waits for a file that the process writes, and returns its content. If the process ends
-// instead, the error has the end of its log.
+// before, the error has the end of its log.
 func (p *Process) Await(ctx context.Context, file string) ([]byte, error) {
 	clock := time.NewTicker(awaitPoll)
 	defer clock.Stop()
@@ -175,7 +175,7 @@ func (p *Process) LogTail(limit int) []byte {
 	return log[cut:]
 }
 
-// stopLimit is the time in which a child must end before it is killed.
+// stopLimit is the time after which Stop kills a child that has not ended.
 const stopLimit = 20 * time.Second
 
 // Stop ends the process and waits for it. It does not remove the process's files. If the process
@@ -223,7 +223,7 @@ func (p *Process) wait(d time.Duration) bool {
 	}
 }
 
-// Kill ends the process as a power failure would, and waits for it. It may be called twice.
+// Kill kills the process and waits for its end. It may be called twice.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	<-p.done

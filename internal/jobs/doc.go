@@ -1,17 +1,18 @@
 // Package jobs runs Jobs of batch.volcano.sh as Volcano's controller does: it creates their pods
 // and PodGroups, applies lifecycle policies, and writes the Jobs' status.
 //
-// The reconciler is level-based. The next action follows from the Job, its status and its pods; the
-// pure function next computes it. An intention (to restart, to stop) is written into the status
-// before anything is deleted, so that the controller can continue after a crash:
+// The reconciler is level-based. The next action follows from the Job, its status and its pods. The
+// pure function next computes it. The reconciler writes an intention (to restart, to stop) into the
+// status before it deletes pods, so that it can continue after a crash:
 //
-//   - A pod's name follows from task and index, so that a pod which is created twice exists once.
+//   - A pod's name follows from its task and index, so a pod that is created twice exists only
+//     once.
 //   - status.version selects the pods that count. All pods of an earlier version are deleted.
-//   - A task is restarted by deleting its pods, the pod that caused it last. While that pod exists,
-//     no pods of the task are created.
-//   - status.taskStatusCount has how many pods a task had. If a pod is missing without a record in
-//     the status, another program or a person deleted it.
+//   - To restart a task, the reconciler deletes its pods. It deletes the pod that caused the
+//     restart last. While that pod exists, it creates no pods of the task.
+//   - status.taskStatusCount has the number of pods that a task had. If a pod is missing without a
+//     record in the status, another program or a user deleted it.
 //
-// A status is written only over the version of the Job that was read (resourceVersion), so a
-// decision from an old copy has no effect.
+// A write of the status succeeds only if the Job has not changed since it was read
+// (resourceVersion), so a decision from an old copy has no effect.
 package jobs

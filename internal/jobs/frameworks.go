@@ -50,7 +50,8 @@ func (p *mpiPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member)
 	}
 }
 
-// pytorchPlugin passes to master and workers the master's address and their own rank.
+// pytorchPlugin passes the master's address, and each pod's own rank, to the master and the
+// workers.
 type pytorchPlugin struct {
 	master, worker string
 	port           int
@@ -107,7 +108,7 @@ func newTensorflow(flags *flag.FlagSet) framework {
 
 func (p *tensorflowPlugin) check(*batch.Job) error { return checkPort("port", p.port) }
 
-// role returns TensorFlow's role of a task, or the task's own name if it has none of the roles.
+// role returns TensorFlow's role of a task, or the task's own name if it has no role.
 func (p *tensorflowPlugin) role(task string) (role string, known bool) {
 	switch task {
 	case p.chief:
@@ -138,12 +139,12 @@ func (p *tensorflowPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m 
 	role, _ := p.role(m.task.name)
 	config, err := json.Marshal(map[string]any{"cluster": cluster, "task": map[string]any{"type": role, "index": m.index}})
 	if err != nil {
-		return // cannot fail for strings and numbers
+		return // encoding strings and numbers cannot fail
 	}
 	addEnv(pod, corev1.EnvVar{Name: "TF_CONFIG", Value: string(config)})
 }
 
-// rayPlugin writes the commands of head and workers.
+// rayPlugin sets the commands of the head and the workers.
 type rayPlugin struct {
 	// The names of tasks and of their containers.
 	head, headContainer, worker, workerContainer string

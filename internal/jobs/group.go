@@ -11,9 +11,9 @@ import (
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// podGroupOf returns the Job's PodGroup with the number of pods that start together, in total and
-// by task. Pods of the tasks in later do not count, because they are created only when other tasks
-// run. The group's resources include all tasks.
+// podGroupOf returns the Job's PodGroup. It has the number of pods that start together, in total
+// and by task, without the tasks in later, whose pods are created only when other tasks run. The
+// group's resources include all tasks.
 func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Name: groupName(job), Namespace: job.Namespace, OwnerReferences: ownerOf(job), Labels: job.Labels, Annotations: groupAnnotations(job),
@@ -29,7 +29,7 @@ func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup 
 			continue
 		}
 		first = sum(first, t.replicas)
-		if len(later) == 0 || s.minAvailable >= s.ofTasks { // otherwise the tasks' minAvailable does not count
+		if len(later) == 0 || s.minAvailable >= s.ofTasks { // otherwise the minAvailable of tasks has no effect
 			put(&g.Spec.MinTaskMember, map[string]int32{t.name: t.minAvailable})
 		}
 	}
@@ -37,7 +37,7 @@ func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup 
 	return g
 }
 
-// groupAnnotations returns the Job's annotations, without those of kubectl.
+// groupAnnotations returns the Job's annotations, without the annotations of kubectl.
 func groupAnnotations(job *batch.Job) map[string]string {
 	out := map[string]string{}
 	for key, value := range job.Annotations {
@@ -48,8 +48,7 @@ func groupAnnotations(job *batch.Job) map[string]string {
 	return out
 }
 
-// leastResources returns the requests of the first minAvailable pods, with the tasks in their
-// order.
+// leastResources returns the requests of the first minAvailable pods, in the order of the tasks.
 func leastResources(s *spec) corev1.ResourceList {
 	out, left := corev1.ResourceList{}, s.minAvailable
 	for i := range s.tasks {
@@ -70,7 +69,7 @@ func leastResources(s *spec) corev1.ResourceList {
 	return out
 }
 
-// defaultRequests replaces missing requests by the limits, as the API server does.
+// defaultRequests sets missing requests to the limits, as the API server does.
 func defaultRequests(pod *corev1.Pod) {
 	for _, c := range containersOf(pod) {
 		if requests := maps.Clone(c.Resources.Limits); requests != nil {

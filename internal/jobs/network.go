@@ -15,8 +15,9 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// network creates the objects of the svc plugin: a headless Service, so that pods find each other
-// by name, the hosts of each task, and a NetworkPolicy that only allows the Job's own pods.
+// network creates the objects of the svc plugin: a headless Service with which pods find each other
+// by name, a ConfigMap with the hosts of each task, and a NetworkPolicy that allows only the Job's
+// own pods.
 func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *plugins) error {
 	meta := metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, OwnerReferences: ownerOf(job)}
 	objects := []client.Object{serviceOf(job, p, meta)}
@@ -57,9 +58,9 @@ func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Servi
 	return &corev1.Service{ObjectMeta: meta, Spec: spec}
 }
 
-// ensure creates an object if no object has its name. An object of another owner stays unchanged;
-// then pods cannot be found by name. If it belongs to a deleted Job of the same name, ensure
-// returns an error until it is gone.
+// ensure creates an object if no object has its name. It does not change an object of another
+// owner, and pods then cannot be found by name. If the object belongs to a deleted Job of the same
+// name, ensure returns an error until the object is gone.
 func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
 	there := o.DeepCopyObject().(client.Object)
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), there)

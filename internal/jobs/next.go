@@ -14,23 +14,23 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// step has the actions for a Job: its status is written first, then pods are deleted, in their
-// order, then pods are created.
+// step has the actions for a Job, in this order: write the status, delete the pods in remove in
+// their order, create the pods in make.
 type step struct {
 	status batch.JobStatus
 	remove []*corev1.Pod
 	make   []member
-	// suspects means that pods are missing that the status reports. If they were read from a cache,
-	// the API server must be asked before the step is carried out.
+	// suspects means that pods are missing that the status reports. If the pods were read from a
+	// cache, the reconciler must read them from the API server before it carries out the step.
 	suspects bool
 	// again is the end of a policy's timeout, or zero.
 	again time.Time
-	// later are the tasks that have no pods yet, since they wait for others.
+	// later are the tasks that have no pods yet because they wait for other tasks.
 	later map[string]bool
 }
 
-// next returns the actions for a Job with these pods and its present status. It is pure: now is
-// only stored.
+// next returns the actions for a Job with these pods and its present status. It is pure. It only
+// stores now and computes times from it.
 func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(now.Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()
@@ -64,12 +64,13 @@ type stepper struct {
 	job  *batch.Job
 	spec spec
 	now  metav1.Time
-	// seen are the pods that count, by task; old are pods of earlier versions, of removed tasks,
-	// and beyond a task's replicas.
+	// seen are the pods that count, by task. old are pods of earlier versions, pods of removed
+	// tasks, and pods beyond a task's replicas.
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
 	// owed are tasks with evictions whose policies have to wait for the policy of another task.
-	// Until then no pods are created for them, and the status keeps their earlier number of pods.
+	// Until then the step creates no pods for these tasks, and the status keeps their earlier
+	// number of pods.
 	owed map[string]bool
 	// failing means that a pod has failed for which a policy has to wait.
 	failing bool
@@ -110,7 +111,7 @@ func (n *stepper) alive() (alive int) {
 
 func nobody(*corev1.Pod) bool { return false }
 
-// clear deletes all pods except the pods that kept selects.
+// clear deletes all pods except the pods for which kept returns true.
 func (n *stepper) clear(kept func(*corev1.Pod) bool) {
 	for _, t := range slices.Sorted(maps.Keys(n.seen)) {
 		for _, pod := range n.seen[t] {
@@ -189,7 +190,7 @@ func (n *stepper) run() {
 	}
 }
 
-// ran reports whether the Job has been Running since it was started last.
+// ran reports whether the Job has been Running since its last start.
 func (n *stepper) ran() bool {
 	for _, c := range slices.Backward(n.job.Status.Conditions) {
 		switch c.Status {
@@ -211,7 +212,7 @@ func (n *stepper) newlyTorn() bool {
 	return n.out.status.ControlledResources[countedTear] == "" && torn(n.seen)
 }
 
-// owe records evictions from tasks other than the one of the present action.
+// owe records evictions from all tasks except the task of the present action.
 func (n *stepper) owe(causes []cause, but *task) {
 	n.owed = map[string]bool{}
 	for _, c := range causes {
@@ -269,7 +270,7 @@ func (n *stepper) restart(c *cause) {
 	n.clear(nobody)
 }
 
-// takeAll returns all pods, and counts them as pods of an earlier version.
+// takeAll returns all pods, and makes them pods of an earlier version.
 func (n *stepper) takeAll() (all []*corev1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(n.seen)) {
 		all = append(all, n.seen[name]...)
@@ -278,8 +279,8 @@ func (n *stepper) takeAll() (all []*corev1.Pod) {
 	return all
 }
 
-// retry counts a restart. If the count reaches spec.maxRetry, the Job fails instead, so there is
-// one restart less than maxRetry (restartingUpdateStatus in Volcano's
+// retry counts a restart. If the count reaches spec.maxRetry, the Job fails instead, so a Job is
+// restarted at most maxRetry-1 times (restartingUpdateStatus in Volcano's
 // pkg/controllers/job/state/restarting.go).
 func (n *stepper) retry(c *cause) bool {
 	s := &n.out.status
@@ -292,9 +293,9 @@ func (n *stepper) retry(c *cause) bool {
 	return false
 }
 
-// restartPart begins to restart a task, or restarts pods. One failure is one retry, even if its
-// pods end or go one after the other, for example when their node is lost. Pods that were created
-// before the last retry belong to it.
+// restartPart begins to restart a task, or restarts pods. One failure counts as one retry, even if
+// its pods end or disappear one after the other, for example when their node is lost. Pods that
+// were created before the last retry belong to that retry.
 func (n *stepper) restartPart(c *cause, causes []cause) {
 	s := &n.out.status
 	if slices.ContainsFunc(causes, n.isNew) && !n.retry(c) {
@@ -318,8 +319,8 @@ func (n *stepper) restartPart(c *cause, causes []cause) {
 	n.fill()
 }
 
-// isNew reports whether a cause is a new retry: it happened to a pod that was created after the
-// last retry.
+// isNew reports whether a cause is a new retry: it is about a pod that was created after the last
+// retry.
 func (n *stepper) isNew(c cause) bool {
 	switch {
 	case c.pod != nil:
@@ -348,22 +349,22 @@ func (n *stepper) countSince() (count int) {
 	return count
 }
 
-// Keys of status.controlledResources with the state of a restart. Every release of the Jobs'
-// definition keeps unknown keys there.
+// Keys of status.controlledResources with the state of a restart. The Jobs'
+// CustomResourceDefinition keeps unknown keys there in every release.
 const (
 	// restartingTask names the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
-	// podsSince is the number of pods that were created since the last retry. There are fewer if
-	// one of them was evicted. It is not written before the first retry, because it then counts all
-	// pods.
+	// podsSince is the number of pods that were created since the last retry. If a pod of these was
+	// evicted, fewer exist. It is not written before the first retry, because until then all pods
+	// count.
 	podsSince = "berth.dev/pods-since-retry"
 	// countedTear is the cause that restarted a part of a torn Job. It is removed when as many pods
-	// have nodes as the Job needs. A Job may stay torn while a part is restarted, but this counts
-	// only once.
+	// have nodes as the Job needs. A Job may stay torn while a part is restarted, but the tear
+	// counts only once.
 	countedTear = "berth.dev/counted-tear"
 )
 
-// note stores a value in the status; "" removes it.
+// note stores a value in the status. The value "" removes the key.
 func (n *stepper) note(key, word string) {
 	s := &n.out.status
 	if word == "" {
@@ -385,8 +386,8 @@ func (n *stepper) restarting() *task {
 	return n.spec.task(name)
 }
 
-// goOn deletes the remaining pods of a restarting task. If none are left, the restart is over and
-// its pods are created again.
+// goOn deletes the remaining pods of a restarting task. If no pods are left, the restart is over,
+// and the pods are created again.
 func (n *stepper) goOn(t *task) {
 	left := false
 	for _, pod := range n.seen[t.name] {
@@ -433,8 +434,8 @@ func (n *stepper) judge() (over bool) {
 }
 
 // taskLacks names a task in which fewer pods than its minAvailable have succeeded, or returns "".
-// If the Job's own minAvailable is below the tasks' sum, the tasks' values do not count, as at the
-// start (wire.ReadVolcanoGroup).
+// If the Job's own minAvailable is less than the sum of the tasks' values, the tasks' values have
+// no effect, as for the gang (wire.ReadVolcanoGroup).
 func (n *stepper) taskLacks() string {
 	if n.spec.minAvailable < n.spec.ofTasks {
 		return ""
@@ -504,7 +505,7 @@ func (n *stepper) fill() {
 }
 
 // waits reports whether a task has to wait for the tasks in its dependsOn. It waits until enough
-// pods of all these tasks, or of any one, are ready or have succeeded.
+// pods of all these tasks, or of any of them, are ready or have succeeded.
 func (n *stepper) waits(t *task) bool {
 	d := t.spec.DependsOn
 	if d == nil || len(d.Name) == 0 {
@@ -534,8 +535,8 @@ func isReady(pod *corev1.Pod) bool {
 		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
 }
 
-// tally writes the counts. Pods that are about to be deleted are not counted, so that they do not
-// later look evicted.
+// tally writes the counts into the status. It does not count pods that are about to be deleted,
+// because they would later count as evicted.
 func (n *stepper) tally() {
 	s := &n.out.status
 	s.MinAvailable = n.spec.minAvailable

@@ -14,7 +14,7 @@ import (
 )
 
 // plugins are the job plugins of a Job with their arguments. Their names, flags and effects on pods
-// are Volcano's (pkg/controllers/job/plugins).
+// are the same as in Volcano (pkg/controllers/job/plugins).
 type plugins struct {
 	env        bool
 	svc        *svcPlugin
@@ -28,9 +28,9 @@ type plugins struct {
 // served are the names of the job plugins that Berth has.
 var served = []string{"env", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow"}
 
-// pluginsOf reads the plugins of a Job. The frameworks' plugins need svc, and mpi needs ssh;
-// Volcano's webhook adds them. An error names the plugin, the argument and the expected value. The
-// valid parts are returned in any case.
+// pluginsOf reads the plugins of a Job. The frameworks' plugins need svc, and mpi needs ssh.
+// pluginsOf adds these, as Volcano's webhook does. An error names the plugin, the argument and the
+// expected value. It always returns the valid parts.
 func pluginsOf(job *batch.Job) (p plugins, wrong field.ErrorList) {
 	asked := maps.Clone(job.Spec.Plugins)
 	_, p.svcAsked = asked["svc"]
@@ -65,7 +65,7 @@ func pluginsOf(job *batch.Job) (p plugins, wrong field.ErrorList) {
 	return p, wrong
 }
 
-// imply adds a plugin without arguments if the Job does not name it.
+// imply adds a plugin without arguments, unless the Job names the plugin.
 func imply(asked map[string][]string, name string) {
 	if _, ok := asked[name]; !ok {
 		asked[name] = nil
@@ -82,8 +82,8 @@ func usage(flags *flag.FlagSet) string {
 	return "flags of " + strings.Join(names, ", ")
 }
 
-// add creates the plugin and its flags. check returns an error about the arguments after they have
-// been read. It is nil for a plugin that Berth does not have.
+// add creates the plugin and its flags. After the arguments have been read, check returns an error
+// if they are wrong. check is nil for a plugin that Berth does not have.
 func (p *plugins) add(name string, flags *flag.FlagSet) (check func(*batch.Job) error) {
 	switch name {
 	case "env":

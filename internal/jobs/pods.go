@@ -14,7 +14,7 @@ import (
 )
 
 // groupName returns the name of the Job's PodGroup in Volcano's form. It contains the UID, so a Job
-// that is created again has another group.
+// that is created again has another PodGroup.
 func groupName(job *batch.Job) string { return job.Name + "-" + string(job.UID) }
 
 // podOf returns a pod of a task. scheduler is the schedulerName for Jobs that name none.
@@ -49,7 +49,7 @@ func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
 	pod.Spec.PriorityClassName = cmp.Or(pod.Spec.PriorityClassName, job.Spec.PriorityClassName)
 	pod.Spec.RestartPolicy = cmp.Or(pod.Spec.RestartPolicy, corev1.RestartPolicyOnFailure)
 	if pod.Spec.HostNetwork && (pod.Spec.DNSPolicy == "" || pod.Spec.DNSPolicy == corev1.DNSClusterFirst) {
-		pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet // with hostNetwork, ClusterFirst means the node's DNS
+		pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet // with hostNetwork, ClusterFirst would mean the node's DNS
 	}
 	mountVolumes(pod, job)
 	plugInto(pod, job, s, m)
@@ -82,7 +82,7 @@ func plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
 	}
 }
 
-// addEnv adds variables to every container. A variable of the template is not changed.
+// addEnv adds variables to every container. It does not change a variable of the template.
 func addEnv(pod *corev1.Pod, vars ...corev1.EnvVar) {
 	for _, c := range containersOf(pod) {
 		for _, v := range vars {
@@ -95,8 +95,8 @@ func addEnv(pod *corev1.Pod, vars ...corev1.EnvVar) {
 
 func hostsName(job *batch.Job) string { return job.Name + "-svc" }
 
-// mountHosts passes the hosts of all tasks to every container, as files and, unless the Job does
-// not want them, as variables.
+// mountHosts passes the hosts of all tasks to every container, as files, and as variables if
+// variables is set.
 func mountHosts(pod *corev1.Pod, job *batch.Job, s *spec, variables bool) {
 	name := hostsName(job)
 	source := corev1.LocalObjectReference{Name: name}
@@ -136,8 +136,8 @@ func hosts(job *batch.Job, s *spec) map[string]string {
 // volumeName is the name of a Job's volume in its pods.
 func volumeName(index int) string { return "volcano-volume-" + strconv.Itoa(index) }
 
-// claimName returns the claim of a Job's volume: the claim that the Job names, or the one that is
-// created for it.
+// claimName returns the claim of a Job's volume: the claim that the Job names, or the claim that
+// the controller creates.
 func claimName(job *batch.Job, index int) string {
 	return cmp.Or(job.Spec.Volumes[index].VolumeClaimName, job.Name+"-volume-"+strconv.Itoa(index)+"-"+uidPart(job))
 }

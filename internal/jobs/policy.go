@@ -16,14 +16,14 @@ type cause struct {
 	action batch.Action
 	event  batch.Event
 	task   *task
-	// pod is the pod of the event. If a task has completed, it is the last pod to end. It is nil
-	// for a pod that is gone, and for a torn Job.
+	// pod is the pod of the event. If a task has completed, it is the last pod to end. It is nil if
+	// the pod is gone, or if the Job is torn.
 	pod *corev1.Pod
 	// timeout is the time that the event must last before the policy acts.
 	timeout time.Duration
 }
 
-// since returns the start of the cause, or the zero time if the pods do not show it.
+// since returns the time when the cause began, or the zero time if the pods do not show it.
 func (c *cause) since() time.Time {
 	switch {
 	case c.pod == nil:
@@ -40,10 +40,10 @@ func statusesOf(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 }
 
-// endedAt returns the end of a pod's last container. Containers do not show it if the kubelet has
-// refused the pod or the node is gone. Then it returns the time of the newest condition, or
-// otherwise the pod's creation. It ignores conditions of a running pod, because they change with
-// each crash.
+// endedAt returns the end of a pod's last container. If the kubelet has refused the pod, or the
+// node is gone, the containers have no end time. endedAt then returns the time of the newest
+// condition, or otherwise of the pod's creation. It ignores the conditions of a running pod,
+// because they change with each crash.
 func endedAt(pod *corev1.Pod) (last time.Time) {
 	for _, c := range statusesOf(pod) {
 		if t := c.State.Terminated; t != nil {
@@ -78,8 +78,8 @@ func eventsOf(p *batch.LifecyclePolicy) []batch.Event {
 	return events
 }
 
-// policyFor returns the policy for an event, or nil. The first match counts, the task's own
-// policies before the Job's, by event or by exit code (applyPolicies in Volcano's
+// policyFor returns the policy for an event, or nil. The first policy that matches the event or an
+// exit code counts. The task's own policies come before the Job's (applyPolicies in Volcano's
 // pkg/controllers/job/job_controller_util.go). "*" does not match pending pods, because all pods
 // are pending at first.
 func (t *task) policyFor(e batch.Event, codes []int32) *batch.LifecyclePolicy {
@@ -104,7 +104,8 @@ func exitCodes(pod *corev1.Pod) (codes []int32) {
 	return codes
 }
 
-// weight orders actions. Of several simultaneous causes the one with the strongest action counts.
+// weight orders actions. If there are several causes at the same time, the cause with the strongest
+// action counts.
 var weight = map[batch.Action]int{
 	batch.TerminateJob: 6, batch.AbortJob: 5, batch.CompleteJob: 4, batch.RestartJob: 3, batch.RestartTask: 2, batch.RestartPod: 1,
 }
@@ -122,7 +123,7 @@ func worst(causes []cause) *cause {
 }
 
 // causes returns the events with their policies. seen are the Job's pods that count; missing pods
-// were deleted. torn means that the Job has just been torn.
+// have been deleted. torn means that the Job has just been torn.
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, torn bool) (out []cause) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
@@ -196,8 +197,8 @@ func placed(seen map[string][]*corev1.Pod) (n int32) {
 	return n
 }
 
-// torn reports whether some pods run and another pod finds no node. Then the Job has run, but now
-// too few of its pods have nodes (PodGroupUnknown of Volcano's scheduler).
+// torn reports whether some pods run and another pod finds no node (PodGroupUnknown of Volcano's
+// scheduler).
 func torn(seen map[string][]*corev1.Pod) bool {
 	running, stuck := 0, false
 	for _, pods := range seen {
@@ -221,8 +222,8 @@ func torn(seen map[string][]*corev1.Pod) bool {
 const defaultTaskRetry = 3
 
 // restartedTooOften returns a pod if the kubelets have restarted the containers of a task's pods
-// maxRetry times in all, otherwise nil. It is the pod with the most restarts. -1 means no limit
-// (TaskFailed in Volcano's pkg/controllers/cache/cache.go).
+// maxRetry times in all, otherwise nil. It is the pod with the most restarts. A maxRetry of -1
+// means no limit (TaskFailed in Volcano's pkg/controllers/cache/cache.go).
 func (t *task) restartedTooOften(pods []*corev1.Pod) (worst *corev1.Pod) {
 	limit := cmp.Or(t.spec.MaxRetry, defaultTaskRetry)
 	all, most := int32(0), int32(0)

@@ -10,15 +10,15 @@ import (
 )
 
 // fairQueue is a work queue that one namespace cannot fill. At most share requests of a namespace
-// are in the inner queue or with a worker at a time; its other requests wait here. So a request
-// waits behind at most share requests of each other namespace, and a namespace uses at most share
-// workers.
+// are in the inner queue or with a worker at a time. Its other requests wait in the fairQueue. So a
+// request waits behind at most share requests of each other namespace, and a namespace uses at most
+// share workers.
 //
 // A request is in one of these states:
 //
 //   - unknown: the initial state. Add makes the request wait.
-//   - waiting: Add changes nothing. The request is admitted in turn, when its namespace is below
-//     its share.
+//   - waiting: Add changes nothing. The request is admitted when its namespace has fewer than share
+//     admitted requests, and when its turn comes.
 //   - admitted: the request is in the inner queue or with a worker. Add marks it to be worked on
 //     again. Get clears the mark, because the worker then reads the newest state. Done makes a
 //     marked request wait again, and any other request unknown.
@@ -31,7 +31,7 @@ type fairQueue struct {
 	of   map[reconcile.Request]standing
 }
 
-// standing is the state of a request that is not unknown.
+// standing is the state of a known request.
 type standing int
 
 const (
@@ -41,7 +41,7 @@ const (
 )
 
 // newQueue returns the queue of a controller with that number of workers. A namespace's share is
-// half of them.
+// half of the workers.
 func newQueue(name string, workers int, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	fair := newFairQueue(name, max(1, workers/2))
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: fair})

@@ -22,25 +22,25 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// Reconciler creates, restarts and deletes the pods of Jobs. Client may read from a cache; Live
+// Reconciler creates, restarts and deletes the pods of Jobs. Client may read from a cache. Live
 // reads from the API server.
 //
-// The results of Reconcile, and the next call:
+// Reconcile returns these results:
 //
-//	| answer             | when                                     | then                               |
-//	|--------------------|------------------------------------------|------------------------------------|
-//	| nil                | all is written that can be               | the next change of Job or pods     |
-//	| nil, RequeueAfter  | it has to be deleted, is not ours, or was | again, then; nothing was deleted   |
-//	|                    | read from an old copy                    |                                    |
-//	| an error           | a write failed                           | again, with back-off               |
+//	| result            | when                                     | next call                            |
+//	|-------------------|------------------------------------------|--------------------------------------|
+//	| nil               | Reconcile has written all that it can    | after the next change of Job or pods |
+//	| nil, RequeueAfter | the Job must be deleted, is not ours, or | after this time; nothing was deleted |
+//	|                   | was read from an old copy                |                                      |
+//	| an error          | a write failed                           | after a back-off                     |
 type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
 	// Scheduler is the schedulerName of pods whose Job names none.
 	Scheduler string
-	// Mine reports whether this controller owns Jobs of a schedulerName. It returns the reason if
-	// not, or "".
+	// Mine returns "" if this controller owns Jobs of a schedulerName, and otherwise the reason why
+	// it does not.
 	Mine func(ctx context.Context, scheduler string) (why string)
 	// Now returns the time.
 	Now func() time.Time
@@ -79,10 +79,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	return result, err
 }
 
-// conflictBackoff is the waiting time for a newer copy of a Job.
+// conflictBackoff is the time after which the controller reads a newer copy of a Job.
 const conflictBackoff = 20 * time.Millisecond
 
-// standAsideFor is the time after which a Job of another controller is checked again.
+// standAsideFor is the time after which the controller checks a Job of another controller again.
 const standAsideFor = time.Minute
 
 func (r *Reconciler) tell(job *batch.Job, kind, reason, text string) {
@@ -137,8 +137,8 @@ func (r *Reconciler) step(ctx context.Context, job *batch.Job) (reconcile.Result
 	return reconcile.Result{}, nil
 }
 
-// plan returns the next step from the cache. If pods seem to be evicted, it reads them from the API
-// server, because a new cache may be older than the status.
+// plan returns the next step from the cache. If pods seem to be evicted, it reads the pods from the
+// API server, because the cache of pods may be older than the status.
 func (r *Reconciler) plan(ctx context.Context, job *batch.Job) (step, error) {
 	pods, err := r.podsOf(ctx, r.Client, job)
 	if err != nil {
@@ -170,8 +170,8 @@ func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, job *batch.
 }
 
 // confirm writes the status if it changes. If it does not change and pods must be deleted, confirm
-// checks that the Job was read in its present version, so that no decision from an old copy is
-// carried out.
+// checks that the Job was read in its present version, so that it carries out no decision from an
+// old copy.
 func (r *Reconciler) confirm(ctx context.Context, job *batch.Job, s *step) error {
 	if !equality.Semantic.DeepEqual(job.Status, s.status) {
 		return r.write(ctx, job, &s.status)
@@ -234,9 +234,9 @@ func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Resul
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// create creates pods, and reports whether more must be created. It stops after a failure: if a
-// quota is used up, all others would fail as well, with one request and one event each, and other
-// Jobs would wait for that.
+// create creates pods, and reports whether more must be created. It stops after a failure. If a
+// quota is used up, all further pods would fail too, each with a request and an event, and other
+// Jobs would wait for this.
 func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []member) (more bool, err error) {
 	if more = len(members) > batchSize; more {
 		members = members[:batchSize]
@@ -255,8 +255,9 @@ func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []membe
 	return more, all.Wait()
 }
 
-// createPod creates a pod. An existing pod of that name that belongs to the Job is accepted, or
-// will leave soon. Any other pod prevents the Job from running, and an event names it.
+// createPod creates a pod. If a pod with this name exists and belongs to the Job, or has just gone,
+// createPod returns no error. Any other pod with this name prevents the Job from running, and an
+// event names it.
 func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.Pod) error {
 	err := r.Client.Create(ctx, pod)
 	switch {
@@ -278,8 +279,8 @@ func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.
 	return fmt.Errorf("pod %s/%s is not of Job %s", pod.Namespace, pod.Name, job.Name)
 }
 
-// surroundings creates the objects that the pods need: their PodGroup first, so that no scheduler
-// places them one by one. Keys and claims are created before pods.
+// surroundings creates the objects that the pods need. The PodGroup comes first, so that no
+// scheduler places the pods one by one. Keys and claims are created before pods.
 func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *step) error {
 	s := specOf(job)
 	want := podGroupOf(job, &s, step.later)
@@ -295,7 +296,7 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *ste
 	if err != nil {
 		return fmt.Errorf("PodGroup %s/%s: %w", want.Namespace, want.Name, err)
 	}
-	p, _ := pluginsOf(job) // what is wrong was refused
+	p, _ := pluginsOf(job) // a Job with errors was refused before
 	if p.svc != nil {
 		if err := r.network(ctx, job, &s, &p); err != nil {
 			return err
@@ -313,13 +314,14 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *ste
 }
 
 // keys creates the Secret of the ssh plugin. Its name contains the Job's UID, so an existing Secret
-// is the right one. The controller may not read Secrets, so it first tries to create one without
-// keys, and only generates keys if no Secret exists. This is because generating keys takes as long
-// as a hundred requests, and a Job whose pods are refused comes here repeatedly.
+// belongs to this Job. The controller may not read Secrets. So it first tries, as a dry run, to
+// create a Secret without keys, and generates keys only if no Secret exists. It avoids generating
+// keys, because this takes as long as a hundred requests, and keys is called repeatedly for a Job
+// whose pods are refused.
 func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPlugin) error {
 	failed := func(err error) error { return fmt.Errorf("the Secret %s/%s: %w", job.Namespace, secretName(job), err) }
 	err := r.Client.Create(ctx, &corev1.Secret{ObjectMeta: secretMeta(job)}, client.DryRunAll)
-	switch { // other errors may only concern the attempt without keys
+	switch { // other errors may only be about the missing keys
 	case apierrors.IsAlreadyExists(err):
 		return nil
 	case apierrors.IsForbidden(err):

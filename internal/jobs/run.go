@@ -38,13 +38,13 @@ import (
 // Options of the controller. The zero value serves Jobs of the schedulers berth and volcano,
 // without leader election, metrics or probes.
 type Options struct {
-	// Scheduler is the schedulerName of pods whose Job names none; "" stands for berth.
+	// Scheduler is the schedulerName of pods whose Job names none; "" means berth.
 	Scheduler string
-	// Schedulers are the schedulers whose Jobs are served, in addition to Jobs that name none; nil
-	// stands for Scheduler and volcano.
+	// Schedulers are the schedulers whose Jobs the controller serves, in addition to Jobs that name
+	// no scheduler; nil means Scheduler and volcano.
 	Schedulers []string
-	// VolcanoLease is the Lease of Volcano's controller. While it is renewed, Jobs of the scheduler
-	// volcano are left to that controller. The zero value stands for
+	// VolcanoLease is the Lease of Volcano's controller. While it is renewed, the Jobs of the
+	// scheduler volcano belong to that controller. The zero value means
 	// volcano-system/vc-controller-manager.
 	VolcanoLease types.NamespacedName
 	// LeaderElection is the namespace of the controller's own Lease; "" means no election.
@@ -52,12 +52,13 @@ type Options struct {
 	// MetricsAddress and HealthAddress are the addresses of metrics and probes; "" means none.
 	MetricsAddress, HealthAddress string
 	// MetricsAuth restricts the readers of metrics: guarded.None, the default, or guarded.Cluster.
-	// MetricsCerts is a folder with tls.crt and tls.key for that; "" means a generated certificate.
+	// MetricsCerts is a folder with tls.crt and tls.key for the TLS server; "" means a generated
+	// certificate.
 	MetricsAuth, MetricsCerts string
-	// Log is the logger; the zero value stands for controller-runtime's own logger.
+	// Log is the logger; the zero value means controller-runtime's own logger.
 	Log logr.Logger
-	// Workers is the number of Jobs that are worked on at a time, at most half of them in one
-	// namespace; 0 stands for 4.
+	// Workers is the number of Jobs that are reconciled at a time, at most half of them in one
+	// namespace; 0 means 4.
 	Workers int
 }
 
@@ -74,8 +75,8 @@ func (o *Options) fillIn() {
 }
 
 // requestsPerSecond and requestsAtOnce limit requests to the API server, for each kind of object.
-// With client-go's default of 5 per second a Job would wait seconds for its pods while others' are
-// created.
+// With client-go's default of 5 per second, a Job would wait for seconds while pods of other Jobs
+// are created.
 const (
 	requestsPerSecond = 200
 	requestsAtOnce    = 400
@@ -86,7 +87,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.fillIn()
 	config = paced(config)
 	if o.Log.GetSink() != nil {
-		ctrl.SetLogger(o.Log) // without it, controller-runtime logs a long warning
+		ctrl.SetLogger(o.Log) // without this, controller-runtime logs a long warning
 	}
 	known, err := newScheme()
 	if err != nil {
@@ -133,7 +134,7 @@ func (o *Options) metrics() server.Options {
 	return out
 }
 
-// nowhere is controller-runtime's word for not serving.
+// nowhere is the address with which controller-runtime does not serve.
 const nowhere = "0"
 
 func newScheme() (*runtime.Scheme, error) {
@@ -179,13 +180,13 @@ type ownership struct {
 
 	mu sync.Mutex
 	// renewed is the time of the Lease's last renewal, by another machine's clock. since is the
-	// time when this renewal was first seen, by this machine's clock.
+	// time when this controller first saw this renewal, by this machine's clock.
 	renewed, since time.Time
 }
 
 // whyNot explains why this controller does not own a Job of a scheduler, or returns "". If this
-// cannot be determined, the Job counts as Volcano's, because two controllers of one Job create its
-// pods twice.
+// cannot be determined, the Job counts as Volcano's, because two controllers of one Job would
+// create its pods twice.
 func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	if scheduler != "" && !slices.Contains(o.schedulers, scheduler) {
 		return fmt.Sprintf("spec.schedulerName %q: berth-controller serves Jobs of %s", scheduler, strings.Join(o.schedulers, " and "))
@@ -207,8 +208,8 @@ func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 }
 
 // lives reports whether a Lease that was renewed at that time is still being renewed. As in leader
-// election, clocks of two machines are not compared, except that a very old renewal counts as dead
-// at once.
+// election, it does not compare the clocks of two machines. Only a very old renewal counts as
+// expired at once.
 func (o *ownership) lives(renewed time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -221,16 +222,16 @@ func (o *ownership) lives(renewed time.Time) bool {
 
 const (
 	// leaseExpires is the time without a renewal after which Volcano's controller counts as
-	// stopped: many times its interval.
+	// stopped. It is many times the interval of its renewals.
 	leaseExpires = 2 * time.Minute
-	// leaseForgotten is the age at which a Lease counts as expired at once, because clocks of
-	// machines differ by less.
+	// leaseForgotten is the age at which a Lease counts as expired at once. It is longer than the
+	// clocks of machines differ.
 	leaseForgotten = time.Hour
 )
 
 // retries returns the rate limiter for Jobs whose reconciliation failed. Each Job counts its own
-// failures. The default of client-go also has one bucket for all Jobs, which a tenant with an
-// exhausted quota would use up.
+// failures. The default rate limiter of client-go also has one bucket for all Jobs, which a tenant
+// with an exhausted quota would use up.
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }

@@ -26,7 +26,7 @@ const MaxPods = 10_000
 // berth-scheduler plans no larger gang (MaxGang of internal/wire).
 const maxTogether = 4096
 
-// task is a task with everything filled in.
+// task is a task with its defaults filled in.
 type task struct {
 	name         string
 	replicas     int32
@@ -35,7 +35,7 @@ type task struct {
 	policies     []batch.LifecyclePolicy
 }
 
-// spec is a Job's spec with everything filled in.
+// spec is a Job's spec with its defaults filled in.
 type spec struct {
 	tasks        []task
 	replicas     int32
@@ -67,7 +67,7 @@ func specOf(job *batch.Job) spec {
 	return s
 }
 
-// sum adds counts from users. It stops at the largest number, so that a Job with many tasks does
+// sum adds counts from users. It stops at the largest number, so that the sum over many tasks does
 // not overflow to a small number.
 func sum(a, b int32) int32 {
 	return int32(max(math.MinInt32, min(math.MaxInt32, int64(a)+int64(b))))
@@ -83,14 +83,15 @@ func (s *spec) task(name string) *task {
 	return nil
 }
 
-// Values of dependsOn.iteration: the task waits for any of the others, or for all, which is the
-// default.
+// Values of dependsOn.iteration: the task waits for any of the named tasks, or for all of them,
+// which is the default.
 const (
 	iterateAny = "any"
 	iterateAll = "all"
 )
 
-// circle returns the names of tasks that wait for each other in a cycle, or nil.
+// circle returns the names of tasks that wait for each other in a cycle. It returns nil if there is
+// no cycle.
 func (s *spec) circle() []string {
 	byName := map[string]*task{}
 	for i := range s.tasks {
@@ -125,7 +126,7 @@ func (s *spec) circle() []string {
 	return nil
 }
 
-// isFinal reports whether a Job of the phase has ended.
+// isFinal reports whether a Job in this phase has ended.
 func isFinal(p batch.JobPhase) bool {
 	return p == batch.Aborted || p == batch.Completed || p == batch.Terminated || p == batch.Failed
 }
@@ -151,10 +152,10 @@ func ownerOf(job *batch.Job) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(job, batch.GroupVersion.WithKind("Job"))}
 }
 
-// hostsPath is the folder in which the svc plugin shows the hosts of each task, one file each.
+// hostsPath is the folder in which the svc plugin shows the hosts, with one file for each task.
 const hostsPath = "/etc/volcano"
 
-// hostsOf returns the host names of a task's pods. There is only one if the template has a
+// hostsOf returns the host names of a task's pods. There is only one name if the template has a
 // hostname.
 func hostsOf(job *batch.Job, t *task) []string {
 	count := int(t.replicas)
@@ -188,7 +189,7 @@ func containersOf(pod *corev1.Pod) (all []*corev1.Container) {
 	return all
 }
 
-// uidPart returns a part of the Job's UID, for names of objects that are created for the Job and
-// never read. So a new Job with the same name does not use the remaining objects of the previous
-// one.
+// uidPart returns a part of the Job's UID. It is in the names of objects that the controller
+// creates for the Job and never reads. So a new Job with the same name does not use the remaining
+// objects of the previous Job.
 func uidPart(job *batch.Job) string { return string(job.UID[:min(8, len(job.UID))]) }

@@ -30,7 +30,7 @@ const (
 	// rootKeys is the folder of root's keys, and keysInVolume their folder in the volume.
 	rootKeys     = "/root/.ssh"
 	keysInVolume = ".ssh"
-	// keyBits is the size of a key that is made.
+	// keyBits is the size of a generated key.
 	keyBits = 2048
 )
 
@@ -56,7 +56,7 @@ func (p *sshPlugin) check(*batch.Job) error {
 	return nil
 }
 
-// secretName returns the name of the Job's Secret. It follows from the Job, so that the controller
+// secretName returns the name of the Job's Secret. The name follows from the Job, so the controller
 // knows it without reading Secrets.
 func secretName(job *batch.Job) string { return job.Name + "-ssh-" + uidPart(job) }
 
@@ -64,7 +64,7 @@ func secretMeta(job *batch.Job) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: job.Namespace, Name: secretName(job), OwnerReferences: ownerOf(job)}
 }
 
-// mountKeys shows the keys to every container.
+// mountKeys mounts the keys into every container.
 func (p *sshPlugin) mountKeys(pod *corev1.Pod, job *batch.Job) {
 	mode := int32(0o600)
 	if p.folder != rootKeys {
@@ -85,8 +85,8 @@ func (p *sshPlugin) mountKeys(pod *corev1.Pod, job *batch.Job) {
 // sshVolume is the name of the volume with the keys.
 const sshVolume = "volcano-ssh"
 
-// secret returns a Secret with the Job's keys, created or given by the user, and a configuration
-// for all hosts.
+// secret returns a Secret with the Job's keys, which are generated or given by the user, and with
+// an SSH configuration for all hosts.
 func (p *sshPlugin) secret(job *batch.Job, s *spec) (*corev1.Secret, error) {
 	private, public := []byte(p.private), []byte(p.public)
 	if p.private == "" {
@@ -114,8 +114,8 @@ func newKeys() (private, public []byte, err error) {
 	return private, ssh.MarshalAuthorizedKey(shown), nil
 }
 
-// sshConfig maps pods' names to their hosts, and disables host key checks, because the keys of pods
-// change.
+// sshConfig maps pods' names to their hosts. It disables host key checks, because the host keys of
+// pods change.
 func sshConfig(job *batch.Job, s *spec) string {
 	var b strings.Builder
 	b.WriteString("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n")

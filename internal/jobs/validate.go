@@ -12,8 +12,8 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// Refused returns the invalid and unsupported fields without which the Job would not do what it
-// specifies. The admission policy refuses the same fields, if it is installed.
+// Refused returns errors about fields that are invalid, or that Berth does not support although the
+// Job needs them. The admission policy refuses the same fields, if it is installed.
 func Refused(job *batch.Job) (wrong field.ErrorList) {
 	at, s := field.NewPath("spec"), specOf(job)
 	if wrong = refusedShape(job, &s); len(wrong) == 0 {
@@ -86,7 +86,7 @@ func refusedOrder(s *spec) (wrong field.ErrorList) {
 }
 
 // Limits of the host lists of the svc plugin: the data of a ConfigMap (corev1.MaxSecretSize), and
-// one variable, which Linux passes with its name and a zero byte (MAX_ARG_STRLEN,
+// one variable, whose limit in Linux includes its name and a zero byte (MAX_ARG_STRLEN,
 // include/uapi/linux/binfmts.h). With a longer variable no container would start.
 const (
 	maxHosts    = corev1.MaxSecretSize
@@ -162,7 +162,8 @@ var (
 	servedEvents = []batch.Event{
 		batch.AnyEvent, batch.PodFailed, batch.PodEvicted, batch.PodPending, batch.JobUnknown, batch.TaskCompleted, batch.TaskFailed,
 	}
-	// lasting are the events whose beginning is visible in the pods. A timeout starts then.
+	// lasting are the events whose beginning is visible in the pods. Their timeouts start at that
+	// time.
 	lasting       = []batch.Event{batch.PodFailed, batch.PodPending, batch.TaskCompleted}
 	servedActions = []batch.Action{batch.AbortJob, batch.RestartJob, batch.RestartTask, batch.RestartPod, batch.TerminateJob, batch.CompleteJob}
 )
@@ -230,8 +231,8 @@ func join[T ~string](list []T) string {
 	return strings.Join(words, ", ")
 }
 
-// Unserved returns warnings about ignored fields of a Job, without which the Job still does what it
-// specifies.
+// Unserved returns warnings about fields of a Job that Berth ignores and that the Job does not
+// need.
 func Unserved(job *batch.Job) (warnings []string) {
 	at := field.NewPath("spec")
 	if q := job.Spec.Queue; q != "" && q != defaultQueue {

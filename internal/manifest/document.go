@@ -26,7 +26,7 @@ type head struct {
 	metav1.ObjectMeta
 }
 
-// group returns the API group; "" for the core group.
+// group returns the API group, or "" for the core group.
 func (h *head) group() string {
 	group, _, named := strings.Cut(h.APIVersion, "/")
 	if !named {
@@ -35,7 +35,7 @@ func (h *head) group() string {
 	return group
 }
 
-// object returns kind, namespace and name in the form that errors contain.
+// object returns kind, namespace and name in the form that errors use.
 func (h *head) object() string {
 	name := cmp.Or(h.Name, h.GenerateName)
 	if h.Namespace != "" {
@@ -108,7 +108,7 @@ func headOf(doc []byte) (*head, error) {
 	return h, nil
 }
 
-// ownersIn returns the owner that controls the object, at most one.
+// ownersIn returns the owner that controls the object, if there is one.
 func ownersIn(meta map[string]any) []metav1.OwnerReference {
 	all, _ := meta["ownerReferences"].([]any)
 	for _, one := range all {

@@ -25,7 +25,7 @@ import (
 // the same name.
 type kindName struct{ group, kind string }
 
-// kind describes how objects of a kind with pods are read.
+// kind describes how to read objects of a kind that has pods.
 type kind struct {
 	// apiVersion is the only supported version; "" means any version of the group.
 	apiVersion string
@@ -34,7 +34,7 @@ type kind struct {
 
 // part is a set of equal pods of an object.
 type part struct {
-	// at is the path of the pod in the object ("spec.template."); counted is the field with the
+	// at is the path of the pod in the object ("spec.template."). counted is the field with the
 	// number of pods.
 	at, counted string
 	pod         *corev1.Pod
@@ -79,7 +79,7 @@ type objectReader struct {
 }
 
 // into reads the object as the API server does for a creation. An unknown field is an error. If the
-// object comes from an API server, which may be newer, an unknown field is only a note.
+// object comes from an API server, which may be newer, an unknown field causes only a note.
 func (o *objectReader) into(v any) error {
 	if o.head.UID == "" {
 		return strict.Unmarshal(o.head.object(), o.doc, v)
@@ -143,8 +143,8 @@ func readStatefulSet(r *objectReader) ([]part, error) {
 	return []part{{at: templateAt, pod: pod, count: o.Spec.Replicas}}, nil
 }
 
-// readVolcanoJob reads the pods of each task. It does not read their gang, because no reader of
-// manifests needs the Job's PodGroup.
+// readVolcanoJob reads the pods of each task. It does not read their gang, because no caller needs
+// the Job's PodGroup.
 func readVolcanoJob(r *objectReader) (out []part, err error) {
 	o := new(volcano.Job)
 	if err := r.into(o); err != nil {
@@ -170,14 +170,15 @@ func readVolcanoJob(r *objectReader) (out []part, err error) {
 	return out, nil
 }
 
-// place describes where a custom resource has its pod templates and their numbers of pods.
+// place describes where a custom resource has its pod templates, and the number of pods of each
+// template.
 type place struct {
 	// each is the path of a list or map of elements with a template; "" means the object's spec.
 	each string
 	// template is the path of the template in an element; "" means template.
 	template string
-	// counts are the paths of the numbers whose product is the number of pods. None means replicas.
-	// "-" means that no field has the number.
+	// counts are the paths of the numbers whose product is the number of pods. No paths mean
+	// replicas. "-" means that no field has the number.
 	counts []string
 }
 
@@ -242,7 +243,7 @@ func (p place) fill(one *part, r *objectReader, suffix string, value any) error 
 	product := int64(1)
 	for _, field := range p.counts {
 		switch n := below(value, field).(type) {
-		case nil: // one
+		case nil: // one pod
 		case float64:
 			if n != math.Trunc(n) || n < 0 || n > MaxPods {
 				return &wire.FieldError{Object: r.head.object(), Field: at + field, Value: fmt.Sprint(n), Want: fmt.Sprintf("a whole number from 0 to %d", MaxPods)}
@@ -257,7 +258,7 @@ func (p place) fill(one *part, r *objectReader, suffix string, value any) error 
 	return nil
 }
 
-// below returns the value at a path of fields; nil if there is none.
+// below returns the value at a path of fields, or nil.
 func below(value any, path string) any {
 	for field := range strings.SplitSeq(path, ".") {
 		object, _ := value.(map[string]any)
@@ -266,7 +267,7 @@ func below(value any, path string) any {
 	return value
 }
 
-// atOnce returns how many pods of a Job run at the same time.
+// atOnce returns the number of pods of a Job that run at the same time.
 func atOnce(s *batchv1.JobSpec) *int32 {
 	if s.Parallelism == nil {
 		return nil // the API server then sets parallelism to 1

@@ -38,12 +38,12 @@ const (
 type Template struct {
 	// Pod is named like its workload, and has a UID that no other template has.
 	Pod *corev1.Pod
-	// Replicas is the number of pods. It is 1 for a Pod, for a DaemonSet (one per node), and if the
-	// object has no number.
+	// Replicas is the number of pods. It is 1 for a Pod, for a DaemonSet (one per node), and for an
+	// object that names no number.
 	Replicas int
 }
 
-// Pods returns the pods one by one; several replicas are numbered from 0.
+// Pods returns the pods one by one. Several replicas are numbered from 0.
 func (t *Template) Pods() []*corev1.Pod {
 	if t.Replicas == 1 {
 		return []*corev1.Pod{t.Pod}
@@ -71,7 +71,7 @@ type Pods struct {
 	Templates []Template
 	// Claims are the ResourceClaimTemplates in the same input.
 	Claims []resourcev1.ResourceClaimTemplate
-	// Notes describe omitted input: wrong documents, objects without pods or already ended, and
+	// Notes describe omitted input: wrong documents, objects that have no pods or have ended, and
 	// owners whose pods are also in the input.
 	Notes []string
 	// Wrong is the number of documents that are wrong.
@@ -162,7 +162,7 @@ type object struct {
 	templates  []Template
 	pods       int
 	counted    string // the note about its number of pods
-	// covered means that the pods of the object are in the input themselves.
+	// covered means that the input contains the pods of the object.
 	covered bool
 }
 
@@ -170,7 +170,7 @@ type object struct {
 // documents that notes describe in full.
 const maxNamed = 10
 
-// some returns the first names of a list, and the number of the others.
+// some returns the first names of a list, and the number of the remaining names.
 func some(names []string) string {
 	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if more := len(names) - maxNamed; more > 0 {
@@ -221,7 +221,7 @@ func (r *reader) notes() (notes []string) {
 	return notes
 }
 
-// seen reports whether the same object was read before.
+// seen reports whether the reader has read the same object before.
 func (r *reader) seen(h *head) bool {
 	if h.UID == "" {
 		return false
@@ -234,7 +234,8 @@ func (r *reader) seen(h *head) bool {
 	return false
 }
 
-// coverOwners marks objects whose pods, or whose objects with pods, are in the input.
+// coverOwners marks objects as covered if the input contains their pods, or the objects that own
+// their pods.
 func (r *reader) coverOwners() {
 	type name struct {
 		group, kind, namespace, name string

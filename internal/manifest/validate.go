@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// validate applies the rules of ValidatePodCreate (pkg/apis/core/validation) that readers of this
+// validate applies the rules of ValidatePodCreate (pkg/apis/core/validation) that callers of this
 // package rely on: names, labels, annotations, containers, resources and the names of volumes. It
 // also refuses values that Berth cannot read. It does not check images or the sources of volumes.
 func validate(object, at string, pod *corev1.Pod) error {
@@ -48,7 +48,7 @@ func (v *validator) fail(path, value, want string) {
 	v.errs = append(v.errs, &wire.FieldError{Object: v.object, Field: v.at + path, Value: value, Want: want})
 }
 
-// take adds errors of Kubernetes' validation functions.
+// take adds the errors of Kubernetes' validation functions.
 func (v *validator) take(list field.ErrorList) {
 	for _, e := range list {
 		v.fail(e.Field, fmt.Sprint(e.BadValue), e.Detail)
@@ -168,7 +168,8 @@ func (v *validator) amounts(at string, requests, limits corev1.ResourceList) {
 	}
 }
 
-// pair compares a request with its limit. For huge pages and devices, both must be equal.
+// pair compares a request with its limit. For huge pages and devices, request and limit must be
+// equal.
 func (v *validator) pair(at string, name corev1.ResourceName, asked resource.Quantity, limits corev1.ResourceList) {
 	limit, limited := limits[name]
 	whole := isHuge(name) || amounts.IsExtended(string(name))
@@ -202,8 +203,8 @@ func (v *validator) amount(at string, name corev1.ResourceName, q resource.Quant
 	}
 }
 
-// hugePages checks what Kubernetes' IsHugePageResourceValueDivisible checks, and that the page size
-// is one that processors have.
+// hugePages checks what Kubernetes' IsHugePageResourceValueDivisible checks, and that some
+// processor has this page size.
 func (v *validator) hugePages(at string, name corev1.ResourceName, q resource.Quantity) {
 	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	bytes := size.Value()

@@ -19,8 +19,8 @@ const (
 	patience = 10 * time.Minute
 )
 
-// Book has the predictions that wait for an answer, and counts the outcomes of the others. It is
-// not safe for concurrent use.
+// Book has the predictions that wait for an answer, and counts the outcomes of all other
+// predictions. It is not safe for concurrent use.
 type Book struct {
 	open    map[string]*entry            // by UID
 	onNode  map[string]map[string]*entry // the same by node, then UID
@@ -37,9 +37,9 @@ type entry struct {
 	why Reason
 	// admitted means that the API has shown that the kubelet admitted the pod.
 	admitted bool
-	// answer is the result according to the kubelet's answer in the API; "" before the API has
+	// answer is the result according to the kubelet's answer in the API, or "" if the API has not
 	// shown an answer. answered is the revision at which that version of the pod was written. The
-	// answer counts as soon as the agent has written after this revision.
+	// answer counts as soon as the agent has written something after this revision.
 	answer   Result
 	answered uint64
 }
@@ -50,8 +50,8 @@ func NewBook() *Book {
 }
 
 // Bound opens an entry for a pod that was bound. If why is not "", the answer will not be judged.
-// Bound returns the record that it has to close at once: this one, or the record of the same pod on
-// another node. It returns nil if there is none.
+// If Bound has to close a record at once, it returns the record: this one, or the record of the
+// same pod on another node.
 func (b *Book) Bound(r Record, why Reason) (closed *Record) {
 	switch old := b.open[r.UID]; {
 	case old == nil:
@@ -75,7 +75,7 @@ func (b *Book) Bound(r Record, why Reason) (closed *Record) {
 }
 
 // Undecided returns the record of a pod that has no prediction because its node could be in too
-// many states, if the kubelet's answer is not known; nil otherwise.
+// many states, if the kubelet's answer is not known. Otherwise it returns nil.
 func (b *Book) Undecided(uid string) *Record {
 	e := b.open[uid]
 	if e == nil || e.why != Undecided || e.admitted || e.Got != nil {
@@ -97,20 +97,20 @@ func (b *Book) Foreseen(r *Record) bool {
 	return true
 }
 
-// Later reports whether a pod that waits for its answer was bound after the time than.
+// Later reports whether a pod that waits for its kubelet's answer was bound after the given time.
 func (b *Book) Later(uid string, than time.Time) bool {
 	e := b.open[uid]
 	return e != nil && e.Bound.After(than)
 }
 
-// NotLooked counts a pod for which no other node was checked.
+// NotLooked counts a pod for which shadow mode checked no other node.
 func (b *Book) NotLooked(now time.Time) {
 	b.total.NotLooked++
 	b.day.at(now).NotLooked++
 }
 
 // Admitted records that the API shows the kubelet's admission of the pod, in a version that was
-// written at the revision written. For a pod with nothing pinned, this is the final answer.
+// written at the revision written. If nothing is pinned for the pod, this is the final answer.
 func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil || e.answer != "" {
@@ -144,7 +144,7 @@ func (b *Book) Refused(uid, reason string, written uint64, now time.Time) *Recor
 	return nil
 }
 
-// Settled records the outcome of an expectation.
+// Settled records the outcome of a prediction.
 func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
 	e := b.open[o.UID]
 	if e == nil {
@@ -178,8 +178,8 @@ func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
 	return nil
 }
 
-// Alive records that the agent of a node wrote at the revision written, and that there is no new
-// doubt about the node. Earlier answers of the API now count.
+// Alive records that the agent of a node has written at the revision written, and that there is no
+// new doubt about the node. Answers that the API showed before this revision now count.
 func (b *Book) Alive(node string, written uint64, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(e *entry) (Result, Reason) {
 		switch {
@@ -203,8 +203,8 @@ func ofManagers(reason string) bool {
 	return false
 }
 
-// Doubt closes the entries of a node's pods as not judged if the kubelet has not answered or its
-// answer does not count yet.
+// Doubt closes, as not judged, the entries of a node's pods whose kubelet has not answered, or
+// whose answer does not count yet.
 func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
 }
@@ -241,7 +241,7 @@ func (b *Book) Expire(now time.Time) []Record {
 	})
 }
 
-// closeAll closes the entries of some for which judge has a result, by UID.
+// closeAll closes the entries of some for which judge returns a result, in the order of their UIDs.
 func (b *Book) closeAll(some map[string]*entry, now time.Time, judge func(*entry) (Result, Reason)) (closed []Record) {
 	for _, uid := range slices.Sorted(maps.Keys(some)) {
 		e := some[uid]
@@ -292,10 +292,10 @@ type View struct {
 	Day   Tally `json:"day"`
 	Total Tally `json:"total"`
 	Open  int   `json:"open"`
-	// Pods are the last pods that were rejected or mispredicted, or that Berth would have placed
-	// elsewhere; newest first.
+	// Pods are the last pods that were rejected or mispredicted, or that Berth would have placed on
+	// another node, the newest first.
 	Pods []Record `json:"pods"`
-	// Claims has the results about ResourceClaims; nil if no pod had claims.
+	// Claims has the results about ResourceClaims. It is nil if no pod had claims.
 	Claims *Claims `json:"claims,omitempty"`
 }
 

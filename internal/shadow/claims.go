@@ -11,7 +11,7 @@ type Claimed struct {
 	Name      string `json:"name"`
 	Node      string `json:"node"`
 	Scheduler string `json:"scheduler"`
-	// Alignment is the alignment of the device that is aligned worst; Why describes it.
+	// Alignment is the worst alignment of the pod's devices. Why describes it.
 	Alignment string `json:"alignment"`
 	Why       string `json:"why"`
 }
@@ -22,7 +22,7 @@ type Claims struct {
 	Pods map[string]int `json:"pods"`
 	// NotLooked is the number of pods whose claims could not be read.
 	NotLooked int `json:"notLooked"`
-	// Misaligned are the last pods with a device on another NUMA node than their CPUs or memory;
+	// Misaligned are the last pods with a device on another NUMA node than their CPUs or memory,
 	// the newest first.
 	Misaligned []Claimed `json:"misaligned"`
 }
@@ -51,7 +51,7 @@ func (b *Book) Claimed(c Claimed) {
 // ClaimsNotLooked counts a pod whose claims could not be read.
 func (b *Book) ClaimsNotLooked() { b.claims.NotLooked++ }
 
-// claimed returns the part of a View about claims; nil if no pod had claims yet.
+// claimed returns the part of a View about claims, or nil if no pod has had claims yet.
 func (b *Book) claimed() *Claims {
 	if b.claims.Pods == nil && b.claims.NotLooked == 0 {
 		return nil

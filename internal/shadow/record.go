@@ -14,8 +14,8 @@ type Reason string
 const (
 	// NoAgent: the node has no report.
 	NoAgent Reason = "noAgent"
-	// LateAgent: the node's agent gave no sign of life for too long, or did not report the
-	// kubelet's answer for too long.
+	// LateAgent: for too long, the node's agent did not renew its Lease, or did not report the
+	// kubelet's answer.
 	LateAgent Reason = "lateAgent"
 	// OlderAgent means that the report is of another release, or does not have the kubelet's start
 	// time.
@@ -24,7 +24,7 @@ const (
 	BadReport Reason = "badReport"
 	// KubeletRestarted: the kubelet started between the Binding and its answer.
 	KubeletRestarted Reason = "kubeletRestarted"
-	// NeverSeen: the pod was deleted, and its kubelet had not answered.
+	// NeverSeen: the pod was deleted before its kubelet had answered.
 	NeverSeen Reason = "neverSeen"
 	// Clocks means that the clocks of the node and of this process differ.
 	Clocks Reason = "clocks"
@@ -36,15 +36,15 @@ const (
 	// Undecided: the kubelet's answer depends on something unknown, such as the time at which
 	// another pod ends.
 	Undecided Reason = "undecided"
-	// Contended: another pod came or went at that moment.
+	// Contended: another pod arrived or left at the same time.
 	Contended Reason = "contended"
 	// OtherRule means that the kubelet refused the pod for a reason outside its resource managers.
 	OtherRule Reason = "otherRule"
-	// Unreadable means that the pod has something that Berth does not understand.
+	// Unreadable means that Berth cannot read a part of the pod.
 	Unreadable Reason = "unreadable"
 	// NoAnswer: the kubelet has not answered for too long.
 	NoAnswer Reason = "noAnswer"
-	// TooMany: more pods wait for their answers than the Book can remember.
+	// TooMany: more pods wait for their kubelets' answers than the Book can store.
 	TooMany Reason = "tooMany"
 )
 
@@ -78,7 +78,7 @@ const (
 	Exact Result = "exact"
 	// ByVerdict: admitted as predicted; CPUs, memory and devices were not predicted.
 	ByVerdict Result = "byVerdict"
-	// Wrong: admitted as predicted, with other CPUs, memory or devices.
+	// Wrong: admitted as predicted, but with other CPUs, memory or devices.
 	Wrong Result = "wrong"
 	// Either means that the answer depended on pods that were leaving, and was one of the predicted
 	// answers.
@@ -89,7 +89,7 @@ const (
 	Missed Result = "missed"
 	// FalseAlarm: admitted, but predicted to be rejected.
 	FalseAlarm Result = "falseAlarm"
-	// NotJudged: see the Reason.
+	// NotJudged: not judged; Record.Reason has the reason.
 	NotJudged Result = "notJudged"
 )
 
@@ -112,7 +112,7 @@ type Pod struct {
 
 // Answer is a kubelet's real or predicted answer about a pod.
 type Answer struct {
-	// Outcome is admitted or rejected; in a prediction, it may also be either.
+	// Outcome is admitted or rejected. In a prediction, it may also be either.
 	Outcome string `json:"outcome"`
 	// Reason is the kubelet's reason for a rejection, as in pod.status.reason.
 	Reason string `json:"reason,omitempty"`
@@ -139,7 +139,7 @@ type Held struct {
 	Devices string `json:"devices,omitempty"`
 }
 
-// Decided returns the resources in a decision, by container. It omits containers without any.
+// Decided returns the resources in a decision, by container. It omits containers without resources.
 func Decided(d *placement.Decision) (out []Held) {
 	for i := range d.Containers {
 		c := &d.Containers[i]
@@ -180,22 +180,22 @@ func devicesText(all []placement.DeviceAllocation) string {
 	return strings.Join(parts, "; ")
 }
 
-// Why is the advantage that another node would have had.
+// Why is the advantage of another node for the pod.
 type Why string
 
 const (
 	// WhyRejected: the other node's kubelet would have admitted the pod.
 	WhyRejected Why = "rejected"
-	// WhySplit: the pod would have been on fewer NUMA nodes there.
+	// WhySplit: the pod would have been on fewer NUMA nodes on the other node.
 	WhySplit Why = "split"
-	// WhyStranded: fewer devices would have been left without CPUs.
+	// WhyStranded: with the other node, fewer devices would have been left without CPUs.
 	WhyStranded Why = "stranded"
 )
 
 // Whys are all values of Why.
 var Whys = []Why{WhyRejected, WhySplit, WhyStranded}
 
-// Elsewhere is the node that Berth would have chosen, at the moment of the Binding.
+// Elsewhere is the node that Berth would have chosen at the time of the Binding.
 type Elsewhere struct {
 	Node      string `json:"node"`
 	NUMANodes string `json:"numaNodes,omitempty"`
@@ -215,7 +215,7 @@ type Record struct {
 	// Detail explains the Reason Undecided.
 	Detail  string     `json:"detail,omitempty"`
 	Instead *Elsewhere `json:"instead,omitempty"`
-	// Capture names the file with the state of the prediction; only for mistakes.
+	// Capture names the file with the state of a wrong prediction.
 	Capture string `json:"capture,omitempty"`
 }
 

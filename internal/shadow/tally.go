@@ -15,11 +15,11 @@ type Tally struct {
 	// resources.
 	Pods   int `json:"pods"`
 	Pinned int `json:"pinned"`
-	// Judged is the sum of the following results without Rejected. Rejected is the number of all
-	// refusals of kubelets, judged or not.
+	// Judged is the number of pods that were judged. Rejected is the number of all refusals of
+	// kubelets, judged or not.
 	Judged   int `json:"judged"`
 	Rejected int `json:"rejected"`
-	// RejectedPinned is the part of Rejected that is in Pinned.
+	// RejectedPinned is the number of refused pods that count in Pinned.
 	RejectedPinned int `json:"rejectedPinned"`
 	Foretold       int `json:"foretold"`
 	Missed         int `json:"missed"`
@@ -28,15 +28,15 @@ type Tally struct {
 	ByVerdict      int `json:"byVerdict"`
 	Either         int `json:"either"`
 	Wrong          int `json:"wrong"`
-	// OtherReason is the number of pods of Foretold that were rejected for another reason than
-	// predicted.
+	// OtherReason is the number of pods in Foretold that were rejected for a reason that differs
+	// from the predicted reason.
 	OtherReason int            `json:"otherReason"`
 	NotJudged   map[Reason]int `json:"notJudged"`
 	// Elsewhere is the number of rejected pods that another node would have admitted. Split is the
 	// number of pods that another node would have admitted on fewer NUMA nodes. Stranded is the
-	// number of devices that would have kept their CPUs elsewhere. NotLooked is the number of pods
-	// for which no other node was checked, because Berth did not know all their requirements or had
-	// no time left.
+	// number of devices that would have kept their CPUs if the pod had been placed on another node.
+	// NotLooked is the number of pods for which no other node was checked, because Berth did not
+	// know all their requirements or had no time left.
 	Elsewhere int `json:"elsewhere"`
 	Split     int `json:"split"`
 	Stranded  int `json:"stranded"`
@@ -45,15 +45,15 @@ type Tally struct {
 	Placed map[string]int `json:"placed"`
 }
 
-// maxPlacers limits the number of schedulers that are counted separately, because users may write
+// maxPlacers limits the number of schedulers that are counted separately, because users can write
 // any name into a pod.
 const (
 	maxPlacers   = 16
 	otherPlacers = "others"
 )
 
-// placedBy counts pods of a scheduler. If there are too many names, the name with the fewest pods
-// is dropped. So a name that hardly any pod has does not displace a real scheduler.
+// placedBy counts pods of a scheduler. If there are too many names, it drops the name with the
+// fewest pods. So a name with few pods does not displace a real scheduler.
 func (t *Tally) placedBy(name string, n int) {
 	if _, known := t.Placed[name]; !known && name != otherPlacers && len(t.Placed) >= maxPlacers {
 		least := ""
@@ -129,7 +129,7 @@ func (t *Tally) of(r Result) *int {
 	}
 }
 
-// add adds another tally.
+// add adds the numbers of another tally.
 func (t *Tally) add(o *Tally) {
 	for _, n := range []struct{ to, from *int }{
 		{&t.Pods, &o.Pods}, {&t.Pinned, &o.Pinned}, {&t.Judged, &o.Judged}, {&t.Rejected, &o.Rejected}, {&t.RejectedPinned, &o.RejectedPinned}, {&t.Foretold, &o.Foretold},
@@ -146,7 +146,7 @@ func (t *Tally) add(o *Tally) {
 	}
 }
 
-// maxNamed is the number of schedulers that the sentence names. These are the schedulers with the
+// maxNamed is the number of schedulers that the sentence names. It names the schedulers with the
 // most pods.
 const maxNamed = 3
 
