@@ -15,9 +15,9 @@
 //
 // The steps are these. Run repeats steps 1 to 4 for each move:
 //
-//  1. Hold: Run creates the holder, and waits until the kubelet of the new node has admitted it. Run
-//     holds all places that are free at the beginning before it evicts the first pod. It holds every
-//     other place when a step has freed the place.
+//  1. Hold: Run creates the holder, and waits until the kubelet of the new node has admitted it.
+//     Before the first eviction, Run holds all places that are free at the beginning. It holds
+//     every other place when a step has freed the place.
 //  2. Guard: Run puts a guard on the node that the pod leaves, on the nodes of the wanted pods, and
 //     on nodes with places that are not held yet.
 //  3. Evict: Run evicts the pod through the Eviction API, which respects PodDisruptionBudgets.
