@@ -16,9 +16,9 @@ func Admit(s *State, r *Request) Verdict {
 	return v
 }
 
-// Decide is Admit, and fills d with the CPUs, memory and devices that the kubelet will assign.
-// After a refusal, d contains the assignments before the refusal. The kubelet keeps them until its
-// next cleanup of pods that are gone.
+// Decide does what Admit does, and fills d with the CPUs, memory and devices that the kubelet will
+// assign. After a refusal, d contains the assignments before the refusal. The kubelet keeps them
+// until its next cleanup of pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, d)

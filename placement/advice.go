@@ -96,8 +96,8 @@ func (r *Refusal) milder() string {
 // milderNodes is advice that AdviceFor leaves out if the pod's rules exclude such nodes.
 const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
 
-// AdviceFor is Advice for a pod with the rules asked. The advice names no nodes that these rules
-// exclude.
+// AdviceFor returns Advice for a pod with the rules asked. The advice names no nodes that these
+// rules exclude.
 func (d Detail) AdviceFor(asked Rules) string { return asked.advice(d.Advice()) }
 
 // advice removes from a text the nodes that the rules exclude. A pod that insists on a stricter

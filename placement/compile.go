@@ -58,7 +58,7 @@ func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 const minNamed = 8
 
 // nodesNamed returns the NUMA nodes that hints are likely to name on a large machine: NUMA nodes
-// with CPUs, NUMA nodes with PCI devices, and then the lowest ones, up to minNamed.
+// with CPUs, NUMA nodes with PCI devices, and then the lowest other nodes, up to minNamed.
 func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 	ids := make([]topology.NUMAID, 0, len(view.Nodes))
 	for i := range view.Nodes {

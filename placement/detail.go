@@ -81,8 +81,8 @@ const (
 	// (SMTAlignmentError), because fewer whole cores are free than the container has. Only with
 	// Config.GuardRestarts.
 	DefectRestartKills
-	// DefectRestartRepeats: a kubelet that restarts would place the pod by spec.resources once
-	// more. Then it refuses the pod, or the pod's CPUs are lost and its memory counts twice
+	// DefectRestartRepeats: a kubelet that restarts would place the pod by spec.resources again.
+	// Then it refuses the pod, or the pod's CPUs are lost and its memory counts twice
 	// (kubernetes#140989, #140906). Only with Config.GuardRestarts.
 	DefectRestartRepeats
 	// DefectLateDevices: the kubelet places the pod by spec.resources, and would choose its devices

@@ -73,8 +73,8 @@ func (l *layout) sumDistances(rows [][]uint64) {
 	}
 }
 
-// fewestForCPUs is the kubelet's minAffinitySize. It counts all CPUs of the NUMA nodes, including
-// reserved ones.
+// fewestForCPUs returns the kubelet's minAffinitySize for n CPUs. It counts all CPUs of the NUMA
+// nodes, including reserved ones.
 func (l *layout) fewestForCPUs(n int) int {
 	sizes := make([]int, len(l.nodeCPUs))
 	for i := range l.nodeCPUs {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Meanwhile is an event on a node during the admission of a pod. Each manager of a kubelet looks
-// for pods that are gone when it is asked for hints or to allocate (removeStaleState,
-// UpdateAllocatedDevices). So a pod can disappear in the middle of an admission.
+// Meanwhile is an event on a node during the admission of a pod. When the kubelet asks one of its
+// managers for hints or for an allocation, the manager first looks for pods that are gone
+// (removeStaleState, UpdateAllocatedDevices). So a pod can disappear in the middle of an admission.
 type Meanwhile struct {
 	// Step is the number of the question before which the event happens, from 0 to Model.Steps.
 	Step int
@@ -34,8 +34,8 @@ func (m *Model) Steps(r *Request) int {
 	return len(providers) * 2 * n
 }
 
-// DecideAmid is Decide with events during the admission. Each pod may be named once. If there is an
-// event, the verdict's Scarcity is always Resolvable.
+// DecideAmid does what Decide does, with events during the admission. Each pod may have one event.
+// If there is an event, the verdict's Scarcity is always Resolvable.
 func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	kubelet, predicted := in.decider.(*admission)
@@ -65,10 +65,10 @@ func (s *State) Notices(e *Meanwhile) bool {
 	})
 }
 
-// CommitAmid is Commit after an admission with events. Each manager frees the resources of an ended
-// pod when it is next asked. The time of the event can decide which of several NUMA nodes provide
-// memory. If the CPU manager gave this pod CPUs that the ended pod still had, the CPU manager frees
-// these CPUs too (DefectForeignCPUs).
+// CommitAmid does what Commit does, after an admission with events. Each manager frees the
+// resources of an ended pod when it is next asked. The time of the event can decide which of
+// several NUMA nodes provide memory. If the CPU manager gave this pod CPUs that the ended pod still
+// had, the CPU manager frees these CPUs too (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{s: kubeletBooks{s}, r: r, events: meanwhile}
 	for at := range l.noticed {

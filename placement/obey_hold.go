@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// DecideWithin is Decide for a pod that uses a part of a held place, on a node where Berth decides.
-// In the state, a pod holds the rest of the place. If the place has a resource, the pod gets it
-// only from the place and in the same form. It gets all other resources, including those of
-// providers, from the node. So the rest of the place can always be computed (Rest).
+// DecideWithin does what Decide does for a pod that uses a part of a held place, on a node where
+// Berth decides. In the state, a pod holds the rest of the place. If the place has a resource, the
+// pod gets it only from the place and in the same form. It gets all other resources, including
+// those of providers, from the node. So the rest of the place can always be computed (Rest).
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -30,11 +30,11 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 	return v
 }
 
-// DecideBeyond is DecideWithin for a pod that may need more than the rest of the place. The pod
-// gets the missing amounts from the node, if possible on NUMA nodes where it also uses the place.
-// It must take a part of each requested resource that the place still has. The part that it leaves
-// (Rest) must still have room on the node. last means that no other pod uses the place afterwards.
-// The pod may then get CPU time in another form than the place has.
+// DecideBeyond does what DecideWithin does for a pod that may need more than the rest of the place.
+// The pod gets the missing amounts from the node, if possible on NUMA nodes where it also uses the
+// place. It must take a part of each requested resource that the place still has. The part that it
+// leaves (Rest) must still have room on the node. last means that no other pod uses the place
+// afterwards. The pod may then get CPU time in another form than the place has.
 func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Decision) Verdict {
 	v := DecideWithin(s, place, r, d)
 	p := s.pod(place.UID)

@@ -44,7 +44,7 @@ func Refit(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// refit is a state in which the pod has both its former resources and its new ones.
+// refit has a state in which the pod has both its former and its new resources.
 type refit struct {
 	s *State
 	r *Request

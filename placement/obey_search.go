@@ -13,7 +13,7 @@ const maxSearched = 8
 type search struct {
 	*jointAdmission
 	books []joint.Book // copies, by the number of placed containers
-	order []int        // containers that run together; the placed ones come first
+	order []int        // containers that run together; the placed containers come first
 	hard  []int        // the same, the hardest to place first, then init containers
 	one   hint.Set
 	spare int // steps that the current search must leave

@@ -109,8 +109,8 @@ func (s *slot) hold(c *ContainerAllocation) (h holding) {
 	return h
 }
 
-// hints adds the list for in.N devices: the devices that the container already holds, otherwise the
-// free ones.
+// hints adds the list for in.N devices: the devices that the container already holds, or otherwise
+// the free devices.
 func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	switch {
 	case !s.pool.pool.Aligned():

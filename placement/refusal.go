@@ -42,7 +42,7 @@ type Refusal struct {
 	// advised means that Remedies is complete. milderHelps means that Advise has tried the policy
 	// best-effort, and that it helps.
 	advised, milderHelps bool
-	// alone means that the pod has only one container, so that messages need not name it.
+	// alone means that the pod has only one container, so messages need not name the container.
 	alone bool
 }
 
@@ -73,7 +73,8 @@ type Need struct {
 	// FewestUsable is this minimum without the reserved CPUs, if it differs. A kubelet includes
 	// reserved CPUs when it computes the minimum (kubernetes#132187).
 	FewestUsable int `json:"fewestUsable,omitempty"`
-	// Whole is the number of CPUs per core if full-pcpus-only assigns only whole cores, else 0.
+	// Whole is the number of CPUs per core if full-pcpus-only assigns only whole cores, otherwise
+	// 0.
 	Whole uint64 `json:"whole,omitempty"`
 	// Preferred has the sets of NUMA nodes that the resource prefers, as lists. Anywhere means that
 	// it has no preference. If both are unset, the resource prefers no set, so a policy that

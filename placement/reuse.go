@@ -132,7 +132,7 @@ func (ad *admission) dropLost() {
 	}
 }
 
-// lostCPUs returns the CPUs of removed containers and of the remaining ones.
+// lostCPUs returns the CPUs of the removed containers, and the CPUs of the remaining containers.
 func lostCPUs(pod *PodAllocation, has func(string) bool) (lost, kept topology.CPUSet) {
 	for i := range pod.Containers {
 		if c := &pod.Containers[i]; has(c.Name) {
@@ -153,8 +153,9 @@ func (r *Request) hasContainer(name string) bool {
 	return false
 }
 
-// dropLost is admission.dropLost for the state's own books. The devices of a removed container stay
-// with the pod, because the device manager looks only at pods. It returns the remaining containers.
+// dropLost does what admission.dropLost does, but in the state itself. The devices of a removed
+// container stay with the pod, because the device manager looks only at pods. It returns the
+// remaining containers.
 func (s kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
 	lost, kept := lostCPUs(pod, r.hasContainer)
 	lost = lost.AndNot(&kept)

@@ -8,7 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Policy is a policy of the Topology Manager. Each includes the guarantees of the earlier ones.
+// Policy is a policy of the Topology Manager. Each policy includes the guarantees of the previous
+// policies.
 type Policy uint8
 
 // The policies; the zero value leaves the choice to the node.

@@ -181,7 +181,7 @@ func (ad *admission) leavesNone() bool {
 }
 
 // divideCPUs gives the containers parts of the pod's CPUs. An init container that is not a sidecar
-// may have any CPUs except those of the sidecars before it.
+// may have any CPUs except the CPUs of the sidecars before it.
 func (ad *admission) divideCPUs(left topology.CPUSet) Detail {
 	for c := range ad.r.Containers {
 		kind, mine := ad.r.Containers[c].Kind, &ad.d.Containers[c].CPUs

@@ -14,7 +14,8 @@ import (
 func (r *reader) cpu(id topology.CPUID) string { return fmt.Sprintf("%s/cpu%d", cpuDir, id) }
 
 // siblings reads the set of CPUs that share a core, a die or a package with a CPU. It returns the
-// online ones that are not taken yet, including the CPU itself. A set without the CPU is an error.
+// online CPUs of the set that are not taken yet, including the CPU itself. It returns an error if
+// the set does not contain the CPU.
 func (r *reader) siblings(id topology.CPUID, taken *topology.CPUSet, names ...string) (topology.CPUSet, bool, error) {
 	dir := r.cpu(id) + "/topology"
 	set, ok, err := r.cpus(dir, with(id), names...)

@@ -96,7 +96,7 @@ func (m *Machine) checkPackages() error {
 	return nil
 }
 
-// lower reports whether the lowest CPU of a is below that of b.
+// lower reports whether the lowest CPU of a is lower than the lowest CPU of b.
 func lower(a, b *CPUSet) bool {
 	la, _ := a.Lowest()
 	lb, _ := b.Lowest()

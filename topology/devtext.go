@@ -18,7 +18,8 @@ import (
 // Functions that differ only in address and names share one item. The domain 0000 is left out, and
 // a root "pci0000:3a" is written as "3a". Driver, root and names are percent-encoded.
 
-// DeviceString prints devices and links as the items of a machine string, "" for none.
+// DeviceString prints devices and links as the items of a machine string. Without devices and links
+// it returns "".
 func (m *Machine) DeviceString() string {
 	return strings.TrimPrefix(string(appendLinks(appendDevices(nil, m.Devices), m.Links)), " ")
 }

@@ -66,7 +66,8 @@ type NUMANode struct {
 	// HugePages holds the pools of the node by ascending page size.
 	HugePages []HugePages
 	// Distances is the SLIT row: Distances[i] is the distance to Machine.NUMANodes[i], and 10 means
-	// local. It is empty if the platform reports none, else as long as NUMANodes.
+	// local. It is empty if the platform reports no distances. Otherwise it has one element for
+	// each of NUMANodes.
 	Distances []uint32
 }
 
@@ -90,11 +91,11 @@ type Device struct {
 	// then has no meaning: it is unknown, not node 0.
 	NUMA    NUMAID
 	HasNUMA bool
-	// Root is the PCI root complex ("pci0000:3a"), Switch the address of the nearest PCI switch
-	// above the device, "" for none.
+	// Root is the PCI root complex ("pci0000:3a"). Switch is the address of the nearest PCI switch
+	// above the device. Each may be "".
 	Root, Switch string
-	// Physical is the address of the physical function that this is a virtual function of (SR-IOV),
-	// "" for every other device.
+	// If the device is a virtual function (SR-IOV), Physical is the address of its physical
+	// function. Otherwise it is "".
 	Physical string
 	// Driver is the bound kernel driver, Name the operating system's name of the device ("eth0"),
 	// and RDMA the RDMA subsystem's name ("mlx5_0"). Each may be "".

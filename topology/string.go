@@ -595,7 +595,7 @@ func appendRow(b []byte, distances []uint32) []byte {
 }
 
 // distanceClasses returns LOCAL, LOCAL,REMOTE or LOCAL,NEAR,FAR if these describe all distances,
-// else nil.
+// otherwise nil.
 func (w *writer) distanceClasses() []uint32 {
 	nodes := w.m.NUMANodes
 	if slices.ContainsFunc(nodes, func(n NUMANode) bool { return len(n.Distances) != len(nodes) }) {

@@ -287,7 +287,7 @@ func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 	default:
 		return c, false
 	}
-	if len(d.newer) > 0 { // the kubelet's configuration is not known, whatever else has changed
+	if len(d.newer) > 0 { // the kubelet's configuration is not known in any case
 		c.Status = metav1.ConditionUnknown
 		why.what = append(why.what, strings.Join(d.newer, ", ")+" was changed after the kubelet had started, and it is not known which content the kubelet has read")
 		why.remedy = cmp.Or(why.remedy, "restart the kubelet, or have the agent ask it (configSource: configz)")

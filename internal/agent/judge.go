@@ -172,7 +172,7 @@ const (
 	// tornLimit is the time for which a contradiction counts as a change in progress, if no pod
 	// explains the change.
 	tornLimit = time.Second
-	// slowLimit is tornLimit for a change that a pod explains. On a slow disk, one write of a
+	// slowLimit replaces tornLimit if a pod explains the change. On a slow disk, one write of a
 	// checkpoint takes hundreds of milliseconds, and an admission needs several writes.
 	slowLimit = 10 * time.Second
 	// arrivalPoll is the interval at which the agent checks whether an admission has ended.

@@ -133,8 +133,8 @@ func unitOf(resource string) unit {
 	}
 }
 
-// unitDescs are the metrics of one kind, by unit. All except that of CPUs have the label resource,
-// as the last one.
+// unitDescs are the metrics of one kind, by unit. All of them except the metric of CPUs have the
+// label resource as their last label.
 type unitDescs []*prometheus.Desc
 
 // descsOf creates the descriptions. Each help text begins with the counted unit.

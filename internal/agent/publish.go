@@ -332,7 +332,7 @@ func (p *publisher) kubeletStarted() time.Time {
 	return p.lastStart
 }
 
-// sameReport compares all fields except those that differ in every report.
+// sameReport compares all fields except the number and the times, which differ in every report.
 func sameReport(a, b *v1alpha1.NodeTopology) bool {
 	x, y := a.Status, b.Status
 	x.Sequence, y.Sequence = 0, 0

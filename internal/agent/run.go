@@ -22,7 +22,7 @@ import (
 )
 
 // Run runs an agent until ctx ends, and then returns nil. It returns early only if the options are
-// wrong or the kubelet's root directory cannot be watched. It retries everything else.
+// wrong or the kubelet's root directory cannot be watched. It retries after all other errors.
 func Run(ctx context.Context, opts Options) error {
 	a, err := newAgent(opts)
 	if err != nil {

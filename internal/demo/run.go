@@ -28,7 +28,7 @@ const (
 	againAfter = time.Second
 	// quiet is the time without any event after which a run counts as settled.
 	quiet = 4 * time.Second
-	// patience is Runner.Patience by default. A scheduler's back-off ends after 10 s.
+	// patience is the default of Runner.Patience. A scheduler's back-off ends after 10 s.
 	patience = 15 * time.Second
 	// lateOnNode is the maximum time in which a pod should run after its Binding. A longer time
 	// means a busy machine or an error.

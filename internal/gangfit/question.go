@@ -3,7 +3,7 @@
 // The requests of the members and their group are values, and each caller provides its own nodes
 // (plan.Field). The answer is also a value, a Verdict.
 //
-// The package is pure: no randomness, no I/O, no clock except that of a Budget.
+// The package is pure: it has no randomness, no I/O, and no clock except the clock of a Budget.
 package gangfit
 
 import (

@@ -31,9 +31,9 @@ import (
 // configured as docs/enforcement.md recommends. Cgroups are files in a folder with the layout of
 // cgroup v2.
 //
-// The order of calls is that of containerd. The runtime asks plugins before it creates a container,
-// and tells them after a container has stopped or ended. It tells them about the stop of a sandbox
-// when all its containers have stopped.
+// The order of calls is the same as in containerd. The runtime asks plugins before it creates a
+// container, and tells them after a container has stopped or ended. It tells them about the stop of
+// a sandbox when all its containers have stopped.
 type nriRuntime struct {
 	*fakeRuntime
 	nri     *adaptation.Adaptation

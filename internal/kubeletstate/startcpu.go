@@ -318,7 +318,7 @@ func validateCPUs(s *placement.Startup, shared cpuRanges, held cpuHolders) error
 	return overlaps.err()
 }
 
-// otherCPUs means that the CPUs of the machine differ from those of the file.
+// otherCPUs means that the CPUs of the machine differ from the CPUs in the file.
 type otherCPUs struct{ machine, file cpuRanges }
 
 func (e *otherCPUs) Error() string {

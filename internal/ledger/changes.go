@@ -15,7 +15,7 @@ type ChangeCounter struct {
 	newest atomic.Int64
 	// flight is the number of pods in flight that could be pinned.
 	flight atomic.Int32
-	// unshown is View.UnshownCPUs.
+	// unshown is the last result of View.UnshownCPUs(nil).
 	unshown atomic.Int32
 }
 

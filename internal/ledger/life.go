@@ -125,9 +125,9 @@ func (l *lives) contend(but string) {
 	}
 }
 
-// excuseUnseen excuses promises when the API shows that another pod is ending. It excuses those
-// whose Bindings the API has not shown yet. The API shows changes in order, so the other pod was
-// ending before these Bindings, and their decisions did not know it.
+// When the API shows that a pod is ending, excuseUnseen excuses the promises whose Bindings the API
+// has not shown yet. The API shows changes in order, so the pod was ending before these Bindings,
+// but their decisions did not consider this.
 func (l *lives) excuseUnseen(ending string) {
 	for uid, p := range l.pods {
 		if !p.shown && uid != ending {

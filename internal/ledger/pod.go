@@ -58,8 +58,9 @@ type pod struct {
 	doubt time.Time
 	sight
 	debt
-	// held is the pod's allocation if Berth decides. The pod keeps it until it has left, even if
-	// reports show something else. It is nil if it is not known, or if a kubelet decides.
+	// held is the pod's allocation if Berth decides. The pod keeps this allocation until the pod
+	// has left, even if reports show something else. It is nil if it is not known, or if a kubelet
+	// decides.
 	held *placement.PodAllocation
 	// displaced explains why the node could not assign all of held to the pod. It is "" if the node
 	// assigned all of held.

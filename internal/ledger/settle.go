@@ -96,8 +96,8 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 
 // concludeUnlisted handles the pods that the report does not list. Pods that were listed before
 // have left, or the kubelet has lost them temporarily. The node removes such a pod if the API no
-// longer has it, and otherwise sets it afloat. A pod that is gone, and whose Binding precedes that
-// of a listed pod, will never be listed.
+// longer has it, and otherwise sets it afloat. If a pod is gone, and its Binding precedes the
+// Binding of a listed pod, no report will ever list it.
 func (f *facts) concludeUnlisted() {
 	var newest int64
 	for _, p := range f.pods {

@@ -72,5 +72,5 @@ var waitTexts = [waitCount]string{"",
 	"the node reports pods that the API has not shown yet, and with them it may have too few CPUs",
 }
 
-// Text returns the reason as text; "" for none.
+// Text describes the reason for users. It returns "" for WaitsForNothing.
 func (w Wait) Text() string { return waitTexts[min(w, waitCount-1)] }

@@ -13,7 +13,7 @@ import (
 // Berths has the resources that each pod has on a machine: the state of the kubelet's managers, and
 // the names of the pods.
 type Berths struct {
-	// Title is the title of the drawing. Facts are additional lines below the title; "" for none.
+	// Title is the title of the drawing. Facts are additional lines below the title, or "".
 	Title, Facts string
 	// Snapshot has the assigned resources.
 	Snapshot placement.Snapshot
@@ -34,7 +34,7 @@ type Tenant struct {
 	UID string
 	// Name is "namespace/name".
 	Name string
-	// Note is a short text about the pod, like "in flight"; "" for none.
+	// Note is a short text about the pod, like "in flight", or "".
 	Note string
 	// Held means that a Reservation holds the resources for future pods.
 	Held bool

@@ -63,15 +63,15 @@ type Device struct {
 	// NUMANode is null if the platform does not report it.
 	NUMANode *int `json:"numaNode"`
 	// PCIRoot is the root complex ("pci0000:3a"). PCISwitch is the upstream port of the nearest
-	// switch; "" for none.
+	// switch, or "".
 	PCIRoot   string `json:"pciRoot"`
 	PCISwitch string `json:"pciSwitch"`
-	// Name is the operating system's name of the device ("eth0"), "" for none.
+	// Name is the operating system's name of the device ("eth0"), or "".
 	Name string `json:"name"`
 	// Kind is the kind of device: "GPU", "RDMA NIC", "NIC", "NVMe", "accelerator", "bridge",
 	// "other".
 	Kind string `json:"kind"`
-	// RDMA is the RDMA subsystem's name of the device ("mlx5_0"), "" for none.
+	// RDMA is the RDMA subsystem's name of the device ("mlx5_0"), or "".
 	RDMA string `json:"rdma"`
 	// PhysicalFunction is the address of the physical function if the device is a virtual function,
 	// otherwise "".

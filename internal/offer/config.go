@@ -54,7 +54,7 @@ type CDI struct {
 	// Kind is the kind of the specification, like nvidia.com/gpu.
 	Kind string `json:"kind"`
 	// Names is the form of the names: address, index or uuid. The index counts the devices of one
-	// vendor and class in ascending order of their addresses. The uuid is that of NVIDIA's driver.
+	// vendor and class in ascending order of their addresses. The uuid comes from NVIDIA's driver.
 	Names string `json:"names"`
 }
 

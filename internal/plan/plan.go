@@ -23,7 +23,7 @@ type Member struct {
 }
 
 // Field has all rules about the nodes that members may use, except those of the ledgers. It also
-// determines the order in which the plan tries nodes. It numbers the nodes itself.
+// determines the order in which the plan tries nodes, and the numbers of the nodes.
 type Field interface {
 	// Nodes returns the nodes that members of the kind may now use, best first. If there are many,
 	// it may return only the best until Widen.
@@ -383,7 +383,7 @@ func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	}
 }
 
-// roomy returns the open nodes without those whose ledger has refused a member of a coupled kind.
+// roomy returns the open nodes whose ledgers have not refused a member of a coupled kind.
 func (t *trial) roomy(u *unit, open []int) []int {
 	if len(t.full) == 0 || t.wishes != nil || len(u.members) > 1 {
 		return open

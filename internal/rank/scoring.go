@@ -22,9 +22,9 @@ const (
 type Criterion string
 
 const (
-	// StrandedBeside is Stranded for a pod that asks for no devices, if there is demand for the
-	// node's devices. By default it comes before numaNodes, so such a pod avoids free devices even
-	// if another node spreads it over more NUMA nodes.
+	// StrandedBeside does what Stranded does, but only for pods that ask for no devices, and only
+	// if there is demand for the node's devices. By default it comes before numaNodes, so such a
+	// pod avoids free devices even if another node spreads it over more NUMA nodes.
 	StrandedBeside Criterion = "strandedBeside"
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"

@@ -30,7 +30,7 @@ type numaKind struct {
 	machine *topology.Machine
 	model   *placement.Model
 	empty   *placement.State
-	gpuAt   []int // by GPU: the position of its NUMA node; -1 for none
+	gpuAt   []int // by GPU, the position of its NUMA node, or -1
 	id      int
 }
 

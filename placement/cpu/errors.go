@@ -16,9 +16,10 @@ var (
 	// ErrAccounting is the kubelet's "accounting error": distribute-cpus-across-numa took too many
 	// or too few CPUs.
 	ErrAccounting = errors.New("accounting error: too many or too few CPUs taken")
-	// ErrSMTSize is SMTAlignmentError because the request is not a multiple of the CPUs per core.
+	// ErrSMTSize means SMTAlignmentError, because the request is not a multiple of the CPUs per
+	// core.
 	ErrSMTSize = errors.New("SMT alignment: the request is not a multiple of the CPUs per core")
-	// ErrSMTCores is SMTAlignmentError because too few whole cores are free.
+	// ErrSMTCores means SMTAlignmentError, because too few whole cores are free.
 	ErrSMTCores = errors.New("SMT alignment: not enough free physical CPUs")
 	// ErrWouldHang means that the kubelet would loop for ever with its CPU manager locked
 	// (takeByTopologyNUMADistributed, kubernetes#140730).

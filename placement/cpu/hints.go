@@ -26,11 +26,11 @@ type Hinter struct {
 type HintInput struct {
 	// N is the requested number of CPUs, at least 1.
 	N int
-	// Available has the shared CPUs without the reserved ones, or the CPUs of a container that
-	// already has N CPUs.
+	// Available has the shared CPUs that are not reserved, or the CPUs of a container that already
+	// has N CPUs.
 	Available *topology.CPUSet
-	// Reusable has the CPUs of earlier init containers. With pod scope it also has those of the
-	// pod's containers. It may be nil.
+	// Reusable has the CPUs of earlier init containers. With pod scope it also has the CPUs of the
+	// pod's other containers. It may be nil.
 	Reusable *topology.CPUSet
 	// Want tells if List.Offered must be filled.
 	Want hint.Want
@@ -84,7 +84,7 @@ func (h *Hinter) prefer(space *hint.Space, withCPUs hint.Mask) {
 	}
 }
 
-// socketAligned is isHintSocketAligned.
+// socketAligned reproduces the kubelet's isHintSocketAligned.
 func (h *Hinter) socketAligned(m hint.Mask, smallest int) bool {
 	perSocket := len(h.t.numa.groups) / h.t.numSockets
 	if !h.t.opts.AlignBySocket || perSocket == 0 {
@@ -102,7 +102,7 @@ func (h *Hinter) socketAligned(m hint.Mask, smallest int) bool {
 // free has the available CPUs per position, and the requirement for a mask.
 type free struct {
 	at [hint.MaxNodes]int
-	// need is the number of available CPUs that a mask must have, in addition to the reusable ones.
+	// need is the number of available CPUs that a mask must have, in addition to the reusable CPUs.
 	need int
 	// must has the nodes of the reusable CPUs.
 	must hint.Mask

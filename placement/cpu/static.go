@@ -85,7 +85,7 @@ func (s *scratch) allocate(t *Topology, in *AllocateInput) error {
 	return nil
 }
 
-// pool sets pool to the available CPUs and the reusable ones.
+// pool sets pool to the available and the reusable CPUs.
 func (t *Topology) pool(in *AllocateInput, pool *words) {
 	sh, res := in.Shared.Words(), in.Reserved.Words()
 	for i := range t.words {

@@ -135,7 +135,7 @@ func (p *packer) claim(g *group) {
 	p.need -= g.size
 }
 
-// settle removes the claimed CPUs from the free ones.
+// settle removes the claimed CPUs from the free CPUs.
 func (p *packer) settle() {
 	for i := range p.t.words {
 		p.free[i] &^= p.result[i]

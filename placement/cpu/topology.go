@@ -29,7 +29,7 @@ type Thread struct {
 	NUMA   topology.NUMAID
 	Socket int
 	Core   int // the lowest CPU among the core's threads on this NUMA node
-	Uncore int // the first uncore cache of the core, else Socket
+	Uncore int // the first uncore cache of the core, or otherwise Socket
 }
 
 // Node is the kubelet's cpumanager/topology.CPUTopology. The counts are not derived from Threads,
@@ -94,8 +94,8 @@ type Topology struct {
 	regular    bool
 
 	numa, sockets, cores, uncores kind
-	// numaFirst is the kubelet's choice of hierarchy: outer groups are NUMA nodes and inner ones
-	// sockets, or the reverse.
+	// numaFirst is the kubelet's choice of hierarchy: outer groups are NUMA nodes and inner groups
+	// are sockets, or the reverse.
 	numaFirst    bool
 	outer, inner kind
 
@@ -105,7 +105,7 @@ type Topology struct {
 	uncoreCores [][]link // by uncore cache
 
 	// reach has, by NUMA node, the CPUs that the kubelet takes first for a hint with the node.
-	// These are the node's own CPUs, or with align-by-socket those of all its sockets.
+	// These are the node's own CPUs, or with align-by-socket the CPUs of all its sockets.
 	reach [][]piece
 	// socketsOf is, by NUMA node, the indices of the sockets that have CPUs on it.
 	socketsOf []words

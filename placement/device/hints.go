@@ -10,7 +10,7 @@ type HintInput struct {
 	// N is the requested number of devices.
 	N int
 	// Available are the free devices, or the devices of a container that already has N devices.
-	// Reusable are those of finished init containers of the pod; nil counts as empty.
+	// Reusable are the devices of finished init containers of the pod. nil counts as empty.
 	Available, Reusable Set
 	// Want tells if List.Offered must be filled.
 	Want hint.Want

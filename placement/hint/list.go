@@ -2,7 +2,7 @@ package hint
 
 import "math/bits"
 
-// Set is a set of masks: bit m stands for Mask m. It has Space.Words words.
+// Set is a set of masks. Bit m is set if it contains Mask m. It has Space.Words words.
 type Set []uint64
 
 // NewSet returns an empty set of masks.

@@ -22,9 +22,8 @@ import (
 // space stands for all NUMA nodes that no hint names (NewSpaceBeside).
 const MaxNodes = 16
 
-// Mask is a set of NUMA nodes by position: bit i stands for the i-th node of a Space. Positions
-// ascend with the nodes' ids, so that comparing two masks as numbers is the kubelet's last
-// tie-break.
+// Mask is a set of NUMA nodes by position. Bit i is the i-th node of a Space. Positions ascend with
+// the nodes' ids, so that comparing two masks as numbers is the kubelet's last tie-break.
 type Mask uint16
 
 // Len returns the number of nodes.

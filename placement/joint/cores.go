@@ -27,7 +27,7 @@ const maxThreads = 8
 type Node struct {
 	ID    topology.NUMAID
 	Cores []Core
-	// Amounts are the amounts for pods, by Config.Amounts; missing ones are 0.
+	// Amounts are the amounts for pods, in the order of Config.Amounts. Missing amounts are 0.
 	Amounts []uint64
 	// Distances are the distances to the nodes of Config.Nodes, in their order; nil if unknown.
 	Distances []uint64

@@ -46,7 +46,7 @@ type DeviceLink struct{ A, B, Count int }
 // Same is the kind of place at which devices must be together.
 type Same uint8
 
-// The places at which devices can be together; the zero value asks for none.
+// The places at which devices can be together. The zero value asks for no common place.
 const (
 	Anywhere Same = iota
 	// SameRoot: each PCI root complex with a chosen device has one device of each kind.
@@ -112,7 +112,7 @@ const maxLinked = 12
 // linkTable rates each set of devices of a kind, as bits, by its links.
 type linkTable struct {
 	inside []uint32 // links inside the set
-	// sets are the sets by number of devices, those with the most links inside first.
+	// sets are the sets by number of devices, in descending order of their links inside.
 	sets [][]uint16
 	// fours and pairs are the best partition of the set into sets of four, or into pairs. A
 	// partition is better if more of its sets are on one NUMA node, then if it has more links.
@@ -329,7 +329,7 @@ func (t *deviceCatalog) FindDevice(kind uint8, id string) (DeviceRef, bool) {
 func (t *deviceCatalog) Devices(kind uint8) int { return len(t.devices[kind].ids) }
 
 // PlaceOf returns the place of a device: the position of its NUMA node, or NoNode, and the model's
-// numbers of its root complex and switch, 0 for none.
+// numbers of its root complex and switch, which are 0 if there is none.
 func (t *deviceCatalog) PlaceOf(d DeviceRef) (node, root, sw int) {
 	k := &t.devices[d.Kind]
 	at := k.at[k.index[d.Index]]

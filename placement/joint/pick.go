@@ -86,7 +86,7 @@ func (p *pick) stat(g int) *stat {
 	return &p.q.b.nodes[g]
 }
 
-// close removes n CPUs of a group from the available ones.
+// close removes n CPUs of a group from the available CPUs.
 func (p *pick) close(g, n int) {
 	p.q.t.done[g] = true
 	p.q.t.open[p.nodeOf(g)] -= int32(n)

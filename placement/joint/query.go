@@ -343,7 +343,7 @@ func (q *query) askedTime() uint64 {
 	return n
 }
 
-// leastNode is nodeTime of the smallest node with CPUs.
+// leastNode returns nodeTime of the smallest node with CPUs.
 func (q *query) leastNode() (least uint64) {
 	for v := range q.m.nodes {
 		if n := q.m.nodeTime(v); n > 0 && (least == 0 || n < least) {

@@ -82,7 +82,8 @@ const (
 	MostAllocated Strategy = iota
 	// LeastAllocated takes the emptiest NUMA nodes.
 	LeastAllocated
-	// FillNodes is MostAllocated, and nodes in use come before empty ones.
+	// FillNodes does what MostAllocated does, and the scheduler uses nodes with pods before empty
+	// nodes.
 	FillNodes
 )
 

@@ -337,7 +337,7 @@ func (q *deviceQuery) mostPlaces(together bool) int {
 }
 
 // fewest returns a lower bound for the number of places that are needed in addition to the chosen
-// ones. It is larger than most if the places do not have enough devices.
+// places. If the places do not have enough devices, it returns more than most.
 func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	switch {
 	case !q.lacks():
@@ -421,8 +421,8 @@ func (q *deviceQuery) choose(mask hint.Mask, together bool) bool {
 	return q.best.ok
 }
 
-// chooseLinked tries sets of devices of the kind whose links count, those with the most links
-// first. For each set that could be the best it finds places for the other devices.
+// chooseLinked tries sets of devices of the kind whose links count, the sets with the most links
+// first. For each set that could be the best, it finds places for the other devices.
 func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask) {
 	want := &q.w.Devices[q.linked]
 	k := &q.m.devices[want.Kind]
@@ -628,8 +628,8 @@ func (q *deviceQuery) grab(places uint64, most int) {
 	}
 }
 
-// link chooses devices of the linked kind at the places of grab: first one at each place, then
-// those with the lowest numbers.
+// link chooses devices of the linked kind at the places of grab: first one device at each place,
+// then the devices with the lowest numbers.
 func (q *deviceQuery) link(places uint64, p *devicePick) bool {
 	if q.linked < 0 {
 		return true

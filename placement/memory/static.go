@@ -76,7 +76,7 @@ func (m *Model) groupAllows(b *Book, mask hint.Mask) bool {
 	return !Mixes(b, mask)
 }
 
-// violates is isAffinityViolatingNUMAAllocations. It is false for a single node.
+// violates reproduces isAffinityViolatingNUMAAllocations. It returns false for a single node.
 func violates(b *Book, mask hint.Mask) bool {
 	return mask&(mask-1) != 0 && Mixes(b, mask)
 }
@@ -161,7 +161,8 @@ func (m *Model) mark(q *Query, size int, set hint.Set) (found bool) {
 	return found
 }
 
-// alone returns the nodes whose memory is allocated node by node, so that no group can use them.
+// alone returns the nodes with memory that is allocated on the node only, so that no group can use
+// them.
 func (b *Book) alone() (nodes hint.Mask) {
 	for i := range b.nodes {
 		if n := &b.nodes[i]; n.assignments > 0 && n.cells&(n.cells-1) == 0 {

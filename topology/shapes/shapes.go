@@ -45,7 +45,7 @@ const (
 	XeonX7550 = "package:4 l3:1 core:8 pu:2 number:interleaved packageid:0,2,1,3 coreid:0,8,2,10,1,9,3,11 l3id:cpu " +
 		"numa:0=0-62:1/2;2=1-61:1/4;3=3-63:1/4 mem:64Gi,32Gi*2 dist:10,20"
 	// POWER7 is a captured partition of 256 CPUs with sparse NUMA ids, SMT4, and packages without
-	// ids. The core ids of all packages are those of the first one.
+	// ids. All packages have the same core ids.
 	POWER7 = "numa:8 package:8 l3:1 core:1 pu:4 number:packed packageid:none l3id:cpu numaid:0-1,4-5,8-9,12-13 " +
 		"mem:57088Mi,64768Mi,65280Mi,64Gi,65280Mi,64Gi,65280Mi,55552Mi " +
 		"dist:10,20,40*6/20,10,40*6/40*2,10,20,40*4/40*2,20,10,40*4/40*4,10,20,40*2/40*4,20,10,40*2/40*6,10,20/40*6,20,10"

@@ -22,10 +22,10 @@ type Draw struct {
 // draw.
 //
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
-// order of arrival. That simulator gives every node a new random name, and among equal scores
-// chooses the node whose name is first. Order is the order of these names. Without Order,
-// GpuPacking serves 0.7 percent of the GPUs less. The generator is that of math/rand, which always
-// returns the same numbers for a seed.
+// order of arrival. That simulator gives every node a new random name, and chooses, among nodes
+// with equal scores, the node whose name comes first. Order is the order of these names. Without
+// Order, GpuPacking serves 0.7 percent of the GPUs less. The generator is that of math/rand, which
+// always returns the same numbers for a seed.
 func NewDraw(nodes []Node, pods []Pod, seed int64, change func(*Draw)) *Draw {
 	d := &Draw{Rand: rand.New(rand.NewSource(seed))}
 	d.Rand.Int() // that simulator draws a number here and only logs it
