@@ -53,7 +53,7 @@ const Unlimited = math.MaxInt32
 // ClaimMatch are requests whose devices must have the same value of an attribute, such as the PCI
 // root.
 type ClaimMatch struct {
-	For uint64 // bit i: request i is one of them
+	For uint64 // bit i: the ClaimMatch applies to request i
 	// Values has the devices with each value, as positions in Claimed.Devices.
 	Values [][]int
 }
@@ -229,7 +229,7 @@ func (c *Claimed) serves(room *claimRoom, empty bool) bool {
 	if len(c.Matches) == 0 {
 		return c.matching(room, empty, func(int, int) bool { return true })
 	}
-	for i := range c.Matches { // each separately; to fulfil all at once may be harder
+	for i := range c.Matches { // checks each alone; to fulfil all at once may be harder
 		m := &c.Matches[i]
 		if !slices.ContainsFunc(m.Values, func(value []int) bool {
 			return c.matching(room, empty, func(request, device int) bool {

@@ -70,7 +70,7 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 	}
 	if held != nil && held.Memory != nil {
 		if len(c.Memory) == 0 {
-			return held.Memory // the decision ended before this container
+			return held.Memory // Decide failed before it reached this container
 		}
 		m.mem.reuse(&mc.reuse, c.Kind, held.Memory)
 		return slices.Clone(c.Memory)

@@ -128,7 +128,7 @@ func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 		return SocketsOpen, ""
 	}
 	var holders int
-	var first int64 // of the resources of the pod, or of a container that is placed by itself
+	var first int64 // the first number of devices that the pod, or the current container, asks for
 	for c := range r.Containers {
 		if m.holds(r, c) {
 			holders++

@@ -19,7 +19,7 @@ type jointAdmission struct {
 	grant     joint.Grant
 	held      joint.Held
 	part      joint.Held // the part of held that the next container may take over
-	peak      peaks      // held's amounts
+	peak      peaks      // the peak amounts of held
 	// turns has, for the containers before passed, the peak amounts of init containers together
 	// with the sidecars that start before them.
 	turns  peaks

@@ -42,7 +42,8 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 		return v
 	}
 	left := s.m.joint.heldBy(p)
-	for try := range 3 { // in addition to the place, then in whole cores, then anywhere
+	// First try the place with further CPUs, then with further whole cores, then the whole node.
+	for try := range 3 {
 		in := s.Clone()
 		s.m.joint.Give(in.account, left)
 		if try < 2 {
@@ -110,7 +111,7 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 		exclusive = max(exclusive, c.Exclusive)
 	}
 	if !time {
-		return true // the place has no CPU time
+		return true // the place has no CPU time that could limit the form
 	}
 	for i := range left.Containers {
 		for _, a := range left.Containers[i].Shares {

@@ -12,9 +12,9 @@ const maxSearched = 8
 // search looks for another arrangement after the first containers left no room for the others.
 type search struct {
 	*jointAdmission
-	books []joint.Book // copies, by the number of placed containers
+	books []joint.Book // copies of the book, by the number of placed containers
 	order []int        // containers that run together; the placed containers come first
-	hard  []int        // the same, the hardest to place first, then init containers
+	hard  []int        // the same containers: the hardest to place first, then init containers
 	one   hint.Set
 	spare int // steps that the current search must leave
 }

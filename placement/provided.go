@@ -32,7 +32,7 @@ type Supply interface {
 
 // Place is a location with an amount of a provider's resource: a socket, a link, a licence server.
 type Place struct {
-	Name     string // 1 to MaxPlaceName bytes, each once on a machine
+	Name     string // 1 to MaxPlaceName bytes, unique on the machine
 	Capacity uint64 // at most 2^30
 }
 

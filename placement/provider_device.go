@@ -118,7 +118,8 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	case held.n > 0 && held.n != in.N:
 		ad.list(s.pool.resource).Reset(hint.Impossible)
 		return NoDetail
-	case held.n > 0 && held.vanished && ad.m.set.version >= V134: // 1.33 treats it as without a topology
+	case held.n > 0 && held.vanished && ad.m.set.version >= V134:
+		// Kubernetes 1.33 treats the device as one without topology.
 		return DefectVanishedDevice
 	case held.n > 0:
 		in.Available, in.Reusable = s.held, nil

@@ -249,8 +249,8 @@ func (r *Refusal) unaligned() string {
 	return r.conflict()
 }
 
-// sizes describes the numbers of NUMA nodes that resources need. It does so if the policy allows
-// only one NUMA node, or if the numbers differ and removing pods cannot help.
+// sizes describes the numbers of NUMA nodes that resources need. It returns "" unless the policy
+// allows only one NUMA node, or if the numbers differ and removing pods cannot help.
 func (r *Refusal) sizes() string {
 	fewest, most := r.extremes()
 	switch {

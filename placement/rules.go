@@ -27,7 +27,7 @@ var policyNames = [policies]string{
 	NodePolicy: "", PolicyNone: "none", PolicyBestEffort: "best-effort", PolicyRestricted: "restricted", PolicySingleNUMANode: "single-numa-node",
 }
 
-// String returns the policy as KubeletConfiguration spells it, "" for NodePolicy.
+// String returns the policy as KubeletConfiguration spells it. For NodePolicy it returns "".
 func (p Policy) String() string { return spell(p, policyNames[:]) }
 
 // ParsePolicy parses a policy as KubeletConfiguration spells it. It returns false for other words
@@ -48,7 +48,7 @@ const (
 
 var scopeNames = [scopes]string{NodeScope: "", ContainerScope: "container", PodScope: "pod"}
 
-// String returns the scope as KubeletConfiguration spells it, "" for NodeScope.
+// String returns the scope as KubeletConfiguration spells it. For NodeScope it returns "".
 func (s Scope) String() string { return spell(s, scopeNames[:]) }
 
 // ParseScope parses a scope as KubeletConfiguration spells it. It returns false for other words and

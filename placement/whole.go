@@ -190,7 +190,7 @@ func (ad *admission) divideCPUs(left topology.CPUSet) Detail {
 		case n > 0:
 			if err := ad.m.cpus.topology.Take(&left, n, mine); err != nil {
 				for i := range ad.d.Containers {
-					ad.d.Containers[i].CPUs = topology.CPUSet{} // the kubelet records none
+					ad.d.Containers[i].CPUs = topology.CPUSet{} // then the kubelet records no CPUs
 				}
 				return cpuDetail(err)
 			}

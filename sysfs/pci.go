@@ -185,7 +185,8 @@ func (r *reader) virtualFunctions(places map[string]string) map[string]string {
 	return parents
 }
 
-// hexID reads "0x8086" as "8086"; a missing file as "".
+// hexID reads an id without its prefix: for "0x8086" it returns "8086". For a missing file it
+// returns "".
 func (r *reader) hexID(name string, digits int) (string, error) {
 	text, ok, err := r.text(name)
 	if err != nil || !ok {

@@ -16,10 +16,10 @@ type agent struct {
 	api      API
 	enforcer *enforcer
 	mirror   *mirror
-	socket   *PodResources // nil: cannot be asked
+	socket   *PodResources // nil if the kubelet cannot be asked
 	pods     cache.SharedIndexInformer
 	nodes    cache.SharedIndexInformer
-	changed  chan struct{} // something in the API changed
+	changed  chan struct{} // gets a value when something in the API has changed
 	// withdrawn is closed when the API has a report that offers none of the agent's devices.
 	withdrawn chan struct{}
 }

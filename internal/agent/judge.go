@@ -21,8 +21,8 @@ type verdict struct {
 	problem error
 	// astray lists containers that do not run as decided.
 	astray []string
-	// suspected names a pod that looks like a program that also sets the CPUs of containers, or is
-	// nil.
+	// suspected is an error if some pod looks like a program that also sets the CPUs of containers.
+	// Otherwise it is nil.
 	suspected error
 	// underWay means that the kubelet may be in the middle of a change, so that a contradiction may
 	// end by itself.

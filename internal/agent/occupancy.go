@@ -43,7 +43,7 @@ func occupancyOf(n *wire.Node) *occupancy {
 	}
 	for i, p := range n.Report.Snapshot.Pods {
 		if i < len(n.Report.Pods) && n.Report.Pods[i].State != "" {
-			continue // no longer runs
+			continue // the pod no longer runs
 		}
 		held := p.NUMANodes(n.Spec.Machine, deviceAt)
 		if held != 0 {

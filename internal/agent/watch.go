@@ -102,7 +102,7 @@ func kubeletStart(root string) (at time.Time) {
 	if err != nil {
 		return at
 	}
-	_ = conn.Close() // a kubelet listens
+	_ = conn.Close() // only the success of the connection matters: a kubelet listens
 	if info, err := os.Stat(path); err == nil {
 		at = info.ModTime()
 	}

@@ -69,7 +69,7 @@ func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.Devi
 					DeviceClassName: of.Name, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}})
 			}
 		}
-		at, most, later := 0, int64(0), int64(0) // later has the devices of containers that keep running
+		at, most, later := 0, int64(0), int64(0) // later: for containers that keep running
 		for i := range slices.Backward(containers) {
 			if !ends(i) {
 				later += asks[i][name]

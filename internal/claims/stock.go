@@ -183,7 +183,7 @@ func (c *counting) count(ctx context.Context) {
 	if c.left > 0 {
 		return
 	}
-	for i := range c.requests { // the number of all devices is not known
+	for i := range c.requests { // not all devices were checked, so "all" has no known number
 		if c.requests[i].all {
 			c.requests[i].N = 0
 		}

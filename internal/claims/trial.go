@@ -47,7 +47,7 @@ func NewTrial(taken *structured.AllocatedState) *Trial {
 func (t *Trial) Give(ctx context.Context, node string, n *OnNode, would *Would) bool {
 	switch {
 	case would.Loose && t.requires(node):
-		return false // the CPUs of a pod that requires aligned devices would become uncertain
+		return false // a loose pod would make the CPUs of that other pod uncertain
 	case n == nil:
 		return true
 	case n.Mode == Required && !would.Sure:

@@ -21,7 +21,7 @@ import (
 )
 
 // nodeKey finds the keys of a node's description. Machine strings and lists of devices contain
-// commas, so a comma ends a value only before a key.
+// commas. So a comma ends a value only if a key follows.
 var nodeKey = regexp.MustCompile(`(?:^|,)(name|machine|capture|config|device|authority)=`)
 
 // ParseNode parses the description of one of the user's own nodes:

@@ -85,7 +85,7 @@ var silentAgent = Scene{
 					if err := s.StopAgent(node); err != nil {
 						return err
 					}
-					select { // before that, the report is not stale, so the pod may be bound
+					select { // an earlier pod could be bound, because the report is not stale yet
 					case <-time.After(sceneStale):
 					case <-ctx.Done():
 						return ctx.Err()

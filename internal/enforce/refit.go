@@ -45,7 +45,7 @@ type refitting struct {
 	next  *placement.ContainerDecision
 	waits string
 	// leaving are CPUs that the container must leave, until its cgroup shows that it has left them.
-	// kept are these CPUs and the CPUs that stay idle for them.
+	// kept has the CPUs of leaving and the CPUs that stay idle because of them.
 	leaving, kept topology.CPUSet
 	// turn counts the moves, so that Found ignores a reading of the cgroup that is older than the
 	// last move.

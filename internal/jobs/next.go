@@ -422,7 +422,7 @@ func (n *stepper) judge() (over bool) {
 		return false
 	case most != nil && succeeded >= *most:
 		n.enter(batch.Completed, "", fmt.Sprintf("%d pods have succeeded, minSuccess is %d", succeeded, *most))
-	case succeeded+failed < n.spec.replicas, n.failing: // a policy still has to act
+	case succeeded+failed < n.spec.replicas, n.failing: // some pods still run, or a policy must act
 		return false
 	case most != nil || succeeded < least || n.taskLacks() != "":
 		n.enter(batch.Failed, "NotEnoughSuccess", fmt.Sprintf("%d pods have succeeded and %d have failed%s", succeeded, failed, n.taskLacks()))

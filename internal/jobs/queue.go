@@ -37,7 +37,7 @@ type standing int
 const (
 	waits standing = iota
 	admitted
-	comesAgain // admitted
+	comesAgain // admitted, and must be reconciled again
 )
 
 // newQueue returns the queue of a controller with that number of workers. A namespace's share is

@@ -101,7 +101,7 @@ func (n *Node) Hold(h Holding) {
 }
 
 // Release ends a Holding, or removes the reserved pod that was looking for its place. It reports
-// whether there was one.
+// whether there was such a Holding or pod.
 func (n *Node) Release(uid string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -125,7 +125,7 @@ func (o *outlook) likeliest() *placement.State {
 	switch {
 	case o.report.Amounts || o.decides():
 		w = o.afterReserved()
-	case w == nil || w.uncertain(): // then only the order of the Bindings counts
+	case w == nil || w.uncertain(): // the best guess is the order of the Bindings
 		w = o.after(o.line, len(o.line))
 	}
 	if w.uncertain() {

@@ -31,7 +31,7 @@ const (
 	reserved
 	// posted: its Binding is written, or about to be, and has a turn in the order.
 	posted
-	// afloat: it is bound, or may be, at an unknown position in the order.
+	// afloat: the pod is bound, or may be bound, at an unknown position in the order.
 	afloat
 	// reported: a report lists it.
 	reported
@@ -193,7 +193,8 @@ func (d *debt) promisedExact() bool { return d.promise != nil && d.promise.Exact
 // doubted reports whether another Binding of the pod to this node may still be written.
 func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.shown }
 
-// isOther reports whether a Binding with that turn differs from the last one that was sent.
+// isOther reports whether the turn belongs to another Binding than the last one that was sent for
+// the pod.
 func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted() && p.turn != turn }
 
 // grant promises a decision to the pod. If the decision is binding, the pod holds it from now on.

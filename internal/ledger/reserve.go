@@ -108,7 +108,7 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	if p == nil || p.stage != reserved {
 		return Posting{}, fmt.Errorf("pod %s: %w", uid, ErrNotReserved)
 	}
-	if n.report == nil { // withdrawn since Reserve
+	if n.report == nil { // the report was withdrawn after Reserve
 		return Posting{}, nil
 	}
 	if !n.due(p) {

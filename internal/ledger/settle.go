@@ -55,7 +55,7 @@ func (f *facts) settleListed(r *Report) []PromiseOutcome {
 		switch {
 		case !settled || !f.begun:
 		case o.Exact && !o.Kept && !o.Contended && !p.shown:
-			p.suspect = &o // See returns it
+			p.suspect = &o // See returns it once the API shows the pod's Binding
 		default:
 			outcomes = append(outcomes, o)
 		}

@@ -95,7 +95,7 @@ func (n *Node) Foresee() (out []Foreseen) {
 // is a report.
 func (n *Node) expect(p *pod) (e Expectation) {
 	switch {
-	case n.decides(): // such a node gives a pod without a decision no resources
+	case n.decides(): // without a decision, such a node gives a pod no resources
 		e.Answer = waiting(Undecided)
 		return e
 	case p.underway && n.ahead(): // the report may list pods that came after the kubelet's answer

@@ -44,7 +44,7 @@ type shape struct {
 	widened func(w float64) shape
 }
 
-// alike makes shapes as wide as the widest of them, unless their width is fixed.
+// alike widens all shapes to the width of the widest one, except shapes with a fixed width.
 func alike(shapes []shape) []shape {
 	wide := 0.0
 	for _, s := range shapes {

@@ -83,7 +83,7 @@ func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *NodeKind) *Reading {
 	r := &Reading{Node: nt.Name, Version: nt.ResourceVersion, Source: Source{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID), Version: nt.ResourceVersion,
 	}}
-	if nt.Malformed == "" { // otherwise its number could not be read
+	if nt.Malformed == "" { // a malformed object may have no valid number
 		r.Mark = markOf(nt)
 	}
 	if err := r.read(nt, k, last); err != nil {

@@ -182,7 +182,7 @@ func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) 
 		}
 		t.work.budget.Spend(promiseLooks(&next))
 		c := *next.Candidate
-		if next.Candidate = &c; i > 0 { // so that the node admits them in this order
+		if next.Candidate = &c; i > 0 { // distinct times fix the order of admission
 			c.Created = latest + int64(i)
 		}
 		a := on.Promise(&next, &d)
@@ -426,7 +426,7 @@ func (t *trial) settle(placed bool) {
 		case m < len(t.gang.Members):
 			all++
 		default:
-			seated = 1 // two members may share a NUMA node
+			seated = 1 // counts once, because seated pods may share a NUMA node
 		}
 	}
 	if all+seated > 0 && all+seated >= t.numaNodes(node) && !t.taken[node] {

@@ -307,10 +307,10 @@ type trial struct {
 	field Field
 	work  *work
 	plan  Plan
-	at    []int // the node of each member, or nowhere, and of the seated
+	at    []int // by member, then by seated pod: its node, or nowhere
 	// inWaves means that a node may get members in waves.
 	inWaves bool
-	placed  []Decided // the allocation of each there
+	placed  []Decided // by the same index: the allocation on that node
 	// lies is the place in the last promise to a member.
 	lies Lies
 	// before has the earlier states of the nodes of the unit's members.

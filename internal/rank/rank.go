@@ -226,8 +226,8 @@ func (s *Scoring) fill(room, all, asked int64) int64 {
 	return MaxScore * (all - room) / all
 }
 
-// closeness compares the mean distance between the NUMA nodes with the distance of a node to
-// itself.
+// closeness rates how near the NUMA nodes of the set are to each other: MaxScore times the distance
+// of a node to itself, divided by the mean distance within the set.
 func closeness(m *topology.Machine, set topology.NUMASet) int64 {
 	const local = 10 // the distance of a node to itself (ACPI SLIT)
 	var sum, pairs int64

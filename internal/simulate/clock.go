@@ -99,7 +99,7 @@ func (c *clock) run(ctx context.Context, part func(float64)) {
 		at, arrives := c.upcoming()
 		if len(c.freed.nodes) > 0 && (at > c.now || arrives || c.events[0].kind >= defragBegins) {
 			c.wake()
-			continue // the next event may be the end of a pod that wake has just placed
+			continue // a pod that wake has just placed may end before anything else happens
 		}
 		if at >= c.load.To {
 			break

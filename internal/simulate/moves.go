@@ -32,7 +32,7 @@ const (
 type movingPlan struct {
 	entry entry
 	class waitClass
-	nodes []int // of the pods for which room is made
+	nodes []int // the nodes of the pods for which the plan makes room
 	moves []plannedMove
 	kept  []int32 // nodes that are closed to other pods
 	// holder is the pod that holds the new place of the first move, once this move has begun.

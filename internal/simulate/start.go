@@ -173,7 +173,7 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 		bits := uint64(0)
 		for gpu := range c.gpusOf(int(p.node), held.Containers) {
 			bits |= 1 << gpu
-			c.nodes[p.node].gpus[gpu] = trace.Thousandths // until a pod gets it
+			c.nodes[p.node].gpus[gpu] = trace.Thousandths // the GPU is free until a pod gets it
 		}
 		shape := p.shape()
 		c.hold(int(p.node), int32(i), shape, bits)

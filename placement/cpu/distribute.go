@@ -16,7 +16,7 @@ const maxTrials = 1 << 20
 // distributor is the state of one run of the kubelet's takeByTopologyNUMADistributed.
 type distributor struct {
 	t      *Topology
-	n, g   int // CPUs to take, and the size of the portions
+	n, g   int // the number of CPUs to take, and the size of a portion
 	free   words
 	result words
 	need   int
@@ -35,7 +35,7 @@ type distributor struct {
 	// that can give a portion.
 	combos, subs combinations
 	best         choice
-	local        kept // the best of subs, to take what cannot be spread evenly
+	local        kept // the best combination of subs, from which the remainder is taken
 }
 
 // score is the kubelet's balance score, the standard deviation of the free CPUs that would be left

@@ -43,10 +43,10 @@ func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 	return nil
 }
 
-// Allocate stores in out the CPUs for a container that has none yet (Allocate and allocateCPUs of
-// policy_static.go). On error it does not change out. The caller removes out from the shared CPUs.
-// Unless the node is Regular, out may hold CPUs that were not available, and differ in number from
-// N.
+// Allocate stores in out the CPUs for a container that has no exclusive CPUs yet (Allocate and
+// allocateCPUs of policy_static.go). On error it does not change out. The caller removes out from
+// the shared CPUs. Unless the node is Regular, out may hold CPUs that were not available, and
+// differ in number from N.
 func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	if err := t.CheckSMT(in.N, in.Shared, in.Siblings); err != nil {
 		return err

@@ -75,7 +75,8 @@ type chips struct {
 	points []uint32
 }
 
-// compileChips reads the ids as NVIDIA's plugin makes them: "GPU-...", "MIG-...", "GPU-...::3".
+// compileChips reads device ids in the formats of NVIDIA's plugin: "GPU-...", "MIG-...",
+// "GPU-...::3".
 func (p *Pool) compileChips(devices []Device, points []uint32) {
 	c := &chips{of: make([]uint16, len(devices)), parts: make(Set, p.Words())}
 	index := map[string]uint16{}

@@ -50,10 +50,11 @@ func (m Mask) All() iter.Seq[int] {
 // immutable.
 type Space struct {
 	n     int
-	ids   []topology.NUMAID // by position; one fewer than n if there are others
+	ids   []topology.NUMAID // by position; the last position has no id if others is not empty
 	dense bool              // the ids are 0..n-1: positions and ids are the same
-	// others are the nodes that the last position stands for. No list of hints names this position.
-	// It exists so that the set of all nodes differs from the set of all nodes that hints can name.
+	// others are the nodes that the last position stands for. No list of hints has this position.
+	// The position makes the set of all nodes different from the set of all nodes that hints can
+	// name.
 	others topology.NUMASet
 	order  []Mask
 	start  []int // order[start[k]:start[k+1]] are the masks with k nodes

@@ -13,8 +13,8 @@ const (
 	chooseSteps = 8
 )
 
-// Budget is the number of steps left for one call of Place, or for several together. It counts
-// steps and not time, so that equal requests always get equal results.
+// Budget is the number of steps left for one call of Place, or for several calls together. It
+// limits steps and not time, so that equal requests always get equal results.
 type Budget struct {
 	left int
 	cut  bool

@@ -44,7 +44,8 @@ type Core struct {
 // core is a core in the order of the model: by NUMA node, level-3 cache, lowest CPU.
 type core struct {
 	cpus [maxThreads]topology.CPUID
-	// full are all threads of the core, own the threads that may be pinned; bit t is cpus[t].
+	// full has a bit for each thread of the core, own a bit for each thread that may be pinned. Bit
+	// t stands for cpus[t].
 	full, own uint8
 	node      uint8
 	group     uint16

@@ -53,7 +53,7 @@ const (
 	SameRoot
 	// SameSwitch: each PCI switch with a chosen device has one device of each kind.
 	SameSwitch
-	// OneRoot and OneSwitch: all devices are at one root complex, or below one switch.
+	// OneRoot: all devices are at one root complex. OneSwitch: all devices are below one switch.
 	OneRoot
 	OneSwitch
 

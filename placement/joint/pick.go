@@ -112,7 +112,7 @@ func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != n
 func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	switch {
 	case q.near != nil && !q.near.Has(mask):
-		return 0 // then no part of the mask is near
+		return 0 // if the mask is not near, its parts are not near either
 	case q.near == nil || q.w.CPUs == 0 || q.w.Nodes > 0:
 		return seated(mask, q.covers(a, mask))
 	}

@@ -33,7 +33,7 @@ type query struct {
 // asked is one level of terms.
 type asked struct {
 	terms
-	same     bool // devices lie together
+	same     bool // the devices must lie together
 	eligible hint.Mask
 	most     int                  // the maximum number of level-3 caches, if it is required
 	units    [hint.MaxNodes]int32 // CPUs that can be pinned, by node
@@ -255,7 +255,7 @@ func (q *query) bears(a *asked, mask hint.Mask) bool {
 	case q.w.CPUs > 0:
 		parts = q.w.CPUs
 	case len(q.w.Amounts) == 0:
-		return q.w.PerNode > 0 // each node gives devices
+		return q.w.PerNode > 0 // PerNode devices come from each node of the mask
 	default:
 		want := q.w.Amounts[0]
 		unit := q.m.kinds[want.Kind].Unit
@@ -424,7 +424,7 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 		e.m, e.t, e.b, e.w = q.m, q.t, q.m.empty, q.w
 		return q.caches(a, mask, each) <= e.caches(a, mask, each)
 	}
-	return true // the mask has all possible nodes, not yet the requested number
+	return true // the mask has all eligible nodes, but not the requested number
 }
 
 // cost returns the CPU time that the pinned CPUs use, including the idle threads of their cores.

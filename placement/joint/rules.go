@@ -5,7 +5,7 @@ type Width uint8
 
 // The widths, from the freest to the strictest.
 const (
-	// AnyWidth accepts the narrowest available set, whatever its width.
+	// AnyWidth accepts any number of NUMA nodes, but the fewest available ones win.
 	AnyWidth Width = iota
 	// Fewest accepts no more NUMA nodes than an empty machine would need for the request.
 	Fewest
@@ -59,9 +59,9 @@ const (
 // set of NUMA nodes is never used to keep a preference.
 type Rules struct {
 	Bind         Bind
-	BindHow      Strength // set if Bind is
+	BindHow      Strength // not Unset if Bind is set
 	Exclusive    Exclusive
-	ExclusiveHow Strength // set if Exclusive is
+	ExclusiveHow Strength // not Unset if Exclusive is set
 	// L3 asks for no more level-3 caches than an empty machine would need. A cache that spans NUMA
 	// nodes counts once for each.
 	L3 Strength

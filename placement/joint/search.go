@@ -12,13 +12,13 @@ import (
 // root complex if Same asks for root complexes. Sets of places are bit sets.
 type deviceQuery struct {
 	asking
-	n int // places
+	n int // the number of places
 	// caps has the number of available devices, by the kind's index in the Want, then by place.
 	// total is the sum over the kinds.
 	caps  [][MaxPlaces]uint16
 	total [MaxPlaces]int32
 	need  []int
-	needs int // of all kinds
+	needs int // the sum of need
 	// on are the places of each NUMA node, adrift the places with an unknown NUMA node.
 	on     [hint.MaxNodes]uint64
 	adrift uint64
@@ -70,7 +70,7 @@ type rival struct {
 type devicePick struct {
 	ok     bool
 	places uint64 // the places of the devices
-	set    uint16 // the devices of the linked kind
+	set    uint16 // the chosen devices of the linked kind
 	links  uint32
 	// fours and pairs rate the links among the devices that remain for other pods.
 	fours, pairs uint32
