@@ -107,8 +107,8 @@ const (
 	// nodes. Or the devices are on NUMA nodes where Berth expects none.
 	DefectWideDevices
 	// DefectMemoryUnderflow: a NUMA node has less memory than its reservation and its huge pages.
-	// The kubelet subtracts without a sign (getDefaultMachineState), so the NUMA node seems to have
-	// endless memory.
+	// The kubelet subtracts unsigned numbers (getDefaultMachineState), so the NUMA node seems to
+	// have endless memory.
 	DefectMemoryUnderflow
 
 	// BadRequest: the request has an amount that the API server refuses.

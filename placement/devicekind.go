@@ -10,7 +10,7 @@ import (
 // DeviceKind is a resource whose devices Berth assigns.
 type DeviceKind struct {
 	Resource string // "nvidia.com/gpu"
-	// Type is the type of all its devices, or OtherDevice if they differ.
+	// Type is the type of all devices of the resource, or OtherDevice if their types differ.
 	Type    topology.DeviceKind
 	Devices []PlacedDevice // ascending by ID
 	// Links are direct connections, by positions in Devices.

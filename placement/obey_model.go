@@ -12,7 +12,7 @@ import (
 type obeyModel struct {
 	joint.Model
 	layout
-	// kinds are the kinds of devices that the model knows, in its order.
+	// kinds are the kinds of devices that joint.Model knows, in the order of that model.
 	kinds []DeviceKind
 	// supplies are the node's supplies.
 	supplies *supplies

@@ -57,10 +57,10 @@ const (
 type ContainerRequest struct {
 	Name string
 	Kind ContainerKind
-	// Guaranteed means that its limits of CPU and memory equal its requests, and are not 0
-	// (IsContainerEquivalentQOSGuaranteed of pkg/kubelet/cm/qos). It is set only if the pod has
-	// PodLevel. With the gate PodLevelResourceManagers, managers then allocate exclusive resources
-	// to the container.
+	// Guaranteed means that the container's limits of CPU and memory equal its requests, and are
+	// not 0 (IsContainerEquivalentQOSGuaranteed of pkg/kubelet/cm/qos). It is set only if the pod
+	// has PodLevel. With the gate PodLevelResourceManagers, managers then allocate exclusive
+	// resources to the container.
 	Guaranteed bool
 	// MilliCPU is the CPU request in thousandths. Only whole CPUs of a Guaranteed pod are
 	// exclusive.

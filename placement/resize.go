@@ -40,7 +40,8 @@ const (
 	ResizeProceeds ResizeOutcome = iota
 	// ResizeDeferred: the pod keeps its allocation, and the kubelet tries again later.
 	ResizeDeferred
-	// ResizeInfeasible: the pod keeps its allocation, and the kubelet never tries again.
+	// ResizeInfeasible: the pod keeps its allocation, and the kubelet never tries this resize
+	// again.
 	ResizeInfeasible
 	// ResizeRejected: the API server does not accept the change.
 	ResizeRejected

@@ -101,7 +101,8 @@ type Rules struct {
 	// pods. Any such requirement also asks for pinned whole CPUs, whatever the pod's QoS class.
 	CPUs joint.Rules
 	// MayWithhold allows exclusive CPUs to keep other CPUs idle that the pod does not request.
-	// Without it, a pod that wants a core or a NUMA node exclusively must request all its CPUs.
+	// Without it, a pod that wants a core or a NUMA node exclusively must request all CPUs of that
+	// core or NUMA node.
 	MayWithhold bool
 	// Shares asks for CPU time instead of CPUs, even for a Guaranteed pod with whole CPUs. If it is
 	// only preferred, a kubelet that assigns CPUs is accepted.

@@ -72,7 +72,7 @@ const (
 	NotScarce Scarcity = iota
 	// Resolvable: an empty node would admit the request, or a node with some of its pods might.
 	Resolvable
-	// Unresolvable: even an empty node would refuse it, and so does every fuller one.
+	// Unresolvable: even an empty node would refuse the request, and so does every fuller node.
 	Unresolvable
 )
 
@@ -111,7 +111,7 @@ type Bounds uint8
 const (
 	// BoundCPUs: the container runs on the shared CPUs of the NUMA nodes of its Shares only.
 	BoundCPUs Bounds = 1 << iota
-	// BoundMemory: its memory comes from the NUMA nodes of Memory only.
+	// BoundMemory: the container's memory comes only from the NUMA nodes of its blocks in Memory.
 	BoundMemory
 )
 

@@ -11,7 +11,7 @@ import (
 // User is a container that uses a claim.
 type User struct {
 	Container string
-	// NUMA has the NUMA nodes of its CPUs and memory, or 0 if the node pins neither.
+	// NUMA has the NUMA nodes of the container's CPUs and memory, or 0 if the node pins neither.
 	NUMA topology.NUMASet
 }
 

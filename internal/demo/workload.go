@@ -20,11 +20,12 @@ const Namespace = "demo"
 // Pod is a pod of the workload: its requests, and the times of its creation and deletion.
 type Pod struct {
 	Name string
-	// At is the time of its creation, from the beginning of the run.
+	// At is the time when the pod is created, from the beginning of the run.
 	At time.Duration
-	// Life is the time from its creation to its deletion; 0 means that the pod is not deleted.
+	// Life is the time from the pod's creation to its deletion; 0 means that nothing deletes the
+	// pod.
 	Life time.Duration
-	// Init are its init containers and sidecars, in their order.
+	// Init are the pod's init containers and sidecars, in their order.
 	Init       []Container
 	Containers []Container
 	// Node is the only node on which the pod may run, by node selector; "" allows all nodes.

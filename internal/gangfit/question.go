@@ -104,7 +104,8 @@ func (q *Question) short() *Shortage {
 
 // Verdict is the result of planning the members now.
 type Verdict struct {
-	// Plan has their places. It is empty if Short or Cut explains why there is no plan.
+	// Plan has the places of the members. It is empty if Short or Cut explains why there is no
+	// plan.
 	plan.Plan
 	// Fit is the number of the Start members that have nodes or would get one.
 	Fit, Start int

@@ -44,8 +44,8 @@ type (
 	// PlanDone: no members are left in the plan. Lost means that a member has failed since the
 	// release.
 	PlanDone struct{ Lost bool }
-	// Ended: the attempt to delete the bound members is over. Whole means that none was deleted,
-	// because the API server showed that the gang is whole.
+	// Ended: the attempt to delete the bound members is over. Whole means that the gang is whole,
+	// so the members stay.
 	Ended struct{ Whole bool }
 )
 

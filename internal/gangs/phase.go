@@ -67,7 +67,8 @@ type Conditions struct {
 	Blocked string
 	// Settled means that as many members as the minimum have nodes, or no longer need them.
 	Settled bool
-	// Stale means that its object may be older than its members, or that a member may be gone.
+	// Stale means that the gang's object may be older than the members, or that a member may be
+	// gone.
 	Stale bool
 	// Disagree means that the members' declarations contradict each other.
 	Disagree bool

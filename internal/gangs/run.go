@@ -30,7 +30,7 @@ type Runs struct {
 // run has the number of all pods of a run, and the number of its pods that have not ended.
 type run struct {
 	all, live int
-	// began is the creation time of its first known pod.
+	// began is the creation time of the first known pod of the run.
 	began time.Time
 }
 

@@ -21,7 +21,7 @@ const (
 	Whole Stage = "whole"
 	// Reduced: the gang was whole at some time, and now fewer pods have nodes.
 	Reduced Stage = "reduced"
-	// Completed: all its pods have ended.
+	// Completed: all pods of the gang have ended.
 	Completed Stage = "completed"
 )
 
@@ -31,7 +31,7 @@ var Stages = []Stage{Forming, Wrong, Waiting, Planned, Partial, Whole, Reduced, 
 // Facts determine a gang's stage.
 type Facts struct {
 	Spec *wire.Gang
-	// Pods are its pods, Ended the pods among them that have ended.
+	// Pods counts the gang's pods, Ended the pods among them that have ended.
 	Pods, Ended int
 	// Waiting counts pods that want a node. Done counts pods that have nodes or succeeded.
 	Waiting, Done *Count

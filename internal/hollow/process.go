@@ -38,8 +38,8 @@ type Process struct {
 }
 
 // Launch writes spec and kubeconfig into dir and starts the node. Launch appends the directory to
-// the command line argv. Its program must call Main with the directory. The node ends when the
-// calling process ends.
+// the command line argv. The program of argv must pass that directory to Main. The node ends when
+// the calling process ends.
 func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, error) {
 	if err := dir.Write(spec, kubeconfig); err != nil {
 		return nil, err

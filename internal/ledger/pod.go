@@ -27,13 +27,13 @@ type stage uint8
 const (
 	// nowhere: the node does not count the pod.
 	nowhere stage = iota
-	// reserved: Reserve has accepted it, and its Binding is not written.
+	// reserved: Reserve has accepted the pod, and the Binding is not written.
 	reserved
-	// posted: its Binding is written, or about to be, and has a turn in the order.
+	// posted: the Binding is written, or about to be written, and has a turn in the order.
 	posted
 	// afloat: the pod is bound, or may be bound, at an unknown position in the order.
 	afloat
-	// reported: a report lists it.
+	// reported: a report lists the pod.
 	reported
 )
 
@@ -42,7 +42,7 @@ type pod struct {
 	uid string
 	asked
 	stage stage
-	// created is the second of its creation.
+	// created is the second in which the pod was created.
 	created int64
 	// wave is as in Candidate.
 	wave int
@@ -98,7 +98,8 @@ type sight struct {
 	// before is the lowest turn among the Bindings that followed the pod's end, or 0 if the pod has
 	// not ended.
 	before int64
-	// gone means that the API no longer has the pod, since goneAt.
+	// gone means that the API no longer has the pod, or that the pod's Binding is in doubt. goneAt
+	// is the time when the pod left the API, or when the doubt ends.
 	gone   bool
 	goneAt time.Time
 }

@@ -8,17 +8,19 @@ type Sighting struct {
 	Request *placement.Request
 	// Created is as in Candidate.
 	Created int64
-	// Promise is the decision in its Binding, or the newest one after a resize. It is nil if there
-	// is none.
+	// Promise is the decision in the pod's Binding, or after a resize the newest decision. It is
+	// nil if there is no decision.
 	Promise *Promise
 	// Generation counts the decisions, from 1; 0 means 1.
 	Generation uint64
-	// Turn is the position of its Binding, from its annotation, or 0.
+	// Turn is the position of the pod's Binding in the node's order, from an annotation. It is 0 if
+	// the annotation is missing.
 	Turn int64
-	// Report is the sequence of the report behind the decision, from the same annotation, or 0.
+	// Report is the sequence of the report behind the decision, from the same annotation. It is 0
+	// if that is missing.
 	Report int64
-	// After means that its Binding was written after the node's last report, so its kubelet has not
-	// seen the pod before. Only Witness reads it.
+	// After means that the pod's Binding was written after the node's last report, so the kubelet
+	// had not seen the pod at that report. Only Witness reads it.
 	After bool
 	Phase Phase
 	// Mortal means that the pod can end by itself.
@@ -38,7 +40,7 @@ const (
 	Bound Phase = iota
 	// Ending: the pod is bound, and being deleted.
 	Ending
-	// Ended: its containers have stopped, and none starts again.
+	// Ended: the pod's containers have stopped, and none starts again.
 	Ended
 	// Elsewhere: the pod is bound to another node. Only the UID matters. If its Binding to this
 	// node was in doubt, it is forgotten.

@@ -434,7 +434,7 @@ func (w *worlds) keepWith(requests []*placement.Request) {
 }
 
 // behind answers for a request if no state admits the requests that precede it. The request is
-// refused if some state refuses it even without them. Otherwise it waits.
+// refused if some state refuses it even if these requests are not admitted. Otherwise it waits.
 func (w *worlds) behind(r *placement.Request) Answer {
 	t := tally{}
 	for i := range w.all {

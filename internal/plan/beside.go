@@ -45,7 +45,8 @@ const Elsewhere = -2
 
 // Decided is the allocation of a member on its node.
 type Decided struct {
-	// NUMA are the NUMA nodes of its CPUs, memory and devices; empty if nothing is pinned.
+	// NUMA are the NUMA nodes of the member's CPUs, memory and devices; the set is empty if nothing
+	// is pinned.
 	NUMA topology.NUMASet
 	// Exact means that the allocation is certain.
 	Exact bool
@@ -273,8 +274,9 @@ type site struct {
 	pairs   []pair
 	// refusals are the refusals of the node in its current state.
 	refusals map[refusal]bool
-	// seconds are the seconds in which its members were created, in order. foreign means that pods
-	// outside the gang are in flight on the node. Both are set once the site has refusals.
+	// seconds are the seconds in which the members were created, in ascending order. foreign means
+	// that pods outside the gang are in flight on the node. Both are set once the site has
+	// refusals.
 	seconds []int64
 	foreign bool
 }

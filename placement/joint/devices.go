@@ -28,8 +28,8 @@ type DeviceKind struct {
 // Device is a device. Numbers of roots, switches and functions are unique on the machine.
 type Device struct {
 	ID string
-	// Node is the position of its NUMA node in Config.Nodes, or NoNode. On a machine with one NUMA
-	// node, every device is there.
+	// Node is the position of the device's NUMA node in Config.Nodes, or NoNode. On a machine with
+	// one NUMA node, every device is there.
 	Node int
 	// Root is the PCI root complex, Switch the outermost PCI switch, 0 if there is none.
 	Root, Switch int

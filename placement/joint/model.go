@@ -10,7 +10,7 @@ import (
 
 // Config is a machine with its assignable resources.
 type Config struct {
-	// Nodes are its NUMA nodes, ascending by id.
+	// Nodes are the machine's NUMA nodes, ascending by id.
 	Nodes []Node
 	// Amounts are the kinds of amounts other than CPU.
 	Amounts []AmountKind

@@ -79,7 +79,7 @@ type placed struct {
 // NUMA nodes, or strands devices.
 type Suspect struct {
 	Pod *corev1.Pod
-	// NUMA is the number of its NUMA nodes.
+	// NUMA is the number of NUMA nodes that the pod uses.
 	NUMA int
 	// Strands is the number of free devices that the pod left with too few CPUs, if the pod itself
 	// asks for no devices.
