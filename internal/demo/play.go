@@ -52,8 +52,8 @@ func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Compar
 	if err != nil {
 		return nil, err
 	}
-	// The cluster of the second scheduler may need more inotify instances than the cluster of the
-	// first.
+	// This checks both clusters before the first one starts, because the second one may need more
+	// inotify instances.
 	if err := checkWatches(nodes, stock.Predicts() || berth.Predicts()); err != nil {
 		return nil, err
 	}

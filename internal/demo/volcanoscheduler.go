@@ -130,7 +130,7 @@ func (v *VolcanoScheduler) Start(ctx context.Context, c *Cluster, _ []string) (f
 			return nil, err
 		}
 	}
-	// The flags of installer/volcano-development.yaml.
+	// The flags follow installer/volcano-development.yaml.
 	v.process, err = child.Start(child.Spec{Name: filepath.Base(v.Program), Foreign: true, Log: filepath.Join(c.Dir(), schedulerLog), Argv: []string{
 		v.Program, "--kubeconfig=" + kubeconfig, "--scheduler-conf=" + path, "--scheduler-name=" + volcano, "--leader-elect=false",
 		"--kube-api-qps=2000", "--kube-api-burst=2000", "--schedule-period=1s", "--node-worker-threads=20",

@@ -65,8 +65,8 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	if p.phase != Ended {
 		// The pod was deleted by force: otherwise the API would have shown its end much earlier.
 		// The kubelet releases such a pod at once, although its containers still run
-		// (HandlePodRemoves and GetActivePods of pkg/kubelet). If its watch was broken, it even
-		// releases the pod before it admits pods that were bound earlier.
+		// (HandlePodRemoves and GetActivePods of pkg/kubelet). If the kubelet's watch was broken,
+		// the kubelet even releases the pod before it admits pods that were bound earlier.
 		n.contend(uid)
 	}
 	if p.stage == reported && !n.report.Has(uid) {

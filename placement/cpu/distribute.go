@@ -174,7 +174,7 @@ func (d *distributor) try() error {
 	if err := d.bestRemainder(d.n - even*d.combos.k); err != nil {
 		return err
 	}
-	// CPUDetails.AreNUMANodesInSameSocket.
+	// The kubelet computes this with CPUDetails.AreNUMANodesInSameSocket.
 	oneSocket := d.socketwise() && d.t.socketCount(d.combos.chosen) <= 1
 	better := d.local.score.sd < d.best.score.sd
 	if oneSocket != d.best.oneSocket {
@@ -232,7 +232,7 @@ func (d *distributor) bestRemainder(left int) error {
 		if err := d.trySubsets(k, left, before); err != nil {
 			return err
 		}
-		// Subsets of another size have another backing array.
+		// In the kubelet, subsets of another size have another backing array.
 		d.local.array = -1
 	}
 	return nil

@@ -189,7 +189,7 @@ func (p *Pool) distribute(need int, from func(int) uint64, out Set) (chance bool
 		take[best]++
 	}
 	for g := range c.total {
-		// Another GPU, or another part of this GPU, was equally good.
+		// The plugin had a choice if another GPU, or another part of this GPU, was equally good.
 		chance = chance || free[g] > 0 && (used[g] == level || take[g] > 0)
 	}
 	for w := range out {

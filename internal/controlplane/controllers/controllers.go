@@ -192,7 +192,8 @@ func (s *set) daemonSets(ctx context.Context) (loop, error) {
 }
 
 func (s *set) jobs(ctx context.Context) (loop, error) {
-	// Only the gate WorkloadWithJob needs the informers for workloads and pod groups.
+	// The arguments nil are the informers for workloads and pod groups. Only the gate
+	// WorkloadWithJob needs them.
 	return made(job.NewController(ctx, s.client, s.informers.Core().V1().Pods(), s.informers.Batch().V1().Jobs(), nil, nil))
 }
 
@@ -276,7 +277,7 @@ func (s *set) aggregatedRoles(context.Context) (loop, error) {
 // claims creates ResourceClaims from templates, and releases reservations of deleted pods.
 func (s *set) claims(ctx context.Context) (loop, error) {
 	resources := s.informers.Resource().V1()
-	// Only the gate GenericWorkload needs the informer for pod groups.
+	// The argument nil is the informer for pod groups. Only the gate GenericWorkload needs it.
 	return made(resourceclaim.NewController(klog.FromContext(ctx), s.client, s.informers.Core().V1().Pods(), nil, resources.ResourceClaims(), resources.ResourceClaimTemplates()))
 }
 
