@@ -53,15 +53,15 @@ func newCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Scheduler, "scheduler-name", "berth", "schedulerName of pods whose Job names none")
-	f.StringSliceVar(&o.Schedulers, "scheduler-names", nil, "schedulerNames of the Jobs that are served, beside Jobs that name none (default: --scheduler-name and volcano)")
-	f.StringVar(&lease, "volcano-lease", "volcano-system/vc-controller-manager", "Lease of Volcano's controller: while it is renewed, Jobs of the scheduler volcano are left to it")
-	f.StringVar(&o.LeaderElection, "leader-elect-namespace", "", "namespace of the Lease of the leader; empty for no election")
-	f.StringVar(&o.MetricsAddress, "metrics-address", "", "where metrics are served, as :8080; empty for nowhere")
-	f.StringVar(&o.MetricsAuth, "metrics-auth", guarded.None, "who can read metrics: none: everyone, over plain HTTP; cluster: users whom the API server allows to get /metrics, over TLS")
+	f.StringVar(&o.Scheduler, "scheduler-name", "berth", "schedulerName of pods whose Job has none")
+	f.StringSliceVar(&o.Schedulers, "scheduler-names", nil, "schedulerNames of the Jobs to run, in addition to Jobs without a schedulerName (default: --scheduler-name and volcano)")
+	f.StringVar(&lease, "volcano-lease", "volcano-system/vc-controller-manager", "Lease of Volcano's controller; while Volcano's controller renews it, Jobs with schedulerName volcano are left to that controller")
+	f.StringVar(&o.LeaderElection, "leader-elect-namespace", "", "namespace of the Lease for leader election; empty: no election")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address for metrics, like :8080; empty: none")
+	f.StringVar(&o.MetricsAuth, "metrics-auth", guarded.None, "who can read metrics: none (everyone, over plain HTTP) or cluster (over TLS, users whom the API server allows to get /metrics)")
 	f.StringVar(&o.MetricsCerts, "metrics-cert-dir", "", "with --metrics-auth=cluster: folder with tls.crt and tls.key (default: a certificate that the controller signs itself)")
-	f.StringVar(&o.HealthAddress, "health-address", "", "where /healthz and /readyz are served, as :8081; empty for nowhere")
-	f.IntVar(&o.Workers, "workers", 4, "how many Jobs are worked on at a time, of one namespace at most half as many")
+	f.StringVar(&o.HealthAddress, "health-address", "", "address for /healthz and /readyz, like :8081; empty: none")
+	f.IntVar(&o.Workers, "workers", 4, "number of Jobs that are reconciled at the same time; at most half of them are of one namespace")
 	f.StringVar(&kubeContext, "context", "", "context of the kubeconfig")
 	return cmd
 }

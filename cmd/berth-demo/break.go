@@ -17,17 +17,17 @@ const defaultKubeconfig = "berth-demo.kubeconfig"
 
 // parts is the part of the help about the parts that can be broken and mended.
 const parts = `
-  scheduler    the one that leads
+  scheduler    the scheduler that leads
   agent NODE   the agent of a node
   node NODE    a node: its kubelet and its agent
-  api          the API server, which refuses connections
+  api          the API server: it refuses connections
 `
 
 func breakCommand(stdout io.Writer) *cobra.Command {
 	return askCommand(stdout, "break", &cobra.Command{
 		Use:     "break [scheduler|agent NODE|node NODE|api]",
-		Short:   "Break a part of the playground that runs, until it is mended; without one, list them",
-		Long:    "Kills a part of the playground that runs, and keeps it from being started again until it is mended:\n" + parts + "\nWithout a part it lists all of them.",
+		Short:   "Break a part of the running playground; without a part, list all parts",
+		Long:    "Kills a part of the running playground. Only berth-demo mend starts it again:\n" + parts + "\nWithout a part it lists all parts.",
 		Example: "  berth-demo break\n  berth-demo break agent xeon-a",
 	})
 }
@@ -35,8 +35,8 @@ func breakCommand(stdout io.Writer) *cobra.Command {
 func mendCommand(stdout io.Writer) *cobra.Command {
 	return askCommand(stdout, "mend", &cobra.Command{
 		Use:     "mend [scheduler|agent NODE|node NODE|api]",
-		Short:   "Mend what berth-demo break has broken; without a part, everything",
-		Long:    "Starts a part of the playground again that berth-demo break has broken:\n" + parts + "\nWithout a part it mends all that is broken.",
+		Short:   "Start a part again that berth-demo break has broken; without a part, all of them",
+		Long:    "Starts a part of the playground again that berth-demo break has broken:\n" + parts + "\nWithout a part it starts all broken parts.",
 		Example: "  berth-demo mend\n  berth-demo mend agent xeon-a",
 	})
 }
@@ -44,7 +44,7 @@ func mendCommand(stdout io.Writer) *cobra.Command {
 // askCommand returns a command that sends its verb and its arguments to the playground.
 func askCommand(stdout io.Writer, verb string, cmd *cobra.Command) *cobra.Command {
 	first := filepath.SplitList(os.Getenv("KUBECONFIG"))
-	kubeconfig := cmd.Flags().String("kubeconfig", cmp.Or(append(first, defaultKubeconfig)...), "file that berth-demo up has written; the default is the first of $KUBECONFIG")
+	kubeconfig := cmd.Flags().String("kubeconfig", cmp.Or(append(first, defaultKubeconfig)...), "kubeconfig that berth-demo up has written; the default is the first file of $KUBECONFIG")
 	cmd.Args = cobra.MaximumNArgs(2)
 	cmd.ValidArgs = []string{"scheduler", "agent", "node", "api"}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

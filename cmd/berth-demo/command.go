@@ -52,9 +52,9 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 
 // addFlags adds the common flags of run and up. nodes is the default number of nodes.
 func (o *options) addFlags(cmd *cobra.Command, nodes int) {
-	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes, at most %d; the first %d pin CPUs alone, %d are one of each kind",
+	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes, at most %d; the first %d pin only CPUs, %d nodes include every kind",
 		demo.MaxNodes, demo.MinNodes, demo.AllNodes))
-	cmd.Flags().BoolVar(&o.Keep, "keep", false, "leave the directories of the clusters, with all logs, behind")
+	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep the directories of the clusters, with all logs")
 	cmd.Flags().StringVar(&o.log, "log", "", "file for the log of the control plane")
 }
 
@@ -111,7 +111,7 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 		Use:   "run",
 		Short: "Play one workload under kube-scheduler, then under Berth, and compare",
 		Long: "Starts a cluster with kube-scheduler and plays a few hundred pods on it, then the same on a fresh cluster with Berth:\n" +
-			"about two minutes for each. With --runs it does so several times, and says the medians and from where to where they go. Progress goes to standard error, the comparison to standard output. Exits with 1 when a node refused a pod that\n" +
+			"about two minutes for each. With --runs it repeats this, and prints medians and ranges. Progress goes to standard error, the comparison to standard output. Exits with 1 if a node refused a pod that\n" +
 			"Berth had placed, or gave it something other than predicted.",
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return o.check() },

@@ -34,7 +34,7 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 		Use:   "up",
 		Short: "Start a cluster to try things on and keep it until interrupted",
 		Long: "Starts a real API server, hollow nodes (genuine kubelet managers without machines), the workload controllers of\n" +
-			"kube-controller-manager and Berth, and says what to try. Pods need no schedulerName; berth works as well.",
+			"kube-controller-manager and Berth, and prints what to try. Pods need no schedulerName; schedulerName berth also works.",
 		Example: "  berth-demo up\n" +
 			"  berth-demo up --nodes 3\n" +
 			"  berth-demo up --node 'name=a,machine=package:2 numa:1 core:8 pu:2 mem:64Gi,config=kubelet.yaml,device=nvidia.com/gpu=0:4,1:4'\n" +
@@ -47,14 +47,14 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&p.kubeconfig, "kubeconfig", defaultKubeconfig, "file to write an administrator's credentials to")
 	fs.IntVar(&p.Schedulers, "schedulers", 1, fmt.Sprintf("number of schedulers, at most %d; one of them leads", maxSchedulers))
-	fs.BoolVar(&p.Metrics, "metrics", false, "have schedulers and agents listen for Prometheus, and say where")
+	fs.BoolVar(&p.Metrics, "metrics", false, "serve metrics of schedulers and agents for Prometheus, and print the addresses")
 	fs.BoolVar(&p.stock, "stock", false, "run kube-scheduler instead of Berth")
 	fs.StringArrayVar(&p.nodes, "node", nil, "a node of your own in place of the usual ones: name=NAME,machine=MACHINE or capture=PATH,"+
 		"config=KUBELETCONFIG,authority=berth,device=RESOURCE=NUMA:COUNT[,NUMA:COUNT...]; repeat for each node, and device= for each resource")
 	fs.StringArrayVar(&p.captures, "capture", nil, "a node of your own from a captured machine: a folder with sys/ in it, or an archive of one")
 	fs.StringVar(&p.config, "scheduler-config", "", "file with a KubeSchedulerConfiguration to run Berth with; connection and leader election are filled in")
 	fs.StringVar(&p.volcano.Program, "volcano-controller", "", "Volcano's own vc-controller-manager, to run Jobs of batch.volcano.sh in place of berth-controller")
-	fs.StringVar(&p.volcano.Definitions, "volcano-crds", "", "folder with Volcano's CustomResourceDefinitions; the default is ../volcano-crds beside the controller's folder")
+	fs.StringVar(&p.volcano.Definitions, "volcano-crds", "", "folder with Volcano's CustomResourceDefinitions; the default is volcano-crds next to the controller's folder")
 	return cmd
 }
 
@@ -90,7 +90,7 @@ func (p *playground) complete() error {
 		return usageError{fmt.Errorf("--volcano-controller: %w", err)}
 	}
 	if p.stock && p.config != "" {
-		return usageError{errors.New("--scheduler-config: is Berth's: want it without --stock")}
+		return usageError{errors.New("--scheduler-config: configures Berth: want it without --stock")}
 	}
 	if len(p.Own) == 0 {
 		if _, err := demo.Nodes(p.Nodes); err != nil {
@@ -107,7 +107,7 @@ func (p *playground) completeVolcano() error {
 		return nil
 	}
 	if p.stock {
-		return errors.New("its Jobs wait for Berth's scheduler: want it without --stock")
+		return errors.New("its Jobs need Berth's scheduler: want it without --stock")
 	}
 	v.Definitions = cmp.Or(v.Definitions, filepath.Join(filepath.Dir(v.Program), "..", "volcano-crds"))
 	return v.Check()
@@ -160,7 +160,7 @@ func (p *playground) up(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(stderr, "Starting an API server, nodes, controllers and", s.Title()+": half a minute or so.")
+	fmt.Fprintln(stderr, "Starting an API server, nodes, controllers and", s.Title()+". This takes about half a minute.")
 	c, err := demo.StartPlayground(ctx, p.Options, s)
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func (p *playground) welcome(w io.Writer, s demo.Scheduler, k *demo.Keeper, kube
   # 3. what is free, %s
 
 Pods need no schedulerName. More to try: %s example {%s}.
-What dies is started again. To break something for longer: %s break {scheduler|agent NODE|node NODE|api}, then %s mend.
+A program that ends is started again. To break a part for longer: %s break {scheduler|agent NODE|node NODE|api}, then %s mend.
 Ctrl-C here ends everything.
 `, example("pinned"), where, fmt.Sprintf(why, example("toolarge")), free, self, strings.Join(examples.Names(), ","), self, self)
 	return nil
@@ -299,7 +299,7 @@ func sceneCommand(stdout, stderr io.Writer) *cobra.Command {
 			return o.play(cmd.Context(), scene, stdout, stderr)
 		},
 	}
-	cmd.Flags().BoolVar(&o.Keep, "keep", false, "leave the cluster's directory, with all logs, behind")
+	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep the cluster's directory, with all logs")
 	return cmd
 }
 

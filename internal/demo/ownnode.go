@@ -106,7 +106,7 @@ func nodeFields(text string) ([]nodeField, error) {
 		}
 		f := nodeField{text[m[2]:m[3]], text[m[1]:end]}
 		if seen[f.key] && f.key != "device" {
-			return nil, fmt.Errorf("%s= stands twice: want it once", f.key)
+			return nil, fmt.Errorf("%s= is given twice: want it once", f.key)
 		}
 		seen[f.key] = true
 		fields = append(fields, f)
