@@ -54,7 +54,7 @@ func (s kubeletBooks) checkCPUs() error {
 func wantCPUs(missing, extra topology.CPUSet) string {
 	var want []string
 	if !missing.IsEmpty() {
-		want = append(want, fmt.Sprintf("CPUs %q accounted for: they are neither shared nor any container's", missing))
+		want = append(want, fmt.Sprintf("CPUs %q accounted for: they are neither shared nor held by a container", missing))
 	}
 	if !extra.IsEmpty() {
 		want = append(want, fmt.Sprintf("CPUs %q left out: no container may have them", extra))

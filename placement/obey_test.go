@@ -137,9 +137,9 @@ func TestExplainExactly(t *testing.T) {
 			"the pod asks for no CPUs and no memory to place on 2 NUMA nodes", "another number"},
 		"devices elsewhere": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 2}}, withFour), placement.NotExactly,
 			"NUMA 0 has 3 free x/gpu (4 needed), NUMA 1 has 1 (NoBerth)", "another number"},
-		"an odd number of devices": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 3}}, withFour), placement.DevicesUneven, "are not a multiple of it", "equally many devices"},
+		"an odd number of devices": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 3}}, withFour), placement.DevicesUneven, "are not multiples of the number per NUMA node", "the same number of devices"},
 		"another number of NUMA nodes": {guaranteed("x", placement.Rules{NUMANodes: 1, Devices: placement.DeviceRules{PerNode: 2}}, withFour), placement.DevicesUneven,
-			"another number of NUMA nodes than berth.dev/numa-nodes", "equally many devices"},
+			"or do not match berth.dev/numa-nodes", "the same number of devices"},
 	} {
 		s := state(t, two8.view(), cfg)
 		s.SetPool(pool)

@@ -197,7 +197,7 @@ func (r *Refusal) withheld() string {
 	}
 	n := &r.Needs[at]
 	if n.Whole > 0 {
-		return fmt.Sprintf("berth.dev/exclusive: core for %d CPUs keeps the rest of their cores idle, which have %d CPUs each: ask for whole cores", n.Asked, n.Whole)
+		return fmt.Sprintf("berth.dev/exclusive: core for %d CPUs keeps the rest of their cores idle: ask for whole cores of %d CPUs", n.Asked, n.Whole)
 	}
 	var nodes []string
 	for _, node := range n.Nodes {

@@ -80,7 +80,7 @@ func TestNumbersOfNUMANodes(t *testing.T) {
 		{"h3", two, "10", 0, "", "node(s) whose kubelet's policy best-effort leaves open how many NUMA nodes a pod is on"},
 		{"h0", each, "4", 4, "0-1 [0 0 1 1]", ""},
 		{"h0", each, "2", 2, "0 [0 0]", ""},
-		{"h0", each, "2", 3, "", "the requested numbers are not a multiple of it"},
+		{"h0", each, "2", 3, "", "the numbers of devices are not multiples of the number per NUMA node"},
 		{"h1", each, "10", 4, "0-1 [0 0 1 1]", ""},
 		{"h1", each, "2", 2, "0 [0 0]", ""},
 		{"h1", each, "2", 3, "", "node(s) whose kubelet puts example.com/gpu on as few NUMA nodes as it can, and the pod's berth.dev/devices requires 2"},
