@@ -172,7 +172,7 @@ func TestWhatABindingSaysStays(t *testing.T) {
 			"removed":           {writes(podKind, "Pod", pod(""), pod("{}"), anybody), "cannot be added, changed or removed"},
 			"left as it was":    {writes(podKind, "Pod", pod("{}"), pod("{}"), anybody), ""},
 			"bound with":        {writes(bindings, "Binding", pod("{}"), nil, scheduler), ""},
-			"bound by somebody": {writes(bindings, "Binding", pod("{}"), nil, anybody), "the scheduler's to write"},
+			"bound by somebody": {writes(bindings, "Binding", pod("{}"), nil, anybody), "only the scheduler may write"},
 			"bound without":     {writes(bindings, "Binding", pod(""), nil, anybody), ""},
 		} {
 			got := strings.Join(denied(t, "placement-by-binding.yaml", c.request), "\n")

@@ -424,17 +424,17 @@ func TestSharedWarns(t *testing.T) {
 		pod  *corev1.Pod
 		want string
 	}{
-		"no memory":            {pod(policy, "{limits: {cpu: 4}}"), "berth.dev/policy says, because it is not Guaranteed: container ca has no limit of memory"},
+		"no memory":            {pod(policy, "{limits: {cpu: 4}}"), "berth.dev/policy, because it is not Guaranteed: container ca has no limit of memory"},
 		"requests below":       {pod(said("berth.dev/policy", "restricted"), "{requests: {cpu: 2}, limits: {cpu: 4, memory: 1Gi}}"), "container ca requests less than its limits"},
 		"a sidecar":            {pod(policy, good, "{}"), "container cb has no limits of cpu and memory"},
 		"an init container":    {pod(policy, "init{requests: {cpu: 1}}", good), "init container i has no limits of cpu and memory"},
-		"memory pinned":        {pod(memory, "{requests: {cpu: 2, memory: 1Gi}}"), "berth.dev/memory says"},
+		"memory pinned":        {pod(memory, "{requests: {cpu: 2, memory: 1Gi}}"), "berth.dev/memory, because"},
 		"four containers":      {pod(memory, "{}", "{}", "{}", "{}"), " and 1 more"},
-		"whole cores":          {pod(said("berth.dev/cpus", "full-cores"), "{limits: {cpu: 4}}"), "berth.dev/cpus says"},
+		"whole cores":          {pod(said("berth.dev/cpus", "full-cores"), "{limits: {cpu: 4}}"), "berth.dev/cpus, because"},
 		"a part of a CPU":      {pod(said("berth.dev/cpus", "full-cores"), "{limits: {cpu: 1500m, memory: 1Gi}}"), "asks for no whole CPUs"},
 		"thousandths":          {pod(said("berth.dev/cpus", "full-cores"), "{requests: {cpu: '2', memory: 1024Mi}, limits: {cpu: 2000m, memory: 1Gi}}"), ""},
 		"a pod as a whole":     {level(pod(said("berth.dev/cpus", "full-cores"), good), "{requests: {cpu: 4, memory: 2Gi}, limits: {cpu: 4, memory: 2Gi}}"), "only a kubelet with the feature gate PodLevelResourceManagers"},
-		"Volcano's policy":     {pod(said("volcano.sh/numa-topology-policy", "restricted"), "{limits: {cpu: 4}}"), "volcano.sh/numa-topology-policy says"},
+		"Volcano's policy":     {pod(said("volcano.sh/numa-topology-policy", "restricted"), "{limits: {cpu: 4}}"), "volcano.sh/numa-topology-policy, because"},
 		"Volcano's, a part":    {pod(said("volcano.sh/numa-topology-policy", "restricted"), "{limits: {cpu: 1500m, memory: 1Gi}}"), "asks for no whole CPUs"},
 		"Volcano's, a sidecar": {pod(said("volcano.sh/numa-topology-policy", "restricted"), good, "{limits: {cpu: 100m, memory: 1Gi}}"), ""},
 		"Volcano's none":       {pod(said("volcano.sh/numa-topology-policy", "none"), "{}"), ""},
@@ -442,11 +442,11 @@ func TestSharedWarns(t *testing.T) {
 		"Guaranteed":           {pod(policy, good), ""},
 		"policy none":          {pod(said("berth.dev/policy", "none"), "{}"), ""},
 		"a policy for devices": {pod(policy, gpu), ""},
-		"memory with devices":  {pod(memory, gpu), "berth.dev/memory says"},
+		"memory with devices":  {pod(memory, gpu), "berth.dev/memory, because"},
 		"no devices":           {pod(said("berth.dev/devices", "same-switch"), good), "Berth ignores berth.dev/devices: no container"},
 		"devices":              {pod(said("berth.dev/devices", "same-switch"), gpu), ""},
 		"two keys": {pod(map[string]string{"berth.dev/policy": "restricted", "berth.dev/memory": "pinned", "berth.dev/l3": "required"}, "{}"),
-			"berth.dev/l3, berth.dev/policy, berth.dev/memory says"},
+			"berth.dev/l3, berth.dev/policy, berth.dev/memory, because"},
 	} {
 		var want []string
 		if w, shares := wire.CPUsShared(c.pod); shares {

@@ -209,9 +209,9 @@ func TestOwnersMayBeTakenAway(t *testing.T) {
 func TestAgentsAreToldWhatTheyLack(t *testing.T) {
 	object := map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "NodeTopology", "metadata": map[string]any{"name": "ghost"}}
 	for node, want := range map[string]string{
-		"": "an agent whose token is bound to no node may write nothing, not ghost: " +
+		"": "an agent whose token is bound to no node may not write ghost: " +
 			"use the token of a pod, or one made with kubectl create token --bound-object-kind Node",
-		"n1":    "the agent of node n1 may write that node's objects alone, not ghost",
+		"n1":    "the agent of node n1 may write only that node's objects, not ghost",
 		"ghost": "",
 	} {
 		by := &user.DefaultInfo{Name: "system:serviceaccount:berth-system:berth-agent"}
@@ -233,7 +233,7 @@ func TestStrangersAreToldWhoWrites(t *testing.T) {
 			"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": "p", "annotations": map[string]any{name: "{}"}},
 		}}
 		for who, want := range map[string]string{
-			"admin": "user admin may not write " + name + ", which is the scheduler's to write: want a scheduler that runs as " +
+			"admin": "user admin may not write " + name + ", which only the scheduler may write: want a scheduler that runs as " +
 				"system:kube-scheduler or system:serviceaccount:berth-system:berth-scheduler",
 			"system:kube-scheduler": "",
 		} {

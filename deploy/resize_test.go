@@ -97,14 +97,14 @@ func TestResizesWhereBerthDecides(t *testing.T) {
 		"fewer CPUs":                       {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=1 memory=1Gi"), nil, ""},
 		"more memory":                      {obeying, asks("cpu=2 memory=1Gi"), asks("cpu=2 memory=2Gi"), nil, ""},
 		"memory beside CPU time":           {obeying, asks("cpu=200m memory=1Gi"), asks("cpu=200m memory=2Gi"), nil, ""},
-		"a little CPU time":                {obeying, asks("cpu=200m"), asks("cpu=201m"), nil, "requests of main: where Berth decides CPUs can be resized from whole numbers"},
-		"from time to CPUs":                {obeying, asks("cpu=500m"), asks("cpu=1"), nil, "requests of main: where Berth decides CPUs can be"},
-		"from CPUs to time":                {obeying, asks("cpu=2"), asks("cpu=1500m"), nil, "requests of main: where Berth decides CPUs can be"},
-		"to zero":                          {obeying, asks("cpu=2"), asks("cpu=0"), nil, "requests of main: where Berth decides CPUs can be"},
+		"a little CPU time":                {obeying, asks("cpu=200m"), asks("cpu=201m"), nil, "requests of main: where Berth decides, CPUs can be resized from whole numbers"},
+		"from time to CPUs":                {obeying, asks("cpu=500m"), asks("cpu=1"), nil, "requests of main: where Berth decides, CPUs can be"},
+		"from CPUs to time":                {obeying, asks("cpu=2"), asks("cpu=1500m"), nil, "requests of main: where Berth decides, CPUs can be"},
+		"to zero":                          {obeying, asks("cpu=2"), asks("cpu=0"), nil, "requests of main: where Berth decides, CPUs can be"},
 		"a sidecar":                        {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=2"), nil, ""},
 		"both":                             {obeying, asks("cpu=1", "cpu=1"), asks("cpu=2", "cpu=2"), nil, ""},
-		"a sidecar to a fraction":          {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=1500m"), nil, "requests of side: where Berth decides CPUs can be"},
-		"an init container":                {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=2"), ends, "requests of side: where Berth decides init containers keep"},
+		"a sidecar to a fraction":          {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=1500m"), nil, "requests of side: where Berth decides, CPUs can be"},
+		"an init container":                {obeying, asks("cpu=1", "cpu=1"), asks("cpu=1", "cpu=2"), ends, "requests of side: where Berth decides, init containers keep"},
 		"beside an init container":         {obeying, asks("cpu=1", "cpu=1"), asks("cpu=2", "cpu=1"), ends, ""},
 		"with the policy RestartContainer": {obeying, asks("cpu=1 memory=1Gi"), asks("cpu=2 memory=2Gi"), restarts, ""},
 		"where koordlet carries out":       {koordlet, asks("cpu=1"), asks("cpu=2"), nil, "because koordlet carries its decision out"},
@@ -142,7 +142,7 @@ func TestResizesWhereBerthDecides(t *testing.T) {
 func TestSpecResourcesStay(t *testing.T) {
 	a := resize(`{"v":1,"authority":"berth","containers":[]}`, asks("cpu=1"), asks("cpu=1"))
 	whole(a.GetObject().(*unstructured.Unstructured).Object)
-	if got := denied(t, "placed-pods-keep-requests.yaml", a); len(got) != 1 || !strings.Contains(got[0], "spec.resources: where Berth decides a pod keeps") {
+	if got := denied(t, "placed-pods-keep-requests.yaml", a); len(got) != 1 || !strings.Contains(got[0], "spec.resources: where Berth decides, a pod keeps") {
 		t.Errorf("denied %q", got)
 	}
 }

@@ -116,11 +116,11 @@ func at() string {
 
 // common returns the variables with the pods of a request.
 func common() string {
-	return `  - name: object # that has the templates in its spec: of a CronJob what it makes
+	return `  - name: object # with the pod templates in its spec: of a CronJob its jobTemplate
     expression: "request.resource.resource == 'cronjobs' ? dyn(object).spec.jobTemplate : dyn(object)"
-  - name: before # {} if it is new
+  - name: before # the old object, or {} if the object is new
     expression: "oldObject == null ? dyn({}) : request.resource.resource == 'cronjobs' ? dyn(oldObject).spec.jobTemplate : dyn(oldObject)"
-  - name: pods # the pod, or the templates of pods
+  - name: pods # the pod, or the pod templates
     expression: >-
       ` + podsOf("object") + `
   - name: podsBefore
@@ -135,11 +135,11 @@ func others() string {
 	for _, d := range wire.Dialects() {
 		schedulers = append(schedulers, d.Scheduler)
 	}
-	return `  - name: schedulers # that are named: of Volcano's Jobs that of the whole
+	return `  - name: schedulers # schedulerNames; of Volcano's Jobs the name in the Job's spec
     expression: >-
       (request.resource.group in ['batch.volcano.sh', 'flow.volcano.sh'] ? [variables.object] : variables.pods)
       .map(p, string(p.?spec.schedulerName.orValue(''))).filter(n, n != '')
-  - name: others # the first one, if it is a dialect's and not Berth
+  - name: others # the first schedulerName, if it is a dialect's scheduler and not Berth
     expression: "variables.schedulers.filter(n, n == variables.schedulers[0] && n in ` + list(schedulers) + ` && !(n in []))"
 `
 }

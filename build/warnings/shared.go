@@ -42,7 +42,7 @@ func shared() sharedAbout {
 	}
 	const listed = "(s.f.lacks.size() > 3 ? s.f.lacks[0] + ', ' + s.f.lacks[1] + ', ' + s.f.lacks[2] + ' and ' + string(s.f.lacks.size() - 3) + ' more' : s.f.lacks.join(', '))"
 	noDevices := strings.Split(wire.NoDevicesText(hole), hole)
-	out := sharedAbout{Variables: `  - name: facts # of the pods that are written now: annotations, labels, what containers lack for QoS class Guaranteed
+	out := sharedAbout{Variables: `  - name: facts # of each written pod: annotations, labels, and what its containers lack for QoS class Guaranteed
     expression: >-
       variables.pods.filter(p, p.?spec.containers.orValue(null) != null && !variables.podsBefore.exists(b, b == p)).map(p, {
       'a': dyn(p.?metadata.annotations.orValue(dyn({}))), 'l': dyn(p.?metadata.labels.orValue(dyn({}))),
@@ -51,11 +51,11 @@ func shared() sharedAbout {
       .map(r, [string(r[0]), ` + lack + `]).filter(r, r[1] != '').map(r, r[0] + ' ' + r[1])),
       'level': dyn(` + level + `), 'whole': dyn(!(` + level + `) && (` + containers + ` + ` + inits + `).exists(c, ` + whole + `)),
       'devices': dyn(` + devices + `), 'claims': dyn(p.?spec.resourceClaims.orValue(dyn([])).size() > 0)})
-  - name: sharing # the keys of each pod that mean nothing where a kubelet decides
+  - name: sharing # the keys of each pod that have no effect where a kubelet decides
     expression: >-
       variables.facts.map(f, {'f': dyn(f), 'keys': dyn((f.lacks == [] && f.whole ? [] : ` + cpuKeys + `)
       + (f.lacks == [] ? [] : ` + pinKeys + `))}).filter(s, s.keys != [])
-  - name: deviceless # the keys of pods about devices that they do not ask for
+  - name: deviceless # the keys about devices of pods that ask for no devices
     expression: >-
       variables.facts.filter(f, !f.devices && !f.claims).map(f, ['` + wire.DevicesAnnotation + `', '` + wire.FunctionsAnnotation + `', '` + wire.ClaimsAnnotation + `'].filter(k, k in f.a)).filter(l, l != [])
 `}

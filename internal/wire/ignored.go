@@ -259,7 +259,7 @@ func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 // SharedText returns the text of CPUsShared: the resources that the pod shares despite its
 // annotations, and the reason.
 func SharedText(what, keys, why string) string {
-	return "where kubelets decide, the pod shares " + what + " whatever its " + keys + " says, because " + why
+	return "where kubelets decide, the pod shares " + what + " in spite of its " + keys + ", because " + why
 }
 
 // pinKeys returns the keys, in addition to known, that only have a meaning for a Guaranteed pod. It
@@ -307,7 +307,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 
 // Reasons why a pod shares CPUs, and descriptions of missing requests and limits.
 const (
-	NoWholeCPUs        = "it asks for no whole CPUs: a limit of 2, and not of 1500m, asks for these"
+	NoWholeCPUs        = "it asks for no whole CPUs (a limit of 2 asks for whole CPUs, a limit of 1500m does not)"
 	OnlyWholes         = "it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers and topologyManagerScope pod gives it CPUs"
 	NotGuaranteedWords = "it is not Guaranteed: "
 

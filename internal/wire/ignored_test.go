@@ -264,7 +264,7 @@ func TestCPUsShared(t *testing.T) {
 		}
 		pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits}}}
 		w, told := CPUsShared(pod)
-		if told != (tc.key != "") || told && (w.Reason != cpusShared || !strings.Contains(w.Text, " whatever its "+tc.key+" says, because it ") || !strings.Contains(w.Text, tc.why)) {
+		if told != (tc.key != "") || told && (w.Reason != cpusShared || !strings.Contains(w.Text, " in spite of its "+tc.key+", because it ") || !strings.Contains(w.Text, tc.why)) {
 			t.Errorf("%+v: told %t: %q", tc, told, w.Text)
 		}
 	}

@@ -25,7 +25,7 @@ var unservedKinds = []UnservedKind{
 	{"bus.volcano.sh", "commands", "Command", true, byVolcanosController},
 	{"flow.volcano.sh", "jobflows", "JobFlow", true, byVolcanosController},
 	{"flow.volcano.sh", "jobtemplates", "JobTemplate", true, byVolcanosController},
-	{"scheduling.volcano.sh", "queues", "Queue", false, "it reads whether the queue is closed, and no share and no quota: use Kueue above it"},
+	{"scheduling.volcano.sh", "queues", "Queue", false, "it checks only if the queue is closed, and ignores shares and quotas: use Kueue above it"},
 	{"topology.volcano.sh", "hypernodes", "HyperNode", false, "it does not look at the network: use Kueue's topology-aware scheduling"},
 	{"shard.volcano.sh", "nodeshards", "NodeShard", false, "one scheduler places on all nodes"},
 	{"config.volcano.sh", "colocationconfigurations", "ColocationConfiguration", false, "Volcano's own agent reads it, if installed"},
@@ -39,5 +39,5 @@ func UnservedKinds() []UnservedKind { return slices.Clone(unservedKinds) }
 
 // Warning returns the warning that an object of the kind has no effect.
 func (k *UnservedKind) Warning() string {
-	return fmt.Sprintf("Berth does not serve a %s of %s: %s", k.Kind, k.Group, k.Instead)
+	return fmt.Sprintf("Berth does not serve the kind %s of %s: %s", k.Kind, k.Group, k.Instead)
 }

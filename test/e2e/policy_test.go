@@ -205,10 +205,10 @@ func (g *guarded) testWarnings(t *testing.T) {
 func (g *guarded) testOwnNode(t *testing.T) {
 	n1, n2 := g.agent("n1"), g.agent("n2")
 	want(t, "n1 creates n1", g.writeTopology(n1, "n1", nil), true, "")
-	want(t, "n2 changes n1", g.writeTopology(n2, "n1", nil), false, "the agent of node n2 may write that node's objects alone, not n1")
+	want(t, "n2 changes n1", g.writeTopology(n2, "n1", nil), false, "the agent of node n2 may write only that node's objects, not n1")
 	want(t, "n1 creates n2", g.writeTopology(n1, "n2", nil), false, "agent of node n1")
 	want(t, "n2 creates n2", g.writeTopology(n2, "n2", nil), true, "")
-	want(t, "an agent with an unbound token", g.writeTopology(g.unbound(), "n1", nil), false, "an agent whose token is bound to no node may write nothing, not n1")
+	want(t, "an agent with an unbound token", g.writeTopology(g.unbound(), "n1", nil), false, "an agent whose token is bound to no node may not write n1")
 	want(t, "a kubelet", g.writeTopology(g.user("system:node:n1", "system:nodes"), "n1", nil), false, "nodetopologies")
 	want(t, "the scheduler", g.writeTopology(g.user("system:kube-scheduler"), "n1", nil), false, "nodetopologies")
 	want(t, "somebody with every role", g.writeTopology(g.almighty(), "n1", nil), false, "written by the agent of its node")
@@ -286,7 +286,7 @@ func (g *guarded) testPlacement(t *testing.T) {
 	}
 	want(t, "add a placement", patch("a", `"x"`, ""), false, "cannot be added")
 	want(t, "add a placement through the status", patch("a", `"x"`, "status"), false, "cannot be added")
-	want(t, "an administrator binds with a placement", g.bind(g.cp.RESTConfig(), a, `{"v":1}`), false, "the scheduler's to write")
+	want(t, "an administrator binds with a placement", g.bind(g.cp.RESTConfig(), a, `{"v":1}`), false, "only the scheduler may write")
 	for _, subresource := range []string{"resize", "ephemeralcontainers"} { // these drop annotations without an error
 		err := patch("a", `"x"`, subresource)
 		if got, getErr := pods.Get(ctx, "a", metav1.GetOptions{}); getErr != nil || got.Annotations[wire.PlacementAnnotation] != "" {
@@ -296,7 +296,7 @@ func (g *guarded) testPlacement(t *testing.T) {
 	err = g.admin.CoreV1().RESTClient().Post().Namespace("default").Resource("bindings").Body(&corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{wire.PlacementAnnotation: `{"v":1}`}}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"},
 	}).Do(ctx).Error()
-	want(t, "an administrator binds with a placement, the old way", err, false, "the scheduler's to write")
+	want(t, "an administrator binds with a placement, the old way", err, false, "only the scheduler may write")
 	want(t, "an agent binds", g.bind(g.agent("n1"), a, `{"v":1}`), false, "pods")
 	want(t, "the scheduler binds with a placement", g.bind(scheduler, a, `{"v":1}`), true, "")
 	got, err := pods.Get(ctx, "a", metav1.GetOptions{})
