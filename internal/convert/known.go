@@ -48,7 +48,7 @@ var plugins = map[string]string{
 	"sla":                    "there is no longest time to wait: use priorities",
 	"tdm":                    "no time divisions of nodes: use taints and tolerations",
 	"rescheduling":           "use a descheduler; Berth moves pods only when you run berth defrag --execute",
-	"usage":                  "load of nodes is not looked at: use requests",
+	"usage":                  "Berth ignores the load of nodes: use requests",
 	"task-topology":          "use podAffinity and podAntiAffinity in the task's template",
 	"deviceshare":            "parts of a GPU are out of scope: whole devices are placed with their CPUs",
 	"nodegroup":              "use nodeAffinity, or a taint for each group",
@@ -61,8 +61,8 @@ var plugins = map[string]string{
 
 	// The plugins of two products that are built on Volcano: Huawei's CCE and Open Telekom Cloud's
 	// CCE.
-	"cce-gpu-topology-predicate": "it kept a node whose GPUs or NPUs are not connected as asked from a pod; here a node's devices are placed by NUMA node under the node's own policy",
-	"cce-gpu-topology-priority":  "it preferred nodes with well connected GPUs or NPUs; here nodes on which devices keep their CPUs come first, and there is no plugin to switch on",
+	"cce-gpu-topology-predicate": "it excluded nodes whose GPUs or NPUs are not connected as the pod asks; Berth places devices by NUMA node, under the policy of the node",
+	"cce-gpu-topology-priority":  "it preferred nodes with well connected GPUs or NPUs; Berth prefers nodes on which devices keep their CPUs, and there is no plugin to switch on",
 	"cce-gpu":                    "it divided GPUs; " + wholeDevices,
 	"xgpu":                       "it divided GPUs by memory and computing power; " + wholeDevices,
 	"gpushare":                   "it divided GPUs; " + wholeDevices,
@@ -71,14 +71,14 @@ var plugins = map[string]string{
 	"nodeCSIscheduling":          "it left out nodes without the CSI driver; " + servedByKube + " (NodeVolumeLimits)",
 	"networkresource":            "it counted network interfaces; they are counted here if pods ask for them as extended resources",
 	"oversubscription":           "it placed pods by oversold CPUs and memory, which are out of scope: use requests",
-	"lifecycle":                  "it placed pods that end at a similar time together; nothing here knows when pods end",
+	"lifecycle":                  "it placed pods together that end at a similar time; Berth does not know when pods end",
 	"volcano-npu":                ascend,
 }
 
 const (
 	wholeDevices = "GPUs are extended resources here, placed whole with their CPUs; parts of one are out of scope"
-	ascend       = "Ascend's plugin placed NPUs by their links, and pods of a failed NPU anew; here NPUs are extended resources (huawei.com/Ascend910), " +
-		"placed whole with their CPUs, and links between NPUs or nodes are not looked at"
+	ascend       = "Ascend's plugin placed NPUs by their links, and recreated pods of a failed NPU; Berth places NPUs as extended resources (huawei.com/Ascend910), " +
+		"whole and with their CPUs, and ignores links between NPUs or nodes"
 )
 
 // families has texts for all plugins whose names begin with a given prefix.
@@ -110,7 +110,7 @@ var configurations = map[string]string{
 // a parameter therefore comes from an add-on.
 var ownParameters = map[string]string{
 	"resource_exporter_enable": "berth-agent reports what the exporter did, and more; nodes with only the exporter get the guarantee amounts",
-	"plugins.eas_service":      notScheduler + ": it asks a service to make nodes",
+	"plugins.eas_service":      notScheduler + ": it asks a service to create nodes",
 	"ca_cert":                  notScheduler,
 	"server_cert":              notScheduler,
 	"server_key":               notScheduler,
@@ -126,10 +126,10 @@ var ownParameters = map[string]string{
 	"controller_kube_api_qps":  notScheduler,
 	"admission_kube_api_qps":   notScheduler,
 	"update_pod_status_qps":    notScheduler,
-	"admissions":               notScheduler + ": Volcano's webhooks stay where its controller stays",
-	"multiAZEnabled":           notScheduler + ": where the add-on's own pods run",
-	"multiAZBalance":           notScheduler + ": where the add-on's own pods run",
-	"node_match_expressions":   notScheduler + ": where the add-on's own pods run",
+	"admissions":               notScheduler + ": Volcano's webhooks are used by Volcano's controller",
+	"multiAZEnabled":           notScheduler + ": it says where the add-on's own pods run",
+	"multiAZBalance":           notScheduler + ": it says where the add-on's own pods run",
+	"node_match_expressions":   notScheduler + ": it says where the add-on's own pods run",
 	"recommendation_enable":    notScheduler,
 }
 
@@ -167,7 +167,7 @@ var predicates = []predicate{
 	{"predicate.MemoryPressureEnable", "TaintToleration", ""}, // the node lifecycle controller taints such nodes
 	{"predicate.DiskPressureEnable", "TaintToleration", ""},
 	{"predicate.PIDPressureEnable", "TaintToleration", ""},
-	{"predicate.CacheEnable", "", "it has no counterpart, and needs none: Berth remembers what nodes answered by itself"},
+	{"predicate.CacheEnable", "", "it has no counterpart, and needs none: Berth always caches the answers of nodes"},
 	{"predicate.GPUSharingEnable", "", "it has no counterpart: parts of a GPU are out of scope, whole ones are placed with their CPUs"},
 	{"predicate.GPUNumberEnable", "", "it has no counterpart, and needs none: a number of whole GPUs is an extended resource (volcano.sh/gpu-number, nvidia.com/gpu), placed with its CPUs"},
 }

@@ -69,7 +69,7 @@ func read(text []byte) (settings, error) {
 	}
 	var s settings
 	if len(others) > 0 {
-		s.note("passed over, with no configuration in it: %s", strings.Join(others, ", "))
+		s.note("ignored, because there is no configuration in it: %s", strings.Join(others, ", "))
 	}
 	return s, s.take("", found[0], 0)
 }
@@ -87,7 +87,7 @@ func documentsOf(text []byte) (out []map[string]any, err error) {
 			err = yaml.Unmarshal(doc, &document)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: want YAML or JSON as it is stored: in print, braces and list marks may be lost", err)
+			return nil, fmt.Errorf("%w: want YAML or JSON as it is stored: printed text may lack braces and list marks", err)
 		}
 		if document == nil {
 			continue
@@ -186,7 +186,7 @@ func holds(object map[string]any, depth int) bool {
 // take reads an object of any supported form. at is the path of the object.
 func (s *settings) take(at string, object map[string]any, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%s: want a configuration, not one in another", at)
+		return fmt.Errorf("%s: want a configuration that contains no other configuration", at)
 	}
 	if isConf(object) {
 		return s.takeConf(at, object)
@@ -211,7 +211,7 @@ func (s *settings) take(at string, object map[string]any, depth int) error {
 			continue
 		}
 		if below != "" {
-			s.Unknown = append(s.Unknown, fmt.Sprintf("%s: a second configuration, beside %s: convert it by itself", join(at, key), join(at, below)))
+			s.Unknown = append(s.Unknown, fmt.Sprintf("%s: a second configuration, next to %s: convert it separately", join(at, key), join(at, below)))
 			continue
 		}
 		below = key
@@ -288,7 +288,7 @@ func (s *settings) takeConf(at string, object map[string]any) (err error) {
 				s.Configurations, err = s.takePlugins(nil, join(at, key), value)
 			}
 		case "metrics":
-			s.note("metrics: load of nodes is not looked at: use requests")
+			s.note("metrics: Berth ignores the load of nodes: use requests")
 		default:
 			s.strange(at, key, confKeys)
 		}

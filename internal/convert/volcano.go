@@ -134,7 +134,7 @@ func (c *converter) plugin(p *plugin) {
 	case "numa-aware":
 		c.weigh(p, "weight", "Berth", "1")
 		if weight, ok := c.weights["Berth"]; ok && weight == 0 {
-			c.note("plugin numa-aware: argument weight 0: 1 is the least: Berth scores every node")
+			c.note("plugin numa-aware: argument weight 0: Berth scores every node, so the weight becomes 1")
 		}
 	case "nodeorder":
 		c.nodeorder(p)
@@ -147,7 +147,7 @@ func (c *converter) plugin(p *plugin) {
 		value, near := p.Arguments[key], suggest.DidYouMean(key, argumentsOf(p.Name))
 		switch {
 		case slices.Contains(switches, key):
-			c.note("plugin %s: %s %s: a plugin of kube-scheduler is switched off whole, below disabled", p.Name, key, value)
+			c.note("plugin %s: %s %s: kube-scheduler can only switch off the whole plugin: list it below disabled", p.Name, key, value)
 		case near != "":
 			c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %.80s %.40s: Volcano has no such argument%s", p.Name, key, value, near))
 		default:
