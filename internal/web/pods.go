@@ -55,7 +55,7 @@ func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 	q := r.URL.Query()
 	from, err := strconv.Atoi(cmp.Or(q.Get("from"), "0"))
 	if err != nil || from < 0 {
-		return nil, &failure{http.StatusBadRequest, "from=" + quoted(q.Get("from")) + ": want how many pods come before the page"}
+		return nil, &failure{http.StatusBadRequest, "from=" + quoted(q.Get("from")) + ": want the number of pods before the page"}
 	}
 	order, err := chosen("sort", q.Get("sort"), podOrders)
 	if err != nil {

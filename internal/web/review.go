@@ -128,7 +128,7 @@ type seen struct {
 func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" || len(token) > maxTokenBytes {
-		return nil, &failure{http.StatusUnauthorized, "this map wants to know who asks: give it a token"}
+		return nil, &failure{http.StatusUnauthorized, "this map shows only what you may see: give it a token"}
 	}
 	key := sha256.Sum256([]byte(token))
 	if v := g.remembered(key); v != nil {
@@ -227,7 +227,7 @@ func (g *reviews) review(ctx context.Context, token string) (*reviewed, error) {
 	out, err := g.tokens.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	switch {
 	case err != nil:
-		return nil, &failure{http.StatusServiceUnavailable, "the API server does not say who asks: " + err.Error()}
+		return nil, &failure{http.StatusServiceUnavailable, "the API server does not tell whose token this is: " + err.Error()}
 	case !out.Status.Authenticated || out.Status.User.Username == "":
 		return nil, &failure{http.StatusUnauthorized, "the API server does not know this token; it may have expired"}
 	}

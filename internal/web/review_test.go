@@ -136,7 +136,7 @@ func TestReviewsAreRepeated(t *testing.T) {
 	}
 	a.down = true
 	*clock = clock.Add(reviewLasts)
-	if status, body := as(s, "/api/pods", "Authorization", "Bearer token-of-dev"); status != 503 || !strings.Contains(body, "does not say who asks") {
+	if status, body := as(s, "/api/pods", "Authorization", "Bearer token-of-dev"); status != 503 || !strings.Contains(body, "does not tell whose token this is") {
 		t.Errorf("where nobody answers: status %d: %s", status, body)
 	}
 }

@@ -73,7 +73,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); strings.HasPrefix(r.URL.Path, "/api/") && (site == "cross-site" || site == "same-site") {
-		http.Error(w, "this server answers its own page alone, and not one of another site", http.StatusForbidden)
+		http.Error(w, "this server answers only its own page, not pages of other sites", http.StatusForbidden)
 		return
 	}
 	s.mux.ServeHTTP(w, r)

@@ -100,7 +100,7 @@ func TestAnswers(t *testing.T) {
 		{"/api/pods?q=train+gpu-2", 200, []string{`"total":3`, `"name":"train-1"`}},
 		{"/api/pods?namespace=telco", 200, []string{`"name":"upf-0"`}},
 		{"/api/pods?q=train-1", 200, []string{`"milliCPUs":16000`, `"numaNodes":"0"`, `"certainty":"exact"`, `"outcome":"kept"`, `"alignment":"numa-node"`}},
-		{"/api/pods?from=-1", 400, []string{`from=\"-1\": want how many pods`}},
+		{"/api/pods?from=-1", 400, []string{`from=\"-1\": want the number of pods`}},
 		{"/api/pods?sort=size", 400, []string{`sort=\"size\": want cpus, node, old, young`}},
 		{"/api/pods?kind=x", 400, []string{`kind=\"x\": want differs, exact, split, verdict`}},
 		{"/api/pending", 200, []string{`"total":7`, `"count":2`, "Berth: 1 node: container main: 70 CPUs need 2 NUMA nodes, and single-numa-node allows 1 (TopologyAffinityError)\""}},

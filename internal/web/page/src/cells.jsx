@@ -38,7 +38,7 @@ function Cell({ numa, resource, small, tight, apart }) {
   const beside = small ? [] : devices.slice(0, 2) // what does not fit into the cell is not seen
   const gap = apart ? ' apart' : ''
   const name = numa.anywhere ? 'on no NUMA node' : 'NUMA node ' + numa.numa
-  if (!a?.total) return numa.anywhere ? null : <span class={'cell none' + gap} title={name + ': nothing of that'}><i aria-hidden="true">{numa.numa}</i>–</span>
+  if (!a?.total) return numa.anywhere ? null : <span class={'cell none' + gap} title={name + ': none'}><i aria-hidden="true">{numa.numa}</i>–</span>
   return (
     <span class={'cell ' + heat(a) + gap} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free${devices.map((d) => `, ${d.free} of ${d.total} ${d.resource}`).join('')}`}>
       {!numa.anywhere && <i aria-hidden="true">{numa.numa}</i>}<span>{amount(resource, a.free)}{!small && !(tight && beside.length) && <small>/{amount(resource, a.total)}</small>}</span>

@@ -185,7 +185,7 @@ function Heatmap({ rows, resource }) {
     addEventListener('keydown', anywhere)
     return () => removeEventListener('keydown', anywhere)
   })
-  if (!rows.length) return <p class="waiting">No node is like that.</p>
+  if (!rows.length) return <p class="waiting">No node matches.</p>
   const visible = rows.slice(view.from, view.from + view.count)
   const widest = rows.reduce((most, r) => Math.max(most, r.numaNodes?.length || 0), 1)
   return (

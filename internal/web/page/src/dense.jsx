@@ -195,7 +195,7 @@ export function Dense({ rows, resource, fold }) {
   return (
     <div class="dense" ref={frame}>
       <Chosen f={chosen} resource={resource} alone={chosen && unfolded.has(chosen.rows[0].name)} unfold={() => open(chosen)} fold={() => unfold(new Set())} />
-      {!rows.length && <p class="waiting">No node is like that.</p>}
+      {!rows.length && <p class="waiting">No node matches.</p>}
       {width > 0 && rows.length > 0 && <div class="pools">{pools.map((one, n) => (
         <Pool key={one.key} p={one} id={'figure-' + n} size={size} at={where[n]} resource={resource} chosen={n === p ? i : -1} pick={(figure) => setAt({ pool: n, figure })} open={open} onKey={key} />
       ))}

@@ -82,7 +82,7 @@ export function Fit() {
           <textarea ref={text} id="filter" rows="14" spellcheck={false} autocomplete="off" defaultValue={sessionStorage.getItem(kept) || example} />
         </label>
         <fieldset>
-          <legend>As if nodes were set so</legend>
+          <legend>As if nodes had these settings</legend>
           {settings.map(([key, label, , values]) => values ? (
             <Choice key={key} label={label} value={query.get(key) || ''} options={[['', 'as they are'], ...values.map((v) => [v, v])]} onChange={pick(key)} />
           ) : (
@@ -99,7 +99,7 @@ export function Fit() {
       </form>
       <div aria-live="polite" class="answer">
         {!data && !room && !compared && !error && !asking && <p class="waiting">The answer: where each copy would go, drawn in its place, how many fit, and why not elsewhere. Or a table of before and after, with how many nodes of each kind the pods need.</p>}
-        {error && <Notice title="Not asked. ">{error}</Notice>}
+        {error && <Notice title="No answer. ">{error}</Notice>}
         {room && <Room r={room} />}
         {compared && <Compared c={compared} />}
         {data && !room && short && asThey && (
@@ -124,7 +124,7 @@ function Compared({ c }) {
       ])} />
       {c.never?.length > 0 && (
         <section>
-          <h3>Who never fits where</h3>
+          <h3>Pods that never fit</h3>
           <ul class="asks">{c.never.map((n) => <li key={n}>{n}</li>)}</ul>
         </section>
       )}
@@ -163,7 +163,7 @@ function Fitted({ f }) {
       </div>
       <Claims claims={f.claims} />
       <Refusals answers={f.nodes} />
-      {f.notAsked?.length > 0 && <p class="muted">Not asked: {f.notAsked.join('; ')}.</p>}
+      {f.notAsked?.length > 0 && <p class="muted">Not checked: {f.notAsked.join('; ')}.</p>}
     </section>
   )
 }
@@ -193,7 +193,7 @@ function Room({ r }) {
       {r.moves.length > 0 && (
         <section>
           <h3>The steps</h3>
-          <Table label="The steps" columns={[['Step', 'num'], ['Pod'], ['From'], ['To'], ['Made anew by']]} rows={[
+          <Table label="The steps" columns={[['Step', 'num'], ['Pod'], ['From'], ['To'], ['Recreated by']]} rows={[
             ...r.moves.map((m, i) => [
               i + 1, <bdi>{m.namespace ? `${m.namespace}/${m.name}` : m.name}</bdi>,
               <><a href={link('nodes', m.from)}>{m.from}</a>{m.fromNUMANodes && ', NUMA ' + m.fromNUMANodes}</>, <><a href={link('nodes', m.to)}>{m.to}</a>{m.toNUMANodes && ', NUMA ' + m.toNUMANodes}</>, m.controller,
@@ -214,7 +214,7 @@ function Room({ r }) {
       })}
       {r.staying && Object.keys(r.staying).length > 0 && (
         <section>
-          <h3>Who is not moved</h3>
+          <h3>Pods that are not moved</h3>
           <ul class="asks">{Object.entries(r.staying).sort((a, b) => b[1] - a[1]).map(([why, n]) => <li key={why}>{plural(n, 'pod')}: {why}</li>)}</ul>
         </section>
       )}

@@ -138,7 +138,7 @@ function Token({ problem }) {
   return (
     <main class="token">
       <h1>Who are you?</h1>
-      <p>This map shows what the cluster lets you see. Paste a token, for example of <code>kubectl create token NAME -n NAMESPACE</code>. It stays in this tab.</p>
+      <p>This map shows what the cluster lets you see. Paste a token, for example from <code>kubectl create token NAME -n NAMESPACE</code>. It stays in this tab.</p>
       {problem && <Notice title="">{problem}</Notice>}
       <form onSubmit={submit}>
         <label class="choice grow"><span>Token</span><input name="token" type="password" autocomplete="off" required /></label>

@@ -133,7 +133,7 @@ function Entries({ list, byUID, lit, setLit }) {
               <small>{l.words}</small>
               {l.cpus && <small class="mono">CPUs {l.cpus}</small>}
               {pod?.resize && <small class={pod.resize.state === 'moving' ? 'mono' : 'warn'}>resize {pod.resize.state}: {pod.resize.message}</small>}
-              {pod && pod.outcome === 'differs' && <small class="warn">has other CPUs than it was promised</small>}
+              {pod && pod.outcome === 'differs' && <small class="warn">has other CPUs than promised</small>}
             </span>
           </li>
         )

@@ -137,7 +137,7 @@ function Group({ g, count, held }) {
   const blocked = held && g.answer === 'admits'
   return (
     <li class={blocked ? 'excluded' : g.answer}>
-      <strong>{plural(count, 'node')} {blocked ? 'would take it, were it not held back' : verbs[g.answer][count === 1 ? 0 : 1]}</strong>
+      <strong>{plural(count, 'node')} {blocked ? 'would take it if it were not held back' : verbs[g.answer][count === 1 ? 0 : 1]}</strong>
       <span>{g.message}</span>
       {g.advice && <span class="advice"><b>Do:</b> {g.advice}</span>}
       <span class="names">

@@ -55,7 +55,7 @@ export function Explained({ e }) {
       {!e.decided && <Notice kind="note" title="Berth lets it pass. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
       {(e.reservations || []).map((r) => (
         <Notice key={r.name} kind={r.has || r.takes ? 'good' : 'doubt'} title={`Reservation ${r.name}: `}>
-          {r.has ? 'the pod has its place of what it holds.' : r.takes ? `it holds a place for the pod on node ${r.node}.` : r.message}
+          {r.has ? 'the pod uses its place.' : r.takes ? `it holds a place for the pod on node ${r.node}.` : r.message}
         </Notice>
       ))}
       <section>
@@ -93,7 +93,7 @@ function Gang({ gang, waits }) {
 
 const outcomes = {
   kept: ['good', 'The node gave exactly what was promised.'],
-  differs: ['bad', 'The node gave something else than was promised.'],
+  differs: ['bad', 'The node gave something other than promised.'],
   'not yet reported': ['note', 'The node has not reported it yet.'],
   'admitted as promised': ['good', 'It was admitted, as promised. Which CPUs it would get could not be promised.'],
   refused: ['bad', 'The kubelet refused it.'],

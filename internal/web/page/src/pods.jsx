@@ -33,7 +33,7 @@ export function Pods() {
         <p class="count" role="status">{data && plural(data.total, 'pod')}</p>
       </div>
       {error && <Notice title="">{error}</Notice>}
-      {data && !data.pods.length && <p class="waiting">No pod is like that.</p>}
+      {data && !data.pods.length && <p class="waiting">No pod matches.</p>}
       {data?.pods.length > 0 && <Table label="Pods" columns={columns} rows={data.pods.map((p) => [
         <PodLink p={p} />, <NodeLink name={p.node} />, p.has ? p.has.state + (p.has.resize ? ', resize ' + p.has.resize.state : '') : p.phase.toLowerCase(), ...has(p),
         cluster ? age(cluster.now - p.created) : '',
