@@ -102,7 +102,7 @@ func TestLiveNodeDrawn(t *testing.T) {
 		{args: []string{"node", "n2", "-o", "svg"}, want: []string{"0 pods with a berth"}, never: []string{"default/"}},
 		{args: []string{"nodes", "-o", "svg"}, code: ExitUsage, want: []string{"want the name of one node"}},
 		{args: []string{"nodes", "n1", "n2", "-o", "svg"}, code: ExitUsage, want: []string{"want the name of one node, got 2"}},
-		{args: []string{"nodes", "n1", "-w", "-o", "svg"}, code: ExitUsage, want: []string{"a drawing stands still"}},
+		{args: []string{"nodes", "n1", "-w", "-o", "svg"}, code: ExitUsage, want: []string{"a drawing cannot be watched"}},
 	} {
 		a.check(t, w)
 	}

@@ -87,7 +87,7 @@ amount on an empty node. Exit code 1 means that a pod was refused.`,
 	registerPodsOf(cmd, &podsOf)
 	l.cluster.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("node", l.completeNode)
-	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many nodes that refuse are explained in full")
+	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many refusing nodes are explained in full")
 	cmd.Flags().StringSliceVar(&l.resize, "resize", nil, "with POD: show the result of a resize in place: [CONTAINER:]cpu=AMOUNT or memory=AMOUNT; may be repeated")
 	node := cmd.Flags().Lookup(nodeFlag)
 	node.Usage = "with POD: the one node to ask; with -f: " + node.Usage
@@ -293,11 +293,11 @@ func gangHalf(g *survey.Gang) string {
 func reservationText(r *survey.Owned) string {
 	switch {
 	case r.Has:
-		return "has its place of: Reservation " + r.Name
+		return "uses: Reservation " + r.Name
 	case r.Takes:
 		return "owns: Reservation " + r.Name + ", which holds a place for it on node " + r.Node
 	case r.Node != "":
-		return "owns: Reservation " + r.Name + " on node " + r.Node + ", and cannot have its place there: " + r.Message
+		return "owns: Reservation " + r.Name + " on node " + r.Node + ", and cannot use its place there: " + r.Message
 	}
 	return "owns: Reservation " + r.Name + ": " + r.Message
 }

@@ -62,9 +62,9 @@ func TestUnserved(t *testing.T) {
 		spoil func(*world, *corev1.Pod)
 		asked
 	}{
-		"nobody":         {func(*world, *corev1.Pod) {}, asked{code: ExitFailure, want: []string{unserved, "no Lease of a scheduler named bert is seen, and no other pod", "start a scheduler"}}},
-		"another serves": {func(w *world, _ *corev1.Pod) { w.addPod("other", "n1", 1, 0) }, asked{code: ExitFailure, want: []string{unserved, "pods that have a node name berth-scheduler"}}},
-		"it served":      {func(w *world, _ *corev1.Pod) { w.addPod("other", "n1", 1, 0).Spec.SchedulerName = "bert" }, asked{code: ExitFailure, want: []string{unserved, "but 1 other pod of it have a node"}}},
+		"nobody":         {func(*world, *corev1.Pod) {}, asked{code: ExitFailure, want: []string{unserved, "no Lease of a scheduler named bert was found, and no other pod", "start a scheduler"}}},
+		"another serves": {func(w *world, _ *corev1.Pod) { w.addPod("other", "n1", 1, 0) }, asked{code: ExitFailure, want: []string{unserved, "scheduled pods have the schedulerName berth-scheduler"}}},
+		"it served":      {func(w *world, _ *corev1.Pod) { w.addPod("other", "n1", 1, 0).Spec.SchedulerName = "bert" }, asked{code: ExitFailure, want: []string{unserved, "but 1 other pod with this schedulerName got a node"}}},
 		"it leads": {func(w *world, _ *corev1.Pod) {
 			w.elections = map[string]*coordinationv1.Lease{"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases/bert-scheduler": election}
 		}, asked{code: ExitFailure, want: []string{unserved, "Lease berth-system/bert-scheduler is held by berth-scheduler-0, which renewed it 1s ago", "do: look at the log of that scheduler"}}},
@@ -89,7 +89,7 @@ func TestUnserved(t *testing.T) {
 // TestMembersSayWhatTheirGangSays: explain, top and the explanation of a gang give the same reason
 // why a member waits, whether a scheduler has written to the pod or not.
 func TestMembersSayWhatTheirGangSays(t *testing.T) {
-	const unserved, looked = "no scheduler has looked", "its scheduler berth-scheduler has written nothing on it yet"
+	const unserved, looked = "no scheduler has looked", "its scheduler berth-scheduler has written no condition into it yet"
 	ofGang := func(p *corev1.Pod, gang, minimum string) *corev1.Pod {
 		p.Annotations, p.Status.Conditions = map[string]string{wire.GangAnnotation: gang, wire.GangMinimumAnnotation: minimum}, nil
 		return p

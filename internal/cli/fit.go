@@ -49,7 +49,7 @@ Exit code 1 means that some pod does not fit.`,
 					return err
 				}
 				if used := changedOf(cmd, onlyLive); used != "" {
-					return Usagef("--%s: is about a cluster: want no machine beside it", used)
+					return Usagef("--%s: asks a cluster: want no machine with it", used)
 				}
 				return q.fit(cmd, l.limit)
 			}

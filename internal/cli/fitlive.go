@@ -34,12 +34,12 @@ type fitQuestion struct {
 
 func (q *fitQuestion) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.IntVar(&q.limit, "limit", q.limit, "stop after so many copies on a node")
-	fs.IntVar(&q.nodes, "nodes", q.nodes, "of a cluster: how many nodes that refuse are explained in full")
-	fs.StringSliceVar(&q.on, "on", nil, "of a cluster: ask these nodes alone; may be repeated")
-	fs.StringArrayVar(&q.set, "set", nil, "of a cluster: ask as if the nodes had these settings, KEY=VALUE with "+strings.Join(survey.SettingKeys(), ", ")+"; may be repeated")
-	fs.BoolVar(&q.empty, "empty", false, "of a cluster: ask as if no pods were on the nodes")
-	fs.BoolVar(&q.compare, "compare", false, "of a cluster: compare the nodes as they are with --set and --empty, also if pods were moved, and say how many nodes of each kind would be needed")
+	fs.IntVar(&q.limit, "limit", q.limit, "stop after this many copies on a node")
+	fs.IntVar(&q.nodes, "nodes", q.nodes, "in a cluster: how many refusing nodes are explained in full")
+	fs.StringSliceVar(&q.on, "on", nil, "in a cluster: ask only these nodes; may be repeated")
+	fs.StringArrayVar(&q.set, "set", nil, "in a cluster: ask as if the nodes had these settings, KEY=VALUE with "+strings.Join(survey.SettingKeys(), ", ")+"; may be repeated")
+	fs.BoolVar(&q.empty, "empty", false, "in a cluster: ask as if no pods were on the nodes")
+	fs.BoolVar(&q.compare, "compare", false, "in a cluster: compare the nodes as they are with the nodes after --set and --empty, with and without moving pods, and count the nodes of each kind that the pods need")
 	q.cluster.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("on", q.cluster.completeNodes)
 	_ = cmd.RegisterFlagCompletionFunc("set", completeSettings)
@@ -130,7 +130,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 		return err
 	}
 	if len(f.NotAsked) > 0 {
-		fmt.Fprintf(w, "\nNot asked: %s.\n", strings.Join(f.NotAsked, "; "))
+		fmt.Fprintf(w, "\nNot checked: %s.\n", strings.Join(f.NotAsked, "; "))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (f *nodeFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.state, "state", "", "folder with the kubelet's checkpoints (/var/lib/kubelet); without it the node is empty")
 	fs.StringArrayVar(&f.devices, "device", nil, "devices of a plugin, RESOURCE=NUMA:COUNT[,NUMA:COUNT...] (nvidia.com/gpu=0:4,1:4; NUMA - means none); repeat for each resource")
 	fs.BoolVar(&f.guard, "guard", true, "refuse, as Berth's scheduler does, pods that would trigger a known defect of the kubelet or break their own policy; false shows what the kubelet does")
-	fs.BoolVar(&f.ignoreMissing, "ignore-missing-devices", false, "admit pods that ask for devices which the node does not offer, as a kubelet does and no scheduler")
+	fs.BoolVar(&f.ignoreMissing, "ignore-missing-devices", false, "admit pods that ask for devices that the node does not offer, as a kubelet does, but no scheduler")
 }
 
 // spec returns the node that the flags describe.
@@ -143,7 +143,7 @@ type question struct {
 
 func (q *question) register(cmd *cobra.Command, formats ...string) {
 	cmd.Flags().StringSliceVarP(&q.files, "filename", "f", nil, "files or folders with pods or workloads, YAML or JSON; - is stdin; may be repeated")
-	cmd.Flags().BoolVarP(&q.recursive, "recursive", "R", false, "look into the folders of folders given with -f too")
+	cmd.Flags().BoolVarP(&q.recursive, "recursive", "R", false, "also read the subfolders of folders given with -f")
 	_ = cmd.MarkFlagRequired("filename")
 	cmd.PreRunE = wantPods
 	under(nodeHeading, cmd, func() { q.node.register(cmd) })

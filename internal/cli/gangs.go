@@ -172,7 +172,7 @@ func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error
 		return err
 	}
 	if q.only != "" {
-		return Usagef("explain gang %s --node %s: want no node: a gang may have any", s.name, q.only)
+		return Usagef("explain gang %s --node %s: want no --node: pods of a gang may go to any node", s.name, q.only)
 	}
 	e, err := c.ExplainGang(cmd.Context(), s.source, s.name)
 	if err != nil {

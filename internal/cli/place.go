@@ -44,7 +44,7 @@ system) and the pods' own policies. -o svg draws the machine with its pods. Exit
 
 // registerPodsOf adds the flag that selects the pods to place.
 func registerPodsOf(cmd *cobra.Command, node *string) {
-	cmd.Flags().StringVar(node, podsOfFlag, "", "with pods of several nodes, as kubectl get pods -A -o yaml prints them: the node, by its name, whose pods are placed")
+	cmd.Flags().StringVar(node, podsOfFlag, "", "if the pods are of several nodes, as kubectl get pods -A -o yaml prints them: the name of the node whose pods are placed")
 }
 
 // ask admits the pods in order, each next to the pods before it. It prints the answers, and returns

@@ -46,7 +46,7 @@ the state at a wrong prediction to a file, which other verbs read with --snapsho
 				return err
 			}
 			if capture != filepath.Base(capture) && capture != "" {
-				return Usagef("--capture %q: want a name, as the column CAPTURE has it", capture)
+				return Usagef("--capture %q: want a name from the column CAPTURE", capture)
 			}
 			if capture != "" {
 				data, err := f.get(cmd.Context(), "captures/"+url.PathEscape(capture))

@@ -70,8 +70,8 @@ arrive again, before all others.`,
 	fs := cmd.Flags()
 	fs.StringSliceVar(&q.files, "trace", nil, "files or folders with the pods and workloads that arrive, YAML or JSON; - is stdin; may be repeated")
 	fs.StringSliceVar(&q.strategies, "strategy", q.strategies, "strategies that are compared: "+strings.Join(strategyNames(), ", "))
-	fs.BoolVar(&q.timed, "timed", false, "pods come and go at the times of the list")
-	fs.Float64Var(&q.hours, "hours", q.hours, "with --timed and without --trace: how long it goes on")
+	fs.BoolVar(&q.timed, "timed", false, "each pod arrives at its creationTimestamp and runs for its activeDeadlineSeconds")
+	fs.Float64Var(&q.hours, "hours", q.hours, "with --timed and without --trace: how many hours are simulated")
 	fs.DurationVar(&q.defrag, "defrag", 0, "with --timed: play each strategy a second time, and move pods at this interval to make room for pods that wait")
 	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
 	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
@@ -168,7 +168,7 @@ func (q *simulateQuestion) defragmented(all []simulate.Strategy) (out []simulate
 	}
 	for _, s := range all {
 		if s.Blind {
-			return nil, Usagef("--defrag: strategy %s knows no NUMA nodes: want one that knows them", s.Name)
+			return nil, Usagef("--defrag: strategy %s ignores NUMA nodes: want one that considers them", s.Name)
 		}
 		out = append(out, s, s.Defragmented(q.defrag))
 	}
@@ -198,7 +198,7 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	case len(q.change.without) > 0 && q.timed && len(q.files) > 0:
 		return nil, Usagef("--without: want it without --timed and --trace: the pods of these nodes arrive when the simulation begins")
 	case given("hours") && (len(q.files) > 0 || !q.timed):
-		return nil, Usagef("--hours: want it with --timed and without --trace: otherwise the list says when pods come")
+		return nil, Usagef("--hours: want it with --timed and without --trace: otherwise the times of the pods define the length")
 	case !(q.hours >= minHours && q.hours <= maxHours):
 		return nil, Usagef("--hours %v: want %v to %d", q.hours, minHours, maxHours)
 	case given("defrag") && !q.timed:

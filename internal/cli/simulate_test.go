@@ -85,7 +85,7 @@ func TestSimulateManifests(t *testing.T) {
 		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100") + pod("b", "", "cpu: 2, memory: 1Gi"), nil, ExitOK, "\"pods\":1"},
 		{pod("a", "", "cpu: 2, memory: 3Gi") + pod("b", at, "cpu: 2, memory: 1Gi"), []string{"--timed"}, ExitOK, "\"arrived\":{\"mean\":1"},
 		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 1Gi") + pod("c", "", "cpu: 2, memory: 1Gi"), nil, ExitOK,
-			"note: 2 pods not played, a, b: it asks for other amounts than a of its gang: want the members of a gang alike"},
+			"note: 2 pods not played, a, b: it asks for other amounts than a of its gang: want equal amounts for all members of a gang"},
 		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 3Gi"), nil, ExitUsage, "is a gang of 2: want --timed"},
 		{"kind: [", nil, ExitFailure, "document 1"},
 	} {
@@ -115,7 +115,7 @@ func TestSimulateBadInput(t *testing.T) {
 		{append(flags[:2:2], "--timed", "--hours", "0"), ExitUsage, "--hours 0: want 0.1 to 8760"},
 		{append(flags, "--defrag", "1h"), ExitUsage, "--defrag: want --timed too"},
 		{append(flags, "--timed", "--defrag", "1s"), ExitUsage, "--defrag 1s: want at least 1m"},
-		{append(flags, "--timed", "--defrag", "1h"), ExitUsage, "--defrag: strategy StockLeast knows no NUMA nodes"},
+		{append(flags, "--timed", "--defrag", "1h"), ExitUsage, "--defrag: strategy StockLeast ignores NUMA nodes"},
 		{append(flags, "--timed", "--without", "gpu-1"), ExitUsage, "--without: want it without --timed and --trace"},
 		{append(flags, "--without", "gpu-7"), ExitUsage, "--without: node \"gpu-7\" is not among"},
 		{append(flags, "--more", "gpu-1=0"), ExitUsage, "--more gpu-1=0: want 1 to"},

@@ -37,7 +37,7 @@ func (u *unit) add(row *trace.Pod, count int, err error) {
 	case err != nil:
 		u.why = err.Error()
 	case first.MilliCPU != row.MilliCPU || first.MiB != row.MiB || first.GPUs != row.GPUs || !maps.Equal(first.Others, row.Others):
-		u.why = "it asks for other amounts than " + u.names[0] + " of its gang: want the members of a gang alike"
+		u.why = "it asks for other amounts than " + u.names[0] + " of its gang: want equal amounts for all members of a gang"
 	case u.gang && u.count > trace.MaxMembers:
 		u.why = fmt.Sprintf("its gang has more than %d members", trace.MaxMembers)
 	}

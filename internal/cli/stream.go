@@ -17,8 +17,8 @@ import (
 type watchFlags struct{ watch, only bool }
 
 func (f *watchFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "after listing, go on and print what changes, until interrupted")
-	cmd.Flags().BoolVar(&f.only, "watch-only", false, "print what changes, without listing first")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "after the list, print every change, until interrupted")
+	cmd.Flags().BoolVar(&f.only, "watch-only", false, "print every change, without the list")
 }
 
 func (f *watchFlags) on() bool { return f.watch || f.only }

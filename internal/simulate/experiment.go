@@ -49,7 +49,7 @@ func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	}
 	for i := range e.Strategies {
 		if s := &e.Strategies[i]; s.Defrag > 0 && (s.Blind || e.Times == nil || e.Ground == nil) {
-			return nil, fmt.Errorf("strategy %s: want one that knows NUMA nodes, on nodes that have some, and pods that come and go", s.Name)
+			return nil, fmt.Errorf("strategy %s: want one that considers NUMA nodes, on nodes that have some, and pods that arrive and end", s.Name)
 		}
 	}
 	shapes, of := shapes(e.Pods)

@@ -10,7 +10,7 @@ func own() []Strategy {
 	return []Strategy{
 		{Name: "Berth", About: "the scheduler's default: the order of its candidates", NUMA: true, Plans: true, Ties: ByChance, New: byDefault},
 		{Name: "BerthKeep", About: "the default with keep: cpusNearDevices, 8 CPUs for each GPU", NUMA: true, Plans: true, Ties: ByChance, Keep: keepEight(), New: byDefault},
-		{Name: "BerthProfile", About: "the scheduler with the chart's profile: of its candidates the best by kube-scheduler's scores, too", NUMA: true, Plans: true, Ties: ByChance, New: func([]Typical) Scorer { return newProfile() }},
+		{Name: "BerthProfile", About: "the scheduler with the chart's profile, which also ranks its candidates by kube-scheduler's scores", NUMA: true, Plans: true, Ties: ByChance, New: func([]Typical) Scorer { return newProfile() }},
 	}
 }
 

@@ -245,7 +245,7 @@ func (x *claimant) read(at *claimPlace) *claims.Inventory {
 }
 
 // notCertain explains why the place of a pod is not known.
-const notCertain = "it cannot be told which CPUs the pod would get there"
+const notCertain = "it is not certain which CPUs the pod would get there"
 
 // places finds the relevant nodes, and the pod's place on each. on is the pod's node, or "".
 func (x *claimant) places(on string, answers []Answer) {

@@ -141,7 +141,7 @@ func TestExplainGangKnowsProtectedGroups(t *testing.T) {
 	if text := string(raw); !strings.Contains(text, "volcano.sh/preemptable") || strings.Contains(text, "secret") {
 		t.Fatalf("read was %s", text)
 	}
-	const said = "minResources asks for 4 CPUs, and 7 are free, 4 are kept for groups that were let in before"
+	const said = "minResources asks for 4 CPUs, and 7 are free, 4 are kept for groups that were admitted before"
 	for name, c := range map[string]struct{ group, status, asks, want string }{
 		"protected":       {string(raw), "", "8", "minResources asks for 8 CPUs, and 4 are free"},
 		"not protected":   {strings.Replace(string(raw), `"false"`, `"true"`, 1), "", "8", "all fit now"},

@@ -80,13 +80,13 @@ func (a *api) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time
 		out.Message += lease
 		out.Advice = "look at the log of that scheduler: whether one of its profiles is named " + name + ", and whether it waits for something"
 	case served[name] > 0:
-		out.Message += "no Lease of a scheduler named " + name + " is seen, but " + wire.Counted(served[name], "other pod") + " of it have a node"
+		out.Message += "no Lease of a scheduler named " + name + " was found, but " + wire.Counted(served[name], "other pod") + " with this schedulerName got a node"
 		out.Advice = "look whether the scheduler that placed them still runs"
 	default:
-		out.Message += "no Lease of a scheduler named " + name + " is seen, and no other pod of it has a node"
+		out.Message += "no Lease of a scheduler named " + name + " was found, and no other pod with this schedulerName has a node"
 		out.Advice = "start a scheduler with a profile named " + name + ", or create the pod with the spec.schedulerName of one that runs"
 		if len(served) > 0 {
-			out.Advice += " (pods that have a node name " + strings.Join(slices.Sorted(maps.Keys(served)), ", ") + ")"
+			out.Advice += " (scheduled pods have the schedulerName " + strings.Join(slices.Sorted(maps.Keys(served)), ", ") + ")"
 		}
 	}
 	return out

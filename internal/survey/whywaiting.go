@@ -31,7 +31,7 @@ func WhyWaiting(p *corev1.Pod, gang *Gang) (reason, message string) {
 	if c := wire.Unscheduled(p); c.Type != "" {
 		return c.Reason, WithoutPreemption(c.Message)
 	}
-	return NothingWritten, "its scheduler " + nameOfScheduler(p) + " has written nothing on it yet"
+	return NothingWritten, "its scheduler " + nameOfScheduler(p) + " has written no condition into it yet"
 }
 
 // ShapeOf returns a key. Pods with the same key get the same answers from nodes and schedulers,
