@@ -357,7 +357,7 @@ func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
 		}
 	}
 	for _, w := range s.Waiting {
-		out.astray = append(out.astray, w.Container+" does not begin: "+w.Why)
+		out.astray = append(out.astray, w.Container+" does not start: "+w.Why)
 	}
 	return out
 }

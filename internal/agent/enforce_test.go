@@ -229,7 +229,7 @@ func TestReadBack(t *testing.T) {
 		})
 	}
 	o := obeyedBy(enforce.Sight{Gone: errors.New("no socket"), Waiting: []enforce.Complaint{{Container: "ns/w/main", Why: "CPUs 2 are held by ns/p/main"}}}, fstest.MapFS{}, absence{})
-	if o.problem == nil || len(o.astray) != 1 || !strings.Contains(o.astray[0], "does not begin") {
+	if o.problem == nil || len(o.astray) != 1 || !strings.Contains(o.astray[0], "does not start") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -155,7 +155,7 @@ func (s *sighting) underWay() bool {
 type unknownDevices struct{ ids []string }
 
 func (e *unknownDevices) Error() string {
-	return fmt.Sprintf("%d registered devices are not described, %s among them: want the kubelet's PodResources socket",
+	return fmt.Sprintf("%d registered devices are not described, such as %s: want the kubelet's PodResources socket",
 		len(e.ids), e.ids[0])
 }
 

@@ -650,7 +650,7 @@ func TestProblemsAreSaid(t *testing.T) {
 			w.admitted("a")
 			w.see("a", corev1.PodRunning)
 		}},
-		{"the end of a JSON value", v1alpha1.ReasonUnreadable, "a kubelet does not start over this file: unexpected end of JSON input", func(w *world) {
+		{"the end of a JSON value", v1alpha1.ReasonUnreadable, "a kubelet does not start with this file: unexpected end of JSON input", func(w *world) {
 			w.files.CPU = []byte(`{"pol`)
 		}},
 		{"pod level", v1alpha1.ReasonUnsupported, "podEntries", func(w *world) {

@@ -273,7 +273,7 @@ func TestOccupancyMetrics(t *testing.T) {
 berth_agent_stranded_cpus 0
 `,
 		"berth_agent_stranded_devices": `
-# HELP berth_agent_stranded_devices Devices that no pod has and that no pod like those of the node could use on their NUMA node; if none has such devices, those without a free CPU.
+# HELP berth_agent_stranded_devices Devices that no pod has, and that no pod like those on the node could use on their NUMA node. If no pod on the node has such devices, those whose NUMA node has no free CPU.
 # TYPE berth_agent_stranded_devices gauge
 berth_agent_stranded_devices{resource="x.y/d"} 1
 `,

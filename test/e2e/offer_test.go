@@ -215,7 +215,7 @@ func TestOfferedDevices(t *testing.T) {
 	c.awaitHeld("bare", "only berth-scheduler may place such pods on this node")
 	c.awaitTopology("h0", "the report says who is held", func(nt *v1alpha1.NodeTopology) string {
 		e := meta.FindStatusCondition(nt.Status.Conditions, v1alpha1.ConditionEnforced)
-		if e == nil || !strings.Contains(e.Message, "default/thief/main does not begin") || !strings.Contains(e.Message, "default/bare/main does not begin") {
+		if e == nil || !strings.Contains(e.Message, "default/thief/main does not start") || !strings.Contains(e.Message, "default/bare/main does not start") {
 			return fmt.Sprintf("%+v", e)
 		}
 		return ""
