@@ -186,7 +186,7 @@ func byContainer[V, E any](in map[string]map[string]V, read func(uid, container 
 func (s *CPUState) Check(name string) error {
 	f := file(name)
 	if s.Policy == "static" && s.Shared.IsEmpty() && len(s.Entries) > 0 {
-		return f.err("defaultCpuSet", "", "a CPU at least: a kubelet does not start over a file without: default cpuset cannot be empty")
+		return f.err("defaultCpuSet", "", "at least one CPU: a kubelet does not start with an empty set (default cpuset cannot be empty)")
 	}
 	var taken, own topology.CPUSet
 	uid := ""

@@ -57,7 +57,7 @@ func (e *StartError) Error() string {
 	if e.Detail != "" {
 		problem += " (" + clip.Text(e.Detail, mostWords) + ")"
 	}
-	return fmt.Sprintf("%s: a kubelet %s over this file: %s: %s", path.Base(e.Path), does, problem, Remedy(e.Path))
+	return fmt.Sprintf("%s: a kubelet %s with this file: %s: %s", path.Base(e.Path), does, problem, Remedy(e.Path))
 }
 
 // Remedy returns advice for a kubelet that does not start with these checkpoints.

@@ -40,7 +40,7 @@ func TestStateOverWhichNoKubeletStarts(t *testing.T) {
 		{"containers that share CPUs", `{"policyName":"static","defaultCpuSet":"0,4-7","entries":{"u":{"init":"1","main":"1-2"},"v":{"main":"3"}},"checksum":0}`, free, true, ""},
 		{"another policy", `{"policyName":"none","defaultCpuSet":"","checksum":0}`, free, false, ""},
 		{"another policy of memory", `{"policyName":"static","defaultCpuSet":"0-7","checksum":0}`, `{"policyName":"None","machineState":{},"checksum":0}`, false, ""},
-		{"left to chance", `{"policyName":"static","defaultCpuSet":"0-7","checksum":0}`, mixed, true, "may not start over this file"},
+		{"left to chance", `{"policyName":"static","defaultCpuSet":"0-7","checksum":0}`, mixed, true, "may not start with this file"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			write(kubeletstate.CPUFile, tc.cpu)

@@ -309,7 +309,7 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 		}
 		n := waitReport(t, c, name, "not ready", func(n *wire.Node) bool { return !reportReady(n) })
 		ready := n.Report.Ready()
-		if ready.Reason != v1alpha1.ReasonUnreadable || !strings.Contains(ready.Message, "cpu_manager_state: a kubelet does not start over this file") {
+		if ready.Reason != v1alpha1.ReasonUnreadable || !strings.Contains(ready.Message, "cpu_manager_state: a kubelet does not start with this file") {
 			t.Errorf("condition %+v", ready)
 		}
 		create(t, c, pinnedPod("healer", name, "1"))
