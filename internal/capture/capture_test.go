@@ -162,8 +162,8 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"nothing", nil, "is empty"},
 		{"no archive", []byte(strings.Repeat("no tar ", 200)), "invalid tar header"},
-		{"truncated", zipped[:len(zipped)/2], "is cut short"},
-		{"truncated tar", good[:700], "is cut short"},
+		{"truncated", zipped[:len(zipped)/2], "is incomplete"},
+		{"truncated tar", good[:700], "is incomplete"},
 		{"way out", archive(t, append(machine, regular("../x", ""))...), "leads out of the archive"},
 		{"hidden way out", archive(t, append(machine, regular("a/../../x", ""))...), "leads out of the archive"},
 		{"through a file", archive(t, append(machine, regular("m/sys/hard2", ""), regular("m/sys/hard2/x", ""))...), "is no folder"},

@@ -98,7 +98,7 @@ func openTree(file string) (memFS, error) {
 	defer f.Close()
 	tree, err := readArchive(f)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return memFS{}, fmt.Errorf("archive %s: is cut short: fetch or make it again (%w)", file, err)
+		return memFS{}, fmt.Errorf("archive %s: is incomplete: fetch or create it again (%w)", file, err)
 	}
 	if err != nil {
 		return memFS{}, fmt.Errorf("archive %s: %w", file, err)

@@ -92,7 +92,7 @@ func TestReadMachineOfTexts(t *testing.T) {
 		"processor\t: 0\n":                      "this is /proc/cpuinfo, which Berth does not read: want the output of lscpu -p",
 		"Machine (63GB total)\n  Package L#0\n": "this is the output of lstopo, which Berth does not read: want the output of lscpu -p",
 		"":                                      "is empty",
-		"\x1f\x8b\x08\x00":                      "is cut short",
+		"\x1f\x8b\x08\x00":                      "is incomplete",
 		"# CPU,Core,Socket,Node\n0,0,0,0\n1,1,0,0\n": "",
 	} {
 		file := filepath.Join(t.TempDir(), "file")
