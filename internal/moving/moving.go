@@ -257,7 +257,7 @@ func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, 
 		case <-retry.C:
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return changed("%s did not happen within %v", what, limit)
+				return changed("waited %v for %s, without success", limit, what)
 			}
 			return ctx.Err()
 		}
@@ -449,7 +449,7 @@ func selects(pod *corev1.Pod) (o metav1.ListOptions) {
 func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}}
-	err := r.until(ctx, "the eviction, which a PodDisruptionBudget forbids,", func(ctx context.Context) (bool, error) {
+	err := r.until(ctx, "the eviction, which a PodDisruptionBudget forbids", func(ctx context.Context) (bool, error) {
 		err := r.Pods.Pods(pod.Namespace).EvictV1(ctx, e)
 		switch {
 		case apierrors.IsTooManyRequests(err):

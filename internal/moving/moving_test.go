@@ -263,10 +263,10 @@ func TestRunStops(t *testing.T) {
 		{"wanted is gated", func(s *stand, _ *Plan) { s.turns(0, gated) }, 0, 0, "pod default/wanted: it has the scheduling gate example.com/quota"},
 		{"the place is taken", func(s *stand, _ *Plan) { s.refuses = true }, 0, 0, "the kubelet of b refused pod holder-1: TopologyAffinityError"},
 		{"the holder goes elsewhere", func(s *stand, _ *Plan) { s.holderGoes = "c" }, 0, 0, "pod holder-1 went to c, not to b"},
-		{"a budget", func(s *stand, _ *Plan) { s.keeps = true }, 0, 0, "the eviction, which a PodDisruptionBudget forbids, did not happen within"},
+		{"a budget", func(s *stand, _ *Plan) { s.keeps = true }, 0, 0, "for the eviction, which a PodDisruptionBudget forbids, without success"},
 		{"it comes back", func(s *stand, _ *Plan) { s.newGoes = "a" }, 0, 1, "the new pod one-new came back to a"},
-		{"no room after all", func(s *stand, _ *Plan) { s.stuck = true }, 2, 2, "a node for default/wanted did not happen within 2m0s; the scheduler's message about default/wanted: no room"},
-		{"nothing comes", func(s *stand, _ *Plan) { s.barren = true }, 0, 1, "a new place for it did not happen within"},
+		{"no room after all", func(s *stand, _ *Plan) { s.stuck = true }, 2, 2, "waited 2m0s for a node for default/wanted, without success; the scheduler's message about default/wanted: no room"},
+		{"nothing comes", func(s *stand, _ *Plan) { s.barren = true }, 0, 1, "for a new place for it, without success"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
@@ -378,7 +378,7 @@ func TestRunWaitsForTheEnd(t *testing.T) {
 	p := plan()
 	p.Moves = p.Moves[:1]
 	done, err := s.run(p)
-	if err == nil || !strings.Contains(err.Error(), "its end did not happen within") || done.Nodes[0] != "" || s.nodeOf("one-new") != "b" {
+	if err == nil || !strings.Contains(err.Error(), "for its end, without success") || done.Nodes[0] != "" || s.nodeOf("one-new") != "b" {
 		t.Errorf("%+v, %v; %q", done, err, s.log)
 	}
 }
