@@ -172,7 +172,7 @@ func (s *Shortage) String() string {
 		text += ", " + amounts.Text(s.Resource, s.Freed) + " could be freed by pods that are ending or of lower priority"
 	}
 	if s.Kept > 0 {
-		text += ", " + are(amounts.Text(s.Resource, s.Kept)) + " kept for groups that were let in before"
+		text += ", " + are(amounts.Text(s.Resource, s.Kept)) + " kept for groups that were admitted before"
 	}
 	return text
 }

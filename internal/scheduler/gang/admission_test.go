@@ -251,7 +251,7 @@ func TestOneIsLetInBeforeItsPods(t *testing.T) {
 		if x, y := w.phase(a), w.phase(b); x != "Inqueue" || y != "Pending" {
 			t.Fatalf("the phases are %q and %q", x, y)
 		}
-		if why := w.stood[len(w.stood)-1].lacking; why != "minResources asks for 4 CPUs, and 7 are free, 4 are kept for groups that were let in before" {
+		if why := w.stood[len(w.stood)-1].lacking; why != "minResources asks for 4 CPUs, and 7 are free, 4 are kept for groups that were admitted before" {
 			t.Errorf("the second is told %q", why)
 		}
 		w.run(5 * time.Minute)
