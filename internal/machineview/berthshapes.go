@@ -51,7 +51,7 @@ func (p *painter) cpu(b *strings.Builder, id topology.CPUID, x, y float64) {
 	case p.occupied.Reserved.Has(id):
 		class, title = "cpu kept", fmt.Sprintf("CPU %d: kept for the system", id)
 	case p.occupied.idle(id):
-		class, title = "cpu kept", fmt.Sprintf("CPU %d: kept idle by a pod that is alone there", id)
+		class, title = "cpu kept", fmt.Sprintf("CPU %d: kept idle by a pod with exclusive cores or NUMA nodes", id)
 	case !p.occupied.Pinning:
 		title = fmt.Sprintf("CPU %d: shared", id)
 	}
@@ -197,7 +197,7 @@ func (p *painter) legend(wide float64) shape {
 		cells = append(cells, key("cpu free", "shared: this node's CPU manager hands out no CPUs"))
 	}
 	if o.Free != nil {
-		cells[len(cells)-1] = key("cpu kept", "kept for the system, or idle by a pod that is alone there")
+		cells[len(cells)-1] = key("cpu kept", "kept for the system, or idle for an exclusive pod")
 	}
 	if o.sharing > 0 {
 		cells = append(cells, text("d", count(o.sharing, "more pod")+" without a berth"))

@@ -143,7 +143,7 @@ func wantOf(t reflect.Type, err error) string {
 	case reflect.TypeFor[metav1.Duration]():
 		return "a duration like 30s or 5m"
 	}
-	return "what can be read: " + plain(err).Error()
+	return "a valid value: " + plain(err).Error()
 }
 
 // fields checks an object's fields. Names are case-sensitive, as in the API server.

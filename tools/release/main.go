@@ -97,9 +97,9 @@ func verifyVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer
 	if err != nil {
 		return err
 	}
-	signed := "its provenance speaks of them; no public key was given, so no signature was looked at"
+	signed := "the provenance lists them; no public key was given, so the signature was not checked"
 	if *publicKey != "" {
-		signed = "its provenance speaks of them, and the key has signed them"
+		signed = "the provenance lists them, and the signature is by the public key"
 	}
 	fmt.Fprintf(out, "%s: %d files are whole, %s\n", f.Arg(0), count, signed)
 	return nil
