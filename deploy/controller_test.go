@@ -40,9 +40,9 @@ func TestControllerWritesForJobs(t *testing.T) {
 		"makes what nobody owns":                 {controller, free, nil, "not configmaps kube-system/x"},
 		"makes what a Job owns with others":      {controller, shared, nil, "want a controller"},
 		"makes what Kubernetes' own Job has":     {controller, kubernetes, nil, "want a controller"},
-		"takes what nobody owns for a Job":       {controller, mine, free, "changes and deletes"},
+		"takes what nobody owns for a Job":       {controller, mine, free, "may change and delete"},
 		"lets go of what a Job controls":         {controller, free, mine, "want a controller"},
-		"deletes what another controller has":    {controller, nil, kubernetes, "changes and deletes"},
+		"deletes what another controller has":    {controller, nil, kubernetes, "may change and delete"},
 		"somebody else makes what nobody owns":   {&user.DefaultInfo{Name: "admin"}, free, nil, ""},
 		"somebody else deletes what nobody owns": {&user.DefaultInfo{Name: "admin"}, nil, free, ""},
 	} {

@@ -28,7 +28,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- regexFindAll "[0-9.]+" (.Files.Get "files/schedulers") -1 | toJson }}
 {{- end }}
 
-{{- /* The build for this cluster: the newest that is not newer than its API server. An older API server gets the oldest. A
+{{- /* The build for this cluster: the newest build that is not newer than the API server, or else the oldest build. A
     scheduler may be one minor release older than its API server (Kubernetes' version skew policy). */}}
 {{- define "berth.build" -}}
 {{- $server := int (semver .Capabilities.KubeVersion.Version).Minor }}
@@ -41,7 +41,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- $build }}
 {{- end }}
 
-{{- /* The scheduler's image. Its digests are one for each build, so that no upgrade of the cluster keeps another build's. */}}
+{{- /* The scheduler's image. There is a digest for each build, so that an upgrade of the cluster also changes the digest. */}}
 {{- define "berth.schedulerImage" -}}
 {{- $builds := include "berth.builds" . | fromJsonArray }}
 {{- $build := include "berth.build" . }}
@@ -59,7 +59,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- include "berth.image" (dict "root" . "name" "berth-scheduler" "digest" $digest "build" (printf "-k8s%s" $build)) }}
 {{- end }}
 
-{{- /* name is the image's, component its key in image.digests. The scheduler has a digest and a build instead. */}}
+{{- /* name is the image's name, and component its key in image.digests. The scheduler has digest and build instead. */}}
 {{- define "berth.image" -}}
 {{- $i := .root.Values.image }}
 {{- $repository := required "image.repository: there is no public registry of these images: give the registry and folder to which `make push` copied the images, as in registry.example/berth" $i.repository }}
@@ -102,7 +102,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- /* The seconds of a duration like 1m30s, as the schema lets it through. */}}
+{{- /* The seconds of a duration like 1m30s, in the format that the schema allows. */}}
 {{- define "berth.seconds" -}}
 {{- $units := dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 }}
 {{- $sum := 0.0 }}
@@ -113,7 +113,7 @@ capabilities: {drop: [ALL]}
 {{- $sum }}
 {{- end }}
 
-{{/* berth.onlyFrom is the NetworkPolicy of a component: who may connect to its port. Nobody else may, to any port. */}}
+{{/* berth.onlyFrom is the NetworkPolicy of a component: only these peers may connect, and only to its port. */}}
 {{- define "berth.onlyFrom" -}}
 {{- if .policy.enabled }}
 ---
