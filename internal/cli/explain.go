@@ -257,7 +257,7 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 		fmt.Fprintf(w, "no effect: %s\n", text)
 	}
 	if !e.Decided {
-		fmt.Fprintf(w, "Berth lets it pass: it is not Guaranteed%s and asks for no devices, so no kubelet pins anything for it.\n", because(e.NotGuaranteed))
+		fmt.Fprintf(w, "Berth makes no decision for it: it is not Guaranteed%s and asks for no devices, so no kubelet pins anything for it.\n", because(e.NotGuaranteed))
 	}
 	if e.Node != "" {
 		if err := boundText(w, e); err != nil {

@@ -45,7 +45,7 @@ var plugins = map[string]string{
 	"proportion":             useKueue,
 	"capacity":               useKueue,
 	"resourcequota":          "the API server's ResourceQuota counts pods when they are created",
-	"sla":                    "there is no longest time to wait: use priorities",
+	"sla":                    "Berth has no maximum waiting time: use priorities",
 	"tdm":                    "no time divisions of nodes: use taints and tolerations",
 	"rescheduling":           "use a descheduler; Berth moves pods only when you run berth defrag --execute",
 	"usage":                  "Berth ignores the load of nodes: use requests",

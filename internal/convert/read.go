@@ -266,7 +266,7 @@ func (s *settings) strange(at, key string, known []string) {
 	if at != "" {
 		where = at + ": "
 	}
-	s.Unknown = append(s.Unknown, fmt.Sprintf("%skey %.80q: Volcano has no such key, and nothing is done for it%s", where, key, suggest.DidYouMean(key, known)))
+	s.Unknown = append(s.Unknown, fmt.Sprintf("%skey %.80q: Volcano has no such key, and it is ignored%s", where, key, suggest.DidYouMean(key, known)))
 }
 
 // takeConf reads a configuration.

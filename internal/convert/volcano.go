@@ -262,7 +262,7 @@ func (c *converter) predicates(p *plugin) {
 		case on && known.on != "":
 			c.note("plugin predicates: argument %s true: %s", known.argument, known.on)
 		case !on && known.plugin != "":
-			c.note("plugin predicates: argument %s false: kube-scheduler's %s does it all the same; to leave it out, name it below plugins.filter.disabled", known.argument, known.plugin)
+			c.note("plugin predicates: argument %s false: kube-scheduler's %s does this nevertheless; to switch it off, list it below plugins.filter.disabled", known.argument, known.plugin)
 		}
 	}
 	if on, _ := c.takeSwitch(p, proportional); on {

@@ -146,7 +146,7 @@ function Fitted({ f }) {
     <section class="fitted" aria-label={f.name}>
       <header class="title"><h2><bdi>{f.name}</bdi></h2><p class="muted">{f.asks.join(' · ')}</p></header>
       <Notice kind={kind} title={text + ' '}>{f.copies > 0 && `In all ${f.copies === 1 ? '1 copy' : f.copies.toLocaleString('en') + ' copies'} of it would fit, on ${plural(f.taking, 'node')}.`}</Notice>
-      {!f.decided && <Notice kind="note" title="Berth lets it pass. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
+      {!f.decided && <Notice kind="note" title="Berth makes no decision for it. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
       {f.berths.length > 0 && <Copies f={f} />}
       {taking.length > 0 && (
         <section>

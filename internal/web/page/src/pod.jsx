@@ -52,7 +52,7 @@ export function Explained({ e }) {
       {e.memberOf && <Gang gang={e.memberOf} waits={!e.node} />}
       {e.unserved && <Notice title="No scheduler looks at it: ">{e.unserved.message}<code class="advice">{e.unserved.advice}</code></Notice>}
       {e.trouble && <Notice title={`Node ${e.node}: `}>{e.trouble.message}{e.trouble.advice && <code class="advice">{e.trouble.advice}</code>}</Notice>}
-      {!e.decided && <Notice kind="note" title="Berth lets it pass. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
+      {!e.decided && <Notice kind="note" title="Berth makes no decision for it. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
       {(e.reservations || []).map((r) => (
         <Notice key={r.name} kind={r.has || r.takes ? 'good' : 'doubt'} title={`Reservation ${r.name}: `}>
           {r.has ? 'the pod uses its place.' : r.takes ? `it holds a place for the pod on node ${r.node}.` : r.message}
