@@ -41,7 +41,7 @@ func ViewOf(m *topology.Machine) (*KubeletView, error) {
 		if id >= topology.MaxNUMANodes || seen.Has(id) {
 			return nil, &ViewError{
 				Field: fmt.Sprintf("NUMANodes[%d].ID", i), Value: strconv.Itoa(int(id)),
-				Want: fmt.Sprintf("a NUMA id from 0 to %d that no other node has: the kubelet knows no others", topology.MaxNUMANodes-1),
+				Want: fmt.Sprintf("a NUMA id from 0 to %d that no other node has: the kubelet supports no other ids", topology.MaxNUMANodes-1),
 			}
 		}
 		seen = seen.With(id)
@@ -88,14 +88,14 @@ func (view *KubeletView) ofPackages(m *topology.Machine) (*KubeletView, error) {
 	if m.UnnumberedPackages {
 		return nil, &ViewError{
 			Field: "UnnumberedPackages", Value: "true",
-			Want: "NUMA nodes, or packages with ids: without nodes the kubelet takes the package's id, here -1, for a NUMA id",
+			Want: "NUMA nodes, or packages with ids: without nodes the kubelet uses the package's id, here -1, as a NUMA id",
 		}
 	}
 	for _, p := range m.Packages {
 		if p.ID >= topology.MaxNUMANodes {
 			return nil, &ViewError{
 				Field: "Packages.ID", Value: strconv.Itoa(int(p.ID)),
-				Want: fmt.Sprintf("a package id from 0 to %d on a machine without NUMA nodes: the kubelet takes it for a NUMA id", topology.MaxNUMANodes-1),
+				Want: fmt.Sprintf("a package id from 0 to %d on a machine without NUMA nodes: the kubelet uses it as a NUMA id", topology.MaxNUMANodes-1),
 			}
 		}
 		node := ViewNode{ID: topology.NUMAID(p.ID), Cores: viewCores(m, &p.CPUs)}

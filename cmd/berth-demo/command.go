@@ -119,7 +119,7 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 	}
 	o.addFlags(cmd, demo.AllNodes)
 	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of the workload; equal seeds give equal workloads")
-	cmd.Flags().IntVar(&o.runs, "runs", 1, "how often to compare; of several runs the table has medians, and json has a line for each")
+	cmd.Flags().IntVar(&o.runs, "runs", 1, "number of comparisons; with several, the table has medians, and json has a line for each")
 	cmd.Flags().StringVar(&o.args, "args", "", "arguments of Berth's plugin, as YAML: {keep: cpusNearDevices, cpusPerDevice: {nvidia.com/gpu: 8}}; none means its defaults")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
 	return cmd

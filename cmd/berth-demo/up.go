@@ -217,7 +217,7 @@ func (p *playground) welcome(w io.Writer, s demo.Scheduler, k *demo.Keeper, kube
 	}
 	where, why, free := "kubectl berth pods", "fits nowhere, and why\n  %s\n  kubectl berth explain toolarge", "NUMA node by NUMA node\n  kubectl berth nodes"
 	if p.stock { // a playground without Berth has no reports
-		where, why, free = "kubectl get pods -o wide", "fits into no NUMA node, and what becomes of it\n  %s\n  kubectl get pods -o wide", "node by node\n  kubectl describe nodes"
+		where, why, free = "kubectl get pods -o wide", "fits into no NUMA node, and what happens to it\n  %s\n  kubectl get pods -o wide", "node by node\n  kubectl describe nodes"
 	}
 	example := func(name string) string { return self + " example " + name + " | kubectl create -f -" }
 	fmt.Fprintf(w, `

@@ -57,13 +57,13 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("context", f.completeContexts)
 	fs.StringVar(&f.heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
 	fs.StringVar(&f.snapshot, "snapshot", "", "read a file that berth snapshot wrote, in place of a cluster")
-	fs.DurationVar(&f.staleAfter, "stale-after", time.Minute, "how long an agent may be silent, as the scheduler is configured (staleAfter)")
-	fs.StringSliceVar((*[]string)(&f.terms.ExclusiveNamespaces), "exclusive-namespaces", nil, "namespaces whose pods may keep CPUs idle that they do not ask for, as the scheduler is configured (exclusiveNamespaces); * is all")
-	fs.StringVar(&f.terms.Keep, "keep", "", "CPUs that are kept for pods with devices, as the scheduler is configured (keep): "+wire.CPUsNearDevices)
-	fs.StringToIntVar(&f.terms.CPUsPerDevice, "cpus-per-device", nil, "how many CPUs are kept for a device, by resource, as the scheduler is configured (cpusPerDevice)")
-	fs.BoolVar(&f.terms.BestEffortAnywhere, "best-effort-anywhere", false, "let pods with Volcano's policy best-effort go to nodes of any policy, as the scheduler is configured (bestEffortAnywhere)")
-	fs.StringVar(&f.terms.Claims, "claims", "", "near or required: the default for pods with claims and without berth.dev/claims, as the scheduler is configured (claims)")
-	fs.StringSliceVar(&f.terms.NUMAAttributes, "numa-attributes", nil, "attributes of devices with the number of a NUMA node, as the scheduler is configured (numaAttributes)")
+	fs.DurationVar(&f.staleAfter, "stale-after", time.Minute, "how long an agent may be silent, as in the scheduler's argument staleAfter")
+	fs.StringSliceVar((*[]string)(&f.terms.ExclusiveNamespaces), "exclusive-namespaces", nil, "namespaces whose pods may keep CPUs idle that they do not ask for, as in the scheduler's argument exclusiveNamespaces; * is all")
+	fs.StringVar(&f.terms.Keep, "keep", "", "CPUs that are kept for pods with devices, as in the scheduler's argument keep: "+wire.CPUsNearDevices)
+	fs.StringToIntVar(&f.terms.CPUsPerDevice, "cpus-per-device", nil, "how many CPUs are kept for a device, by resource, as in the scheduler's argument cpusPerDevice")
+	fs.BoolVar(&f.terms.BestEffortAnywhere, "best-effort-anywhere", false, "let pods with Volcano's policy best-effort go to nodes of any policy, as in the scheduler's argument bestEffortAnywhere")
+	fs.StringVar(&f.terms.Claims, "claims", "", "near or required: the default for pods with claims and without berth.dev/claims, as in the scheduler's argument claims")
+	fs.StringSliceVar(&f.terms.NUMAAttributes, "numa-attributes", nil, "attributes of devices with the number of a NUMA node, as in the scheduler's argument numaAttributes")
 }
 
 // connect returns the cluster that the flags select. It sends no requests yet.

@@ -255,7 +255,7 @@ func TestGivenIsShown(t *testing.T) {
 	if err := explainedText(&b, e, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, below, _ := strings.Cut(b.String(), "which alone know the totals:\n"); strings.Join(strings.Fields(below), " ") != "NODE RESOURCE PLACE GIVEN n1 example.com/licence socket 0 3" {
+	if _, below, _ := strings.Cut(b.String(), "only they know the totals):\n"); strings.Join(strings.Fields(below), " ") != "NODE RESOURCE PLACE GIVEN n1 example.com/licence socket 0 3" {
 		t.Errorf("%s", b.String())
 	}
 }

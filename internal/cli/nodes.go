@@ -568,7 +568,7 @@ func resizesTable(w io.Writer, n *survey.Node) error {
 
 // givenTable prints the amounts of providers' resources that pods use.
 func givenTable(w io.Writer, rows [][]string) error {
-	return section(w, "\nGiven by the scheduler's providers, which alone know the totals:", "NODE | RESOURCE | PLACE | GIVEN", rows)
+	return section(w, "\nAssigned by the scheduler's providers (only they know the totals):", "NODE | RESOURCE | PLACE | GIVEN", rows)
 }
 
 // drivenTables prints the devices of drivers, and the claims of pods.

@@ -39,7 +39,7 @@ var plugins = map[string]string{
 	"predicates":             "",
 	"nodeorder":              "",
 	"binpack":                "",
-	"conformance":            "preemption evicts by priority alone: give critical pods the PriorityClass system-cluster-critical",
+	"conformance":            "preemption evicts only by priority: give critical pods the PriorityClass system-cluster-critical",
 	"overcommit":             "",
 	"drf":                    useKueue + " (fair sharing)",
 	"proportion":             useKueue,

@@ -234,7 +234,7 @@ func (s *settings) take(at string, object map[string]any, depth int) error {
 				s.Parameters = append(s.Parameters, "plugins."+name)
 			}
 		case at == "data" && strings.Contains(key, "."):
-			s.note("%s: another text of the ConfigMap: it is not read", join(at, key))
+			s.note("%s: this text of the ConfigMap is not read", join(at, key))
 		default:
 			s.Parameters = append(s.Parameters, key)
 		}

@@ -307,7 +307,7 @@ func (c *converter) proportional(p *plugin) {
 	}
 	delete(p.Arguments, proportionalResources)
 	if len(c.keep) == 0 {
-		c.note("plugin predicates: argument %s true: it keeps no CPUs: %s names no resource with any", proportional, proportionalResources)
+		c.note("plugin predicates: argument %s true: it keeps no CPUs, because %s names no resource with CPUs", proportional, proportionalResources)
 		return
 	}
 	c.note("plugin predicates: argument %s true: it becomes keep: cpusNearDevices with cpusPerDevice, which keeps CPUs on each NUMA node, for every healthy device", proportional)

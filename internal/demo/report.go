@@ -202,7 +202,7 @@ func (c Comparisons) WriteTable(w io.Writer) error {
 		return err
 	}
 	if len(c) > 1 {
-		if _, err := fmt.Fprintf(w, "Medians of %d runs, and in brackets the least and the greatest.\n", len(c)); err != nil {
+		if _, err := fmt.Fprintf(w, "Medians of %d runs, with the smallest and the largest value in brackets.\n", len(c)); err != nil {
 			return err
 		}
 	}

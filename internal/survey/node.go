@@ -134,7 +134,7 @@ func (n *node) judge(g *glance) {
 	case n.reading.Unusable != nil:
 		n.trouble = troubleOf(n.reading.Unusable, n.name)
 		if s := &n.reading.Source; n.coarse() {
-			n.trouble.Advice = "look at what writes the object: kubectl get " + strings.ToLower(s.Kind) + " " + s.Name +
+			n.trouble.Advice = "find out which program writes the object: kubectl get " + strings.ToLower(s.Kind) + " " + s.Name +
 				" --show-managed-fields -o yaml; or let berth-agent report the node"
 		}
 	case !n.reading.Coarse() && q.told && q.now.Sub(n.heard) > q.after:
