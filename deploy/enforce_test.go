@@ -47,9 +47,9 @@ func TestDemandedPlugins(t *testing.T) {
 		want string // "" if the request passes
 	}{
 		"a pod":                     {annotatedPod("", "u", none, nil), ""},
-		"a demand of the user's":    {annotatedPod("", "u", map[string]any{key: "[]"}, nil), key + ": which plugins"},
-		"a toleration":              {annotatedPod("", "u", map[string]any{tolerate: "true"}, nil), tolerate + ": which plugins"},
-		"the pod's":                 {annotatedPod("", "u", map[string]any{"required-plugins.noderesource.dev": "[]"}, nil), "which plugins"},
+		"a demand of the user's":    {annotatedPod("", "u", map[string]any{key: "[]"}, nil), key + ": only berth-scheduler writes"},
+		"a toleration":              {annotatedPod("", "u", map[string]any{tolerate: "true"}, nil), tolerate + ": only berth-scheduler writes"},
+		"the pod's":                 {annotatedPod("", "u", map[string]any{"required-plugins.noderesource.dev": "[]"}, nil), "only berth-scheduler writes"},
 		"another's of a like name":  {annotatedPod("", "u", map[string]any{"required-plugins.noderesource.dev.example.com/x": "[]"}, nil), ""},
 		"added later":               {annotatedPod("", "u", said, none), "leave them out"},
 		"changed":                   {annotatedPod("", "u", map[string]any{key: "[]"}, said), "leave them out"},
@@ -59,7 +59,7 @@ func TestDemandedPlugins(t *testing.T) {
 		"with somebody's Binding":   {annotatedPod("binding", "u", said, nil), "only the scheduler may write"},
 		"a Binding without demands": {annotatedPod("binding", "u", none, nil), ""},
 
-		"for koordlet":                   {annotatedPod("", "u", words, nil), status + ": which plugins"},
+		"for koordlet":                   {annotatedPod("", "u", words, nil), status + ": only berth-scheduler writes"},
 		"for koordlet, added":            {annotatedPod("", "u", words, none), "leave them out"},
 		"for koordlet, changed":          {annotatedPod("", "u", map[string]any{status: "x"}, words), "leave them out"},
 		"for koordlet, taken out":        {annotatedPod("status", "u", none, words), "leave them in"},
