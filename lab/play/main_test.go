@@ -117,7 +117,7 @@ func TestPlayRefuses(t *testing.T) {
 		{append(flags, "--load", "0.9", "--hours", "0"), "-hours 0: want 0.1 to 8760"},
 		{append(flags, "--defrag", "1h"), "-defrag: want -load or -timed too"},
 		{append(flags, "--load", "0.9", "--defrag", "1s"), "-defrag 1s: want at least 1m"},
-		{append(flags, "--load", "0.9", "--defrag", "1h"), "-defrag: strategy BestFit: want one that considers NUMA nodes"},
+		{append(flags, "--load", "0.9", "--defrag", "1h"), "-defrag: strategy BestFit: want one that knows NUMA nodes"},
 		{append(flags, "--timed"), "pod \"p\": it has no times: want them for all pods"},
 		{append(flags, "--trace", gangs), "pod \"g\" is a gang of 3: want -load or -timed"},
 		{append(flags, "--trace", bad), "bad, line 2, cpu_milli: \"-1\": want"},
