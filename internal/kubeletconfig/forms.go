@@ -27,13 +27,29 @@ type given struct {
 // forms names the supported forms of a text.
 const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, a kubelet's answer to /configz, or its flags"
 
+// refuse returns an error for a form without a kubelet's configuration. The error does not quote
+// the text, which may contain secrets.
+func refuse(where string, form pasted.Form) error {
+	const answer = "what the node's kubelet answers (kubectl get --raw /api/v1/nodes/NODE/proxy/configz)"
+	switch {
+	case form.IsProduct():
+		return fmt.Errorf("%s: this is %s, which has only a part of the kubelet's configuration: want %s, or all of it as a KubeletConfiguration", where, form, answer)
+	case form == pasted.KubeletLog: // PrintFlags of k8s.io/component-base/cli/flag
+		return fmt.Errorf("%s: this is %s, which lists defaults like flags: want the kubelet's command line as ps prints it, or %s", where, form, answer)
+	case form.IsMachine(), form == pasted.Table:
+		return fmt.Errorf("%s: this is %s: %s", where, form, forms)
+	}
+	return nil
+}
+
 // read reads a text from a user. where names the text in errors.
 func (f Files) read(where string, data []byte) (g given, err error) {
 	data = pasted.Text(data)
 	form := pasted.What(data)
+	if err := refuse(where, form); err != nil {
+		return g, err
+	}
 	switch {
-	case form.IsMachine():
-		return g, fmt.Errorf("%s: this is %s: %s", where, form, forms)
 	case f.Plain && form != pasted.KubeletConfig && form != pasted.Unknown:
 		return g, fmt.Errorf("%s: this is %s: want a KubeletConfiguration", where, form)
 	case form == pasted.KubeletAnswer:
@@ -104,8 +120,8 @@ func (f Files) documents(where string, data []byte) (g given, err error) {
 		case slices.Contains(kubeadm, kind):
 			extra = append(extra, extraArgs(object)...)
 			continue
-		case kind == "KubeletConfig":
-			return g, fmt.Errorf("%s: a KubeletConfig of OpenShift is merged over a configuration that it does not contain: want what the node's kubelet answers (kubectl get --raw /api/v1/nodes/NODE/proxy/configz)", where)
+		case pasted.What(doc).IsProduct():
+			return g, refuse(where, pasted.What(doc))
 		case kind != "" && kind != "KubeletConfiguration":
 			return g, fmt.Errorf("%s: kind: %.80q: %s", where, kind, forms)
 		}

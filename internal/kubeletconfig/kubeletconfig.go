@@ -102,6 +102,9 @@ func (f Files) given() (g given, err error) {
 	if g.settled {
 		return g, fmt.Errorf("%s: this is a kubelet's answer to /configz, which includes flags: leave out the flags", f.File)
 	}
+	if err := refuse("flags of the kubelet", pasted.What([]byte(f.Flags))); err != nil {
+		return g, err
+	}
 	more, err := readFlags(f.Flags)
 	if err == nil {
 		err = more.alone(f.File, f.Dir)
@@ -190,6 +193,9 @@ func (f Files) object(path string) (map[string]any, error) {
 func (f Files) parse(path string, data []byte) (map[string]any, error) {
 	var out map[string]any
 	if err := yaml.Unmarshal(data, &out); err != nil {
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+			err = fmt.Errorf("%s: want an object", wrong.Value)
+		}
 		return nil, fmt.Errorf("kubelet configuration %s: %w", path, err)
 	}
 	if kind, ok := out["kind"].(string); ok && kind != "KubeletConfiguration" {

@@ -33,7 +33,11 @@ func (e *Error) Error() string {
 	if e.Where == "" {
 		return fmt.Sprintf("lscpu: %s is missing: want %s", e.Field, e.Want)
 	}
-	return fmt.Sprintf("lscpu: %s: %.80s: %.80q: want %s", e.Where, e.Field, e.Value, e.Want)
+	at := e.Where
+	if e.Field != "" {
+		at += fmt.Sprintf(": %.80s", e.Field)
+	}
+	return fmt.Sprintf("lscpu: %s: %.80q: want %s", at, e.Value, e.Want)
 }
 
 // Read reads a complete output.
@@ -53,11 +57,12 @@ func Read(text []byte) (*topology.Machine, error) {
 		return nil, errNumactl(string(text))
 	case pasted.NvidiaTopology:
 		return nil, errNvidia(string(text))
-	case pasted.CPUInfo, pasted.Lstopo:
+	case pasted.CPUInfo, pasted.Lstopo, pasted.NumactlShow, pasted.NvidiaSMI:
 		return nil, fmt.Errorf("this is %s, which Berth does not read: want the output of lscpu -p, or a capture (berth topology --help)", form)
 	case pasted.UTF16:
 		return nil, fmt.Errorf("this is %s, as PowerShell writes text: want UTF-8", form)
-	case pasted.KubeletConfig, pasted.KubeletAnswer, pasted.KubernetesObject, pasted.KubeletFlags:
+	case pasted.Unknown, pasted.Lscpu, pasted.LscpuJSON:
+	default:
 		return nil, fmt.Errorf("this is %s, not a machine: want the output of lscpu -p", form)
 	}
 	f, err := read(string(text))

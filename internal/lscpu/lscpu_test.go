@@ -103,7 +103,7 @@ func TestRefused(t *testing.T) {
 	change := func(old, new string) string { return strings.Replace(xeon, old, new, 1) }
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", "Thread(s) per core is missing: want the complete output of LC_ALL=C lscpu"},
-		{"a machine string", "package two", `line 1: : "package two": want FIELD: VALUE`},
+		{"a machine string", "package two", `line 1: "package two": want FIELD: VALUE`},
 		{"German", flat("Architektur: x86_64", "Prozessoren: 4"), "Thread(s) per core is missing"},
 		{"hexadecimal", change("On-line CPU(s) list: ", "On-line CPU(s) mask: "), "On-line CPU(s) list is missing: want the output of LC_ALL=C lscpu, without -x"},
 		{"no number", change("2\n    Core", "two\n    Core"), `line 7: Thread(s) per core: "two": want a number from 1 to 1024`},

@@ -301,7 +301,7 @@ func (r *reader) file(path string, stdin io.Reader) error {
 		if err == nil {
 			continue
 		}
-		if form := pasted.What(data); form.IsMachine() || form == pasted.KubeletFlags {
+		if form := pasted.What(data); form != pasted.Unknown && form != pasted.KubernetesObject {
 			err = fmt.Errorf("%w; this is %s", err, form)
 		}
 		err = fmt.Errorf("%s: document %d: %w", path, n, pasted.Explain(err, data))

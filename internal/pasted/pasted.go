@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -24,22 +26,30 @@ const (
 	LscpuParsable     Form = "the output of lscpu -p"
 	Numactl           Form = "the output of numactl -H"
 	NvidiaTopology    Form = "the output of nvidia-smi topo -m"
+	NumactlShow       Form = "the output of numactl -s"
+	NvidiaSMI         Form = "the output of nvidia-smi"
 	Lstopo            Form = "the output of lstopo"
 	CPUInfo           Form = "/proc/cpuinfo"
 	KubeletConfig     Form = "a KubeletConfiguration"
 	KubeletAnswer     Form = "a kubelet's answer to /configz"
 	KubeletFlags      Form = "flags of a kubelet"
+	KubeletLog        Form = "a kubelet's log"
 	KubernetesObject  Form = "a Kubernetes object"
+	Table             Form = "a table of kubectl"
 	UTF16             Form = "text in UTF-16"
 	longestFirst           = 64 << 10 // the number of bytes that What looks at
 )
 
-var lines = []struct {
+type sign struct {
 	form Form
 	line *regexp.Regexp
-}{
+}
+
+var lines = []sign{
 	{Numactl, regexp.MustCompile(`(?m)^(available: [0-9]+ nodes?\b|node [0-9]+ cpus:)`)},
 	{NvidiaTopology, regexp.MustCompile(`(?m)^\s*(\x1b\[[0-9]+m)?\s*GPU0(\s.*)?\s(CPU Affinity|GPU1|NIC0|mlx[0-9]|X)`)},
+	{NumactlShow, regexp.MustCompile(`(?m)^physcpubind:`)},
+	{NvidiaSMI, regexp.MustCompile(`(?m)^(GPU [0-9]+: |\| NVIDIA-SMI )`)},
 	{LscpuParsable, regexp.MustCompile(`(?mi)^# ?(CPU|CORE|SOCKET|NODE)(,|$)`)},
 	{LscpuExtended, regexp.MustCompile(`^\s*CPU[ \t]+[A-Z]`)},
 	{CPUInfo, regexp.MustCompile(`(?m)^processor[ \t]*:[ \t]*[0-9]+\r?$`)},
@@ -48,7 +58,39 @@ var lines = []struct {
 	{KubeletConfig, regexp.MustCompile(`(?m)^kind: *["']?KubeletConfiguration\b`)},
 	{KubernetesObject, regexp.MustCompile(`(?m)^kind: *["']?[A-Z]`)},
 	{Lscpu, regexp.MustCompile(`(?m)^\s*CPU\(s\):`)},
+	{KubeletLog, regexp.MustCompile(`(?m)\b[a-z_]+\.go:[0-9]+\] `)},
+	{Table, regexp.MustCompile(`^\s*(NAME|NAMESPACE|LAST SEEN) +[A-Z]`)},
 	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=])--[a-z][a-z0-9-]*(=|\s|["']|$)`)},
+}
+
+// products are texts from which a product makes a kubelet's configuration. The first line of a text
+// with several parts decides, so user data comes first.
+var products = []sign{
+	{"user data of a machine", regexp.MustCompile(`^\s*(MIME-Version:|Content-Type: *multipart/|#cloud-config\b)|(?m)^[^#\n]*(\bbootstrap\.sh\s|--kubelet-extra-args\b)`)},
+	{"a NodeConfig of EKS", ofGroup(`node\.eks\.aws`)},
+	{"a file of eksctl", ofGroup(`eksctl\.io`)},
+	{"an object of Karpenter", ofGroup(`karpenter\.[a-z0-9.-]+`)},
+	{"a kubelet configuration of AKS", regexp.MustCompile(`(?m)^(cpuCfsQuota(Period)?|imageGc(High|Low)Threshold|containerLogMaxSizeM[Bb]|vmSize|agentPoolProfiles):`)},
+	{"a system configuration of GKE", regexp.MustCompile(`(?m)^(kubeletConfig|linuxConfig):`)},
+	{"a KubeletConfig of OpenShift", regexp.MustCompile(`(?m)^kind: *["']?KubeletConfig\b`)},
+	{"a PerformanceProfile of OpenShift", ofGroup(`performance\.openshift\.io`)},
+	{"a MachineConfig of OpenShift", ofGroup(`machineconfiguration\.openshift\.io`)},
+	{"an object of Rancher", ofGroup(`[a-z-]+\.cattle\.io`)},
+	{"a configuration of k3s or RKE2", regexp.MustCompile(`(?m)^["']?(kubelet-arg|write-kubeconfig-mode)\+?["']?:|--kubelet-arg\b`)},
+	{"a cluster.yml of RKE", regexp.MustCompile(`(?m)^services:\s*\n([ \t].*\n)*?[ \t]+kubelet:`)},
+	{"a machine configuration of Talos", regexp.MustCompile(`(?m)^machine:`)},
+	{"a settings file of Bottlerocket", regexp.MustCompile(`(?m)^(settings:|\s*\[settings[.\]]|settings\.[a-z.-]+ *=)`)},
+	{"an object of kOps", ofGroup(`kops\.k8s\.io`)},
+	{"a configuration of kind", ofGroup(`kind\.x-k8s\.io`)},
+	{"an object of Cluster API", ofGroup(`[a-z]+\.cluster\.x-k8s\.io`)},
+	{"a configuration of k0s", ofGroup(`k0s\.k0sproject\.io`)},
+	{"a variables file of Kubespray", regexp.MustCompile(`(?m)^kube(let)?_[a-z_]+:`)},
+	{"a configuration of Terraform", regexp.MustCompile(`(?m)^\s*((resource|module|data) "[^"]*"|kubelet_config *=?) *["{]`)},
+}
+
+// ofGroup matches the objects of an API group.
+func ofGroup(group string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^apiVersion: *["']?` + group + `/`)
 }
 
 // keys has the keys of JSON objects that identify a form.
@@ -75,28 +117,49 @@ func What(text []byte) Form {
 				return k.form
 			}
 		}
-		var kind string
-		switch _ = json.Unmarshal(object["kind"], &kind); kind {
-		case "":
-			return Unknown
-		case "KubeletConfiguration":
-			return KubeletConfig
-		}
-		return KubernetesObject
+		text = topOf(object)
 	}
-	first := text[:min(len(text), longestFirst)]
-	for _, l := range lines {
-		if l.line.Match(first) {
-			return l.form
+	text = text[:min(len(text), longestFirst)]
+	form := match(lines, text)
+	switch form {
+	case Unknown, KubernetesObject, KubeletFlags:
+		if product := match(products, text); product != Unknown {
+			return product
+		}
+	}
+	return form
+}
+
+func match(signs []sign, text []byte) Form {
+	for _, s := range signs {
+		if s.line.Match(text) {
+			return s.form
 		}
 	}
 	return Unknown
 }
 
+// topOf returns the top of a JSON object as YAML: its keys, and the values that name its type.
+func topOf(object map[string]json.RawMessage) (out []byte) {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		var value string
+		if key == "kind" || key == "apiVersion" {
+			_ = json.Unmarshal(object[key], &value)
+		}
+		out = fmt.Appendf(out, "%.100s: %.100s\n", key, value)
+	}
+	return out
+}
+
+// IsProduct reports whether a product makes a kubelet's configuration from the form.
+func (f Form) IsProduct() bool {
+	return slices.ContainsFunc(products, func(s sign) bool { return s.form == f })
+}
+
 // IsMachine reports whether the form shows a machine.
 func (f Form) IsMachine() bool {
 	switch f {
-	case Lscpu, LscpuJSON, LscpuExtended, LscpuExtendedJSON, LscpuParsable, Numactl, NvidiaTopology, Lstopo, CPUInfo:
+	case Lscpu, LscpuJSON, LscpuExtended, LscpuExtendedJSON, LscpuParsable, Numactl, NumactlShow, NvidiaTopology, NvidiaSMI, Lstopo, CPUInfo:
 		return true
 	}
 	return false

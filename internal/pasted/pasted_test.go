@@ -30,6 +30,9 @@ func TestWhat(t *testing.T) {
 		`{"kind": "ConfigMap"}`:                                                          KubernetesObject,
 		`{"a": 1}`:                                                                       Unknown,
 		"cpuManagerPolicy: static\n":                                                     Unknown,
+		"policy: default\npreferred node: current\nphyscpubind: 0 1\n":                   NumactlShow,
+		"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-a)\n":                                   NvidiaSMI,
+		"+-----+\n| NVIDIA-SMI 550.54.15   CUDA Version: 12.4 |\n":                       NvidiaSMI,
 		"processor\t: 0\nvendor_id\t: GenuineIntel\n":                                    CPUInfo,
 		"Machine (63GB total)\n  Package L#0\n":                                          Lstopo,
 		"<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology>": Lstopo,
@@ -39,11 +42,60 @@ func TestWhat(t *testing.T) {
 		"KUBELET_EXTRA_ARGS=--reserved-cpus=0":                                           KubeletFlags,
 		"root 812 1.0 /usr/bin/kubelet --config=/a/b --v=2":                              KubeletFlags,
 		"# a comment\nKUBELET_KUBEADM_ARGS='--pod-infra-container-image=x --max-pods 9'": KubeletFlags,
+		"I1129 10:00:00.000000     812 flags.go:64] FLAG: --v=\"2\"\n":                   KubeletLog,
+		"LAST SEEN   TYPE      REASON\n2m          Warning   x\n":                        Table,
+		"NAMESPACE   NAME   READY\nx  y  1/1\n":                                          Table,
+		"kind: KubeletConfiguration\ncpuCfsQuota: true\n":                                KubeletConfig,
+		`{"kind": "KubeletConfiguration", "imageGcLowThreshold": 70}`:                    KubeletConfig,
+		"apiVersion: example.org/v1\nkind: Machine\n":                                    KubernetesObject,
+		"spec:\n  machine: a\n  settings: b\n  apiVersion: kops.k8s.io/v1":               Unknown,
 	} {
 		for _, text := range []string{text, "\ufeff" + text} { // with a byte order mark
 			if got := What([]byte(text)); got != want {
 				t.Errorf("%q: %q, want %q", text, got, want)
 			}
+		}
+	}
+}
+
+func TestProducts(t *testing.T) {
+	for text, want := range map[string]Form{
+		"MIME-Version: 1.0\n\n--X\n\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n":  "user data of a machine",
+		"#cloud-config\nwrite_files: []\n":                                                   "user data of a machine",
+		"#!/bin/bash\nset -o xtrace\n/etc/eks/bootstrap.sh c --kubelet-extra-args '--v=2'\n": "user data of a machine",
+		"---\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n":                         "a NodeConfig of EKS",
+		`{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}`:                      "a NodeConfig of EKS",
+		"kind: ClusterConfig\napiVersion: \"eksctl.io/v1alpha5\"\n":                          "a file of eksctl",
+		"apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\n":                             "an object of Karpenter",
+		`{"cpuManagerPolicy": "static", "cpuCfsQuotaPeriod": "200ms"}`:                       "a kubelet configuration of AKS",
+		`{"vmSize": "Standard_D4s_v5", "kubeletConfig": {}}`:                                 "a kubelet configuration of AKS",
+		"linuxConfig: {}\nkubeletConfig:\n  cpuManagerPolicy: static\n":                      "a system configuration of GKE",
+		"kind: KubeletConfig\r\nspec: {}\r\n":                                                "a KubeletConfig of OpenShift",
+		"apiVersion: performance.openshift.io/v2\nkind: X\n":                                 "a PerformanceProfile of OpenShift",
+		"apiVersion: machineconfiguration.openshift.io/v1\nkind: X\n":                        "a MachineConfig of OpenShift",
+		"apiVersion: provisioning.cattle.io/v1\nkind: Cluster\n":                             "an object of Rancher",
+		"token: x\nkubelet-arg+:\n- v=2\n":                                                   "a configuration of k3s or RKE2",
+		"ExecStart=/usr/local/bin/k3s \\\n\t'--kubelet-arg=v=2' \\\n":                        "a configuration of k3s or RKE2",
+		"services:\r\n  etcd: {}\r\n  kubelet:\r\n    extra_args: {}\r\n":                    "a cluster.yml of RKE",
+		"machine:\n  kubelet:\n    extraConfig: {}\n":                                        "a machine configuration of Talos",
+		"[settings.kubernetes]\ncpu-manager-policy = \"static\"\n":                           "a settings file of Bottlerocket",
+		"settings.kubernetes.cpu-manager-policy = \"static\"\n":                              "a settings file of Bottlerocket",
+		`{"settings": {"kubernetes": {}}}`:                                                   "a settings file of Bottlerocket",
+		"apiVersion: kops.k8s.io/v1alpha2\nkind: Cluster\n":                                  "an object of kOps",
+		"kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\n":                                "a configuration of kind",
+		"apiVersion: bootstrap.cluster.x-k8s.io/v1beta1\nkind: X\n":                          "an object of Cluster API",
+		"apiVersion: k0s.k0sproject.io/v1beta1\nkind: ClusterConfig\n":                       "a configuration of k0s",
+		"kubelet_cpu_manager_policy: static\n":                                               "a variables file of Kubespray",
+		"resource \"google_container_node_pool\" \"x\" {\n":                                  "a configuration of Terraform",
+		"  kubelet_config {\n    cpu_manager_policy = \"static\"\n  }\n":                     "a configuration of Terraform",
+	} {
+		if got := What([]byte(text)); got != want || !got.IsProduct() {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	for _, form := range []Form{Unknown, Lscpu, KubeletConfig, KubernetesObject} {
+		if form.IsProduct() {
+			t.Errorf("%q is no product", form)
 		}
 	}
 }

@@ -33,8 +33,8 @@ func ParsePool(text string) (placement.DevicePool, error) {
 	slices.SortFunc(pool.Devices, func(a, b placement.Device) int { return strings.Compare(a.ID, b.ID) })
 	for i := 1; i < len(pool.Devices); i++ {
 		if pool.Devices[i].ID == pool.Devices[i-1].ID {
-			numa, _, _ := strings.Cut(pool.Devices[i].ID, "-")
-			return pool, fmt.Errorf("NUMA node %s: want each NUMA node once", numa)
+			numa := pool.Devices[i].ID[:strings.LastIndexByte(pool.Devices[i].ID, '-')]
+			return pool, fmt.Errorf("NUMA node %q: want each NUMA node once", numa)
 		}
 	}
 	return pool, nil

@@ -60,7 +60,7 @@ func TestFitAgreesWithAdmit(t *testing.T) {
 func TestParsePoolRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"gpu": "RESOURCE=NUMA:COUNT", "a/b=0:1,0:2": "want each NUMA node once", "a/b=0:5000": "at most 4096",
-		"a/b=0-1:1": "want a NUMA node's number", "a/b=-:2,-:1": "want each NUMA node once", "a/b=": "want NUMA:COUNT",
+		"a/b=0-1:1": "want a NUMA node's number", "a/b=-:2,-:1": `NUMA node "-": want each NUMA node once`, "a/b=": "want NUMA:COUNT",
 	} {
 		if _, err := ParsePool(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)

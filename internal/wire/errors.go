@@ -19,7 +19,11 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string {
-	return e.Object + ": " + e.Field + ": " + clip.Quoted(e.Value) + ": want " + e.Want
+	at := e.Object
+	if e.Field != "" { // the object as a whole
+		at += ": " + e.Field
+	}
+	return at + ": " + clip.Quoted(e.Value) + ": want " + e.Want
 }
 
 // fieldErrors makes FieldErrors about one object.

@@ -17,9 +17,7 @@ var foreign = map[string]string{
 	"--grace-period":            "kubectl",
 	"--server-side":             "kubectl",
 	"--disable-scheduler":       "k3s",
-	"--kubelet-arg":             "k3s",
 	"--system-config-from-file": "GKE's gcloud",
-	"PerformanceProfile":        "OpenShift",
 	"--user":                    "client-go's flags",
 	"--validate":                "kubectl",
 }
