@@ -58,7 +58,7 @@ build: ## Build every command into bin/.
 	@install -m 755 tools/release/kubectl_complete-berth $(BIN)/kubectl_complete-berth
 
 .PHONY: demo
-demo: ## The main job, for real: one workload on hollow nodes under the stock scheduler, then under Berth.
+demo: ## Play one workload on hollow nodes under kube-scheduler, then under Berth.
 	$(call say,building bin/berth-demo (the first time compiles Kubernetes: about 6 minutes on 2 cores))
 	@mkdir -p $(BIN)
 	@build/compile.sh -ldflags '$(LDFLAGS)' -o $(BIN)/berth-demo ./cmd/berth-demo
@@ -70,7 +70,7 @@ demo-figures: ## The figures of make demo: medians of five runs, with their rang
 	@$(MAKE) --no-print-directory demo DEMO_FLAGS='--runs 5 $(DEMO_FLAGS)'
 
 .PHONY: test
-test: ## All tests, but for the slow suites that have targets of their own.
+test: ## All tests except the slow suites, which have their own targets.
 	@rm -rf $(TIMES) && mkdir -p $(TIMES)
 	$(call say,with the race detector: packages that start goroutines, and link no server and no kubelet of Kubernetes)
 	@$(call TIMED,racing) -race -timeout 20m -skip '^($(ALONE))$$' $(RACING)
@@ -90,7 +90,7 @@ test: ## All tests, but for the slow suites that have targets of their own.
 	$(call say,all tests passed)
 
 .PHONY: test-race
-test-race: ## The light packages once more, all under the race detector: before a release (30 minutes).
+test-race: ## Test the light packages under the race detector, before a release (30 minutes).
 	@$(GO) test -race -timeout 60m $(LIGHT)
 
 .PHONY: lint
@@ -105,7 +105,7 @@ lint: ## gofmt, go vet, staticcheck and the import lattice.
 	@$(GO) test -count=1 -run 'TestImports|TestStrangers' ./test/repo
 
 .PHONY: bench
-bench: ## The engine's speed beside the genuine kubelet, as ratios (docs/performance.md).
+bench: ## The engine's speed compared with the genuine kubelet, as ratios (docs/performance.md).
 	$(call say,benchmarks of the engine)
 	@$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./placement/...
 	$(call say,beside the genuine kubelet managers on the same machines and pods)
@@ -121,7 +121,7 @@ fuzz: ## Fuzz every parser and translator for FUZZTIME each (default 20s).
 	      { grep -q 'context deadline exceeded' $$out && ! grep -q 'Failing input' $$out; } || exit 1; done; done
 
 .PHONY: clean
-clean: ## Remove what the build made here (Go's own caches stay).
+clean: ## Remove the build's files (Go's own caches stay).
 	@rm -rf $(BIN) $(CACHE) _artifacts
 
 -include build/*.mk

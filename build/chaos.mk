@@ -7,7 +7,7 @@ DURATION ?= 5m
 CHAOS_FRAUDS ?= promise order deaf stock
 
 .PHONY: chaos chaos-build chaos-proof
-chaos: chaos-build ## Break a cluster at random and demand that Berth keeps its promises: SEED=n DURATION=5m CHAOS_FLAGS='-nodes=8 -v'.
+chaos: chaos-build ## Break a cluster at random and check that Berth keeps its promises: SEED=n DURATION=5m CHAOS_FLAGS='-nodes=8 -v'.
 	$(call say,running bin/chaos -seed=$(SEED) -duration=$(DURATION) $(CHAOS_FLAGS))
 	@$(BIN)/chaos -seed=$(SEED) -duration=$(DURATION) $(CHAOS_FLAGS)
 
@@ -16,7 +16,7 @@ chaos-build:
 	@mkdir -p $(BIN)
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/chaos ./test/chaos
 
-chaos-proof: chaos-build ## Let the scheduler cheat in several ways and demand that chaos notices each: 6 minutes.
+chaos-proof: chaos-build ## Let the scheduler cheat in several ways and check that chaos detects each (6 minutes).
 	@for f in $(CHAOS_FRAUDS); do \
 		echo "$(BIN)/chaos -break=$$f -duration=40s"; \
 		$(BIN)/chaos -break=$$f -duration=40s -seed=1 >$(BIN)/chaos-$$f.log 2>&1 || true; \

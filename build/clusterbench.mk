@@ -32,7 +32,7 @@ clusterbench-build:
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/berth-scheduler ./cmd/berth-scheduler
 
 .PHONY: bench-cluster
-bench-cluster: clusterbench-build ## Both schedulers on a real API server (seven hours, and called again it goes on where it ended; NODES=5000 PODS=2000 PAIRS=1 PROFILES=chart: a part).
+bench-cluster: clusterbench-build ## Compare both schedulers on a real API server (seven hours; another call continues where it ended; NODES=5000 PODS=2000 PAIRS=1 PROFILES=chart: a part).
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes with the profiles $(PROFILES))
 	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -profiles=$(PROFILES) -agents=$(AGENTS) -heartbeat=$(HEARTBEAT) -apart -fresh -floors -filter-runs=$(CYCLES) -filter-pods=105 $(CLUSTERBENCH_FLAGS)
 
@@ -45,7 +45,7 @@ bench-burst: clusterbench-build ## A thousand pinned pods at once on a hundred n
 	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -loads=pinned -heartbeat=$(HEARTBEAT) -apart -warm-up=$(PODS) -filter-runs=0 -floors $(CLUSTERBENCH_FLAGS)
 
 .PHONY: bench-gangs
-bench-gangs: clusterbench-build ## Pods in gangs of 16 beside the same pods one by one: NODES=1000 PODS=1600 PAIRS=5 (20 minutes).
+bench-gangs: clusterbench-build ## Pods in gangs of 16, compared with the same pods one by one: NODES=1000 PODS=1600 PAIRS=5 (20 minutes).
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
 	@$(call CLUSTERBENCH,gangs) -pods=$(PODS) -pairs=$(PAIRS) -heartbeat=$(HEARTBEAT) -apart -floors $(CLUSTERBENCH_FLAGS)
 
@@ -54,7 +54,7 @@ bench-starts: PODS = 100000
 bench-starts: PAIRS = 3
 bench-starts: HEARTBEAT = 2m
 .PHONY: bench-starts
-bench-starts: clusterbench-build ## How soon either scheduler that starts binds its first pod: NODES=15000 PODS=100000 PAIRS=3 (half an hour).
+bench-starts: clusterbench-build ## How soon each scheduler binds its first pod after it starts: NODES=15000 PODS=100000 PAIRS=3 (half an hour).
 	$(call say,$(PAIRS) pairs of starts with $(NODES) simulated nodes and $(PODS) pods that run)
 	@$(call CLUSTERBENCH,starts) -pods=$(PODS) -pairs=$(PAIRS) -heartbeat=$(HEARTBEAT) -apart -floors $(CLUSTERBENCH_FLAGS)
 
@@ -63,12 +63,12 @@ bench-shadow: PROFILES = stock
 bench-shadow: PODS = 2000
 bench-shadow: PAIRS = 1
 .PHONY: bench-shadow
-bench-shadow: clusterbench-build ## What shadow mode takes beside kube-scheduler: NODES=5000 PODS=2000 PAIRS=1 (five minutes).
+bench-shadow: clusterbench-build ## Resources of shadow mode, compared with kube-scheduler: NODES=5000 PODS=2000 PAIRS=1 (five minutes).
 	$(call say,$(PAIRS) runs of each kind: $(PODS) pods on $(NODES) simulated nodes)
 	@$(call CLUSTERBENCH,shadow) -pods=$(PODS) -pairs=$(PAIRS) -profiles=$(PROFILES) -heartbeat=$(HEARTBEAT) -apart -floors $(CLUSTERBENCH_FLAGS)
 
 .PHONY: bench-writes
-bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).
+bench-writes: clusterbench-build ## Load of the API server by reports and heartbeats of NODES agents (five minutes).
 	$(call say,reports and heartbeats of $(NODES) nodes with 256 CPUs and 60 pods)
 	@$(call CLUSTERBENCH,writes) -length=$(LENGTH) $(CLUSTERBENCH_FLAGS)
 	$(call say,ways to write one report)

@@ -9,13 +9,13 @@ conformance: ## The engine against the genuine kubelet on random cases: N=100000
 	@$(GO) test -count=1 -timeout 0 -v -run '^TestConformance$$' ./test/conformance -args -n=$(N) -seed=$(or $(filter-out 0,$(SEED)),1) $(if $(FILE),-file=$(abspath $(FILE)))
 
 .PHONY: conformance-checkpoints
-conformance-checkpoints: ## Whether a kubelet starts over random checkpoints, foretold and by its own code: N=10000 SEED=1 (about a minute per 10,000).
+conformance-checkpoints: ## Compare predictions whether a kubelet starts with random checkpoints with the kubelet's own code: N=10000 SEED=1 (about a minute per 10,000).
 	$(call say,$(N) pairs of checkpoints and configuration by berth check and by the kubelet managers of Kubernetes $(KUBE))
 	@$(GO) test -count=1 -timeout 0 -v -run '^TestCheckpoints$$' ./test/conformance -args -folders=$(N) -seed=$(or $(filter-out 0,$(SEED)),1) \
 	  | awk '{ print; if (/ differ$$/) last = $$0 } END { print last }'
 
 .PHONY: conformance-versions
-conformance-versions: ## Both against the kubelets of 1.36, 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
+conformance-versions: ## The two conformance tests against the kubelets of 1.36, 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
 	@mkdir -p $(BIN)
 	@for v in $(CONFORMANCE_VERSIONS); do \
 	  printf '\n== building the managers of Kubernetes %s\n' $$v; \

@@ -2,7 +2,7 @@
 GANGS ?= 100
 
 .PHONY: e2e-gangs gangs-build
-e2e-gangs: gangs-build ## A hundred gangs and single pods, watched throughout: SEED=n GANGS=100 GANGS_FLAGS=-v; after the cases one by one, and Kubernetes' own groups (10 minutes).
+e2e-gangs: gangs-build ## A hundred gangs and single pods, watched all the time: SEED=n GANGS=100 GANGS_FLAGS=-v; before it, single cases and Kubernetes' own groups (10 minutes).
 	$(call say,running bin/gangs -seed=$(SEED) -gangs=$(GANGS) $(GANGS_FLAGS))
 	@BERTH_SLOW_SCENES=1 $(GO) test -count=1 -v -timeout 20m -run '^(TestGangs|TestKubernetesOwnGroups)$$' ./test/e2e ./test/groups
 	@$(BIN)/gangs -seed=$(SEED) -gangs=$(GANGS) $(GANGS_FLAGS)

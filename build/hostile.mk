@@ -9,7 +9,7 @@ HOSTILE_LEFT   ?= -attempts=6000 -limit=4m
 HOSTILE_SEEN   ?= -attempts=30000 -limit=12m
 
 .PHONY: e2e-hostile e2e-hostile-proof hostile-build
-e2e-hostile: hostile-build ## A tenant with the role edit who means harm, two schedulers, and a friendly load that must not notice: SEED=n HOSTILE_FLAGS=-keep; the last line is JSON (15 to 20 minutes).
+e2e-hostile: hostile-build ## A hostile tenant with the role edit, two schedulers, and a friendly load that must not be affected: SEED=n HOSTILE_FLAGS=-keep; the last line is JSON (15 to 20 minutes).
 	$(call say,running bin/hostile -seed=$(SEED) $(HOSTILE_FLAGS))
 	@$(BIN)/hostile -seed=$(SEED) $(HOSTILE_FLAGS)
 
@@ -18,7 +18,7 @@ hostile-build:
 	@mkdir -p $(BIN)
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/hostile ./test/hostile
 
-e2e-hostile-proof: ## Put known faults back, one at a time, and demand that hostile finds each (HOSTILE_FAULTS=h2:leftover for one; 5 minutes each).
+e2e-hostile-proof: ## Add known faults again, one at a time, and check that hostile finds each (HOSTILE_FAULTS=h2:leftover for one; 5 minutes each).
 	@mkdir -p $(BIN)
 	@for f in $(HOSTILE_FAULTS); do \
 		IFS=: read -r name field text <<<"$$f"; \

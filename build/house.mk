@@ -1,4 +1,4 @@
 .PHONY: house
-house: ## How much a reader must hold in mind: methods, fields, lengths, arrows between files; fails if an import climbs.
+house: ## Measure how hard code is to read: methods, fields, lengths, references between files. Fails if an import breaks the order of layers.
 	@$(GO) run ./test/house $(HOUSE_FLAGS)
 	@$(GO) test -count=1 -run '^TestImportsOnlyDescend$$' ./test/repo

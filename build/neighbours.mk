@@ -2,7 +2,7 @@
 NEIGHBOURS ?= ../shared/neighbours
 
 .PHONY: e2e-neighbours neighbours-build
-e2e-neighbours: neighbours-build ## Volcano's own examples and e2e Jobs, with its own controller and with berth-controller, and Koordinator's words: NEIGHBOURS=folder NEIGHBOURS_FLAGS=-v (10 minutes).
+e2e-neighbours: neighbours-build ## Volcano's own examples and e2e Jobs, with its own controller and with berth-controller, and Koordinator's examples: NEIGHBOURS=folder NEIGHBOURS_FLAGS=-v (10 minutes).
 	$(call say,running bin/neighbours -from=$(NEIGHBOURS) $(NEIGHBOURS_FLAGS))
 	@$(BIN)/neighbours -from=$(NEIGHBOURS) $(NEIGHBOURS_FLAGS)
 

@@ -4,10 +4,10 @@ OPENB ?= ../shared/realdata/traces/openb
 QUALITY = @mkdir -p $(BIN) && $(GO) build -C lab -o $(BIN)/quality ./quality && $(BIN)/quality -from=$(OPENB) -results=_artifacts/quality
 
 .PHONY: quality quality-full
-quality: ## What the default serves beside others and beside the optimum: two lists, two overlays, two seeds, 200 instances (2 minutes; the last line is JSON).
+quality: ## The default strategy compared with others and with the optimum: two lists, two overlays, two seeds, 200 instances (2 minutes; the last line is JSON).
 	$(call say,running bin/quality)
 	$(QUALITY) $(QUALITY_FLAGS)
 
-quality-full: ## The same with all lists, and ten seeds (an hour or two); called again it goes on where it ended.
+quality-full: ## make quality with all lists and ten seeds (an hour or two); another call continues where it ended.
 	$(call say,running bin/quality -full)
 	$(QUALITY) -full $(QUALITY_FLAGS)

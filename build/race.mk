@@ -3,6 +3,6 @@
 OPERATIONS ?= 2000
 
 .PHONY: race
-race: ## Pods created and deleted under faults of every wire: OPERATIONS=5000 SEED=n (about 90 ms an operation).
+race: ## Create and delete pods with faults on every connection: OPERATIONS=5000 SEED=n (about 90 ms an operation).
 	$(call say,$(OPERATIONS) operations of seed $(or $(filter-out 0,$(SEED)),1))
 	@$(GO) test -count=1 -v -timeout 0 -run '^TestRaceAtRandom$$' ./test/e2e -args -race-operations=$(OPERATIONS) -race-seed=$(or $(filter-out 0,$(SEED)),1)

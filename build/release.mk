@@ -17,14 +17,14 @@ release: ## Static binaries, images (OCI archives, no engine needed; berth-sched
 release-verify: ## Check that the files of a release are whole, and signed: RELEASE=folder PUBLIC_KEY=minisign.pub.
 	@$(RELEASE_TOOL) verify $(if $(PUBLIC_KEY),-public-key $(abspath $(PUBLIC_KEY))) $(RELEASE)
 
-vulncheck: ## Ask Go's vulnerability database about all that the binaries call (it needs vuln.go.dev).
+vulncheck: ## Check all functions that the binaries call against Go's vulnerability database (needs vuln.go.dev).
 	$(call say,govulncheck)
 	@$(TOOL) govulncheck ./cmd/... || { code=$$?; [ $$code = 3 ] || echo "govulncheck could not ask its database at vuln.go.dev: nothing was checked" >&2; exit $$code; }
 
 push: ## Copy the images of make release to a registry: IMAGE_REPO=registry.example/berth (credentials as docker login leaves them).
 	@$(RELEASE_TOOL) push $(if $(INSECURE),-insecure) -to '$(IMAGE_REPO)' $(RELEASE)
 
-release-check: ## Test what makes releases.
+release-check: ## Test the release tool.
 	$(call say,tools/release)
 	@$(GO) -C tools/release vet ./...
 	@$(GO) -C tools/release test ./...

@@ -5,7 +5,7 @@ SHADOW_FLAGS ?=
 SHADOW_VOLCANO = $(if $(VOLCANO_SCHEDULER),-volcano=$(VOLCANO_SCHEDULER) -volcano-controller=$(VOLCANO_CONTROLLER) -volcano-source=$(VOLCANO_SOURCE) -rejections=5)
 
 .PHONY: e2e-shadow
-e2e-shadow: ## kube-scheduler places the demo's pods and Berth, in shadow mode, foretells what the kubelets do: SEED=n VOLCANO_SCHEDULER=path; the last line is JSON (3 minutes).
+e2e-shadow: ## kube-scheduler places the demo's pods and Berth, in shadow mode, predicts the kubelets' answers: SEED=n VOLCANO_SCHEDULER=path; the last line is JSON (3 minutes).
 	$(call say,building bin/shadow)
 	@mkdir -p $(BIN)
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/shadow ./test/shadow

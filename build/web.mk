@@ -13,7 +13,7 @@ web: $(WEB_PAGE)/node_modules/.package-lock.json ## Build the page of berth serv
 	@cd $(WEB_PAGE) && node build.mjs ../static
 
 .PHONY: web-check
-web-check: $(WEB_PAGE)/node_modules/.package-lock.json ## Demand that the committed page is what its sources make.
+web-check: $(WEB_PAGE)/node_modules/.package-lock.json ## Check that the committed page is built from its sources.
 	@out=$$(mktemp -d); trap "rm -rf $$out" EXIT; cd $(WEB_PAGE) && node build.mjs $$out && diff -r $$out ../static && echo "$(WEB_STATIC) is what $(WEB_PAGE) makes"
 
 .PHONY: e2e-web
