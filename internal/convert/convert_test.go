@@ -386,3 +386,34 @@ func FuzzVolcano(f *testing.F) {
 		}
 	})
 }
+
+// TestVolcanosReading: what Volcano reads in another way than it looks, or refuses, is told.
+func TestVolcanosReading(t *testing.T) {
+	const tiers = "\ntiers: [{plugins: [{name: gang}]}]"
+	for name, c := range map[string]struct{ text, unknown, note, config string }{
+		"spaces between actions": {`actions: "enqueue allocate, preempt"` + tiers, `actions "enqueue allocate, preempt": Volcano refuses it`, "", ""},
+		"a comma at the end":     {`actions: "allocate, backfill,"` + tiers, `actions "allocate, backfill,": Volcano refuses it`, "", ""},
+		"empty actions":          {`actions: ""` + tiers, `actions "": Volcano refuses it`, "no actions: Volcano refuses", ""},
+		"no actions":             {tiers, "", "no actions: Volcano refuses", ""},
+		"a switch of no sense":   {"actions: allocate\ntiers: [{plugins: [{name: gang, enablePreemptable: maybe}]}]", `plugin gang: enablePreemptable "maybe": want true or false`, "", ""},
+		"a plugin twice": {"actions: enqueue\ntiers: [{plugins: [{name: overcommit, arguments: {overcommit-factor: 3}}]}, {plugins: [{name: overcommit}]}]", "",
+			"plugin overcommit: it is named again, and the later arguments count, as in Volcano; not used: overcommit-factor", "overcommitFactor: 1.2"},
+		"no amount for a resource": {"actions: allocate\ntiers: [{plugins: [{name: predicates, arguments: {predicate.ProportionalEnable: true, predicate.resources: a/b}}]}]", "",
+			"resource a/b: without predicate.resources.a/b.cpu it is 1", "a/b: 1\n"},
+		"actions and a plugin of old releases": {"actions: 'elect, allocate, reserve'\ntiers: [{plugins: [{name: reservation}]}]", "", "plugin reservation: it locked nodes", ""},
+	} {
+		r, err := Volcano([]byte(c.text))
+		unknown, notes := strings.Join(r.Unknown, "\n"), strings.Join(r.Notes, "\n")
+		if err != nil || (unknown == "") != (c.unknown == "") || !strings.Contains(unknown, c.unknown) || !strings.Contains(notes, c.note) || !strings.Contains(string(r.Config), c.config) {
+			t.Errorf("%s: %v\nunknown: %s\nnotes: %s\n%s", name, err, unknown, notes, r.Config)
+		}
+	}
+	for name, text := range map[string]string{
+		"a key twice":               "actions: allocate\nactions: preempt" + tiers,
+		"a key twice in the object": "kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    tiers: []\n    actions: allocate\n    actions: preempt\n",
+	} {
+		if r, err := Volcano([]byte(text)); err == nil || !strings.Contains(err.Error(), `key "actions" already set in map: want every key once`) {
+			t.Errorf("%s: %v, %+v", name, err, r)
+		}
+	}
+}

@@ -11,6 +11,9 @@ const (
 	servedByKube = "kube-scheduler's own plugins do it"
 	useKueue     = "Berth has no queues: use Kueue above it"
 	notScheduler = "not a task of a scheduler"
+
+	reservesNodes = "it locked nodes for one waiting job; here gangs that do not fit take turns, and the longest waiting is tried first"
+	keepsNearGPUs = "it limits pods without GPUs on nodes with GPUs; use keep: cpusNearDevices with cpusPerDevice"
 )
 
 // actions maps each action of Volcano to a text about its counterpart in Berth. "" means that no
@@ -24,6 +27,8 @@ var actions = map[string]string{
 	"shuffle":     "use a descheduler; Berth moves pods only when you run berth defrag --execute",
 	"gangpreempt": "preemption for a gang evicts only when the whole gang then fits; there is no action to switch on",
 	"gangreclaim": useKueue,
+	"elect":       reservesNodes,
+	"reserve":     reservesNodes,
 }
 
 // evicting are the actions that evict pods of lower priority. Volcano runs such an action only if
@@ -57,7 +62,9 @@ var plugins = map[string]string{
 	"extender":               "list it below extenders of the KubeSchedulerConfiguration",
 	"cdp":                    "there is no cool-down: use a PodDisruptionBudget",
 	"resource-strategy-fit":  "use scoringStrategy of NodeResourcesFit",
-	"crossquota":             useKueue,
+	"crossquota":             keepsNearGPUs,
+	"cpuquota":               keepsNearGPUs,
+	"reservation":            reservesNodes,
 
 	// The plugins of two products that are built on Volcano: Huawei's CCE and Open Telekom Cloud's
 	// CCE.

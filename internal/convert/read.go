@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -88,6 +89,9 @@ func documentsOf(text []byte) (out []map[string]any, err error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: want YAML or JSON as it is stored: printed text may lack braces and list marks", err)
+		}
+		if err := yaml.UnmarshalStrict(doc, &document); err != nil {
+			return nil, fmt.Errorf("%s: want every key once", strings.Join(strings.Fields(err.Error()), " "))
 		}
 		if document == nil {
 			continue
@@ -279,6 +283,9 @@ func (s *settings) takeConf(at string, object map[string]any) (err error) {
 				return fmt.Errorf("%s: got %.40q: want names with commas between them", join(at, key), fmt.Sprint(value))
 			}
 			s.Actions = namesIn(text)
+			if !slices.Equal(s.Actions, itemsBetweenCommas(text)) {
+				s.Unknown = append(s.Unknown, fmt.Sprintf("%s %.80q: Volcano refuses it and keeps its last configuration: want names with one comma between two", join(at, key), text))
+			}
 		case "tiers":
 			err = s.takeTiers(join(at, key), value)
 		case "plugins":
@@ -348,7 +355,12 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 					p.Arguments[k] = fmt.Sprint(arguments[k])
 				}
 			case slices.Contains(switches, key):
-				p.Arguments[key] = fmt.Sprint(object[key])
+				value := fmt.Sprint(object[key])
+				if _, err := strconv.ParseBool(value); err != nil {
+					s.Unknown = append(s.Unknown, fmt.Sprintf("plugin %.80s: %s %.40q: want true or false", name, key, value))
+					continue
+				}
+				p.Arguments[key] = value
 			case key == "arguments":
 				return nil, fmt.Errorf("%s[%d].arguments: got %.40q: want an object", at, i, fmt.Sprint(object[key]))
 			default:
@@ -392,4 +404,12 @@ func withoutSlashComments(text []byte) []byte {
 
 func namesIn(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// itemsBetweenCommas splits a list as Volcano does.
+func itemsBetweenCommas(text string) (out []string) {
+	for item := range strings.SplitSeq(text, ",") {
+		out = append(out, strings.TrimSpace(item))
+	}
+	return out
 }

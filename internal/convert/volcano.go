@@ -47,8 +47,16 @@ func (s *settings) convert() (Result, error) {
 	if !c.evicts {
 		c.note("no action %s: no pods are evicted here either (evictsNobody of plugin Berth, and no other plugin at postFilter)", strings.Join(evicting, " or "))
 	}
+	if len(s.Actions) == 0 && len(s.Plugins) > 0 {
+		c.note("no actions: Volcano refuses a configuration without them; here groups are admitted as with the action enqueue")
+	}
 	for i := range s.Plugins {
-		c.plugin(&s.Plugins[i])
+		p := &s.Plugins[i]
+		if slices.ContainsFunc(s.Plugins[i+1:], func(later plugin) bool { return later.Name == p.Name }) {
+			c.note("plugin %.80s: it is named again, and the later arguments count, as in Volcano; not used: %.200s", p.Name, strings.Join(sortedKeys(p.Arguments), ", "))
+			continue
+		}
+		c.plugin(p)
 	}
 	config, err := yaml.Marshal(c.configuration(c.admission()))
 	c.Config = config
@@ -297,10 +305,14 @@ func (c *converter) proportional(p *plugin) {
 	c.keep = map[string]int64{}
 	for _, resource := range namesIn(p.Arguments[proportionalResources]) {
 		argument := proportionalResources + "." + resource + ".cpu"
-		switch cpus, ok := c.take(p, argument, "0"); {
+		_, told := p.Arguments[argument]
+		switch cpus, ok := c.take(p, argument, "1"); {
 		case !ok:
 		case cpus == 0:
-			c.note("plugin predicates: resource %.80s: no CPUs are kept for it: %s has none", resource, argument)
+			c.note("plugin predicates: argument %s 0: no CPUs are kept for the resource", argument)
+		case !told:
+			c.note("plugin predicates: resource %.80s: without %s it is 1, as in Volcano", resource, argument)
+			c.keep[resource] = cpus
 		default:
 			c.keep[resource] = cpus
 		}
