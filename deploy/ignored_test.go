@@ -342,6 +342,10 @@ func TestWordsOutsideOfTemplatesWarn(t *testing.T) {
 		"a driver": {"sparkoperator.k8s.io", "sparkapplications", "SparkApplication", map[string]any{"driver": map[string]any{"annotations": annotations}}},
 		"an executor": {"sparkoperator.k8s.io", "scheduledsparkapplications", "ScheduledSparkApplication",
 			map[string]any{"template": map[string]any{"executor": map[string]any{"annotations": annotations}}}},
+		"the submitter of a Ray job": {"ray.io", "rayjobs", "RayJob", map[string]any{"submitterPodTemplate": map[string]any{"metadata": map[string]any{"annotations": annotations}}}},
+		"all pods of a workflow":     {"argoproj.io", "workflows", "Workflow", map[string]any{"podMetadata": map[string]any{"annotations": annotations}}},
+		"a step of a workflow": {"argoproj.io", "cronworkflows", "CronWorkflow", map[string]any{"workflowSpec": map[string]any{"schedulerName": "volcano", "templates": []any{
+			map[string]any{"name": "a", "schedulerName": "berth"}, map[string]any{"name": "b", "metadata": map[string]any{"annotations": annotations}}}}}},
 		"a patch of a runtime": {"trainer.kubeflow.org", "trainjobs", "TrainJob", map[string]any{"runtimePatches": []any{map[string]any{"manager": "x"},
 			map[string]any{"trainingRuntimeSpec": map[string]any{"template": map[string]any{"spec": map[string]any{"replicatedJobs": []any{map[string]any{
 				"template": map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": annotations}}}}}}}}}}}}},
@@ -379,6 +383,26 @@ func TestOuterWordsWarn(t *testing.T) {
 		if got := denied(t, ignored, writes(r, c[2], object, nil, &user.DefaultInfo{})); len(got) != 0 {
 			t.Errorf("%s: the template has it too: %q", c, got)
 		}
+	}
+	for _, key := range []string{"volcano.sh/numa-topology-policy", "scheduling.koordinator.sh/resource-spec", "scheduling.k8s.io/group-name"} {
+		for _, c := range [][3]string{{"apps", "deployments", "Deployment"}, {"batch.volcano.sh", "jobs", "Job"}, {"ray.io", "rayclusters", "RayCluster"}} {
+			if got, want := write(c[0], "v1", c[1], c[2], map[string]any{key: "x"}), wire.MisplacedWarning(key); len(got) != 1 || got[0] != want {
+				t.Errorf("%s: %q, want %q", c, got, want)
+			}
+		}
+		if got := write("scheduling.sigs.k8s.io", "v1alpha1", "podgroups", "PodGroup", map[string]any{key: "x"}); len(got) != 0 {
+			t.Errorf("%s on a PodGroup: %q", key, got)
+		}
+	}
+	labelled := map[string]any{"metadata": map[string]any{"name": "x", "labels": map[string]any{"koordinator.sh/qosClass": "LSR"}}, "spec": map[string]any{}}
+	r := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
+	if got, want := denied(t, ignored, writes(r, "StatefulSet", labelled, nil, &user.DefaultInfo{})), wire.MisplacedWarning("koordinator.sh/qosClass"); len(got) != 1 || got[0] != want {
+		t.Errorf("a label beside the template: %q, want %q", got, want)
+	}
+	cron := map[string]any{"metadata": map[string]any{"name": "x"}, "spec": map[string]any{"jobTemplate": map[string]any{"metadata": map[string]any{"annotations": map[string]any{"berth.dev/policy": "none"}}}}}
+	r = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}
+	if got, want := denied(t, ignored, writes(r, "CronJob", cron, nil, &user.DefaultInfo{})), wire.MisplacedWarning("berth.dev/policy"); len(got) != 1 || got[0] != want {
+		t.Errorf("a word on the Job of a CronJob: %q, want %q", got, want)
 	}
 	if got := write("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", map[string]any{"volcano.sh/preemptable": "false"}); len(got) != 0 {
 		t.Errorf("the operator writes it into the PodGroup: %q", got)

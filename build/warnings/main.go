@@ -67,7 +67,7 @@ func annotations() error {
 	about := policyAbout{Common: common(), Others: others(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
 		kindOf("unknown", "keys.filter(k, "+own+" && !(k in "+list(wire.PodKeys())+"))", wire.UnknownWarning, "that is among "+wire.OwnPrefix+"*"),
 		kindOf("unknownLabels", "labels.filter(k, "+own+" && !(k in "+list(wire.PodLabels())+"))", wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
-		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")"+misplacedEviction(), wire.MisplacedWarning, "some annotations"),
+		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")"+misplaced(), wire.MisplacedWarning, "some annotations"),
 	}}
 	for i, c := range wire.Companions() {
 		has := quote(c.Of) + " in p.?metadata.annotations.orValue(dyn({}))"
@@ -95,11 +95,22 @@ func annotations() error {
 // PodGroup of its pods. Kubeflow's operators and Volcano's Jobs copy them.
 var plain = []string{"", "apps", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "argoproj.io"}
 
-// misplacedEviction returns a CEL expression for objects with the eviction annotation or label on
-// the object but not in its template.
-func misplacedEviction() string {
-	return "\n      + (variables.outer.filter(k, !(k in variables.keys)) + variables.outerLabels.filter(k, !(k in variables.labels)))" +
-		".filter(k, k == " + quote(wire.PreemptableKey) + " && request.resource.group in " + list(plain) + " && !('volcano' in variables.others))"
+// misplaced returns a CEL expression for the words of dialects that stand on the object but not in
+// its template. PodGroups and Reservations have some of them themselves.
+func misplaced() (out string) {
+	for _, d := range wire.Dialects() {
+		for _, at := range []struct {
+			outer, inner string
+			keys         []string
+		}{{"outer", "keys", d.Spoken}, {"outerLabels", "labels", d.SpokenLabels}} {
+			if keys := without(at.keys, d.Records); len(keys) > 0 {
+				out += "\n      + variables." + at.outer + ".filter(k, k in " + list(keys) + " && !(k in variables." + at.inner + ")" +
+					" && request.resource.resource != 'podgroups' && request.resource.group != 'scheduling.koordinator.sh'" +
+					" && (k != " + quote(wire.PreemptableKey) + " || request.resource.group in " + list(plain) + ") && !(" + quote(d.Scheduler) + " in variables.others))"
+			}
+		}
+	}
+	return out
 }
 
 type policyAbout struct {
@@ -239,8 +250,9 @@ spec:
       .filter(k, k != '' && !variables.podsBefore.exists(p, k in p.?metadata.labels.orValue(dyn({}))))
   - name: outer # added annotations of an object with pod templates
     expression: >-
-      request.resource.resource == 'pods' ? [] : dyn(object).?metadata.annotations.orValue(dyn({})).map(k, string(k))
-      .filter(k, oldObject == null || !(k in dyn(oldObject).?metadata.annotations.orValue(dyn({}))))
+      request.resource.resource == 'pods' ? [] : (dyn(object).?metadata.annotations.orValue(dyn({})).map(k, string(k))
+      + (request.resource.resource == 'cronjobs' ? variables.object.?metadata.annotations.orValue(dyn({})).map(k, string(k)) : []))
+      .filter(k, oldObject == null || !(k in dyn(oldObject).?metadata.annotations.orValue(dyn({})) || k in variables.before.?metadata.annotations.orValue(dyn({}))))
   - name: outerLabels
     expression: >-
       request.resource.resource == 'pods' ? [] : dyn(object).?metadata.labels.orValue(dyn({})).map(k, string(k))

@@ -24,6 +24,9 @@ const (
 
 	replicated = ".replicatedJobs.orValue(dyn([])).map(j, j.?template.spec.template.orValue(dyn({})))"
 	jobsAt     = "spec.replicatedJobs[].template.spec.template."
+
+	rayAt  = "headGroupSpec/workerGroupSpecs[].template."
+	argoAt = "podMetadata/templates[]."
 )
 
 // families are the kinds whose pods are checked when the object is written. For a CronJob these are
@@ -37,17 +40,19 @@ var families = []family{
 	{"scheduling.koordinator.sh", "reservations", "", ""},
 	{"jobset.x-k8s.io", "jobsets", "O.?spec" + replicated, jobsAt},
 	{"trainer.kubeflow.org", "trainingruntimes, clustertrainingruntimes", "O.?spec.template.spec" + replicated, "spec.template." + jobsAt},
-	{"trainer.kubeflow.org", "trainjobs", trainJob(), "spec."},
+	{"trainer.kubeflow.org", "trainjobs", trainJob(), "spec.podTemplateOverrides/runtimePatches[]."},
 	{"leaderworkerset.x-k8s.io", "leaderworkersets",
-		"['leaderTemplate', 'workerTemplate'].map(n, O.?spec.leaderWorkerTemplate[n].orValue(dyn({})))", "spec.leaderWorkerTemplate."},
-	{"kubeflow.org", "pytorchjobs, tfjobs, mpijobs, xgboostjobs, paddlejobs, jaxjobs, mxjobs", kubeflow(), "spec."},
-	{"batch.paddlepaddle.org", "paddlejobs", "['ps', 'worker', 'heter'].map(n, O.?spec[n].template.orValue(dyn({})))", "spec."},
+		"['leaderTemplate', 'workerTemplate'].map(n, O.?spec.leaderWorkerTemplate[n].orValue(dyn({})))", "spec.leaderWorkerTemplate.leaderTemplate/workerTemplate."},
+	{"kubeflow.org", "pytorchjobs, tfjobs, mpijobs, xgboostjobs, paddlejobs, jaxjobs, mxjobs", kubeflow(), "spec.*ReplicaSpecs.*.template."},
+	{"batch.paddlepaddle.org", "paddlejobs", "['ps', 'worker', 'heter'].map(n, O.?spec[n].template.orValue(dyn({})))", "spec.ps/worker/heter.template."},
 	{"sparkoperator.k8s.io", "sparkapplications", spark("O.?spec"), "spec.driver/executor."},
 	{"sparkoperator.k8s.io", "scheduledsparkapplications", spark("O.?spec.template"), "spec.template.driver/executor."},
-	{"ray.io", "rayclusters", ray("O.?spec"), "spec."},
-	{"ray.io", "rayjobs", ray("O.?spec.rayClusterSpec"), "spec.rayClusterSpec."},
-	{"ray.io", "rayservices", ray("O.?spec.rayClusterConfig"), "spec.rayClusterConfig."},
+	{"ray.io", "rayclusters", ray("O.?spec"), "spec." + rayAt},
+	{"ray.io", "rayjobs", ray("O.?spec.rayClusterSpec") + " + [O.?spec.submitterPodTemplate.orValue(dyn({}))]", "spec.submitterPodTemplate/rayClusterSpec." + rayAt},
+	{"ray.io", "rayservices", ray("O.?spec.rayClusterConfig"), "spec.rayClusterConfig." + rayAt},
 	{"argoproj.io", "rollouts", "", ""},
+	{"argoproj.io", "workflows, workflowtemplates, clusterworkflowtemplates", argo("O.?spec"), "spec." + argoAt},
+	{"argoproj.io", "cronworkflows", argo("O.?spec.workflowSpec"), "spec.workflowSpec." + argoAt},
 	{"apps.kruise.io", "clonesets, statefulsets, daemonsets", "", ""},
 }
 
@@ -84,6 +89,14 @@ func spark(of string) string {
 
 func ray(cluster string) string {
 	return "[" + cluster + ".headGroupSpec.template.orValue(dyn({}))] + " + cluster + ".workerGroupSpecs.orValue(dyn([])).map(g, g.?template.orValue(dyn({})))"
+}
+
+// argo joins the pods of a workflow: their metadata and the scheduler stand beside each other.
+func argo(of string) string {
+	const pod = "dyn({'metadata': dyn(METADATA.orValue(dyn({}))), 'spec': dyn({'schedulerName': dyn(SCHEDULER.orValue(''))})})"
+	whole := strings.NewReplacer("METADATA", of+".podMetadata", "SCHEDULER", of+".schedulerName").Replace(pod)
+	each := strings.NewReplacer("METADATA", "t.?metadata", "SCHEDULER", "t.?schedulerName.or("+of+".schedulerName)").Replace(pod)
+	return "[" + whole + "] + " + of + ".templates.orValue(dyn([])).map(t, " + each + ")"
 }
 
 // is returns a CEL expression that is true for a request about these kinds.

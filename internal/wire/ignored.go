@@ -83,10 +83,10 @@ func (d *Dialect) LabelWarning(keysWhy string) string {
 // Asks returns the annotations with which pods request a placement.
 func Asks() []string { return slices.Clone(askKeys) }
 
-// MisplacedWarning returns the warning that annotations belong on the pod template, not on the
-// object that creates the pods.
+// MisplacedWarning returns the warning that annotations or labels belong on the pod template, not
+// on the object that creates the pods.
 func MisplacedWarning(keys string) string {
-	return "Berth reads " + keys + " of pods and ignores the object itself: write it into the annotations of the pods' template"
+	return "Berth reads " + keys + " of pods and ignores the object itself: write it into the metadata of the pods' template"
 }
 
 // UnknownWarning returns the warning that Berth has no such annotations. The warning lists the
