@@ -47,6 +47,8 @@ var told = map[string]struct {
 	"system-reserved":                 {"systemReserved", asPairs("=")},
 	"eviction-hard":                   {"evictionHard", asPairs("<")},
 	"enforce-node-allocatable":        {"enforceNodeAllocatable", asList},
+	"system-reserved-cgroup":          {"systemReservedCgroup", asText},
+	"kube-reserved-cgroup":            {"kubeReservedCgroup", asText},
 	"feature-gates":                   {"featureGates", asGates},
 	"max-pods":                        {"maxPods", asNumber},
 	"pods-per-core":                   {"podsPerCore", asNumber},
@@ -68,12 +70,12 @@ var (
 		eviction-max-pod-grace-period eviction-minimum-reclaim eviction-pressure-transition-period eviction-soft eviction-soft-grace-period
 		experimental-mounter-path file-check-frequency hairpin-mode healthz-bind-address healthz-port hostname-override http-check-frequency
 		image-credential-provider-bin-dir image-credential-provider-config image-gc-high-threshold image-gc-low-threshold image-service-endpoint
-		kube-api-burst kube-api-content-type kube-api-qps kube-reserved-cgroup kubeconfig kubelet-cgroups lock-file log-dir log-file
+		kube-api-burst kube-api-content-type kube-api-qps kubeconfig kubelet-cgroups lock-file log-dir log-file
 		log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream logging-format manifest-url manifest-url-header max-open-files
 		maximum-dead-containers maximum-dead-containers-per-container minimum-container-ttl-duration minimum-image-ttl-duration network-plugin
 		network-plugin-mtu node-ip node-labels node-status-max-images node-status-update-frequency oom-score-adj pod-cidr pod-infra-container-image
 		pod-manifest-path pod-max-pids port provider-id qos-reserved read-only-port register-with-taints registry-burst registry-qps resolv-conf
-		root-dir runtime-cgroups runtime-request-timeout streaming-connection-idle-timeout sync-frequency system-cgroups system-reserved-cgroup
+		root-dir runtime-cgroups runtime-request-timeout streaming-connection-idle-timeout sync-frequency system-cgroups
 		tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file v vmodule volume-plugin-dir volume-stats-agg-period windows-priorityclass`)
 )
 

@@ -48,6 +48,20 @@ type Files struct {
 
 // Read returns the configuration with the drop-ins merged over it.
 func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
+	c, err := f.merged()
+	if err == nil && f.Strict {
+		if err = reservations(c); err != nil && f.File != "" {
+			err = fmt.Errorf("%s: %w", f.File, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// merged merges the file, the drop-ins and the flags.
+func (f Files) merged() (*kubeletv1beta1.KubeletConfiguration, error) {
 	g, err := f.given()
 	if err != nil {
 		return nil, err
