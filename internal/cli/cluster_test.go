@@ -210,7 +210,7 @@ func TestPromises(t *testing.T) {
 		"differs":   {wire.Exact, true, "", []string{"promise: differs"}},
 		"uncertain": {wire.VerdictOnly, true, "", []string{"promise: admitted as promised"}},
 		"refused":   {wire.Exact, false, v1alpha1.PodRejected, []string{"reported: refused by the kubelet", "promise: refused"}},
-		"ended":     {wire.Exact, false, v1alpha1.PodEnded, []string{"reported: ended, and still held by the kubelet", "promise: kept"}},
+		"ended":     {wire.Exact, false, v1alpha1.PodEnded, []string{"reported: ended, but the kubelet still holds its resources", "promise: kept"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t}

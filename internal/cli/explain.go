@@ -356,7 +356,7 @@ func heldText(h *survey.Holding) string {
 	case survey.StateAbsent:
 		return "not in the report (the pod has not arrived, or no longer holds resources)"
 	case survey.StateEnded:
-		return "ended, and still held by the kubelet"
+		return "ended, but the kubelet still holds its resources"
 	case survey.StateRefused:
 		return "refused by the kubelet"
 	case "unknown":
@@ -432,7 +432,7 @@ func whoAnswers(e *survey.Explained) string {
 	case e.Node == "" && e.HeldBack != nil:
 		return wire.Counted(len(e.Nodes), "node") + ", asked as if nothing else held the pod back"
 	case e.Node == "" && e.MemberOf != nil:
-		return wire.Counted(len(e.Nodes), "node") + ", asked about this pod alone"
+		return wire.Counted(len(e.Nodes), "node") + ", asked about this pod without its gang"
 	case e.Node == "":
 		return wire.Counted(len(e.Nodes), "node")
 	case e.Refused:

@@ -36,7 +36,7 @@ func NewNodesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "nodes [NODE ...]",
 		Aliases: []string{"node"},
-		Short:   "Show what every NUMA node of a cluster has left, and which nodes Berth can promise for",
+		Short:   "Show what every NUMA node of a cluster has free, and which nodes are reliable",
 		Long: `Shows for each NUMA node of the cluster which CPUs, memory and devices are free for exclusive use, as free/total.
 Bound pods count as taken. STATUS is Ready, or the reason why the node is not reliable or only partly. Lines below the
 table list what Reservations hold for future pods, and describe each node in trouble with advice. If you name nodes,

@@ -83,7 +83,7 @@ func (c *converter) parameters(keys []string) {
 func (c *converter) configured(p *plugin) {
 	why, ok := configurations[p.Name]
 	if !ok {
-		why = "arguments of an action: kube-scheduler's own settings apply"
+		why = "Berth ignores arguments of actions and uses kube-scheduler's settings"
 	}
 	c.note("configurations: %.80s: %s; not used: %.200s", p.Name, why, strings.Join(sortedKeys(p.Arguments), ", "))
 }

@@ -374,7 +374,7 @@ func (r *Runner) timed(p *livePod) {
 	t.toNode = append(t.toNode, p.bound.Sub(p.created))
 	t.onNode = append(t.onNode, onNode)
 	if onNode > lateOnNode {
-		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: it ran %s after it was bound%s",
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: it started to run %s after its Binding%s",
 			p.last.Name, p.last.Spec.NodeName, onNode.Round(time.Second), r.kubeletLog(p.last)))
 	}
 }

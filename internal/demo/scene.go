@@ -179,7 +179,7 @@ var gpusApart = Scene{
 		return []step{
 			{"Two servers have 2 NUMA nodes with 2 GPUs each. Replicas and other pods come in turn, each with one GPU:",
 				func(ctx context.Context) error { return s.fillGPUs(ctx) }},
-			{"A pod ends on each server. 2 GPUs are free, each beside a replica. A pod wants 2 of one NUMA node:",
+			{"One pod ends on each server. Each server now has one free GPU. A new pod requests 2 GPUs, which must be on one NUMA node:",
 				func(ctx context.Context) error {
 					for _, name := range []string{"short-0", "short-2"} {
 						if err := s.ends(ctx, name); err != nil {

@@ -175,7 +175,7 @@ func (p *painter) nowhere() shape {
 		out = append(out, p.slots(pool, offered(pool, 0, true)))
 	}
 	if all := column(out, 5); all.h > 0 {
-		return framed("package", "Devices of plugins without a NUMA node", "", all)
+		return framed("package", "Plugin devices without a NUMA node", "", all)
 	}
 	return shape{}
 }

@@ -238,8 +238,8 @@ func TestStays(t *testing.T) {
 		}, ""},
 		{"a StatefulSet's", func(p *corev1.Pod) { owned(p, "StatefulSet", "s") }, ""},
 		{"a ReplicationController's", func(p *corev1.Pod) { owned(p, "ReplicationController", "r") }, ""},
-		{"a TaskRun's", func(p *corev1.Pod) { owned(p, "TaskRun", "t") }, "its TaskRun may not make it again"},
-		{"a virtual machine's", func(p *corev1.Pod) { owned(p, "VirtualMachineInstance", "v") }, "its VirtualMachineInstance may not make it again"},
+		{"a TaskRun's", func(p *corev1.Pod) { owned(p, "TaskRun", "t") }, "its TaskRun might not recreate it"},
+		{"a virtual machine's", func(p *corev1.Pod) { owned(p, "VirtualMachineInstance", "v") }, "its VirtualMachineInstance might not recreate it"},
 		{"a CloneSet's that may go", func(p *corev1.Pod) {
 			owned(p, "CloneSet", "c").Annotations = map[string]string{annotationEvict: "true"}
 		}, ""},

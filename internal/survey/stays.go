@@ -125,7 +125,7 @@ func (m *mover) clings(pod *corev1.Pod, owner string) string {
 		return "a Job owns it, and its work would be lost"
 	}
 	if !slices.Contains(remakers, owner) {
-		return "its " + owner + " may not make it again, or its work would be lost"
+		return "its " + owner + " might not recreate it, or the pod's work would be lost"
 	}
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {

@@ -307,7 +307,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 
 // Reasons why a pod shares CPUs, and descriptions of missing requests and limits.
 const (
-	NoWholeCPUs        = "it asks for no whole CPUs (a limit of 2 asks for whole CPUs, a limit of 1500m does not)"
+	NoWholeCPUs        = "no container requests a whole number of CPUs: set a limit such as 2, not 1500m"
 	OnlyWholes         = "it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers and topologyManagerScope pod gives it CPUs"
 	NotGuaranteedWords = "it is not Guaranteed: "
 

@@ -225,7 +225,7 @@ func TestEveryAnnotationIsOnTheSheet(t *testing.T) {
 // CPUs. The warning names the key that the pod has. Other pods get none.
 func TestCPUsShared(t *testing.T) {
 	numa, cpus := koordinatorNUMA+`={"numaTopologyPolicy":"SingleNUMANode"}`, koordinatorCPUs+`={"requiredCPUBindPolicy":"FullPCPUs"}`
-	const limits, memory = "no whole CPUs", "not Guaranteed"
+	const limits, memory = "whole number of CPUs", "not Guaranteed"
 	for _, tc := range []struct {
 		class, says string
 		cpu, memory string // limits of the pod
@@ -264,7 +264,7 @@ func TestCPUsShared(t *testing.T) {
 		}
 		pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits}}}
 		w, told := CPUsShared(pod)
-		if told != (tc.key != "") || told && (w.Reason != cpusShared || !strings.Contains(w.Text, " in spite of its "+tc.key+", because it ") || !strings.Contains(w.Text, tc.why)) {
+		if told != (tc.key != "") || told && (w.Reason != cpusShared || !strings.Contains(w.Text, " in spite of its "+tc.key+", because ") || !strings.Contains(w.Text, tc.why)) {
 			t.Errorf("%+v: told %t: %q", tc, told, w.Text)
 		}
 	}

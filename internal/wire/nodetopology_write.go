@@ -136,7 +136,7 @@ func (w writer) view(n *NodeSpec) (*v1alpha1.KubeletView, error) {
 		exp.MemoryBytes, exp.HugePages = got.MemoryBytes, got.HugePages
 	}
 	if !reflect.DeepEqual(n.View, want) {
-		return nil, w.at(at, "cores, distances or nodes that differ from the machine's", "a view that differs from the machine only in memory and counts")
+		return nil, w.at(at, "cores, distances or nodes that differ from the machine's", "a view that differs from the machine only in memory, huge pages, and the numbers of cores and sockets")
 	}
 	return out, nil
 }

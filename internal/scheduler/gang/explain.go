@@ -48,7 +48,7 @@ func (t *trial) why(r *result) string {
 			asked++
 			switch refusal, ok := on.Account().View().Explain(member.Candidate.Request); {
 			case ok && refusal.Reason == placement.Admitted && wishes:
-				count["has room, but none that certainly meets what the pods ask about each other's NUMA nodes"]++
+				count["has room, but the pods might not get the NUMA nodes that gang-same-numa-node or gang-other-numa-node requests"]++
 			case ok && refusal.Reason != placement.Admitted:
 				count[refusal.String()]++
 			case r.Waits[i] != ledger.WaitsForNothing:
