@@ -275,13 +275,7 @@ spec:
     - apiGroups: [""]
       apiVersions: ["*"]
       resources: [pods]
-      operations: [CREATE]
-{{- range .Families}}
-    - apiGroups: ["{{.Group}}"]
-      apiVersions: ["*"]
-      resources: [{{.Resources}}]
-      operations: [CREATE, UPDATE]
-{{- end}}
+      operations: [CREATE]` + rules(".Families") + `
 {{- else}}
     - apiGroups: [""]
       apiVersions: ["*"]
@@ -325,12 +319,4 @@ spec:
     message: "{{$w.Message}}"
     messageExpression: "variables.wrong{{$i}}[0]"
 {{- end}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata:
-  name: {{.Name}}
-spec:
-  policyName: {{.Name}}
-  validationActions: [{{.Do}}]
-`))
+` + binding("{{.Name}}", "{{.Do}}")))
