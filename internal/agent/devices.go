@@ -152,9 +152,7 @@ func (b *deviceBook) fewer(s *kubeletstate.DeviceState, allocatable map[string]i
 // healthy returns the registered resources with their healthy devices.
 func (b *deviceBook) healthy(s *kubeletstate.DeviceState) map[string][]string {
 	all := maps.Clone(s.Registered)
-	for resource, left := range b.lost {
-		all[resource] = left
-	}
+	maps.Copy(all, b.lost)
 	for resource, ids := range b.unlisted {
 		if _, ok := all[resource]; !ok {
 			all[resource] = ids

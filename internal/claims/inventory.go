@@ -316,14 +316,7 @@ func (r *reader) stated(driver string, d *resourceapi.Device, p *Place) {
 		p.Standing, p.NUMA, p.From = Located, topology.NUMAID(n), name
 		return true
 	}
-	if ask(StandardNUMANode) {
-		return
-	}
-	for _, name := range r.sources.NUMA {
-		if ask(name) {
-			return
-		}
-	}
+	_ = ask(StandardNUMANode) || slices.ContainsFunc(r.sources.NUMA, ask)
 }
 
 // byAddress finds a device in the machine by its PCI address. It returns nil if there is none. An

@@ -65,7 +65,7 @@ func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
 	there := o.DeepCopyObject().(client.Object)
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), there)
 	if apierrors.IsNotFound(err) {
-		return ignoreExists(r.Client.Create(ctx, o))
+		return client.IgnoreAlreadyExists(r.Client.Create(ctx, o))
 	}
 	mine, its := metav1.GetControllerOf(o), metav1.GetControllerOf(there)
 	if err == nil && its != nil && its.Kind == mine.Kind && its.Name == mine.Name && its.UID != mine.UID {
@@ -83,7 +83,7 @@ func (r *Reconciler) hosts(ctx context.Context, job *batch.Job, s *spec) error {
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = ignoreExists(r.Client.Create(ctx, want))
+		err = client.IgnoreAlreadyExists(r.Client.Create(ctx, want))
 	case err == nil && !metav1.IsControlledBy(have, job):
 		err = fmt.Errorf("it exists already and does not belong to this Job")
 	case err == nil && !maps.Equal(have.Data, want.Data):

@@ -288,7 +288,7 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *ste
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: want.Namespace, Name: want.Name}, have)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = ignoreExists(r.Client.Create(ctx, want))
+		err = client.IgnoreAlreadyExists(r.Client.Create(ctx, want))
 	case err == nil && !equality.Semantic.DeepEqual(have.Spec, want.Spec):
 		have.Spec = want.Spec
 		err = r.Client.Update(ctx, have)
@@ -329,7 +329,7 @@ func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPl
 	}
 	secret, err := p.secret(job, s)
 	if err == nil {
-		err = ignoreExists(r.Client.Create(ctx, secret))
+		err = client.IgnoreAlreadyExists(r.Client.Create(ctx, secret))
 	}
 	if err != nil {
 		return failed(err)
@@ -348,16 +348,9 @@ func (r *Reconciler) claims(ctx context.Context, job *batch.Job) error {
 		claim := &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: claimName(job, i), OwnerReferences: ownerOf(job)}, Spec: *v.VolumeClaim.DeepCopy(),
 		}
-		if err := ignoreExists(r.Client.Create(ctx, claim)); err != nil {
+		if err := client.IgnoreAlreadyExists(r.Client.Create(ctx, claim)); err != nil {
 			return fmt.Errorf("PersistentVolumeClaim %s/%s: %w", claim.Namespace, claim.Name, err)
 		}
 	}
 	return nil
-}
-
-func ignoreExists(err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
 }

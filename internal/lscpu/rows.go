@@ -3,6 +3,7 @@ package lscpu
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,9 +150,7 @@ func readExtendedJSON(text string) (*topology.Machine, error) {
 			if value == nil {
 				value = "-"
 			}
-			for column, cell := range byColumn([]string{name}, []string{fmt.Sprint(value)}) {
-				cells[column] = cell
-			}
+			maps.Copy(cells, byColumn([]string{name}, []string{fmt.Sprint(value)}))
 		}
 		if err := r.add(fmt.Sprintf("cpus[%d]", i), cells); err != nil {
 			return nil, err
