@@ -110,7 +110,7 @@ func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range m.nodesAscending() {
+	for id := range m.nodes.All() {
 		var n nodeCPUs
 		for _, t := range node.Threads {
 			if n.id = id; t.NUMA == id {

@@ -54,7 +54,7 @@ func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 		return SocketsOpen, 0
 	}
 	if m.own.Scope == PodScope {
-		f, width = m.foretellPod(r)
+		f, width = m.foretellWidth(m.podCPUs(r))
 	} else {
 		f, width = m.foretellEach(r)
 	}
@@ -67,11 +67,6 @@ func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 		return DistanceOpen, 0
 	}
 	return Foretold, n
-}
-
-// foretellPod implements Foretell for a kubelet that places pods as a whole.
-func (m *Model) foretellPod(r *Request) (Foresight, int) {
-	return m.foretellWidth(m.podCPUs(r))
 }
 
 // foretellEach implements Foretell for a kubelet that places containers one by one. Containers

@@ -54,10 +54,6 @@ func (l *layout) nodesOf(cpus *topology.CPUSet) (nodes topology.NUMASet) {
 	return nodes
 }
 
-func (l *layout) nodesAscending() []topology.NUMAID {
-	return slices.Collect(l.nodes.All())
-}
-
 // sumDistances fills the table of distances. The kubelet indexes each row by node id, although
 // sysfs lists online nodes only. Sets with nodes that no hint names are not compared.
 func (l *layout) sumDistances(rows [][]uint64) {

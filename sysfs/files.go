@@ -141,9 +141,6 @@ func listName(name string) string {
 	return name + "_list"
 }
 
-// filled reports whether a set is not empty.
-func filled(set *topology.CPUSet) bool { return !set.IsEmpty() }
-
 // with returns a test for sets that hold a CPU.
 func with(id topology.CPUID) func(*topology.CPUSet) bool {
 	return func(set *topology.CPUSet) bool { return set.Has(id) }

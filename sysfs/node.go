@@ -46,7 +46,7 @@ func nodePath(id int) string { return fmt.Sprintf("%s/node%d", nodeDir, id) }
 
 func (r *reader) node(id int) (n topology.NUMANode, err error) {
 	dir := nodePath(id)
-	set, _, err := r.cpus(dir, filled, "cpumap")
+	set, _, err := r.cpus(dir, func(set *topology.CPUSet) bool { return !set.IsEmpty() }, "cpumap")
 	if err != nil {
 		return n, err
 	}

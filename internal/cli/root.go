@@ -49,14 +49,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 	var usage *UsageError
-	if errors.As(err, &usage) || isCobraUsage(err) {
+	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") { // cobra's own error has no type
 		return ExitUsage
 	}
 	return ExitFailure
 }
-
-// isCobraUsage recognises cobra's own error for unknown commands, which has no type.
-func isCobraUsage(err error) bool { return strings.HasPrefix(err.Error(), "unknown command") }
 
 func newRoot(program string) *cobra.Command {
 	root := &cobra.Command{

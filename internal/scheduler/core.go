@@ -88,7 +88,7 @@ type profiles struct {
 
 func (p *profiles) add(name string, args *Args) {
 	p.maxNodes.Store(name, args.looksAt())
-	p.terms.Store(name, groupTerms(args))
+	p.terms.Store(name, gang.Terms{Admission: args.Admission, EvictsNobody: args.EvictsNobody})
 	terms, _ := args.terms() // args have been validated
 	mode, _ := dra.ParseMode(args.Claims)
 	p.claims.Store(name, &claimTerms{mode, terms.Sources()})

@@ -84,10 +84,6 @@ func (p *profiles) termsOf(name string) gang.Terms {
 	return gang.Terms{}
 }
 
-func groupTerms(a *Args) gang.Terms {
-	return gang.Terms{Admission: a.Admission, EvictsNobody: a.EvictsNobody}
-}
-
 // watchForGangs watches the objects and ended pods of gangs, and changes of nodes that may help
 // gangs.
 func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {

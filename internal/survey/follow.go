@@ -93,9 +93,6 @@ func (p *Pod) remember(last map[string]string) {
 // Key identifies a pod in its cluster.
 func (p *Pod) Key() string { return keyOf(p.Namespace, p.Name) }
 
-// keyOfReservation returns the Key of a Reservation's resources.
-func keyOfReservation(name string) string { return keyOf("", "reservation/"+name) }
-
 // heldOn returns the unused parts of Reservations' places on the nodes, by key.
 func (s *Survey) heldOn(names []string) map[string]Pod {
 	out := map[string]Pod{}

@@ -202,7 +202,7 @@ func (w *watcher) podTold(obj any) {
 
 func (w *watcher) placeTold(obj any) {
 	if o, ok := apiclient.Last(obj).(*koordinator.Reservation); ok {
-		w.note(placeOf(o), keyOfReservation(o.Name))
+		w.note(placeOf(o), keyOf("", "reservation/"+o.Name)) // the Pod.Key of its resources
 	}
 }
 

@@ -319,7 +319,7 @@ var GroupKinds = map[GangSource]GroupKind{
 	GangOfVolcano: {volcano.GroupVersion, volcano.AddToScheme, func() runtime.Object { return new(volcano.PodGroup) },
 		func(o runtime.Object) (Gang, error) { return ReadVolcanoGroup(o.(*volcano.PodGroup)) }},
 	GangOfSigs: {sigs.GroupVersion, sigs.AddToScheme, func() runtime.Object { return new(sigs.PodGroup) },
-		func(o runtime.Object) (Gang, error) { return ReadSigsGroup(o.(*sigs.PodGroup)) }},
+		func(o runtime.Object) (Gang, error) { return ReadSigsGroup(o.(*sigs.PodGroup), GangOfSigs) }},
 	GangOfKoordinatorGroup: {sigs.OldGroupVersion, sigs.AddOldToScheme, func() runtime.Object { return new(sigs.PodGroup) },
 		func(o runtime.Object) (Gang, error) { return ReadKoordinatorGroup(o.(*sigs.PodGroup)) }},
 }
@@ -365,9 +365,7 @@ const softTopology = "soft"
 const notServed = "nothing: Berth does not serve it yet, and would not start the pods as asked"
 
 // ReadSigsGroup reads a PodGroup of scheduler-plugins. The error is a *FieldError.
-func ReadSigsGroup(g *sigs.PodGroup) (Gang, error) { return readSigsGroup(g, GangOfSigs) }
-
-func readSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
+func ReadSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
 	out := Gang{
 		Key: GangKey{source, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
 		Phase: string(g.Status.Phase), Resources: g.Spec.MinResources, Ignored: IgnoredOfGroup(g), Kept: KeptFromEviction(g),
@@ -426,15 +424,12 @@ func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) 
 func ofNodes(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {
-		if !isQuota(string(name)) {
+		text := string(name)
+		if !strings.HasPrefix(text, "count/") && !strings.HasPrefix(text, "requests.") && !strings.HasPrefix(text, "limits.") {
 			out[name] = q
 		}
 	}
 	return out
-}
-
-func isQuota(name string) bool {
-	return strings.HasPrefix(name, "count/") || strings.HasPrefix(name, "requests.") || strings.HasPrefix(name, "limits.")
 }
 
 // amounts returns an error if a value is negative or exceeds an int64.

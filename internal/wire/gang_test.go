@@ -61,7 +61,7 @@ func TestReadMembership(t *testing.T) {
 func TestReadGroups(t *testing.T) {
 	seconds := int32(30)
 	g, err := ReadSigsGroup(&sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"},
-		Spec: sigs.PodGroupSpec{MinMember: 4, ScheduleTimeoutSeconds: &seconds}, Status: sigs.PodGroupStatus{Phase: sigs.PodGroupRunning}})
+		Spec: sigs.PodGroupSpec{MinMember: 4, ScheduleTimeoutSeconds: &seconds}, Status: sigs.PodGroupStatus{Phase: sigs.PodGroupRunning}}, GangOfSigs)
 	if err != nil || g.Minimum != 4 || g.Timeout != 30*time.Second || !g.Ran || g.Key != (GangKey{GangOfSigs, "ns", "a"}) {
 		t.Errorf("got %+v, %v", g, err)
 	}
@@ -83,7 +83,7 @@ func TestReadGroups(t *testing.T) {
 			return ReadVolcanoGroup(&volcano.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Malformed: "spec.x: wrong"})
 		},
 		func() (Gang, error) {
-			return ReadSigsGroup(&sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Malformed: "spec.x: wrong"})
+			return ReadSigsGroup(&sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Malformed: "spec.x: wrong"}, GangOfSigs)
 		},
 	} {
 		if g, err := read(); err == nil || err.Error() != "PodGroup ns/a: spec.x: wrong" || g.Key.Name != "a" {

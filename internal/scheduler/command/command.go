@@ -50,7 +50,7 @@ all of its extension points. Otherwise berth-scheduler reports the missing lines
 			return opts.ComponentGlobalsRegistry.Set() // before RunE asks for a feature gate
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if askedForVersion(cmd) {
+			if cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue) {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "berth-scheduler %s (Kubernetes %s)\n", version.Version, kubeversion.Get())
 				return err
 			}
@@ -71,10 +71,6 @@ func addFlags(cmd *cobra.Command, opts *options.Options) {
 	}
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, *opts.Flags, columns)
-}
-
-func askedForVersion(cmd *cobra.Command) bool {
-	return cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue)
 }
 
 // run does the same as kube-scheduler's own command (runCommand of cmd/kube-scheduler/app). Between

@@ -474,7 +474,7 @@ func (t *trial) name(node int) string { return t.infos[node].Node().Name }
 // Admits implements plan.Field. If no member was placed on the node and the kind is not coupled,
 // Admits does not run the Filter plugins again, because Nodes has run them.
 func (t *trial) Admits(member, node int) bool {
-	k, copied := t.kindOf(member), t.over[node]
+	k, copied := t.kinds[t.job.gang.Members[member].Kind], t.over[node]
 	minded := t.loners.mind(t.job.Pods[member], t.infos[node].Node())
 	if copied == nil && !k.coupled && !minded {
 		return true
@@ -505,8 +505,6 @@ func (t *trial) changed() {
 		t.dirty = false
 	}
 }
-
-func (t *trial) kindOf(member int) *kind { return t.kinds[t.job.gang.Members[member].Kind] }
 
 // copied returns the trial's own copy of a node, which it makes if necessary.
 func (t *trial) copied(node int) fwk.NodeInfo {

@@ -173,7 +173,7 @@ func (t *admitter) lookAtVacant() {
 // unchecked first.
 func inShares(waiting map[wire.GangKey]vacancy) (now []wire.GangKey) {
 	order := slices.SortedFunc(maps.Keys(waiting), func(a, b wire.GangKey) int {
-		return cmp.Or(cmp.Compare(waiting[a].looked, waiting[b].looked), compareKeys(a, b))
+		return cmp.Or(cmp.Compare(waiting[a].looked, waiting[b].looked), cmp.Compare(a.String(), b.String()))
 	})
 	count := map[string]int{}
 	for _, key := range order {
@@ -182,10 +182,6 @@ func inShares(waiting map[wire.GangKey]vacancy) (now []wire.GangKey) {
 		}
 	}
 	return now
-}
-
-func compareKeys(a, b wire.GangKey) int {
-	return cmp.Compare(a.String(), b.String())
 }
 
 // look is one check of groups that do not have enough pods.
