@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -58,6 +59,9 @@ type still struct {
 	Groups []json.RawMessage `json:"podGroups,omitempty"`
 	// Reservations are Koordinator's Reservations. Earlier files do not have this field.
 	Reservations []*koordinator.Reservation `json:"reservations,omitempty"`
+	// Malformed has the errors of reports and Reservations that do not fit their types, by list and
+	// name. Earlier files do not have this field.
+	Malformed map[string]string `json:"malformed,omitempty"`
 	// Budgets is nil if they could not be read, or if an older release took the snapshot.
 	Budgets []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
 	// Each of these is nil if it could not be read, or if an older release took the snapshot.
@@ -113,7 +117,30 @@ func (s *still) keep(f *facts) {
 	for _, o := range f.reservations {
 		s.Reservations = append(s.Reservations, slimReservation(o))
 	}
+	for name, text := range s.malformed() {
+		if *text != "" {
+			if s.Malformed == nil {
+				s.Malformed = map[string]string{}
+			}
+			s.Malformed[name] = *text
+		}
+	}
 	s.addPods(f.pods)
+}
+
+// malformed returns the errors of the objects that may not fit their types. JSON leaves them out.
+func (s *still) malformed() map[string]*string {
+	out := map[string]*string{}
+	for _, o := range s.Numatopologies {
+		out["numatopologies/"+o.Name] = &o.Malformed
+	}
+	for _, o := range s.Zones {
+		out["nodeResourceTopologies/"+o.Name] = &o.Malformed
+	}
+	for _, o := range s.Reservations {
+		out["reservations/"+o.Name] = &o.Malformed
+	}
+	return out
 }
 
 // unknown names the lists that could not be read.
@@ -207,6 +234,9 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 	}
 	if err := s.check(name); err != nil {
 		return nil, err
+	}
+	for object, text := range s.malformed() {
+		*text = cmp.Or(s.Malformed[object], *text)
 	}
 	if err := s.Terms.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -390,6 +394,42 @@ func TestSnapshotsKeepWhoMayWithhold(t *testing.T) {
 	c, err := Open(&file, "f")
 	if err != nil || !c.Terms.ExclusiveNamespaces.Allow("a") || c.Terms.ExclusiveNamespaces.Allow("b") || !c.Terms.BestEffortAnywhere {
 		t.Errorf("%v, error %v", c, err)
+	}
+}
+
+// TestSnapshotsKeepWhatIsMalformed: a snapshot keeps why an object cannot be read.
+func TestSnapshotsKeepWhatIsMalformed(t *testing.T) {
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	s := still{Kind: stillKind, Version: stillVersion, StaleAfter: "1m"}
+	s.keep(&facts{
+		coarse: []metav1.Object{&nodeinfo.Numatopology{ObjectMeta: named("a"), Malformed: "spec.cpuDetail: wrong"}, &nodeinfo.Numatopology{ObjectMeta: named("b")},
+			&nrt.NodeResourceTopology{ObjectMeta: named("a"), Malformed: "zones: wrong"}},
+		reservations: []*koordinator.Reservation{{ObjectMeta: named("r"), Malformed: "spec.template: wrong"}},
+	})
+	var file bytes.Buffer
+	packed := gzip.NewWriter(&file)
+	if err := errors.Join(json.NewEncoder(packed).Encode(s), packed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(&file, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.from.facts(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{f.reservations[0].Malformed}
+	for _, o := range f.coarse {
+		switch o := o.(type) {
+		case *nodeinfo.Numatopology:
+			got = append(got, o.Malformed)
+		case *nrt.NodeResourceTopology:
+			got = append(got, o.Malformed)
+		}
+	}
+	if want := []string{"spec.template: wrong", "spec.cpuDetail: wrong", "", "zones: wrong"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
