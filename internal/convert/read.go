@@ -346,13 +346,15 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 			return nil, fmt.Errorf("%s[%d]: got %.40q: want an object with a name", at, i, fmt.Sprint(one))
 		}
 		p := plugin{Name: name, Arguments: map[string]string{}}
+		value, told := object["arguments"]
+		beside := told && value == nil
 		for _, key := range sortedKeys(object) {
 			arguments, isMap := object[key].(map[string]any)
 			switch {
 			case key == "name", object[key] == nil:
 			case key == "arguments" && isMap:
 				for _, k := range sortedKeys(arguments) {
-					p.Arguments[k] = fmt.Sprint(arguments[k])
+					p.Arguments[k] = textOf(arguments[k])
 				}
 			case slices.Contains(switches, key):
 				value := fmt.Sprint(object[key])
@@ -363,6 +365,8 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 				p.Arguments[key] = value
 			case key == "arguments":
 				return nil, fmt.Errorf("%s[%d].arguments: got %.40q: want an object", at, i, fmt.Sprint(object[key]))
+			case beside:
+				s.Unknown = append(s.Unknown, fmt.Sprintf("plugin %.80s: key %.80q: it stands beside arguments, where Volcano does not read it: indent it", name, key))
 			default:
 				s.strange(fmt.Sprintf("plugin %.80s", name), key, slices.Concat([]string{"name", "arguments"}, switches))
 			}
@@ -412,4 +416,12 @@ func itemsBetweenCommas(text string) (out []string) {
 		out = append(out, strings.TrimSpace(item))
 	}
 	return out
+}
+
+// textOf returns a value as it was written: %v writes 1000000 as 1e+06.
+func textOf(value any) string {
+	if number, ok := value.(float64); ok {
+		return strconv.FormatFloat(number, 'f', -1, 64)
+	}
+	return fmt.Sprint(value)
 }
