@@ -47,6 +47,8 @@ func (t *trial) why(r *result) string {
 		case on != nil && on.Pins(&member.Pod) && asked < maxAsked:
 			asked++
 			switch refusal, ok := on.Account().View().Explain(member.Candidate.Request); {
+			case ok && refusal.Reason == placement.Admitted && r.Waits[i] == ledger.WaitsForNothing && k.refused[i] != nil: // also alone
+				count[k.refused[i].Message()]++
 			case ok && refusal.Reason == placement.Admitted && wishes:
 				count["has room, but the pods might not get the NUMA nodes that gang-same-numa-node or gang-other-numa-node requests"]++
 			case ok && refusal.Reason != placement.Admitted:
@@ -56,10 +58,10 @@ func (t *trial) why(r *result) string {
 			default:
 				count["has no room next to members of the gang"]++
 			}
-		case taken[i] > 0:
-			count["has no room next to members of the gang"]++
 		case k.refused[i] != nil:
 			count[k.refused[i].Message()]++
+		case taken[i] > 0:
+			count["has no room next to members of the gang"]++
 		default:
 			count["was not asked"]++
 		}

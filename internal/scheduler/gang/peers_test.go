@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
@@ -325,6 +327,23 @@ func TestTheReasonIsSaidNodeByNode(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestANodeThatTakesTheMemberNowhereSaysWhy: a node that refuses a member also without the others
+// is not short of room because it has one of them.
+func TestANodeThatTakesTheMemberNowhereSaysWhy(t *testing.T) {
+	for _, cpus := range []int{1, 3} { // 1 shares a NUMA node with a-0, and 3 fills it
+		inWorld(t, 1, func(w *world) {
+			w.create(podOf("a", "a-0", 2, cpus))
+			elsewhere := podOf("a", "a-1", 2, cpus)
+			elsewhere.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "n9"}
+			w.create(elsewhere)
+			w.run(time.Second)
+			if said, want := w.said(), "pod a-1 lacks a node: 1 node: is not n9"; !strings.Contains(said, want) {
+				t.Errorf("said %q, want %q in it", said, want)
+			}
+		})
+	}
 }
 
 // TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun: koordinator#3130 plans only gangs that

@@ -282,6 +282,9 @@ func (h *fakeHandle) RunFilterPlugins(_ context.Context, _ fwk.CycleState, pod *
 	if h.w.pending[info.Node().Name] {
 		return fwk.NewStatus(fwk.Pending, "waiting for its next report")
 	}
+	if name := pod.Spec.NodeSelector[corev1.LabelHostname]; name != "" && name != info.Node().Name {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "is not "+name)
+	}
 	if info.GetRequested().GetMilliCPU()+sum(pod) > info.GetAllocatable().GetMilliCPU() {
 		return fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu")
 	}
