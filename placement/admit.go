@@ -128,8 +128,9 @@ func (ad *admission) atOnce(d Detail) bool {
 // are placed one after another may block each other with one set of free CPUs and not with another.
 //
 // Two rules of the kubelet are not monotone. A container reuses the resources of earlier init
-// containers on any NUMA node, and a full NUMA node changes which nodes these are. Also, a group of
-// NUMA nodes that provides memory attracts later memory.
+// containers on any NUMA node, and a full NUMA node changes which nodes these are. Also, while a
+// container has memory from a group of NUMA nodes, other containers can have memory from these nodes
+// only as the same group.
 //
 // A request with a Keep is not monotone either: a full NUMA node moves the pod to NUMA nodes on
 // which nothing is kept.

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Foresight tells if a kubelet that admits a pod always uses the number of NUMA nodes in the pod's
-// Rules.
+// Foresight is the answer of Model.Foretell: a kubelet that admits the pod always uses
+// Rules.NUMANodes NUMA nodes, or a reason why it might not.
 type Foresight uint8
 
 // The answers.

@@ -212,7 +212,7 @@ func (c *converter) nodeorder(p *plugin) {
 		case c.strategy == "":
 			c.strategy, c.weights[fit] = s.strategy, weight
 		default:
-			c.note("plugin nodeorder: argument %s %d: kube-scheduler has one strategy: %s", s.argument, weight, c.strategy)
+			c.note("plugin nodeorder: argument %s %d: it is not used: NodeResourcesFit has only one strategy, and an earlier argument selects %s", s.argument, weight, c.strategy)
 		}
 	}
 	if c.strategy == "" && readable {

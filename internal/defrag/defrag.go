@@ -304,8 +304,8 @@ func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) boo
 	return ok
 }
 
-// choose extends the set of pods that leave the node, with the pods of the node from the given
-// position on.
+// choose searches for pods of node n, from position from on, that can leave the node so that p
+// fits. set has the pods that are already chosen. choose returns true if then does.
 func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(node, left int) bool) bool {
 	if len(set) > 0 && s.fits(p, n) {
 		return s.settle(set, moves-len(set), func(left int) bool {

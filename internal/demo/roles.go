@@ -56,7 +56,7 @@ func runNode(args []string, stdin io.Reader, stderr io.Writer) int {
 
 func runAgent(args []string, stdin io.Reader, stderr io.Writer) int {
 	if len(args) < 2 || len(args) > 3 {
-		fmt.Fprintln(stderr, "agent: want the node's directory, a kubeconfig, and perhaps an address for metrics")
+		fmt.Fprintln(stderr, "agent: want the node's directory, a kubeconfig, and optionally an address for metrics")
 		return 2
 	}
 	ctx, cancel := child.WithParent(context.Background(), stdin)

@@ -231,7 +231,7 @@ func decode(data []byte, into any) error {
 	}
 	end := d.InputOffset()
 	if _, err := d.Token(); err != io.EOF { // More would overlook a surplus bracket
-		return fmt.Errorf("something follows the JSON value at offset %d", end)
+		return fmt.Errorf("unexpected data after the JSON value, which ends at offset %d", end)
 	}
 	return nil
 }

@@ -113,8 +113,8 @@ func (f *facts) flight(withReserved bool) []*pod {
 // isInert reports whether the node's kubelet never pins anything for the pod.
 func (f *facts) isInert(p *pod) bool { return p.isInert(f.report.Model) }
 
-// mortals returns the pods with resources that can end by themselves and are not known to be
-// ending.
+// mortals returns the UIDs of the pods that can end by themselves and are not known to be ending.
+// It omits pods that have no pinned resources, unless they are posted.
 func (f *facts) mortals() []string {
 	var list []string
 	for uid, p := range f.pods {

@@ -522,7 +522,7 @@ func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 	return Decided{}, false
 }
 
-// before has the state of a node before a promise to a pod.
+// before is the state of a node before the plan promised a place on it to a pod.
 type before struct {
 	pod *suppose.Pod
 	// tight is the node before it was loosened, or nil if it was not loosened.

@@ -37,7 +37,7 @@ func (s *Shape) Takes(model string) bool {
 	return len(s.GPUModels) == 0 || slices.Contains(s.GPUModels, model)
 }
 
-// shapes numbers the shapes of a list, and returns the shape of each GPU pod.
+// shapes returns the distinct shapes of the pods. of[i] is the index in all of the shape of pods[i].
 func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	known := map[string]int32{}
 	for i := range pods {

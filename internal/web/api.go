@@ -308,7 +308,7 @@ const maxExplains = 4
 // maxAnswers is the maximum number of nodes that are explained in full. The groups cover all nodes.
 const maxAnswers = 24
 
-// shortened returns one node for each distinct answer, and then other nodes up to the limit. It
+// shortened returns at most maxAnswers nodes: first one for each distinct answer, then others. It
 // removes names that the viewer may not see.
 func shortened(all []survey.Answer, v Viewer) []survey.Answer {
 	var first, others []survey.Answer

@@ -44,7 +44,7 @@ const (
 	noQueues        = "Berth has no queues and quotas: use Kueue above it"
 	noNetwork       = "Berth does not look at the network: use Kueue's topology-aware scheduling"
 	noFractions     = "Berth hands out whole devices: ask for them in resources.limits"
-	noClusters      = "Berth places pods of one cluster"
+	noClusters      = "Berth does not send jobs to other clusters"
 	noEvictionWords = `Berth evicts by priority: volcano.sh/preemptable: "false" keeps a pod`
 	ofNodesOnly     = "it belongs on Nodes"
 	aGang           = "a gang is declared by a PodGroup, or by " + GangAnnotation

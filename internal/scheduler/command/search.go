@@ -117,8 +117,8 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 	return &fwk.PreFilterResult{NodeNames: s.named}, status, plugins
 }
 
-// maxRounds is the maximum number of batches of candidates for a pod. After that it is cheaper to
-// look at all nodes.
+// maxRounds is the maximum number of batches of candidates that the search tries in each class of
+// nodes. After that it is cheaper to look at all nodes.
 const maxRounds = 8
 
 // findInAll returns the best candidates of each class that no plugin refuses. It returns nil if
