@@ -129,8 +129,8 @@ func (ad *admission) atOnce(d Detail) bool {
 //
 // Two rules of the kubelet are not monotone. A container reuses the resources of earlier init
 // containers on any NUMA node, and a full NUMA node changes which nodes these are. Also, while a
-// container has memory from a group of NUMA nodes, other containers can have memory from these nodes
-// only as the same group.
+// container has memory from a group of NUMA nodes, other containers can have memory from these
+// nodes only as the same group.
 //
 // A request with a Keep is not monotone either: a full NUMA node moves the pod to NUMA nodes on
 // which nothing is kept.

@@ -37,7 +37,8 @@ func (s *Shape) Takes(model string) bool {
 	return len(s.GPUModels) == 0 || slices.Contains(s.GPUModels, model)
 }
 
-// shapes returns the distinct shapes of the pods. of[i] is the index in all of the shape of pods[i].
+// shapes returns the distinct shapes of the pods. of[i] is the index of the shape of pods[i] in
+// all.
 func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	known := map[string]int32{}
 	for i := range pods {
