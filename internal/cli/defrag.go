@@ -83,9 +83,6 @@ stops; pods that have moved stay.`,
 }
 
 func (q *defragQuestion) run(cmd *cobra.Command, args []string) error {
-	if err := q.output.check(); err != nil {
-		return err
-	}
 	c, err := q.cluster.connect()
 	if err != nil {
 		return err

@@ -151,10 +151,7 @@ func (q *podQuestion) about(cmd *cobra.Command, args []string, o output) error {
 }
 
 // prepare checks the flags, and connects to the cluster.
-func (q *podQuestion) prepare(o output) (*survey.Cluster, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
+func (q *podQuestion) prepare() (*survey.Cluster, error) {
 	if q.limit < 0 {
 		return nil, Usagef("--nodes %d: want 0 or more", q.limit)
 	}
@@ -162,7 +159,7 @@ func (q *podQuestion) prepare(o output) (*survey.Cluster, error) {
 }
 
 func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
-	c, err := q.prepare(o)
+	c, err := q.prepare()
 	if err != nil {
 		return err
 	}

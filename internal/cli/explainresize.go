@@ -28,7 +28,7 @@ func (q *podQuestion) resized(cmd *cobra.Command, name string, o output) error {
 	if q.only != "" {
 		return Usagef("explain --resize --node %s: want no --node: a pod is resized on its own node", q.only)
 	}
-	c, err := q.prepare(o)
+	c, err := q.prepare()
 	if err != nil {
 		return err
 	}

@@ -55,9 +55,6 @@ func completeSettings(*cobra.Command, []string, string) (out []string, _ cobra.S
 
 // run answers the question about the cluster.
 func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
-	if err := from.output.check(); err != nil {
-		return err
-	}
 	if q.nodes < 0 {
 		return Usagef("--nodes %d: want 0 or more", q.nodes)
 	}

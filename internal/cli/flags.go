@@ -160,9 +160,6 @@ func wantPods(cmd *cobra.Command, _ []string) error {
 
 // load reads the pods and the node. The node's notes list assumptions.
 func (q *question) load(cmd *cobra.Command) (n *whatif.Node, pods manifests, err error) {
-	if err := q.output.check(); err != nil {
-		return nil, pods, err
-	}
 	spec, err := q.node.spec()
 	if err != nil {
 		return nil, pods, err

@@ -38,9 +38,6 @@ applied.`,
   kubectl berth frag gpu-1 -o json`,
 		ValidArgsFunction: live.completeNodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			if limit < 0 {
 				return Usagef("--limit %d: want 0 or more", limit)
 			}

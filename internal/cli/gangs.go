@@ -39,9 +39,6 @@ explain gang NAME shows more about one gang.`,
 		Example: "  kubectl berth gangs -A\n  kubectl berth gangs -n training -o json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			c, err := cluster.connect()
 			if err != nil {
 				return err
@@ -167,7 +164,7 @@ func subjectOf(verb string, args []string) (subject, error) {
 
 // explainGang explains a gang of the cluster.
 func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error {
-	c, err := q.prepare(o)
+	c, err := q.prepare()
 	if err != nil {
 		return err
 	}

@@ -62,9 +62,6 @@ Exit code 1 means that some pod fits no such node.`,
 }
 
 func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
-	if err := q.output.check(); err != nil {
-		return err
-	}
 	if q.node.state != "" {
 		return Usagef("--state %s: the nodes are new and empty: want no checkpoints", q.node.state)
 	}

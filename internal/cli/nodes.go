@@ -49,9 +49,6 @@ the verb also lists their conditions and the pods on their CPUs. -o svg draws on
   kubectl berth nodes n1 n2 -o yaml`,
 		ValidArgsFunction: cluster.completeNodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			for _, name := range args {
 				q.names = append(q.names, strings.TrimPrefix(strings.TrimPrefix(name, "node/"), "nodes/"))
 			}

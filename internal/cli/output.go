@@ -43,6 +43,15 @@ func (o *output) register(cmd *cobra.Command, more ...string) {
 	o.format, o.more = "table", more
 	cmd.Flags().StringVarP(&o.format, "output", "o", o.format, strings.Join(slices.Concat(outputs, more, templates), ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(slices.Concat(outputs, more), cobra.ShellCompDirectiveNoFileComp))
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if before != nil {
+			if err := before(cmd, args); err != nil {
+				return err
+			}
+		}
+		return o.check()
+	}
 }
 
 // registerNoHeaders adds kubectl's flag --no-headers to a verb that prints lists.
@@ -62,7 +71,7 @@ func (o *output) rows(w io.Writer, header string, rows [][]string) error {
 // is reports whether the user has selected this format.
 func (o *output) is(format string) bool { return o.format == format }
 
-// check returns an error for an unknown format. Verbs call it before they do any work.
+// check returns an error for an unknown format. It runs before the verb.
 func (o *output) check() error {
 	o.format = cmp.Or(o.format, "table") // as in kubectl, "" means the default
 	if slices.Contains(outputs, o.format) || slices.Contains(o.more, o.format) {

@@ -27,9 +27,6 @@ are aligned, and if the node kept the scheduler's promise. Other pods are omitte
 		Args:              arguments(0, 1, "at most one pod"),
 		ValidArgsFunction: cluster.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			c, err := cluster.connect()
 			if err != nil {
 				return err

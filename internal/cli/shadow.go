@@ -42,9 +42,6 @@ the state at a wrong prediction to a file, which other verbs read with --snapsho
   berth explain train-0 -n training --snapshot wrong-1f3c.berth`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			if capture != filepath.Base(capture) && capture != "" {
 				return Usagef("--capture %q: want a name from the column CAPTURE", capture)
 			}

@@ -118,9 +118,6 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	if q.seeds < 1 || q.seeds > maxSeeds {
 		return e, Usagef("--seeds %d: want 1 to %d", q.seeds, maxSeeds)
 	}
-	if err := q.output.check(); err != nil {
-		return e, err
-	}
 	if e.Strategies, err = simulate.StrategiesOf(simulate.Strategies(), q.strategies...); err != nil {
 		return e, Usagef("--strategy: %w", err)
 	}
