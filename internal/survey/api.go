@@ -150,20 +150,12 @@ func (a *api) namespaces(ctx context.Context) ([]string, error) {
 
 // budgets implements source.
 func (a *api) budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error) {
-	return pages(func(o metav1.ListOptions) ([]policyv1.PodDisruptionBudget, string, error) {
-		var l policyv1.PodDisruptionBudgetList
-		err := a.read(ctx, &o, &l, "/apis", policyv1.SchemeGroupVersion.String(), "poddisruptionbudgets")
-		return l.Items, l.Continue, err
-	}, metav1.ListOptions{})
+	return readAll[policyv1.PodDisruptionBudget](ctx, a, metav1.ListOptions{}, policyv1.SchemeGroupVersion.String(), "poddisruptionbudgets")
 }
 
 // priorityClasses implements source.
 func (a *api) priorityClasses(ctx context.Context) ([]priorityClass, error) {
-	var l struct {
-		Items []priorityClass `json:"items"`
-	}
-	err := a.read(ctx, &metav1.ListOptions{}, &l, "/apis/scheduling.k8s.io/v1/priorityclasses")
-	return l.Items, err
+	return readAll[priorityClass](ctx, a, metav1.ListOptions{}, "scheduling.k8s.io/v1", "priorityclasses")
 }
 
 // deviceClasses implements source. It caches the list for a short time, because the web page
@@ -292,27 +284,24 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// read reads a list of a kind without a typed client.
-func (a *api) read(ctx context.Context, o *metav1.ListOptions, into any, path ...string) error {
-	answer := a.reports.Get().AbsPath(path...).VersionedParams(o, metav1.ParameterCodec).Do(ctx)
-	if err := answer.Error(); err != nil { // the error of Raw has less detail
-		return err
-	}
-	data, err := answer.Raw()
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, into)
-}
-
-// rawPage reads one page of a list, with unparsed items.
-func (a *api) rawPage(ctx context.Context, path []string, o metav1.ListOptions) ([]json.RawMessage, string, error) {
-	var page struct {
-		Metadata metav1.ListMeta   `json:"metadata"`
-		Items    []json.RawMessage `json:"items"`
-	}
-	err := a.read(ctx, &o, &page, path...)
-	return page.Items, page.Metadata.Continue, err
+// readAll reads all pages of a list of a kind without a typed client. path begins with the kind's
+// group and version.
+func readAll[T any](ctx context.Context, a *api, o metav1.ListOptions, path ...string) ([]T, error) {
+	return pages(func(o metav1.ListOptions) ([]T, string, error) {
+		answer := a.reports.Get().AbsPath("/apis").Suffix(path...).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
+		if err := answer.Error(); err != nil { // the error of Raw has less detail
+			return nil, "", err
+		}
+		var page struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []T             `json:"items"`
+		}
+		data, err := answer.Raw()
+		if err == nil {
+			err = json.Unmarshal(data, &page)
+		}
+		return page.Items, page.Metadata.Continue, err
+	}, o)
 }
 
 // named returns options that select by a field, or select everything if the value is empty.

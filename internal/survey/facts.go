@@ -117,9 +117,7 @@ func (f *facts) judge(a *api, nodesErr, beatsErr, podsErr error) error {
 
 // topologies lists the NodeTopologies, unparsed.
 func (a *api) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
-	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
-		return a.rawPage(ctx, []string{"/apis", v1alpha1.GroupVersion.String(), v1alpha1.NodeTopologies.Resource}, o)
-	}, named("metadata.name", only))
+	raw, err := readAll[json.RawMessage](ctx, a, named("metadata.name", only), v1alpha1.GroupVersion.String(), v1alpha1.NodeTopologies.Resource)
 	return raw, a.reportsFailed(err)
 }
 

@@ -29,13 +29,11 @@ func (a *api) groupsIn(ctx context.Context, namespace string) (*groupObjects, er
 	out := &groupObjects{hidden: map[wire.GangSource]bool{}}
 	for _, source := range slices.Sorted(maps.Keys(wire.GroupKinds)) {
 		kind := wire.GroupKinds[source].Version
-		path := []string{"/apis", kind.String()}
+		path := []string{kind.String()}
 		if namespace != metav1.NamespaceAll {
 			path = append(path, "namespaces", namespace)
 		}
-		list, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
-			return a.rawPage(ctx, append(path, "podgroups"), o)
-		}, metav1.ListOptions{})
+		list, err := readAll[json.RawMessage](ctx, a, metav1.ListOptions{}, append(path, "podgroups")...)
 		if apierrors.IsNotFound(err) {
 			continue
 		}

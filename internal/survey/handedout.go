@@ -33,20 +33,13 @@ func (h *handedOut) claim(namespace, name string) *resourcev1.ResourceClaim {
 // resources reads a list of the group resource.k8s.io. The list is nil only if it could not be
 // read.
 func resources[T any](ctx context.Context, a *api, path ...string) ([]*T, error) {
-	items, err := pages(func(o metav1.ListOptions) ([]T, string, error) {
-		var l struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []T             `json:"items"`
-		}
-		err := a.read(ctx, &o, &l, append([]string{"/apis", resourcev1.SchemeGroupVersion.String()}, path...)...)
-		return l.Items, l.Metadata.Continue, err
-	}, metav1.ListOptions{})
+	all, err := readAll[T](ctx, a, metav1.ListOptions{}, append([]string{resourcev1.SchemeGroupVersion.String()}, path...)...)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*T, len(items))
-	for i := range items {
-		out[i] = &items[i]
+	out := make([]*T, len(all))
+	for i := range all {
+		out[i] = &all[i]
 	}
 	return out, nil
 }

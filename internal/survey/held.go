@@ -26,9 +26,7 @@ const StateHeld = "held"
 // readReservations reads Koordinator's Reservations. If they are not served or may not be read, the
 // list is empty.
 func (f *facts) readReservations(ctx context.Context, a *api) error {
-	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
-		return a.rawPage(ctx, []string{"/apis", koordinator.GroupVersion.String(), koordinator.Reservations.Resource}, o)
-	}, metav1.ListOptions{})
+	raw, err := readAll[json.RawMessage](ctx, a, metav1.ListOptions{}, koordinator.GroupVersion.String(), koordinator.Reservations.Resource)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
