@@ -1,23 +1,13 @@
 package survey
 
 import (
+	"context"
 	"runtime"
 
-	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/workqueue"
 )
 
 // inParallel calls do for 0 to n-1, on all CPUs.
 func inParallel(n int, do func(i int)) {
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	const chunk = 16
-	for from := 0; from < n; from += chunk {
-		g.Go(func() error {
-			for i := from; i < min(n, from+chunk); i++ {
-				do(i)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // do returns nothing
+	workqueue.ParallelizeUntil(context.Background(), runtime.GOMAXPROCS(0), n, do, workqueue.WithChunkSize(16))
 }

@@ -158,7 +158,7 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	st, ok := s.Live.Standing(name)
 	row := s.Live.Row(name)
 	if !ok || row == nil {
-		return nil, missing("there is no node " + name + "")
+		return nil, missing("there is no node " + name)
 	}
 	out := nodePage{Row: shown(row, v), Machine: st.Machine.String(), Problem: st.Problem, Labels: st.Labels, Pods: []survey.Pod{}}
 	if st.Berths != nil {
@@ -277,7 +277,7 @@ func hideTaken(taken []string, v Viewer) {
 
 func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
-	none := missing("there is no pod " + namespace + "/" + name + "")
+	none := missing("there is no pod " + namespace + "/" + name)
 	if !v.Sees(namespace) {
 		return nil, none
 	}

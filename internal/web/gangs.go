@@ -33,7 +33,7 @@ func (s *Server) gangs(r *http.Request, v Viewer) (any, error) {
 // gang explains one gang.
 func (s *Server) gang(r *http.Request, v Viewer) (any, error) {
 	namespace, source, name := r.PathValue("namespace"), r.PathValue("source"), r.PathValue("name")
-	none := missing("there is no gang " + namespace + "/" + name + "")
+	none := missing("there is no gang " + namespace + "/" + name)
 	if !v.Sees(namespace) {
 		return nil, none
 	}
