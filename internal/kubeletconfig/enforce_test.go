@@ -37,3 +37,19 @@ func TestReservations(t *testing.T) {
 		})
 	}
 }
+
+// TestStrictDropIns: a folder that does not exist, and a drop-in in another form, are refused.
+func TestStrictDropIns(t *testing.T) {
+	dir := t.TempDir()
+	file, drop := filepath.Join(dir, "file"), filepath.Join(dir, "d", "1.conf")
+	writeFile(t, file, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
+	writeFile(t, drop, "token: secret\nkubelet-arg: [v=2]\n")
+	for at, want := range map[string]string{
+		filepath.Join(dir, "none"): "want a folder with files that end in .conf", file: "want a folder with files that end in .conf",
+		filepath.Dir(drop): drop + ": this is a configuration of k3s or RKE2",
+	} {
+		if _, err := (Files{File: file, Dir: at, Strict: true}).Read(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %s", at, err, want)
+		}
+	}
+}

@@ -31,7 +31,7 @@ type Files struct {
 	// or an answer of /configz.
 	File string
 	// Dir has drop-ins: files that end in .conf, in lexical order, each a JSON merge patch (RFC
-	// 7396). If Dir is "" or does not exist, there are none.
+	// 7396). If Dir is "" or does not exist, there are none; Strict refuses the latter.
 	Dir string
 	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet ignores
 	// them.
@@ -77,6 +77,9 @@ func (f Files) merged() (*kubeletv1beta1.KubeletConfiguration, error) {
 	}
 	if g.settled {
 		return nil, fmt.Errorf("%s: this is a kubelet's answer to /configz, which includes drop-ins: leave out the drop-ins of %s", f.File, f.Dir)
+	}
+	if info, err := os.Stat(f.Dir); f.Strict && (err != nil || !info.IsDir()) {
+		return nil, fmt.Errorf("kubelet configuration drop-ins: %q: want a folder with files that end in .conf", f.Dir)
 	}
 	var patches []map[string]any
 	err = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
@@ -199,6 +202,11 @@ func (f Files) object(path string) (map[string]any, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("kubelet configuration: %w", err)
+	}
+	if f.Strict {
+		if err := refuse(path, pasted.What(data)); err != nil {
+			return nil, err
+		}
 	}
 	return f.parse(path, data)
 }

@@ -133,6 +133,7 @@ var ownGroups = strings.Fields(`admissionregistration.k8s.io apiextensions.k8s.i
 	networking.k8s.io node.k8s.io rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io storage.k8s.io storagemigration.k8s.io`)
 
 // skip ignores an object of another kind, unless the kind looks like a typing error.
+// Node resembles Pod, and is part of many exports.
 func (r *reader) skip(h *head) error {
 	var names, versions []string
 	for name, k := range kinds {
@@ -148,7 +149,7 @@ func (r *reader) skip(h *head) error {
 	if own && len(versions) > 0 {
 		return &wire.FieldError{Object: h.object(), Field: "apiVersion", Value: h.APIVersion, Want: strings.Join(versions, " or ")}
 	}
-	if near := suggest.DidYouMean(h.Kind, names); near != "" && own {
+	if near := suggest.DidYouMean(h.Kind, names); near != "" && own && h.Kind != "Node" {
 		return &wire.FieldError{Object: h.object(), Field: "kind", Value: h.Kind, Want: strings.Join(names, ", ") + " or List" + near}
 	}
 	if builtIn(h.group()) {

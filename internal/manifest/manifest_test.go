@@ -255,6 +255,7 @@ func TestReadRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ doc, want string }{
 		"nothing":          {"", "no pods in it"},
 		"only others":      {"{kind: Service, apiVersion: v1}", "no pods in it; skipped, as they contain no pods: 1 Service"},
+		"a node":           {"{kind: Node, apiVersion: v1, metadata: {name: n}}", "no pods in it; skipped, as they contain no pods: 1 Node"},
 		"no kind":          {"metadata: {name: x}", `object x: kind: "": want Pod`},
 		"no apiVersion":    {"{kind: Pod, metadata: {name: p}}", `Pod p: apiVersion: "": want v1`},
 		"wrong apiVersion": {"{kind: Deployment, apiVersion: app/v1, metadata: {name: p}}", `Deployment p: apiVersion: "app/v1": want apps/v1`},
