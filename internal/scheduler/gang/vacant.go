@@ -281,6 +281,15 @@ func (l *look) letIn(v vacancy) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	closed, err := l.admitter.writeVacant(ctx, &v.spec)
+	if g := l.record(v, gated, closed, err); g != nil {
+		l.admitter.tellStatus(g) // a write that began earlier may have put the old phase back
+	}
+}
+
+// record records the result of writeVacant. If the group is admitted and has pods, it returns the
+// group.
+func (l *look) record(v vacancy, gated, closed bool, err error) (in *group) {
+	key := v.spec.Key
 	l.admitter.book.mu.Lock()
 	defer l.admitter.book.mu.Unlock()
 	switch {
@@ -292,16 +301,17 @@ func (l *look) letIn(v vacancy) {
 			delete(l.admitter.admitted, key)
 		}
 		if err == nil || !isGone(err) {
-			return // it stays in vacant, because the queue may be opened
+			return nil // it stays in vacant, because the queue may be opened
 		}
 	default:
-		if g := l.admitter.book.groups[key]; g != nil {
-			g.letIn, g.shut = true, ""
+		if in = l.admitter.book.groups[key]; in != nil {
+			in.letIn, in.shut = true, ""
 		}
 	}
 	if l.admitter.vacant[key].spec.Version == v.spec.Version {
 		delete(l.admitter.vacant, key)
 	}
+	return in
 }
 
 // admitIfThere admits the group if its minResources are free. Otherwise it returns the shortage.
