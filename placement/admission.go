@@ -10,33 +10,34 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// decider decides which resources a pod gets on a node of a Model. admission predicts the kubelet;
-// jointAdmission decides for Berth.
+// decider decides which resources a pod gets on a node. admission predicts the kubelet's decision;
+// jointAdmission makes Berth's.
 type decider interface {
 	// decide implements Decide for a valid request.
 	decide(s *State, r *Request, d *Decision) Verdict
-	// explain adds the details of a refusal. The verdict v is the refusal's own verdict.
+	// explain adds the details to out, the Refusal with the verdict v.
 	explain(s *State, r *Request, out Refusal, v *Verdict) Refusal
-	// elsewhere looks for a place that uses no kept CPUs, after decide chose one that does.
+	// elsewhere looks for a place without kept CPUs (Keep), after decide chose a place with kept
+	// CPUs.
 	elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool)
 }
 
-// room is a decider with memory for its decision. Rooms are pooled, so that an admission allocates
-// nothing.
+// room is a decider with memory for a decision. Rooms come from a pool, so that an admission
+// allocates nothing.
 type room struct {
 	decider
 	own Decision // for Admit, whose caller needs no Decision
 }
 
-// admission is one run through a kubelet's admission. It changes copies of the state, and has
-// memory for hints and decisions.
+// admission computes one admission of a kubelet. It changes only copies of the state, and has
+// memory for hints.
 type admission struct {
 	m *Model
 	s *State
 	r *Request
 	d *Decision
-	// held is the pod's current allocation if the kubelet admits the pod again after a restart. It
-	// is usually nil.
+	// held is the pod's current allocation if the kubelet admits a running pod again, as after a
+	// restart. It is usually nil.
 	held *PodAllocation
 	// pods has the pods on the node. It is empty if the admission assumes an empty node.
 	pods []podRef
@@ -45,20 +46,19 @@ type admission struct {
 	memory  memoryAdmission
 	devices deviceAdmission
 
-	// lists is memory for hints. lists[:used] belong to the current container, and of[i] is the
-	// resource of lists[i].
+	// lists[:used] are the hints for the current container, and of[i] is the resource of lists[i].
 	lists []hint.List
 	of    []string
 	used  int
 	merge merger
 
 	chance bool
-	// meanwhile are the events before steps of this admission. It is usually nil.
+	// meanwhile are the events that happen during this admission. It is usually nil.
 	meanwhile []Meanwhile
 	step      int
 	// rules are the rules that the node applies to the request. They are set before begin.
 	rules Rules
-	// whole means that spec.resources decides the pod's placement.
+	// whole means that the kubelet places the pod by spec.resources.
 	whole bool
 	empty Decision // for the admission to an empty node
 }
@@ -73,12 +73,12 @@ type memoryAdmission struct {
 	reuse memory.Reuse
 	needs []memory.Need
 	query memory.Query
-	// left is the part of the pod's memory that its containers have not used yet, if the pod's
-	// memory is placed as a whole.
+	// left is the part of the pod's memory that its containers have not used yet, if the kubelet
+	// places the pod by spec.resources.
 	left []MemoryBlock
 }
 
-// deviceAdmission has a slot for each resource of the request that the device manager manages.
+// deviceAdmission has a slot for each requested resource that the device manager manages.
 type deviceAdmission struct {
 	slots []slot
 	used  int
@@ -88,7 +88,7 @@ type deviceAdmission struct {
 
 type slot struct {
 	pool *devicePool
-	// inUse and reusable belong to this admission. out and held are scratch memory.
+	// inUse and reusable are this admission's copies. out and held are working memory.
 	inUse, reusable, out, held device.Set
 }
 
@@ -130,7 +130,7 @@ func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 	d.begin(r)
 }
 
-// end drops the references to the caller's values.
+// end drops the references to the caller's values, so that a pooled admission does not keep them.
 func (ad *admission) end() {
 	ad.s, ad.r, ad.d, ad.held, ad.pods = nil, nil, nil, nil, nil
 	for i := range ad.devices.slots {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Admit reports whether the kubelet would admit the request on a node in this state. It is pure.
+// Admit predicts whether the kubelet would admit the request on a node in this state. It is pure.
 // After the first calls it allocates nothing.
 func Admit(s *State, r *Request) Verdict {
 	in := s.m.admissions.Get().(*room)
@@ -17,8 +17,8 @@ func Admit(s *State, r *Request) Verdict {
 }
 
 // Decide does what Admit does, and fills d with the CPUs, memory and devices that the kubelet will
-// assign. After a refusal, d contains the assignments before the refusal. The kubelet keeps them
-// until its next cleanup of pods that are gone.
+// assign. After a refusal, d contains the assignments that the kubelet made before the refusal. The
+// kubelet keeps these until it next removes the state of pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, d)
@@ -38,7 +38,7 @@ func (in *room) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// none clears the decision and leaves it without containers.
+// none makes d a decision without containers.
 func (d *Decision) none(r *Request) { d.UID, d.Whole, d.Containers = r.UID, nil, d.Containers[:0] }
 
 func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
@@ -77,9 +77,9 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// hopeless reports whether the node refuses the request whatever other pods the node has. It runs
-// the admission again for an empty node. If the request is monotone, the result also applies to
-// fuller nodes.
+// hopeless reports whether the node refuses the request even if it has no other pods. It runs the
+// admission again for the empty node. If the request is monotone, a refusal there means that every
+// fuller node refuses too.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
@@ -88,9 +88,9 @@ func (ad *admission) hopeless(s *State, r *Request) bool {
 	return hopeless
 }
 
-// passing reports whether a fuller node may admit the request although an empty node refuses it for
-// this reason. The CPU manager's arithmetic can fail with one set of free CPUs and not with
-// another. With fewer hints, the kubelet's merge is faster.
+// passing reports whether a fuller node may admit a request that an empty node refuses for this
+// reason. The CPU manager's arithmetic can fail with one set of free CPUs and not with another.
+// With fewer hints, the kubelet's merge is faster.
 func (d Detail) passing() bool {
 	switch d {
 	case CPUsNotFound, CPUAccounting, MemoryGroup, NoMemoryAsked,
@@ -100,7 +100,7 @@ func (d Detail) passing() bool {
 	return false
 }
 
-// placed reports whether the refusal depends on the position of the resources, and not on their
+// placed reports whether the refusal depends on the NUMA nodes of the resources, and not on their
 // amounts.
 func (d Detail) placed() bool {
 	switch d {
@@ -110,9 +110,9 @@ func (d Detail) placed() bool {
 	return false
 }
 
-// atOnce reports whether the refusal precedes every assignment that could affect it. A fuller node
-// has fewer hints, and fewer sets of NUMA nodes with enough memory. It prefers no set that an empty
-// node does not prefer.
+// atOnce reports whether the refusal comes before every assignment that could affect it. Then a
+// fuller node refuses too: it has fewer hints and fewer sets of NUMA nodes with enough memory, and
+// prefers no set that an empty node does not prefer.
 func (ad *admission) atOnce(d Detail) bool {
 	switch d {
 	case NotPreferred:
@@ -124,16 +124,17 @@ func (ad *admission) atOnce(d Detail) bool {
 }
 
 // Monotone reports whether removing pods from a node never changes an admission of the request to a
-// refusal. If Berth decides, this holds for requests that are placed as a whole. Containers that
-// are placed one after another may block each other with one set of free CPUs and not with another.
+// refusal. If Berth decides, this holds for requests that are placed as a whole. If containers are
+// placed one after another, an early container may take the CPUs that a later one needs, and more
+// free CPUs can change this.
 //
 // Two rules of the kubelet are not monotone. A container reuses the resources of earlier init
 // containers on any NUMA node, and a full NUMA node changes which nodes these are. Also, while a
 // container has memory from a group of NUMA nodes, other containers can have memory from these
 // nodes only as the same group.
 //
-// A request with a Keep is not monotone either: a full NUMA node moves the pod to NUMA nodes on
-// which nothing is kept.
+// A request with a Keep is not monotone either: if a NUMA node is full, the pod may move to NUMA
+// nodes without kept CPUs.
 func (m *Model) Monotone(r *Request) bool {
 	return m.side.monotone(r, r.Rules.Keep.from(r))
 }
@@ -141,7 +142,7 @@ func (m *Model) Monotone(r *Request) bool {
 func (m berthSide) monotone(r *Request, _ bool) bool {
 	rules := m.rulesFor(r.Rules)
 	if rules.NUMANodes > 0 && rules.CPUs.L3 == joint.Required {
-		return false // the split of the CPUs, and so the number of caches, depends on the free CPUs
+		return false // the free CPUs determine how the CPUs are split, and so the number of caches
 	}
 	return len(r.Containers) <= 1 || rules.Scope == PodScope && rules.Policy != PolicyNone
 }
@@ -151,7 +152,7 @@ func (m kubeletSide) monotone(r *Request, kept bool) bool {
 		return false
 	}
 	if len(r.Containers) > 1 && m.whole(r) {
-		return false // some CPUs can be divided among the containers, others cannot
+		return false // whether the containers can divide the CPUs depends on the chosen CPUs
 	}
 	pins := m.pins(r)
 	groups := pins && m.mem != nil && m.space != nil && m.space.Len() > 1
@@ -185,17 +186,17 @@ func (ad *admission) nodes() topology.NUMASet {
 	return nodes
 }
 
-// The largest amounts that the engine evaluates. Larger amounts could overflow sums over a pod's
-// containers, and the API server refuses them.
+// The largest amounts that the engine evaluates. The API server refuses larger amounts, and they
+// could overflow sums over a pod's containers.
 const (
 	maxMilliCPU = int64(topology.MaxCPUs) * 1000 * 1000
 	maxBytes    = uint64(1) << 60
 	maxDevices  = int64(1) << 30
 )
 
-// MaxContainers bounds the containers of a pod, including init containers. Berth neither makes,
-// writes nor reads decisions about larger pods. The time of a verdict grows with the square of the
-// number of containers, which a tenant chooses.
+// MaxContainers is the maximum number of containers of a pod, including init containers. Berth
+// neither makes, writes nor reads decisions about pods with more. The time of a verdict grows with
+// the square of this number, which a tenant could otherwise choose.
 const MaxContainers = 256
 
 // sane reports whether the engine can evaluate the amounts.

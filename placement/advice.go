@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Advice returns advice for the user, in the imperative, or "" if nothing helps. If a resource is
-// short, the advice depends on two things: whether the node or only a NUMA node has too little, and
-// whether the empty node has enough.
+// Advice returns advice for the user, in the imperative, or "" if nothing helps. If too little of a
+// resource is free, the advice depends on two questions: does the whole node or only a NUMA node
+// have too little, and does the empty node have enough?
 //
-// The advice names no nodes that the pod's own rules exclude.
+// The advice does not recommend nodes that the pod's own rules exclude.
 func (r *Refusal) Advice() string { return r.asked.advice(r.advice()) }
 
 func (r *Refusal) advice() string {
@@ -37,8 +37,8 @@ func (r *Refusal) advice() string {
 	return "wait until other pods end (berth defrag shows which pods would have to move), or ask for less" + width
 }
 
-// adviceForNeed returns advice about the first need that the node as a whole does not cover, or "".
-// never means that the empty node refuses the pod too.
+// adviceForNeed returns advice about the first resource of which the whole node has too little
+// free, or "". never means that even the empty node refuses the pod.
 func (r *Refusal) adviceForNeed(never bool) string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {
@@ -51,7 +51,7 @@ func (r *Refusal) adviceForNeed(never bool) string {
 	return ""
 }
 
-// shortages are the refusals for lack of a resource, on the whole node or on some NUMA nodes.
+// shortages are the rules that refuse a pod because too little of a resource is free.
 var shortages = []Detail{NotPreferred, TooFewCPUs, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred,
 	TooFewDevices, TooWide, NoCPUs, NoRoom, NoDevices, NotProvided, ProvidedApart}
 
@@ -64,7 +64,7 @@ var adviceForNever = map[Detail]string{
 	NotTogether:      "leave berth.dev/devices out or only prefer it, ask for as many of each resource as there are such places, or use nodes where more devices lie together",
 }
 
-// total is the amount that the NUMA nodes have when they are empty.
+// total returns the amount on all NUMA nodes of the empty node.
 func (n *Need) total() (sum uint64) {
 	for i := range n.Nodes {
 		sum += n.Nodes[i].Total
@@ -72,8 +72,8 @@ func (n *Need) total() (sum uint64) {
 	return sum
 }
 
-// lacksEver reports whether the request exceeds the total of the empty node. For devices without a
-// NUMA node the total is not known.
+// lacksEver reports whether the request exceeds the total of the empty node. It returns false for
+// devices without a NUMA node, whose total is not known.
 func (n *Need) lacksEver() bool { return len(n.Nodes) > 0 && n.total() < n.Asked }
 
 // await returns advice for a node that has too little now, but enough when it is empty.
@@ -84,8 +84,8 @@ func (n *Need) await() string {
 	return fmt.Sprintf("wait until other pods release %s, add nodes, or ask for at most %s", n.unit(), n.amount(n.Free))
 }
 
-// milder names the place where a less strict policy must be set: the pod's own annotation if Berth
-// decides, otherwise the kubelet's configuration.
+// milder advises a less strict policy: in the pod's annotation if Berth decides, otherwise in the
+// kubelet's configuration.
 func (r *Refusal) milder() string {
 	if r.Reason == NoBerth {
 		return "; or let the pod be spread: berth.dev/policy: best-effort"
@@ -93,15 +93,16 @@ func (r *Refusal) milder() string {
 	return milderNodes
 }
 
-// milderNodes is advice that AdviceFor leaves out if the pod's rules exclude such nodes.
+// milderNodes is advice that AdviceFor leaves out if the pod's rules exclude nodes with
+// best-effort.
 const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
 
-// AdviceFor returns Advice for a pod with the rules asked. The advice names no nodes that these
+// AdviceFor returns Advice for a pod with the rules asked. It does not recommend nodes that these
 // rules exclude.
 func (d Detail) AdviceFor(asked Rules) string { return asked.advice(d.Advice()) }
 
-// advice removes from a text the nodes that the rules exclude. A pod that insists on a stricter
-// policy than best-effort, or on a number of NUMA nodes, accepts no node with best-effort.
+// advice removes milderNodes from a text if the rules exclude these nodes. A pod that insists on a
+// stricter policy than best-effort, or on a number of NUMA nodes, accepts no node with best-effort.
 func (r Rules) advice(text string) string {
 	open := r.NUMANodes == 0 && r.Devices.PerNode == 0
 	if open && r.keptBy(Rules{Policy: PolicyBestEffort, Scope: r.Scope, OwnCPUs: r.OwnCPUs}) {

@@ -6,15 +6,14 @@ import (
 )
 
 // TakesInAnyOrder reports whether the kubelet admits all requests in any order, each on a single
-// NUMA node. True is certain. If the result is false, the kubelet may still admit them, because the
-// method computes a bound and tries no order. None of the requests may belong to a pod of the
-// state.
+// NUMA node. If the result is true, this is certain. If it is false, the kubelet may still admit
+// them, because the method only computes a bound. The requests must not belong to pods that the
+// state has.
 //
-// Suppose that all other pods are admitted before a pod of n CPUs. To block a NUMA node for this
-// pod, they must take so many CPUs that fewer than n stay free. The pod is admitted if the other
-// pods together have too few CPUs to block all NUMA nodes. The pod with the most CPUs is the
-// hardest to place, so only this pod is checked. A NUMA node counts only if it has memory for all
-// requests together.
+// Suppose that all other pods are admitted before a pod of n CPUs. They block a NUMA node for this
+// pod if they leave fewer than n CPUs free there. The pod is admitted if the other pods together
+// have too few CPUs to block all NUMA nodes. The pod with the most CPUs is the hardest to place, so
+// only this pod is checked. A NUMA node counts only if it has memory for all requests together.
 func (s *State) TakesInAnyOrder(requests []*Request) bool {
 	if !s.m.side.countable() {
 		return false
@@ -58,7 +57,7 @@ func (m *Model) simpleRequest(r *Request) (cpus int, bytes uint64, ok bool) {
 }
 
 // hasRegular reports whether a NUMA node has this many bytes of ordinary memory, and can allocate
-// them without other nodes. Without the memory manager, memory does not count.
+// them without memory of other NUMA nodes. Without the memory manager, memory does not count.
 func (m *memoryModel) hasRegular(b *memory.Book, node topology.NUMAID, bytes uint64) bool {
 	if m == nil {
 		return true

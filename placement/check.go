@@ -8,9 +8,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Check returns a *StateError if the state violates an invariant. Every CPU must be shared or held
-// by one pod, every byte free or reserved, every reserved byte in a block, and every device held by
-// at most one pod.
+// Check returns a *StateError if the state violates an invariant. Every CPU must be shared or
+// belong to exactly one pod. Every byte must be free or reserved, every reserved byte must be in a
+// block of a pod, and a device must belong to at most one pod.
 func (s *State) Check() error {
 	if err := s.books().check(); err != nil {
 		return err
@@ -49,8 +49,8 @@ func (s kubeletBooks) checkCPUs() error {
 	return nil
 }
 
-// wantCPUs describes the correction: the CPUs that are missing, and the CPUs that are counted
-// twice.
+// wantCPUs describes the error in a set of CPUs: the CPUs that are missing, and the CPUs that are
+// counted twice.
 func wantCPUs(missing, extra topology.CPUSet) string {
 	var want []string
 	if !missing.IsEmpty() {
@@ -62,8 +62,8 @@ func wantCPUs(missing, extra topology.CPUSet) string {
 	return strings.Join(want, "; ")
 }
 
-// checkPodCPUs returns all CPUs of a pod. Containers may share CPUs with regular init containers
-// only.
+// checkPodCPUs returns all CPUs of a pod. It is an error if two containers have the same CPU,
+// unless one of them is a regular init container.
 func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUSet, err error) {
 	if pod.Whole != nil && !pod.Whole.CPUs.IsEmpty() {
 		return pod.Whole.CPUs, checkWholeCPUs(pod, taken)
@@ -131,7 +131,7 @@ func (s kubeletBooks) checkMemory() error {
 	return nil
 }
 
-// wantReserved describes the expected amount and the difference.
+// wantReserved describes the expected reserved amount and the difference.
 func wantReserved(reserved, held uint64) string {
 	if reserved > held {
 		return fmt.Sprintf("%d, the total of all containers: %d less", held, reserved-held)

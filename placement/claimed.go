@@ -13,52 +13,53 @@ import (
 
 // Claimed are devices that another program assigns to the pod, such as devices of ResourceClaims.
 // If Berth decides, it places the containers so that enough devices are near. If several containers
-// use a device, it must be on a NUMA node that they have in common. Only the scheduler sets
-// Claimed; no pod asks for it.
+// use a device, the device must be near a NUMA node that these containers have in common. The
+// scheduler sets Claimed; a pod cannot request it.
 //
-// Claimed counts devices per NUMA node, because the other program chooses the devices. That program
-// may find no devices for a decision although the counts suffice. Refute then excludes the
-// decision.
+// Claimed counts devices per NUMA node, because the other program chooses the devices. The counts
+// may suffice although the other program finds no suitable devices for a decision. Refute then
+// excludes the decision.
 type Claimed struct {
 	Requests []ClaimRequest // at most 64
 	Devices  []ClaimDevices
 	Matches  []ClaimMatch
-	// refuted are NUMA nodes, by request, that do not have the devices for all requests.
+	// refuted has the NUMA nodes, by request, for which Refute was called.
 	refuted [][]topology.NUMASet
-	// settled are the NUMA nodes, by request, that the containers must not lose. It is nil while
-	// the engine counts devices.
+	// settled has, by request, the NUMA nodes that the containers must keep (Settled). If it is
+	// nil, the engine counts devices.
 	settled []topology.NUMASet
 }
 
 // ClaimRequest is a request for a number of devices.
 type ClaimRequest struct {
-	Users []string // the containers that use them, by name
+	Users []string // the names of the containers that use the devices
 	N     int
 }
 
-// ClaimDevices is a number of devices that are equal for all requests.
+// ClaimDevices is a number of devices that are near the same NUMA nodes and serve the same
+// requests.
 type ClaimDevices struct {
 	NUMA topology.NUMASet // the devices are near these nodes; EveryNode means all nodes
 	For  uint64           // bit i: the devices can serve request i
-	// Free is the number of unassigned devices, All the number of all devices.
+	// Free is the number of devices that are not assigned, All the number of all devices.
 	Free, All int
 }
 
-// EveryNode means near every NUMA node.
+// EveryNode as ClaimDevices.NUMA means that the devices are near every NUMA node.
 const EveryNode = ^topology.NUMASet(0)
 
-// Unlimited is a number of devices that does not run out.
+// Unlimited as ClaimDevices.Free or All means that there are always enough devices.
 const Unlimited = math.MaxInt32
 
-// ClaimMatch are requests whose devices must have the same value of an attribute, such as the PCI
-// root.
+// ClaimMatch is a set of requests whose devices must all have the same value of an attribute, such
+// as the PCI root.
 type ClaimMatch struct {
 	For uint64 // bit i: the ClaimMatch applies to request i
-	// Values has the devices with each value, as positions in Claimed.Devices.
+	// Values lists, for each value of the attribute, the positions in Claimed.Devices.
 	Values [][]int
 }
 
-// Key returns a key that is equal for equivalent values of Claimed, and "" for nil.
+// Key returns a string that is equal for equivalent Claimed, and "" for nil.
 func (c *Claimed) Key() string {
 	if c == nil {
 		return ""
@@ -67,7 +68,7 @@ func (c *Claimed) Key() string {
 }
 
 // Refute excludes decisions in which every container has the given NUMA nodes or a subset. lying
-// maps container names to NUMA nodes, without containers that the node does not pin.
+// maps the names of pinned containers to their NUMA nodes.
 func (c *Claimed) Refute(lying map[string]topology.NUMASet) {
 	c.refuted = append(c.refuted, c.reach(lying))
 }
@@ -78,7 +79,7 @@ func (c *Claimed) Settled(lying map[string]topology.NUMASet) *Claimed {
 	return &Claimed{Requests: c.Requests, settled: c.reach(lying)}
 }
 
-// reach returns, by request, the NUMA nodes that its devices may be on.
+// reach returns, by request, the NUMA nodes near which its devices may be.
 func (c *Claimed) reach(lying map[string]topology.NUMASet) []topology.NUMASet {
 	out := make([]topology.NUMASet, len(c.Requests))
 	for i := range c.Requests {
@@ -114,19 +115,20 @@ func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) to
 type claimRoom struct {
 	now, always hint.Set
 	// others has the NUMA nodes that the other containers leave to each request. mine are the
-	// requests of the current container. reach is others, limited to the set under test for these
-	// requests.
+	// requests of the current container. reach is others, where each request in mine is limited to
+	// the set of NUMA nodes that is tested.
 	others, reach []topology.NUMASet
 	mine          uint64
-	// left and given are a matching of requests to devices: the remaining devices, and the devices
-	// of each request. seen are the devices that the current search has visited.
+	// left and given are a matching of requests to devices: left has the remaining devices, and
+	// given the devices of each request. seen has the devices that the current search has visited.
 	left  []int
 	given [][]int
 	seen  []bool
 }
 
-// keepNear removes the sets of NUMA nodes near which container c, or the whole pod, would lack
-// devices that it uses. For a container that is not placed yet, every NUMA node is possible.
+// keepNear removes the sets of NUMA nodes on which container c, or the whole pod, would not be near
+// enough of its claimed devices. For a container that is not placed yet, every NUMA node counts as
+// possible.
 func (ad *jointAdmission) keepNear(c int) {
 	claimed, room := ad.r.Rules.Claimed, &ad.claims
 	if claimed == nil || !ad.liesSomewhere() {
@@ -162,16 +164,16 @@ func (ad *jointAdmission) keepNear(c int) {
 	ad.want.CPUsWithin, ad.want.CPUsWithinEmpty = room.now, room.always
 }
 
-// liesSomewhere reports whether the current container gets NUMA nodes that count as its own
-// (ContainerDecision.LiesOn).
+// liesSomewhere reports whether the current container gets NUMA nodes as ContainerDecision.LiesOn
+// returns them.
 func (ad *jointAdmission) liesSomewhere() bool {
 	return ad.want.CPUs > 0 || slices.ContainsFunc(ad.want.Amounts, func(a joint.Amount) bool {
 		return a.Kind != joint.CPU || ad.width() != joint.AnyWidth
 	})
 }
 
-// reachBeside returns the NUMA nodes that the containers other than c leave to a request's devices.
-// mine reports whether c uses the request.
+// reachBeside returns the NUMA nodes near which a request's devices may be, according to all
+// containers other than c. mine reports whether c uses the devices.
 func (ad *jointAdmission) reachBeside(r *ClaimRequest, c int) (reach topology.NUMASet, mine bool) {
 	reach = EveryNode
 	for u := range ad.d.Containers {
@@ -189,7 +191,7 @@ func (ad *jointAdmission) reachBeside(r *ClaimRequest, c int) (reach topology.NU
 	return reach, mine
 }
 
-// includesOne reports whether the set contains the mask without one of its nodes.
+// includesOne reports whether the set contains some mask that is the given mask without one node.
 func includesOne(set hint.Set, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if less := mask &^ (w & -w); less != 0 && set.Has(less) {
@@ -200,8 +202,8 @@ func includesOne(set hint.Set, mask hint.Mask) bool {
 }
 
 // serves reports whether there are devices for all requests if the current container is on the
-// mask. If empty is set, all devices count as free. If no steps are left, serves returns true, and
-// the other program decides.
+// mask. If empty is set, all devices count as free. If the budget has no steps left, serves returns
+// true, and the other program must find out.
 func (ad *jointAdmission) serves(mask hint.Mask, empty bool) bool {
 	claimed, room := ad.r.Rules.Claimed, &ad.claims
 	if ad.budget.Left() == 0 {
@@ -229,7 +231,7 @@ func (c *Claimed) serves(room *claimRoom, empty bool) bool {
 	if len(c.Matches) == 0 {
 		return c.matching(room, empty, func(int, int) bool { return true })
 	}
-	for i := range c.Matches { // checks each alone; to fulfil all at once may be harder
+	for i := range c.Matches { // checks each match separately; all together may be harder to fulfil
 		m := &c.Matches[i]
 		if !slices.ContainsFunc(m.Values, func(value []int) bool {
 			return c.matching(room, empty, func(request, device int) bool {
@@ -242,7 +244,7 @@ func (c *Claimed) serves(room *claimRoom, empty bool) bool {
 	return true
 }
 
-// cost returns the steps that serves takes.
+// cost returns the number of steps of a call of serves.
 func (c *Claimed) cost() int {
 	wanted, tries := 0, 1
 	for i := range c.Requests {
@@ -291,7 +293,7 @@ func (c *Claimed) matching(room *claimRoom, empty bool, may func(request, device
 				room.given[request][i]++
 				return true
 			}
-			for other := range room.given { // the other request takes another device instead
+			for other := range room.given { // let another request give up the device and take a different one
 				if other != request && room.given[other][i] > 0 && give(other) {
 					room.given[other][i]--
 					room.given[request][i]++

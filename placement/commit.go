@@ -13,7 +13,7 @@ import (
 // Decide for this state. Containers that the state already has keep their allocations.
 func (s *State) Commit(r *Request, d *Decision) { s.books().commit(r, d, nil) }
 
-// commit implements Commit. l has the pods that leave during the admission, or is nil.
+// commit implements Commit. l has the events during the admission, or is nil.
 func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
 	if r.PodLevel && s.m.whole(r) {
 		s.commitWhole(r, d, l)
@@ -54,7 +54,7 @@ func (s kubeletBooks) commitCPUs(c *ContainerDecision, held *ContainerAllocation
 	return c.CPUs
 }
 
-// memoryCommit records the memory of a pod, container by container.
+// memoryCommit records the memory of a pod in the books, container by container.
 type memoryCommit struct {
 	s     kubeletBooks
 	r     *Request
@@ -70,7 +70,7 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 	}
 	if held != nil && held.Memory != nil {
 		if len(c.Memory) == 0 {
-			return held.Memory // Decide failed before it reached this container
+			return held.Memory // the admission failed before this container
 		}
 		m.mem.reuse(&mc.reuse, c.Kind, held.Memory)
 		return slices.Clone(c.Memory)
@@ -84,7 +84,7 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 	}
 	m.mem.reuse(&mc.reuse, c.Kind, asked)
 	if len(c.Memory) == 0 && m.pins(mc.r) && m.set.version < V137 {
-		return []MemoryBlock{} // an entry without blocks, by which the kubelet recognizes the container
+		return []MemoryBlock{} // an entry without blocks marks the container as allocated
 	}
 	return append([]MemoryBlock(nil), c.Memory...)
 }
@@ -120,8 +120,8 @@ func (s kubeletBooks) commitDevices(c *ContainerDecision, held *ContainerAllocat
 	return got
 }
 
-// withHeld adds the container's earlier devices of resources that the decision does not have, for
-// example after a refusal.
+// withHeld returns got and those of the container's former devices whose resource got does not
+// have, for example after a refusal.
 func withHeld(got, held []DeviceAllocation) []DeviceAllocation {
 	for i := range held {
 		if !slices.ContainsFunc(got, func(a DeviceAllocation) bool { return a.Resource == held[i].Resource }) {
@@ -159,9 +159,9 @@ func (s kubeletBooks) release(pod *PodAllocation) {
 	}
 }
 
-// Linger returns the state before a pod with this allocation left; s is the state without the pod.
-// free reports whether no other pod has a part of the allocation in s. The result is nil if another
-// pod has a part, or if the earlier state cannot be computed from s.
+// Linger returns the state in which the node also has a pod with this allocation; s is the state
+// after the pod left. free reports whether no other pod in s has a part of the allocation. before
+// is nil if another pod has a part, or if the earlier state cannot be computed from s.
 func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	if s.Has(p.UID) {
 		return nil, false
@@ -226,8 +226,8 @@ func (s *State) Start(uid string, containers []string) {
 	}
 }
 
-// finishInit frees the memory of the regular init containers before one container. Memory of the
-// pod as a whole stays allocated.
+// finishInit frees the memory of the regular init containers before the container at a position. It
+// does not free memory of the pod as a whole.
 func (s kubeletBooks) finishInit(pod *PodAllocation, before int) (freed bool) {
 	cs := pod.Containers[:before]
 	for i := range cs {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// compileNodes corresponds to the start of topologymanager.NewManager.
+// compileNodes reproduces the first checks of topologymanager.NewManager.
 func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 	if len(view.Nodes) == 0 {
 		return bad("machine", "no NUMA nodes", "at least one")
@@ -54,11 +54,11 @@ func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 	return m.set.refuse(err, hinted...)
 }
 
-// minNamed is the minimum number of NUMA nodes that hints can name on a large machine.
+// minNamed is the minimum number of NUMA nodes in nodesNamed.
 const minNamed = 8
 
-// nodesNamed returns the NUMA nodes that hints are likely to name on a large machine: NUMA nodes
-// with CPUs, NUMA nodes with PCI devices, and then the lowest other nodes, up to minNamed.
+// nodesNamed returns the NUMA nodes that hints are likely to name on a large machine: all NUMA
+// nodes with CPUs or PCI devices. If these are fewer than minNamed, it adds the lowest other nodes.
 func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 	ids := make([]topology.NUMAID, 0, len(view.Nodes))
 	for i := range view.Nodes {
@@ -77,9 +77,9 @@ func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 	return named
 }
 
-// compileDistances sums up distances for prefer-closest-numa-nodes.
+// compileDistances computes layout.distance for prefer-closest-numa-nodes.
 func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
-	if !m.set.closest || m.space == nil || m.space.Len() == 1 { // one NUMA node has only one mask
+	if !m.set.closest || m.space == nil || m.space.Len() == 1 { // nothing to compare
 		return nil
 	}
 	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"
@@ -104,7 +104,7 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 	return nil
 }
 
-// compileCPUs corresponds to cpumanager.NewManager.
+// compileCPUs reproduces cpumanager.NewManager.
 func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
 	node, err := discover(view)
 	if err != nil {
@@ -127,7 +127,7 @@ func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
 	return m.compileStatic(node, cfg)
 }
 
-// compileStatic corresponds to cpumanager.NewStaticPolicy.
+// compileStatic reproduces cpumanager.NewStaticPolicy.
 func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
 	c := &m.cpus
 	if m.set.cpu.AlignBySocket && node.NumSockets > len(m.nodeCPUs) {
@@ -187,7 +187,7 @@ func (m *Model) reserve(cfg *Config) (topology.CPUSet, error) {
 	return set, nil
 }
 
-// discover corresponds to cpumanager/topology.Discover.
+// discover reproduces cpumanager/topology.Discover.
 func discover(view *KubeletView) (cpu.Node, error) {
 	n := cpu.Node{NumCPUs: view.NumCores, NumSockets: view.NumSockets}
 	if view.NumCores == 0 {
@@ -233,7 +233,7 @@ func coreThreads(node topology.NUMAID, c *ViewCore, seen *topology.CPUSet) ([]cp
 	return threads, nil
 }
 
-// compileMemory corresponds to memorymanager.NewManager.
+// compileMemory reproduces memorymanager.NewManager.
 func (m *Model) compileMemory(view *KubeletView, cfg *Config) error {
 	if !m.set.memory {
 		return nil

@@ -21,14 +21,16 @@ const (
 
 // Config is the part of a KubeletConfiguration that affects placement. Its strings use the spelling
 // of KubeletConfiguration (kubelet.config.k8s.io/v1beta1). NewModel validates all of them and does
-// not replace an unknown one by a default. The zero value is a kubelet's default: policies none.
+// not replace an unknown one by a default. The zero value is the kubelet's default, with the policy
+// none for all managers.
 type Config struct {
 	// Version is the kubelet's release; 0 means V136.
 	Version Version
 
 	CPUManagerPolicy        string // "", "none", "static"
 	CPUManagerPolicyOptions map[string]string
-	// ReservedSystemCPUs is a kernel CPU list. If it is empty, ReservedMilliCPU counts.
+	// ReservedSystemCPUs is a kernel CPU list. If it is empty, ReservedMilliCPU determines the
+	// reserved CPUs.
 	ReservedSystemCPUs string
 	// ReservedMilliCPU is kubeReserved + systemReserved CPU, in thousandths of a CPU.
 	ReservedMilliCPU int64
@@ -46,36 +48,37 @@ type Config struct {
 
 	FeatureGates map[string]bool
 
-	// Authority is the program that chooses on the node. KubeletConfiguration has no such field.
+	// Authority is the program that assigns resources on the node. KubeletConfiguration has no such
+	// field.
 	Authority Authority
 
-	// Default has the policy and the scope for nodes on which Berth decides. They apply if neither
-	// the pod nor the kubelet's configuration sets them. Default also sets the binding of exclusive
-	// CPUs to cores, which overrides a pod's preference.
+	// Default applies to nodes on which Berth decides. Its policy and scope apply if neither the
+	// pod nor the kubelet's configuration sets them. Its rule for whole cores (Rules.CPUs.Bind)
+	// overrides a pod's preference.
 	Default Rules
 	// MemoryStays means that the program that carries out Berth's decisions does not write
-	// cpuset.mems. Berth then refuses pods that want pinned memory.
+	// cpuset.mems. Berth then refuses pods that require pinned memory.
 	MemoryStays bool
 	// Strategy selects the NUMA nodes that are filled first if Berth decides.
 	Strategy joint.Strategy
 
-	// Providers assign their own resources if Berth decides. If the kubelet decides, it refuses
-	// pods that ask for these resources.
+	// Providers assign their own resources if Berth decides. If the kubelet decides, the engine
+	// refuses pods that ask for these resources.
 	Providers []Provider
 	// Devices are the resources whose devices Berth assigns if it decides; see DevicesOf. The
 	// kubelet assigns all other devices.
 	Devices []DeviceKind
 
-	// GuardDefects refuses pods that would trigger a known defect of the kubelet, with the reason
-	// KubeletDefect. Without it the engine behaves as the kubelet does, which a replay needs. If
-	// the kubelet would hang or crash, the answer is KubeletDefect in any case. GuardDefects also
-	// applies PodLevelOff, with which the kubelet refuses a pod after all managers.
+	// With GuardDefects, the engine refuses pods that would trigger a known defect of the kubelet,
+	// with the reason KubeletDefect. Without GuardDefects, it answers as the kubelet does, which a
+	// replay needs. If the kubelet would hang or crash, the reason is KubeletDefect in both cases.
+	// GuardDefects also enables PodLevelOff, a refusal that the kubelet makes after all managers.
 	GuardDefects bool
-	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill
-	// containers. With full-pcpus-only such a kubelet needs as many free whole cores as each
-	// container already has, so no more than half of the CPUs can be used. It also refuses pods
-	// that a restart of any kubelet would place again (DefectRestartRepeats). Berth's own programs
-	// do not set it.
+	// With GuardRestarts, the engine refuses pods after whose admission a restart of a kubelet
+	// before 1.37 would kill containers. With full-pcpus-only such a kubelet needs as many free
+	// whole cores as each container already has, so pods can use no more than half of the CPUs. The
+	// engine also refuses pods that a kubelet would place again after a restart
+	// (DefectRestartRepeats). Berth's own programs do not set GuardRestarts.
 	GuardRestarts bool
 }
 
@@ -86,14 +89,14 @@ type ReservedMemory struct {
 	Limits map[string]uint64
 }
 
-// ConfigError names the field of a Config that prevents the kubelet's start or a prediction of its
-// decisions. The same value may be valid with another KubeletView.
+// ConfigError names the field of a Config with which the kubelet does not start or cannot be
+// predicted. The same value may be valid on another machine.
 type ConfigError struct {
 	Field string // as in KubeletConfiguration, "cpuManagerPolicyOptions[full-pcpus-only]"
 	Value string
 	Want  string // the expected value
-	// Unsupported is true if the kubelet would start, but its decisions cannot be predicted or are
-	// known to be broken.
+	// Unsupported is true if the kubelet would start, but the engine cannot predict its decisions,
+	// or knows that they are wrong.
 	Unsupported bool
 }
 

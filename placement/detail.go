@@ -1,9 +1,9 @@
 package placement
 
-// Detail names the rule behind a Reason. Each distinct way to be refused has its own value.
+// Detail is the rule by which a pod was refused. Several Details can have the same Reason.
 type Detail uint8
 
-// The rules. Each comment quotes the kubelet's message or names the defect.
+// The rules. The comments quote the kubelet's message if there is one.
 const (
 	// NoDetail is the zero value: the pod is not refused.
 	NoDetail Detail = iota
@@ -11,7 +11,8 @@ const (
 	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is
 	// preferred by all resources.
 	NotPreferred
-	// NoneToShare: like EmptySharedPool, but the topology policy refuses first, for lack of hints.
+	// NoneToShare: the same cause as EmptySharedPool, but the topology policy refuses before,
+	// because there are no hints.
 	NoneToShare
 
 	// NotWholeCores: "requested N cpus not multiple cpus per core".
@@ -58,11 +59,11 @@ const (
 	// DeviceRequestChanged: "changed request for resource".
 	DeviceRequestChanged
 
-	// PodLevelOff: "PodLevelResources feature gate is disabled". It is used only with
-	// Config.GuardDefects, because the kubelet refuses after all managers.
+	// PodLevelOff: "PodLevelResources feature gate is disabled". Only with Config.GuardDefects,
+	// because this refusal does not come from a manager.
 	PodLevelOff
 
-	// DefectHang: the CPU manager would loop for ever with its lock held (full-pcpus-only with
+	// DefectHang: the CPU manager would loop forever with its lock held (full-pcpus-only with
 	// distribute-cpus-across-numa and odd numbers of free CPUs; kubernetes#140730).
 	DefectHang
 	// DefectTooComplex: the kubelet would try too many combinations of NUMA nodes to finish in
@@ -85,11 +86,11 @@ const (
 	// Then it refuses the pod, or the pod's CPUs are lost and its memory counts twice
 	// (kubernetes#140989, #140906). Only with Config.GuardRestarts.
 	DefectRestartRepeats
-	// DefectLateDevices: the kubelet places the pod by spec.resources, and would choose its devices
-	// only when a container starts. It would then take any free devices.
+	// DefectLateDevices: the kubelet places the pod by spec.resources, and would choose devices
+	// only when a container starts. It would then take any free devices, on any NUMA nodes.
 	DefectLateDevices
-	// DefectMixedGroups: a NUMA node's memory would be in two groups at once, and the kubelet could
-	// not restart.
+	// DefectMixedGroups: a NUMA node's memory would be in two groups at the same time, and the
+	// kubelet could not restart.
 	DefectMixedGroups
 	// DefectUnequalGroup: memory would be allocated from NUMA nodes with different kinds of huge
 	// pages, and the kubelet would crash at its restart (areMachineStatesEqual).
@@ -100,35 +101,38 @@ const (
 	// DefectNoRegularMemory: the kubelet would crash, because it looks for hints for ordinary
 	// memory that no container requests.
 	DefectNoRegularMemory
-	// DefectVanishedDevice: the kubelet would crash, because its plugin no longer lists a device
-	// that the pod holds.
+	// DefectVanishedDevice: the kubelet would crash, because the device plugin no longer lists a
+	// device that the pod holds.
 	DefectVanishedDevice
-	// DefectWideDevices: to find hints for devices, the kubelet would try all sets of too many NUMA
-	// nodes. Or the devices are on NUMA nodes where Berth expects none.
+	// DefectWideDevices: the kubelet would take too long to find hints for devices, because it
+	// tries all sets of NUMA nodes. Or the devices are on NUMA nodes on which the engine expects no
+	// devices.
 	DefectWideDevices
 	// DefectMemoryUnderflow: a NUMA node has less memory than its reservation and its huge pages.
-	// The kubelet subtracts unsigned numbers (getDefaultMachineState), so the NUMA node seems to
-	// have endless memory.
+	// The kubelet subtracts unsigned numbers (getDefaultMachineState), so it counts an almost
+	// endless amount of memory.
 	DefectMemoryUnderflow
 
 	// BadRequest: the request has an amount that the API server refuses.
 	BadRequest
-	// TooWide: there is room, but only on more NUMA nodes than the policy allows. This detail and
-	// the following ones are Berth's own, for nodes on which it decides.
+	// TooWide: there is room, but only on more NUMA nodes than the policy allows. This Detail and
+	// most of the following ones are Berth's own rules, for nodes on which it decides.
 	TooWide
 	// OddCPUs: the pod asks for full cores, and its CPUs are not a whole number of cores.
 	OddCPUs
-	// UnequalCores: the pod's wishes need cores with equal numbers of threads.
+	// UnequalCores: the pod's rules need cores with equal numbers of threads.
 	UnequalCores
 	// NoSuchCores: enough CPUs are free, but not on the cores, caches or NUMA nodes that the pod
 	// requires.
 	NoSuchCores
-	// Withholds: the pod wants cores or NUMA nodes without other pods, but does not ask for all of
-	// their CPUs.
+	// Withholds: the pod wants exclusive cores or NUMA nodes, but does not ask for all of their
+	// CPUs.
 	Withholds
-	// NotExactly: there is no room on exactly the number of NUMA nodes that the pod wants.
+	// NotExactly: the pod wants an exact number of NUMA nodes, and no set of that many NUMA nodes
+	// has room.
 	NotExactly
-	// DevicesUneven: the requested devices cannot be divided into the wanted number per NUMA node.
+	// DevicesUneven: the requested number of devices cannot be divided into the wanted number per
+	// NUMA node.
 	DevicesUneven
 	// NoCPUs: too few CPUs are free.
 	NoCPUs
@@ -138,19 +142,18 @@ const (
 	PodLevelUndecided
 	// DevicesUndecided: another program assigns the devices, and the pod wants Berth to place them.
 	DevicesUndecided
-	// DevicesNowhere: the pod wants a number of devices per NUMA node, and the kubelet's plugin
-	// does not report one NUMA node for each device. It exists only with Config.GuardDefects,
-	// because no kubelet refuses for this reason.
+	// DevicesNowhere: the pod wants a number of devices per NUMA node, and the device plugin does
+	// not report exactly one NUMA node for each device. Only with Config.GuardDefects, because no
+	// kubelet refuses for this reason.
 	DevicesNowhere
-	// DevicesOpen: the plugin reports the NUMA nodes, but the kubelet could give another number of
-	// devices per NUMA node. Only with Config.GuardDefects.
+	// DevicesOpen: the pod wants a number of devices per NUMA node, and the kubelet could assign a
+	// different number. Only with Config.GuardDefects.
 	DevicesOpen
 	// NoDevices: too few devices are free.
 	NoDevices
-	// NotTogether: enough devices are free, but not at one place as the pod requires.
+	// NotTogether: enough devices are free, but not at the common PCI places that the pod requires.
 	NotTogether
-	// DevicesApart: the pod asks for a device type that is not among the types that must be at one
-	// place.
+	// DevicesApart: the pod asks for a device type that is not in DeviceRules.Joint.
 	DevicesApart
 	// DevicesNotAll: the pod wants one device of each card, but its number of devices is not the
 	// number of cards.
@@ -161,16 +164,17 @@ const (
 	// ProvidedApart: enough of the provider's resource is left, but not on the NUMA nodes with room
 	// for the other resources.
 	ProvidedApart
-	// ProviderWrong: a provider gave resources that it does not have, or too little.
+	// ProviderWrong: a provider allocated more than it has, or less than requested.
 	ProviderWrong
 	// ProviderElsewhere: a provider assigns the resource, but on this node the kubelet decides.
 	ProviderElsewhere
 
-	// KeptForDevices: CPUs are kept for devices (Keep), and the pod asks for none of these devices.
+	// KeptForDevices: too few CPUs are left that are not kept for devices (Keep), and the pod asks
+	// for none of these devices.
 	KeptForDevices
 
-	// PolicyUnsupported: the node cannot apply the requested policy. A kubelet with that policy
-	// would not start.
+	// PolicyUnsupported: the node cannot apply the requested policy, because a kubelet with that
+	// policy would not start there.
 	PolicyUnsupported
 
 	details // the number of values
@@ -182,7 +186,7 @@ type rule struct {
 	name, text, advice string
 }
 
-// rules describes each Detail: its text in Berth's messages, its Reason, and advice for the user.
+// rules has, for each Detail, its text in Berth's messages, its Reason, and advice for the user.
 var rules = [details]rule{
 	NoDetail: {Admitted, "None", "admitted", ""},
 	NotPreferred: {TopologyAffinityError, "NotPreferred", "no set of NUMA nodes is preferred by all resources",

@@ -22,14 +22,14 @@ type PlacedDevice struct {
 	ID      string
 	NUMA    topology.NUMAID
 	HasNUMA bool
-	// Root is the PCI root complex, Switch the outermost PCI switch, and Function the physical
-	// function. Each is a name on the machine, or "".
+	// Root is the name of the PCI root complex, Switch the name of the outermost PCI switch, and
+	// Function the name of the physical function. "" means none.
 	Root, Switch, Function string
 }
 
-// DevicesOf returns the kinds of devices that Berth assigns, from the pools that allow it, with the
-// places of the devices on the machine. If the machine does not have a device, DevicesOf uses only
-// the NUMA node that its pool names.
+// DevicesOf returns the kinds of devices that Berth assigns, from the pools with
+// DevicePool.Decided, with the places of the devices on the machine. For a device that m does not
+// have, it uses only the NUMA node that the pool names.
 func DevicesOf(m *topology.Machine, pools []DevicePool) []DeviceKind {
 	var out []DeviceKind
 	for i := range pools {

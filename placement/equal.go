@@ -2,9 +2,9 @@ package placement
 
 import "slices"
 
-// Equal reports whether two states of one model have equal Snapshots. It makes no Snapshots,
-// because states that were copied from each other share most of their parts. If Berth decides, the
-// order of pods has no meaning and is not compared.
+// Equal reports whether two states of one model have equal Snapshots. It is faster than a
+// comparison of Snapshots, because copied states share most of their parts. If Berth decides, Equal
+// ignores the order of pods.
 func (s *State) Equal(o *State) bool {
 	if s.shared != o.shared || (s.book == nil) != (o.book == nil) || s.book != nil && !s.book.Equal(o.book) {
 		return false

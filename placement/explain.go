@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/placement/memory"
 )
 
-// Explain explains why the node refuses the request. Reason is Admitted if the node does not
-// refuse. Explain agrees with Admit. It allocates.
+// Explain explains why the node refuses the request. If the node admits the request, the Reason is
+// Admitted. Explain and Admit always give the same verdict. Explain allocates memory.
 func Explain(s *State, r *Request) Refusal {
 	m := s.m
 	rules := m.rulesFor(r.Rules)
@@ -58,16 +58,16 @@ func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refu
 	}
 	out.Needs = needing{ad}.needs(c)
 	if slices.ContainsFunc(out.Needs, func(n Need) bool { return n.isMemory() && n.lacksEver() }) {
-		out.Scarcity = Unresolvable.String() // the memory manager checks only free memory, but no amount of it is enough
+		out.Scarcity = Unresolvable.String() // no amount of free memory would be enough
 	}
 	return out
 }
 
-// needing reports the needs of an admission that has stopped.
+// needing computes the needs of an admission that has stopped.
 type needing struct{ *admission }
 
-// needs returns the needs of container c, or of the pod, with the free amounts at the point where
-// the admission stopped.
+// needs returns the needs of container c, or of the pod, with the amounts that were free when the
+// admission stopped.
 func (ad needing) needs(c int) []Need {
 	var needs []Need
 	needs = ad.addCPUNeed(needs, c)
@@ -81,8 +81,8 @@ func (ad needing) needs(c int) []Need {
 	return needs
 }
 
-// prefer fills in the sets of NUMA nodes that the resource prefers. Ordinary memory and huge pages
-// share a list of hints.
+// prefer sets n.Preferred and n.Anywhere from the hints. Ordinary memory and huge pages share a
+// list of hints.
 func (ad needing) prefer(n *Need) {
 	name := n.Resource
 	if strings.HasPrefix(name, "hugepages-") && !slices.Contains(ad.of[:ad.used], name) {
@@ -130,8 +130,8 @@ func (ad needing) addCPUNeed(needs []Need, c int) []Need {
 	return append(needs, n)
 }
 
-// fewestUsable returns the number of NUMA nodes that an empty machine needs for the request. It is
-// 0 if all NUMA nodes or more are needed.
+// fewestUsable returns the number of NUMA nodes that an empty machine needs for the request. It
+// returns 0 if even all NUMA nodes have too little.
 func (n *Need) fewestUsable() int {
 	totals := make([]uint64, len(n.Nodes))
 	for i := range n.Nodes {

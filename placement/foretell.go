@@ -7,31 +7,32 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Foresight is the answer of Model.Foretell: a kubelet that admits the pod always uses
-// Rules.NUMANodes NUMA nodes, or a reason why it might not.
+// Foresight is the answer of Model.Foretell and Model.ForetellDevices: a kubelet that admits the
+// pod always fulfils the number in the pod's Rules, or a reason why it might not.
 type Foresight uint8
 
-// The answers.
+// The predictions.
 const (
-	// Foretold: the kubelet always uses this number. This is also the answer if the pod names no
-	// number, or if Berth decides.
+	// Foretold: the kubelet always uses the pod's number. This is also the prediction if the pod
+	// has no number, or if Berth decides.
 	Foretold Foresight = iota
-	// OtherNumber: the kubelet always uses another number.
+	// OtherNumber: the kubelet always uses a different number.
 	OtherNumber
 	// PolicyOpen: the policies none and best-effort allow any number.
 	PolicyOpen
 	// SocketsOpen: with align-by-socket, the policy restricted allows more NUMA nodes than
-	// necessary, and CPUs on other NUMA nodes than the other resources.
+	// necessary. It also allows CPUs and other resources on different NUMA nodes.
 	SocketsOpen
-	// ScopeOpen: the kubelet places containers one by one, and the number applies to the pod.
+	// ScopeOpen: the kubelet places containers one by one, but the number applies to the pod.
 	ScopeOpen
-	// PinsOpen: the kubelet gives the pod, or a container with memory or devices, no exclusive CPUs
-	// that could fix the number.
+	// PinsOpen: the pod, or a container with memory or devices, gets no exclusive CPUs, so the
+	// number of CPUs does not determine the number of NUMA nodes.
 	PinsOpen
-	// DistanceOpen: the kubelet does not use distances (prefer-closest-numa-nodes).
+	// DistanceOpen: the kubelet runs without prefer-closest-numa-nodes, so the NUMA nodes may not
+	// be the nearest.
 	DistanceOpen
-	// OtherDevices: the devices of a resource are always on as few NUMA nodes as possible, but not
-	// with the wanted number on each.
+	// OtherDevices: the kubelet always uses as few NUMA nodes as possible for the devices of a
+	// resource, and these do not have the wanted number each.
 	OtherDevices
 	// ClaimsOpen: a driver chooses the devices of a resource, not the kubelet
 	// (DeviceRequest.Claimed).
@@ -40,8 +41,8 @@ const (
 
 // Foretell predicts whether the kubelet places the pod on the nearest Rules.NUMANodes. If the
 // answer is OtherNumber, width is the number that the kubelet would use. The answer depends only on
-// the configuration, so it holds for every state of the node. restricted and single-numa-node
-// require the same NUMA nodes for all resources (mergePermutation), and no more than the resource
+// the node's Model, so it applies to every state of the node. restricted and single-numa-node
+// require the same NUMA nodes for all resources (mergePermutation), and no more than a resource
 // needs on an empty machine.
 func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 	n := int(r.Rules.NUMANodes)
@@ -92,7 +93,8 @@ func (m *Model) foretellEach(r *Request) (f Foresight, width int) {
 	return f, width
 }
 
-// foretellWidth returns the number of NUMA nodes that a strict policy uses for this many CPUs.
+// foretellWidth returns the number of NUMA nodes that restricted or single-numa-node uses for a
+// number of CPUs.
 func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 	switch {
 	case cpus == 0:
@@ -105,8 +107,8 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 
 // ForetellDevices predicts whether the kubelet gives the pod Rules.Devices.PerNode devices of each
 // resource on each NUMA node. If the answer is OtherDevices or ClaimsOpen, resource is the resource
-// that fails. The answer depends only on the configuration. The numbers of devices per NUMA node
-// are checked with the state (DevicesNowhere, DevicesOpen):
+// without the number. The answer depends only on the Model. Decide checks the numbers of devices
+// per NUMA node (DevicesNowhere, DevicesOpen). The policies differ:
 //
 //   - single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and the devices of
 //     the hint are there (generateDeviceTopologyHints).
@@ -160,7 +162,7 @@ func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 	return Foretold, ""
 }
 
-// leavesOpen reports whether the kubelet's policy admits a pod on any NUMA nodes.
+// leavesOpen reports whether the kubelet's policy admits a pod whatever its NUMA nodes are.
 func (m *Model) leavesOpen() bool {
 	return m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode
 }
@@ -180,8 +182,8 @@ func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
 	return d.Count
 }
 
-// foretellCount predicts, without the devices of the machine, whether a pod that asks for asked
-// devices gets n on each NUMA node.
+// foretellCount predicts, without knowledge of the machine's devices, whether a pod that asks for
+// asked devices gets n on each NUMA node.
 func (m *Model) foretellCount(asked, n int64) Foresight {
 	switch {
 	case m.own.Policy == PolicySingleNUMANode && asked != n, asked%n != 0:
@@ -192,14 +194,14 @@ func (m *Model) foretellCount(asked, n int64) Foresight {
 	return Foretold
 }
 
-// holds reports whether the kubelet pins anything for container c.
+// holds reports whether the kubelet pins CPUs, memory or devices for container c.
 func (m *Model) holds(r *Request, c int) bool {
 	return m.exclusiveCPUs(r, c) > 0 || m.pinsMemory(r, c) || len(r.Containers[c].Devices) > 0
 }
 
-// uncounted looks for a resource that the pod wants in a number per NUMA node, although the
-// machine's devices do not guarantee this number. It returns the first such resource, its container
-// and the reason. A pod that is already admitted keeps its devices.
+// uncounted finds the first resource for which the machine's devices do not guarantee the pod's
+// number of devices per NUMA node. It returns the resource, its container and the reason. It does
+// not check pods that are already admitted, because they keep their devices.
 func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	if r.Rules.Devices.PerNode == 0 || s.m.authority != AuthorityKubelet || !s.m.guard || s.Has(r.UID) {
 		return 0, "", NoDetail

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Holding returns the NUMA nodes on which an admitted pod has resources. It is empty if the pod has
-// none or is unknown.
+// Holding returns the NUMA nodes on which an admitted pod has resources. The set is empty if the
+// pod has none or is unknown.
 func (s *State) Holding(uid string) topology.NUMASet {
 	pod := s.pod(uid)
 	if pod == nil {
@@ -22,7 +22,7 @@ func (s *State) Holding(uid string) topology.NUMASet {
 	})
 }
 
-// Clone returns a copy that later calls of Decide with d do not change.
+// Clone returns a copy. Later calls of Decide with d do not change the copy.
 func (d *Decision) Clone() Decision {
 	out := Decision{UID: d.UID, Whole: d.Whole.clone(), Containers: slices.Clone(d.Containers)}
 	for i := range out.Containers {

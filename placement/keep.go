@@ -15,20 +15,20 @@ import (
 
 // Keep reserves CPUs near devices for the pods that ask for these devices. It has a number of CPUs
 // per device for some resources. Every healthy device, in use or free, keeps this number of CPUs on
-// its NUMA node, or on each of several. All other pods together may use the remaining allocatable
-// CPUs of each NUMA node. Another pod that needs more is refused (KeptForDevices). Pods on a
-// kubelet's shared CPUs do not count. Keep is a rule of the scheduler; no pod asks for it. A nil
-// Keep keeps nothing.
+// each of its NUMA nodes. All other pods together may use the remaining allocatable CPUs of each
+// NUMA node. The engine refuses another pod that needs more (KeptForDevices). Pods on a kubelet's
+// shared CPUs do not count. Keep is a rule of the scheduler, and a pod cannot request it. A nil
+// Keep keeps no CPUs.
 type Keep struct {
 	key  string
 	cpus map[string]int64 // thousandths of a CPU per device, by resource
 }
 
-// MaxCPUsPerDevice is the maximum number of CPUs that a Keep has for one device.
+// MaxCPUsPerDevice is the maximum number of CPUs per device in a Keep.
 const MaxCPUsPerDevice = topology.MaxCPUs
 
-// NewKeep returns a Keep with the number of CPUs per device of each resource. Devices of resources
-// that the map lacks keep no CPUs.
+// NewKeep returns a Keep with the number of CPUs per device of each resource. Devices of other
+// resources keep no CPUs.
 func NewKeep(cpusPerDevice map[string]int) (*Keep, error) {
 	if len(cpusPerDevice) == 0 {
 		return nil, errors.New("no resource is named: want one, such as nvidia.com/gpu: 8")
@@ -45,7 +45,7 @@ func NewKeep(cpusPerDevice map[string]int) (*Keep, error) {
 	return k, nil
 }
 
-// Key returns a key that is equal for equivalent Keeps, and "" for nil.
+// Key returns a string that is equal for equivalent Keeps, and "" for nil.
 func (k *Keep) Key() string {
 	if k == nil {
 		return ""
@@ -53,7 +53,8 @@ func (k *Keep) Key() string {
 	return k.key
 }
 
-// from reports whether the Keep limits the pod, because the pod asks for none of the devices.
+// from reports whether the Keep limits the pod: it does if the pod asks for none of the Keep's
+// devices.
 func (k *Keep) from(r *Request) bool {
 	if k == nil {
 		return false
@@ -84,7 +85,8 @@ func (s *State) keptFrom(r *Request) bool {
 	return len(s.pools) > 0 && r.Rules.Keep.from(r) && s.pod(r.UID) == nil
 }
 
-// keep refuses a pod that the decider admits on kept CPUs, unless the decider finds another place.
+// keep checks a verdict v that admits the pod. If the decision uses kept CPUs, keep looks for
+// another place, and refuses the pod if there is none.
 func (in *room) keep(s *State, r *Request, d *Decision, v Verdict) Verdict {
 	node := s.overdrawn(r.Rules.Keep, d)
 	if node == nil {
@@ -100,8 +102,8 @@ func (in *room) keep(s *State, r *Request, d *Decision, v Verdict) Verdict {
 	return kept
 }
 
-// takenAndOpen returns, over all NUMA nodes, the CPU time that the decision takes and the CPU time
-// that no device keeps.
+// takenAndOpen returns two sums over all NUMA nodes: the CPU time that the decision takes, and the
+// CPU time that no device keeps.
 func (s *State) takenAndOpen(k *Keep, d *Decision) (taken, open int64) {
 	for i := range s.m.nodeCPUs {
 		n := &s.m.nodeCPUs[i]
@@ -110,7 +112,7 @@ func (s *State) takenAndOpen(k *Keep, d *Decision) (taken, open int64) {
 	return taken, open
 }
 
-// overdrawn returns a NUMA node on which the decision takes kept CPUs, or nil.
+// overdrawn returns a NUMA node on which the decision takes kept CPUs, or nil if there is none.
 func (s *State) overdrawn(k *Keep, d *Decision) *nodeCPUs {
 	for i := range s.m.nodeCPUs {
 		n := &s.m.nodeCPUs[i]
@@ -122,7 +124,7 @@ func (s *State) overdrawn(k *Keep, d *Decision) *nodeCPUs {
 }
 
 // leftBeside returns the CPU time of a NUMA node, in thousandths of a CPU, that is left for pods
-// without such devices. It is negative if these pods use kept CPUs.
+// without devices of the Keep. It is negative if these pods use kept CPUs.
 func (s *State) leftBeside(k *Keep, n *nodeCPUs) int64 {
 	left := s.openBeside(k, n)
 	for i := range s.pods {
@@ -151,7 +153,7 @@ func (s *State) keptOn(k *Keep, n *nodeCPUs) (kept int64) {
 	return kept
 }
 
-// has reports whether the pod has devices that keep CPUs.
+// has reports whether the pod has devices of the Keep.
 func (k *Keep) has(p *PodAllocation) bool {
 	for i := range p.Containers {
 		for j := range p.Containers[i].Devices {
@@ -163,16 +165,16 @@ func (k *Keep) has(p *PodAllocation) bool {
 	return false
 }
 
-// usage is a pod's share of a NUMA node: exclusive CPUs, and thousandths of shared CPUs.
+// usage is a pod's CPU time on a NUMA node: its exclusive CPUs, and thousandths of shared CPUs.
 type usage struct {
 	on     *nodeCPUs
 	cpus   topology.CPUSet
 	shares Peak[int64]
 }
 
-// add adds the share of the next container.
+// add adds the CPU time of the next container.
 func (u *usage) add(kind ContainerKind, cpus *topology.CPUSet, shares []CPUShare) {
-	u.cpus = u.cpus.Or(cpus) // init containers use CPUs of later containers
+	u.cpus = u.cpus.Or(cpus) // init containers may use CPUs of later containers
 	milli := int64(0)
 	for i := range shares {
 		if shares[i].NUMA == u.on.id {
@@ -212,7 +214,8 @@ func wholeOf(w *Whole) (cpus topology.CPUSet) {
 // elsewhere finds nothing, because a kubelet chooses one place and offers no alternative.
 func (*admission) elsewhere(*State, *Request, *Decision) (v Verdict, found bool) { return v, false }
 
-// elsewhere decides again, only among the sets of NUMA nodes with enough CPUs that are not kept.
+// elsewhere decides again, with only the sets of NUMA nodes that have enough CPUs that are not
+// kept.
 func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool) {
 	ad.avoid.begin(s, r.Rules.Keep)
 	v = ad.decide(s, r, d)
@@ -223,9 +226,10 @@ func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdic
 // avoidance removes the sets of NUMA nodes on which CPUs are kept from the pod.
 type avoidance struct {
 	on bool
-	// left has leftBeside of each element of Model.nodeCPUs.
+	// left has the result of leftBeside for each element of Model.nodeCPUs.
 	left []int64
-	// open are the remaining sets. always contains all sets. Both are nil before the first use.
+	// open has the sets that are not removed. always has all sets. Both are nil before the first
+	// use.
 	open, always hint.Set
 }
 
@@ -237,8 +241,8 @@ func (a *avoidance) begin(s *State, k *Keep) {
 }
 
 // avoidKept makes the search for container c, or for the whole pod, skip sets with too few CPUs
-// that are not kept. The maximum spread of the pod does not change. An init container may use CPUs
-// of other containers, so overdrawn checks it at the end.
+// that are not kept. The maximum number of NUMA nodes for the pod does not change. An init
+// container may use CPUs of other containers, so overdrawn checks the whole decision at the end.
 func (ad *jointAdmission) avoidKept(c int) {
 	if c != wholePod && ad.r.Containers[c].Kind == Init {
 		return

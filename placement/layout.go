@@ -9,10 +9,10 @@ import (
 
 // layout has the NUMA nodes of a machine.
 type layout struct {
-	// nodes has every NUMA node that the kubelet sees. space numbers the nodes by position. On
-	// machines with more than hint.MaxNodes nodes, space has the nodes that hints can name, and one
-	// entry for all others. If hints can name too many nodes, space is nil, and every policy with
-	// hints is refused.
+	// nodes has every NUMA node that the kubelet sees. space gives each node a position. On
+	// machines with more than hint.MaxNodes nodes, space has positions for the nodes that hints can
+	// name, and one for all others. If hints can name too many nodes, space is nil, and NewModel
+	// refuses policies with hints.
 	nodes topology.NUMASet
 	space *hint.Space
 	// nodeCPUs holds the CPUs of each NUMA node that has CPUs.
@@ -27,8 +27,8 @@ type nodeCPUs struct {
 	cpus topology.CPUSet
 }
 
-// expand translates positions to the operating system's numbers. Without a space there are no
-// positions.
+// expand translates positions to the operating system's node ids. Without a space it returns no
+// nodes.
 func (l *layout) expand(mask hint.Mask) topology.NUMASet {
 	if l.space == nil {
 		return 0
@@ -54,8 +54,9 @@ func (l *layout) nodesOf(cpus *topology.CPUSet) (nodes topology.NUMASet) {
 	return nodes
 }
 
-// sumDistances fills the table of distances. The kubelet indexes each row by node id, although
-// sysfs lists online nodes only. Sets with nodes that no hint names are not compared.
+// sumDistances fills the table of distances. As the kubelet does, it indexes each row by node id,
+// although sysfs lists only online nodes. The distances of sets with nodes that no hint names are
+// not used.
 func (l *layout) sumDistances(rows [][]uint64) {
 	l.distance = make([]uint64, len(l.space.BySize())+1)
 	for _, mask := range l.space.BySize() {

@@ -6,21 +6,23 @@ import (
 )
 
 // Meanwhile is an event on a node during the admission of a pod. When the kubelet asks one of its
-// managers for hints or for an allocation, the manager first looks for pods that are gone
-// (removeStaleState, UpdateAllocatedDevices). So a pod can disappear in the middle of an admission.
+// managers for hints or for an allocation, the manager first frees the resources of pods that are
+// gone (removeStaleState, UpdateAllocatedDevices). So resources can become free in the middle of an
+// admission.
 type Meanwhile struct {
-	// Step is the number of the question before which the event happens, from 0 to Model.Steps.
+	// Step is the index of the question to a manager before which the event happens, from 0 to
+	// Model.Steps.
 	Step int
 	// UID names the pod of the event.
 	UID string
-	// Container is the container that starts; its start frees the memory of the init containers
-	// before it. If it is empty, the pod ends.
+	// Container is the container that starts, which frees the memory of the init containers before
+	// it. If Container is "", the event is the end of the pod.
 	Container string
 }
 
 // Steps returns the number of questions that a kubelet asks its managers during the admission of
-// the request. For each container it asks each manager once for hints, unless the policy is none,
-// and once to allocate. With the scope pod it asks for hints once.
+// the request. For each container it asks each manager once to allocate. Unless the policy is none,
+// it also asks each manager once for hints: for each container, or with the scope pod for the pod.
 func (m *Model) Steps(r *Request) int {
 	rules, n := m.rulesFor(r.Rules), len(r.Containers)
 	switch {
@@ -50,8 +52,8 @@ func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdic
 	return v
 }
 
-// Notices reports whether the event frees resources of the manager that is asked at its step.
-// Otherwise the event has no effect.
+// Notices reports whether the event frees resources of a manager. Otherwise the event has no
+// effect.
 func (s *State) Notices(e *Meanwhile) bool {
 	pod := s.pod(e.UID)
 	return pod != nil && slices.ContainsFunc(pod.Containers, func(c ContainerAllocation) bool {
@@ -66,9 +68,9 @@ func (s *State) Notices(e *Meanwhile) bool {
 }
 
 // CommitAmid does what Commit does, after an admission with events. Each manager frees the
-// resources of an ended pod when it is next asked. The time of the event can decide which of
-// several NUMA nodes provide memory. If the CPU manager gave this pod CPUs that the ended pod still
-// had, the CPU manager frees these CPUs too (DefectForeignCPUs).
+// resources of an ended pod at the kubelet's next question. The step of an event can change which
+// NUMA nodes provide memory. If the CPU manager gave the new pod CPUs that the ended pod still had,
+// it frees these CPUs too (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{s: kubeletBooks{s}, r: r, events: meanwhile}
 	for at := range l.noticed {
@@ -78,7 +80,7 @@ func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l.finish()
 }
 
-// leaving has the events that happen while an admission is recorded. A nil value has no events.
+// leaving has the events of an admission that is being recorded. A nil leaving has no events.
 type leaving struct {
 	s      kubeletBooks
 	r      *Request
@@ -87,8 +89,8 @@ type leaving struct {
 	noticed [managers][]bool
 }
 
-// give makes a manager notice the events that happen before it allocates for the container at that
-// position.
+// give makes a manager notice the events that happen before it allocates for a container, by index
+// in the request.
 func (l *leaving) give(manager provider, container int) {
 	if l != nil {
 		at := slices.Index(providers[:], manager)
@@ -96,7 +98,7 @@ func (l *leaving) give(manager provider, container int) {
 	}
 }
 
-// until makes a manager notice all events up to a step.
+// until makes the manager at a position in providers notice all events up to a step.
 func (l *leaving) until(at, step int) {
 	for i := range l.events {
 		if e := &l.events[i]; !l.noticed[at][i] && e.Step <= step {
@@ -106,7 +108,7 @@ func (l *leaving) until(at, step int) {
 	}
 }
 
-// giveBack returns the resources of a pod, or of its init containers, to a manager.
+// giveBack frees the resources that a pod, or its init containers, have from a manager.
 func (l *leaving) giveBack(manager provider, e *Meanwhile) {
 	_, ofMemory := manager.(memoryProvider)
 	switch {
@@ -147,7 +149,7 @@ func (l *leaving) finish() {
 	}
 }
 
-// Happen records the events of an admission that ended with a refusal.
+// Happen records the events of an admission that the kubelet refused.
 func (s *State) Happen(meanwhile []Meanwhile) {
 	for i := range meanwhile {
 		if e := &meanwhile[i]; e.Container != "" {
@@ -158,8 +160,8 @@ func (s *State) Happen(meanwhile []Meanwhile) {
 	}
 }
 
-// allocates returns the number of the first question with which the kubelet asks its managers to
-// allocate for the container at that position.
+// allocates returns the step at which the kubelet asks the first manager to allocate for a
+// container, by index in the request.
 func (m *Model) allocates(r *Request, container int) int {
 	n := len(providers)
 	switch rules := m.rulesFor(r.Rules); {
@@ -173,7 +175,7 @@ func (m *Model) allocates(r *Request, container int) int {
 	return n * (2*container + 1)
 }
 
-// pass applies the events that happen before the kubelet's next question to a manager.
+// pass applies the events that happen before the kubelet's next question, and counts the question.
 func (ad *admission) pass() {
 	for i := range ad.meanwhile {
 		if e := &ad.meanwhile[i]; e.Step == ad.step {
@@ -215,7 +217,7 @@ func (ad *admission) happen(e *Meanwhile) {
 	}
 }
 
-// giveBack frees the devices of a container.
+// giveBack frees the devices of a container in the admission.
 func (ad *admission) giveBack(c *ContainerAllocation) {
 	for i := range c.Devices {
 		s := ad.slot(c.Devices[i].Resource)

@@ -3,8 +3,8 @@ package placement
 import "github.com/berth-dev/berth/placement/hint"
 
 // merger finds the hint that the kubelet's HintMerger finds
-// (pkg/kubelet/cm/topologymanager/policy.go), which tries every combination of one hint from each
-// list. The result does not depend on the order. There are two cases:
+// (pkg/kubelet/cm/topologymanager/policy.go). The HintMerger tries every combination of one hint
+// from each list, and its result does not depend on the order. There are two cases:
 //
 //   - If some mask is preferred in every list, the combination that has it in every list is
 //     preferred. The result is the fittest such mask.
@@ -12,12 +12,12 @@ import "github.com/berth-dev/berth/placement/hint"
 //     each list, and wants a mask as large as the largest of these. If there is none, it takes the
 //     largest smaller mask, and otherwise any mask.
 //
-// The first case takes one AND of bitmaps, the second a few passes over the 2^n masks. Neither
-// takes the product of the lists.
+// The first case needs one AND of bitmaps, and the second a few passes over the 2^n masks. Neither
+// tries every combination.
 type merger struct {
 	space         *hint.Space
 	common, reach hint.Set
-	// a and b count, for each mask, the number of ways to get it.
+	// a and b are working memory of intersect: a count for each mask.
 	a, b []uint64
 }
 
@@ -29,14 +29,14 @@ func (g *merger) init(space *hint.Space) {
 
 // mergeRules describe how a policy compares masks.
 type mergeRules struct {
-	// single means that only masks of one node count (single-numa-node).
+	// single means that only masks with one node are used (single-numa-node).
 	single bool
 	// distance is indexed by mask. It is nil without prefer-closest-numa-nodes.
 	distance []uint64
 }
 
-// preferred returns the fittest mask that all lists prefer. If no list names nodes, it returns all
-// nodes.
+// preferred returns the fittest mask that is preferred in every list, and false if there is none.
+// If no list names nodes, it returns all nodes.
 func (g *merger) preferred(lists []hint.List, r mergeRules) (hint.Hint, bool) {
 	named := false
 	for i := range lists {
@@ -85,8 +85,8 @@ func (g *merger) fittest(set hint.Set, size int, distance []uint64) (best hint.M
 	return best, found
 }
 
-// unpreferred returns the kubelet's choice if no mask is preferred by all lists. It returns all
-// nodes if no mask is left.
+// unpreferred returns the kubelet's choice if no mask is preferred in every list. If no mask is
+// possible, this is all nodes.
 func (g *merger) unpreferred(lists []hint.List, r mergeRules) hint.Hint {
 	g.reachable(lists)
 	want := neediest(g.space, lists)

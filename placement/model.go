@@ -7,21 +7,21 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Model is a kubelet: its machine and its configuration, compiled. It is immutable and safe for
+// Model is the compiled form of a kubelet's machine and configuration. It is immutable and safe for
 // concurrent use.
 type Model struct {
 	set settings
-	// own is the node's own policy and scope. authority decides whether a Request's Rules override
-	// it.
+	// own is the node's own policy and scope. If authority is AuthorityBerth, a Request's Rules
+	// override them.
 	own       Rules
 	authority Authority
-	// guard refuses pods that would trigger a known defect of the kubelet.
+	// guard is Config.GuardDefects.
 	guard bool
-	// guardRestarts refuses pods that a restart would kill: Config.GuardRestarts, if it has an
-	// effect.
+	// guardRestarts means that a restart of this kubelet could kill pods, and that
+	// Config.GuardRestarts is set.
 	guardRestarts bool
-	// guardRepeats refuses pods that a restart would place again: Config.GuardRestarts, if it has
-	// an effect.
+	// guardRepeats means that this kubelet could place pods again after a restart, and that
+	// Config.GuardRestarts is set.
 	guardRepeats bool
 	// memoryStays is Config.MemoryStays if Berth decides.
 	memoryStays bool
@@ -32,21 +32,21 @@ type Model struct {
 	supplies supplies
 	// joint is the node's model if Berth decides. It is nil if the kubelet decides.
 	joint *obeyModel
-	// side has the functions that differ between the two authorities. It follows from joint.
+	// side has the functions that depend on the authority.
 	side side
 
-	// empty is the state of a kubelet without pods or plugins.
+	// empty is the state of a node without pods and device plugins.
 	empty *State
 
 	admissions sync.Pool
 }
 
-// cpuModel is the static CPU manager; topology is nil without it.
+// cpuModel is the compiled static CPU manager. Without this manager, topology is nil.
 type cpuModel struct {
 	topology *cpu.Topology
-	hinter   *cpu.Hinter // nil if no policy that asks for hints can be applied
-	// reserved are CPUs that are never exclusive. siblings are these CPUs and all others of the
-	// same cores.
+	hinter   *cpu.Hinter // nil if the node can apply no policy that uses hints
+	// reserved are the CPUs that are never exclusive. siblings are all CPUs of the cores of these
+	// CPUs.
 	reserved, siblings topology.CPUSet
 	// initial is the shared pool of an empty node.
 	initial topology.CPUSet
@@ -55,8 +55,8 @@ type cpuModel struct {
 // Version returns the kubelet's release.
 func (m *Model) Version() Version { return m.set.version }
 
-// ReservedCPUs returns the CPUs that are reserved for the system. There are none if the kubelet
-// decides without the static CPU manager.
+// ReservedCPUs returns the CPUs that are reserved for the system. If the kubelet decides without
+// the static CPU manager, the set is empty.
 func (m *Model) ReservedCPUs() topology.CPUSet { return m.cpus.reserved }
 
 // NUMANodes returns the NUMA nodes that the kubelet knows.

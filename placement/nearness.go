@@ -6,7 +6,7 @@ import "github.com/berth-dev/berth/topology"
 // or memory are on other NUMA nodes than the devices, the distance between the NUMA nodes counts.
 type Nearness string
 
-// The two nearest values. The values of topology.Spread follow.
+// The two nearest values. All other values are those of topology.Spread.
 const (
 	AtSwitch Nearness = "switch"
 	AtRoot   Nearness = "root"
@@ -15,9 +15,9 @@ const (
 // Nearnesses lists all values, the nearest first.
 var Nearnesses = []Nearness{AtSwitch, AtRoot, Nearness(topology.WithinNode), Nearness(topology.WithinPackage), Nearness(topology.WithinMachine)}
 
-// NearnessOf returns the Nearness of a pod's devices; ids has at least one. held are the NUMA nodes
-// of all resources of the pod. The place of a device is known only if its id is a PCI address of
-// the machine.
+// NearnessOf returns the Nearness of a pod's devices. ids must have at least one device, and held
+// the NUMA nodes of all resources of the pod. The PCI place of a device is known only if its id is
+// a PCI address of the machine.
 func NearnessOf(m *topology.Machine, ids []string, held topology.NUMASet) Nearness {
 	roots, switches := map[string]bool{}, map[string]bool{}
 	for _, id := range ids {

@@ -5,34 +5,35 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// jointAdmission is the decider if Berth decides.
+// jointAdmission is the decider of nodes on which Berth decides.
 type jointAdmission struct {
 	m     *Model
 	s     *State
 	r     *Request
 	d     *Decision
 	rules Rules
-	// try is the node while the pod's containers are placed one after another. pool has the pod's
-	// own resources, which its containers share one after another.
+	// try is a copy of the node, on which the pod's containers are placed one after another. In
+	// pool, only resources of the pod itself are free: deal divides them among the containers.
 	try, pool *joint.Try
 	want      joint.Want
 	grant     joint.Grant
 	held      joint.Held
-	part      joint.Held // the part of held that the next container may take over
+	part      joint.Held // the part of held that the next init container may use
 	peak      peaks      // the peak amounts of held
-	// turns has, for the containers before passed, the peak amounts of init containers together
-	// with the sidecars that start before them.
+	// turns has, for the containers before passed, the peak amounts while init containers run: each
+	// together with the sidecars that start before it.
 	turns  peaks
 	passed int
-	// dealt means that pool has exactly the resources of the pod that are left for the next
-	// container.
+	// dealt means that in pool exactly the resources of the pod that are left for the next
+	// container are free.
 	dealt bool
-	// entered counts the containers whose decisions were added up, for tests.
+	// entered counts for tests how often a container's decision was added to held.
 	entered int
 	search  search
-	// budget is the number of steps left for the current run, over all containers and orders.
+	// budget has the steps that are left for the current run, for all containers and orders
+	// together.
 	budget *joint.Budget
-	// provision is empty if no provider has a resource.
+	// provision is empty if the machine has no resource of a provider.
 	provision provision
 	empty     Decision // for the admission to an empty node
 	avoid     avoidance
@@ -52,8 +53,8 @@ func (ad *jointAdmission) begin(s *State, r *Request, d *Decision) {
 	d.begin(r)
 }
 
-// decide places the pod next to the node's pods. A pod that is already there keeps its resources,
-// because a decision is binding.
+// decide places the pod on the resources that other pods leave free. A pod that the state already
+// has keeps its resources, because a decision is binding.
 func (ad *jointAdmission) decide(s *State, r *Request, d *Decision) Verdict {
 	ad.begin(s, r, d)
 	if p := s.pod(r.UID); p != nil {
@@ -118,8 +119,8 @@ func (ad *jointAdmission) nodes() (nodes topology.NUMASet) {
 	return nodes
 }
 
-// run places the pod on the free part of a book, and returns the container at which it stopped. All
-// searches of one run share a budget of steps. A second run gets a new budget.
+// run places the pod on the free resources of a book. If it fails, it returns the reason and the
+// container. All searches of one run share a budget of steps. Another run gets a new budget.
 func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	ad.budget.Refill()
 	ad.try.Begin(on)
@@ -151,7 +152,8 @@ func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	return detail, c
 }
 
-// knowsMemory checks the parts of a container's memory request that do not depend on free memory.
+// knowsMemory returns a reason to refuse the container's memory request that does not depend on
+// free memory.
 func (ad *jointAdmission) knowsMemory(c int) Detail {
 	for _, q := range ad.r.Containers[c].Memory {
 		if _, known := ad.m.joint.Kind(q.Resource); !known && q.Bytes > 0 {
@@ -164,7 +166,8 @@ func (ad *jointAdmission) knowsMemory(c int) Detail {
 	return NoDetail
 }
 
-// runPod places the pod's peak as one unit, then divides it among the containers.
+// runPod places the pod's peak request as one unit, then divides the resources among the
+// containers.
 func (ad *jointAdmission) runPod() (Detail, int) {
 	ad.wantPod()
 	if ad.rules.Devices.PerNode > 0 && ad.uneven() {
@@ -199,10 +202,10 @@ func (ad *jointAdmission) runPod() (Detail, int) {
 	return NoDetail, 0
 }
 
-// deal divides the pod's resources (held). Each container gets resources that no concurrent
-// container has. Containers with exclusive CPUs come before containers with shares, which could
-// otherwise take these CPUs. Init containers come last, and use resources of the containers that
-// start after them.
+// deal divides the pod's resources (held) among its containers. A container gets no resource of a
+// container that runs at the same time. Containers with exclusive CPUs come before containers with
+// CPU shares, because shares could otherwise take the CPU time of these CPUs. Init containers come
+// last, and use resources of the containers that start after them.
 func (ad *jointAdmission) deal() (Detail, int) {
 	for pass := range 3 {
 		ad.dealt = false
@@ -225,9 +228,8 @@ func (ad *jointAdmission) deal() (Detail, int) {
 	return NoDetail, 0
 }
 
-// turn places container c on the pod's resources, except the resources of concurrent containers. If
-// c runs together with the next container, pool then has the resources that are left for the next
-// container.
+// turn places container c on the pod's resources that are free in pool. If c runs at the same time
+// as the next container, the resources that c takes stay taken in pool.
 func (ad *jointAdmission) turn(c int) Detail {
 	ad.wantContainer(c)
 	if ad.wantsNothing() {
@@ -246,8 +248,8 @@ func (ad *jointAdmission) turn(c int) Detail {
 	return NoDetail
 }
 
-// leave fills pool with the pod's resources, except the resources of containers that run together
-// with c.
+// leave makes the pod's resources free in pool, except the resources of containers that run at the
+// same time as c.
 func (ad *jointAdmission) leave(c int) {
 	ad.takeOver()
 	ad.pool.BeginFull()
@@ -260,20 +262,19 @@ func (ad *jointAdmission) leave(c int) {
 	}
 }
 
-// dropPodWishes removes the wishes that apply to the pod as a whole.
+// dropPodWishes removes the rules that apply to the pod as a whole, and not to a container.
 func dropPodWishes(w *joint.Want) {
 	w.Width, w.Nodes, w.PerNode, w.Rules = joint.AnyWidth, 0, 0, joint.Rules{}
 	if w.Same != joint.Anywhere {
-		w.SameHow = joint.Preferred // the rule is about the devices of the whole pod
+		w.SameHow = joint.Preferred // the rule applies to the pod's devices together
 	}
 	for i := range w.Devices {
 		w.Devices[i].All = false
 	}
 }
 
-// beside reports whether container o runs at the same time as c, or keeps its resources while c
-// starts. App containers and sidecars run together. An init container runs together with the
-// sidecars before it.
+// beside reports whether container o has its resources at the same time as c. App containers and
+// sidecars run together. An init container runs together with the sidecars before it.
 func (ad *jointAdmission) beside(c, o int) bool {
 	if c == o {
 		return false
@@ -285,8 +286,9 @@ func (ad *jointAdmission) beside(c, o int) bool {
 	return other != Init
 }
 
-// runEach places one container after another. Concurrent containers come first. Then each init
-// container is placed on resources that the pod already has, or elsewhere if it does not fit there.
+// runEach places one container after another. App containers and sidecars come first. Then each
+// init container is placed on resources that the pod already has, or on other free resources if it
+// does not fit there.
 func (ad *jointAdmission) runEach() (Detail, int) {
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].Kind == Init {
@@ -330,8 +332,8 @@ func (ad *jointAdmission) runInit(c int) Detail {
 	return ad.placeInit(c)
 }
 
-// placeInit places an init container as want requests, after the concurrent containers. held has
-// the pod's resources so far, and the pod keeps them.
+// placeInit places init container c, whose request is in want, after the app containers and
+// sidecars. held has the pod's resources so far.
 func (ad *jointAdmission) placeInit(c int) Detail {
 	ad.takeOver()
 	ad.pool.BeginFull()
@@ -358,10 +360,10 @@ func (ad *jointAdmission) placeInit(c int) Detail {
 	return ad.provide(c, ad.grant.Nodes)
 }
 
-// takeOver fills part with the pod's resources that a container may use while the others do not
-// run: CPUs if it has exclusive CPUs, CPU time if it shares, and memory in any case. The exclusive
-// CPUs of a container stay with the pod while it does not run, so that they never come from another
-// pod's CPU time.
+// takeOver fills part with the pod's resources that an init container may use: CPUs if it gets
+// exclusive CPUs, otherwise CPU time, and memory in both cases. The exclusive CPUs of a container
+// belong to the pod even while the container does not run, so that no other pod uses their CPU
+// time.
 func (ad *jointAdmission) takeOver() {
 	own := ad.want.CPUs > 0
 	ad.part = joint.Held{Amounts: ad.part.Amounts[:0], Devices: append(ad.part.Devices[:0], ad.held.Devices...)}
@@ -384,7 +386,7 @@ func (ad *jointAdmission) takeSidecars(c int) {
 }
 
 // pinsWhole reports whether container c gets exclusive CPUs. It does if it asks for whole CPUs in a
-// Guaranteed pod, as with the kubelet, or if the pod has a rule for the position of its CPUs.
+// Guaranteed pod, as with the kubelet, or if the pod has Rules.CPUs.
 func (ad *jointAdmission) pinsWhole(c int) bool {
 	milli := ad.r.Containers[c].MilliCPU
 	return ad.rules.Shares == joint.Unset && milli > 0 && milli%1000 == 0 && (ad.m.guaranteed(ad.r) || ad.rules.CPUs != joint.Rules{})
@@ -453,7 +455,7 @@ func (ad *jointAdmission) wantPod() {
 	ad.wantsPodDevices()
 }
 
-// record stores the grant as the decision about container c.
+// record writes the grant to the decision about container c.
 func (ad *jointAdmission) record(c int) {
 	g, got := &ad.grant, &ad.d.Containers[c]
 	got.CPUs, got.Exclusive = g.CPUs, joint.Shareable
@@ -498,8 +500,8 @@ func (ad *jointAdmission) heldSoFar() {
 	ad.entered += len(ad.d.Containers)
 }
 
-// holdInit adds the resources of init container c to held. The init containers before it have been
-// added. Each container is added once, because a pod may have hundreds.
+// holdInit adds the resources of init container c to held, which already has the init containers
+// before c. It does not add these again, because a pod may have hundreds.
 func (ad *jointAdmission) holdInit(c int) {
 	p := peakOf{m: ad.m.joint, held: &ad.held, peak: ad.turns}
 	for ; ad.passed < c; ad.passed++ {
@@ -524,7 +526,7 @@ var detailOf = [...]Detail{
 	joint.OutOfReach: ProvidedApart, joint.Withholds: Withholds, joint.NotExactly: NotExactly,
 }
 
-// wantsNothing reports whether there is nothing to place.
+// wantsNothing reports whether want requests no resources.
 func (ad *jointAdmission) wantsNothing() bool {
 	w := &ad.want
 	return w.CPUs == 0 && len(w.Amounts) == 0 && len(w.Devices) == 0 && w.Within == nil

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// commit records an admission. A pod that is already there keeps its resources.
+// commit records an admission. A pod that the state already has keeps its resources.
 func (s jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
 	if s.pod(d.UID) != nil {
 		return
@@ -35,9 +35,10 @@ func (s jointBooks) freeOn(node *topology.NUMANode) int {
 	return 0
 }
 
-// Hold records the promised or observed allocation of a pod on a node where Berth decides. A pod
-// that is already there keeps its resources. Hold does not assign CPUs and devices that another pod
-// has, or that no pod can have. problem describes them. It is "" if there are none.
+// Hold records an allocation of a pod that was decided or observed elsewhere, on a node where Berth
+// decides. A pod that the state already has keeps its resources. Hold leaves out CPUs and devices
+// that another pod has, or that no pod can have. problem describes these, and is "" if there are
+// none.
 func (s *State) Hold(p *PodAllocation) (problem string) {
 	if s.pod(p.UID) != nil {
 		return ""
@@ -78,7 +79,7 @@ func (s jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocati
 	s.shared = s.m.joint.SharedCPUs(s.account)
 }
 
-// inUse marks the devices of held as in use in the pools, or as free, as the account records them.
+// inUse marks each device of held in the pools as in use or free, as the account has it.
 func (s jointBooks) inUse(held *joint.Held) {
 	for _, d := range held.Devices {
 		p := s.pools.index(s.m.joint.DeviceKindName(d.Kind))
@@ -96,7 +97,8 @@ func (s jointBooks) inUse(held *joint.Held) {
 	}
 }
 
-// enterProvided adds or removes the pod's peak use of providers' resources.
+// enterProvided adds the pod's peak use of providers' resources to given, or subtracts it if take
+// is false.
 func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
 	for i := range s.given {
 		var sum Peak[uint64]
@@ -117,9 +119,9 @@ func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
 	}
 }
 
-// restore rebuilds the account from the pods. It refuses CPUs that two pods hold, that are
-// reserved, or that the machine does not have. It also refuses amounts on NUMA nodes that the
-// machine does not have.
+// restore rebuilds the account from the pods. It returns an error for CPUs that two pods hold, that
+// are reserved, or that the machine does not have. Amounts on NUMA nodes that the machine does not
+// have are also an error.
 func (s jointBooks) restore(*Snapshot) error {
 	s.account.CopyFrom(s.m.empty.account)
 	clear(s.given)
@@ -150,7 +152,8 @@ func (s jointBooks) recount() {
 	s.markSick()
 }
 
-// markSick records the health of the devices that Berth assigns, as the plugins report it.
+// markSick records in the account which of the devices that Berth assigns are unhealthy according
+// to the plugins.
 func (s jointBooks) markSick() {
 	for i := range s.pools {
 		kind, ours := s.m.joint.kindOfDevice(s.pools[i].resource)
@@ -167,7 +170,7 @@ func (s jointBooks) markSick() {
 	}
 }
 
-// check reports whether the account agrees with the pods.
+// check returns an error if the account does not agree with the pods.
 func (s jointBooks) check() error {
 	again := s.Clone()
 	if err := (jointBooks{again}).restore(nil); err != nil {

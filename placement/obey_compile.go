@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// compileJoint compiles a node on which Berth decides. The kubelet's managers must be none, so that
-// only one program decides.
+// compileJoint compiles a node on which Berth decides. The kubelet's managers must have the policy
+// none, so that only one program decides.
 func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 	switch {
 	case m.authority == AuthorityKubelet:
@@ -53,8 +53,8 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 }
 
 // reserveOwn returns the CPUs that are never pinned: the listed CPUs, or otherwise as many as the
-// reservation needs, on the lowest cores. There must be at least one, so that shared containers
-// have a CPU.
+// reservation needs, on the lowest cores. At least one CPU must be reserved, so that containers
+// without exclusive CPUs always have a CPU.
 func reserveOwn(view *KubeletView, cfg *Config) (topology.CPUSet, error) {
 	var all topology.CPUSet
 	var cores [][]topology.CPUID
@@ -94,7 +94,7 @@ func reserveOwn(view *KubeletView, cfg *Config) (topology.CPUSet, error) {
 	return set, nil
 }
 
-// kindsOf returns the kinds of memory that the machine has, with their units in bytes.
+// kindsOf returns the unit in bytes of each kind of memory that the machine has.
 func kindsOf(rows []*ViewNode) map[string]uint64 {
 	names := map[string]uint64{memory.Regular: 1}
 	for _, v := range rows {
@@ -105,7 +105,7 @@ func kindsOf(rows []*ViewNode) map[string]uint64 {
 	return names
 }
 
-// coresOf returns the cores. If no caches are known, all cores of a NUMA node have the same cache.
+// coresOf returns the NUMA node's cores. If caches are unknown, all cores have the same cache.
 func coresOf(v *ViewNode) []joint.Core {
 	out := make([]joint.Core, 0, len(v.Cores))
 	for i := range v.Cores {
@@ -145,8 +145,8 @@ func distancesOf(v *ViewNode, n int) []uint64 {
 	return v.Distances
 }
 
-// reserveMemory subtracts the memory that is reserved for the system: by NUMA node if the
-// configuration sets it, otherwise evenly over the NUMA nodes with memory.
+// reserveMemory subtracts the memory that is reserved for the system. If the configuration does not
+// set it by NUMA node, each NUMA node with memory loses an equal part.
 func reserveMemory(nodes []joint.Node, kinds []joint.AmountKind, cfg *Config) {
 	for k := range kinds {
 		if len(cfg.ReservedMemory) == 0 {

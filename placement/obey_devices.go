@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// numbering assigns numbers to names. The empty name has 0.
+// numbering assigns a number to each name. The empty name has 0.
 type numbering map[string]int
 
 func (n numbering) of(name string) int {
@@ -67,7 +67,8 @@ func (ad *jointAdmission) wantsPodDevices() {
 	ad.wantTogether()
 }
 
-// wantTogether fills want with the common place of the devices, and with the number of NUMA nodes.
+// wantTogether fills in the parts of want about devices that must be together, and about the number
+// of NUMA nodes.
 func (ad *jointAdmission) wantTogether() {
 	w, rules := &ad.want, &ad.rules.Devices
 	w.Same, w.SameHow = rules.Same, rules.SameHow
@@ -78,8 +79,8 @@ func (ad *jointAdmission) wantTogether() {
 	}
 }
 
-// uneven reports whether the requested devices cannot be divided evenly among the NUMA nodes, or
-// not among the number that the pod requires.
+// uneven reports whether the requested devices cannot be divided into PerNode devices on each NUMA
+// node, or whether this gives another number of NUMA nodes than the pod requires.
 func (ad *jointAdmission) uneven() bool {
 	w := &ad.want
 	for i := range w.Devices {
@@ -98,9 +99,9 @@ func (ad *jointAdmission) wantDevices(kind uint8, n int64) {
 	})
 }
 
-// knowsDevices checks the parts of a container's device requests that do not depend on free
-// devices. It refuses a wish about devices that another program chooses, and a wish that does not
-// fit the node.
+// knowsDevices returns a reason to refuse the container's device requests that does not depend on
+// free devices. Examples are a rule about devices that another program assigns, and a rule that
+// does not fit the node's devices.
 func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	rules := &ad.rules.Devices
 	for i := range ad.r.Containers[c].Devices {
@@ -121,7 +122,7 @@ func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	return NoDetail
 }
 
-// giveGranted stores the devices of the grant as the devices of container c.
+// giveGranted writes the devices of the grant to the decision about container c.
 func (ad *jointAdmission) giveGranted(c int) {
 	g, got := &ad.grant, &ad.d.Containers[c]
 	got.Devices = got.Devices[:0]

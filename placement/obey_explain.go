@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// explain adds the request of the pod, or of the container that was refused, and the amounts on
-// each NUMA node.
+// explain adds to a Refusal the request of the pod, or of the refused container, and the free
+// amounts of each NUMA node.
 func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	ad.begin(s, r, new(Decision))
 	copy(ad.provision.given, s.given)
@@ -64,7 +64,7 @@ func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict)
 	return out
 }
 
-// explainDevices explains for each device of a wanted kind why it was not assigned.
+// explainDevices appends to out, for each device of a kind, why it was not assigned.
 func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
 	k := &ad.m.joint.kinds[kind]
 	for i := range k.Devices {
@@ -79,7 +79,7 @@ func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs [
 	return out
 }
 
-// explainDevice explains why a device is not assigned, and names its holder.
+// explainDevice explains why a device was not assigned, and names the pod that holds it.
 func (ad *jointAdmission) explainDevice(ref joint.DeviceRef, d *PlacedDevice, needs []Need) (why, holder string) {
 	m, book := ad.m.joint, &ad.try.Book
 	switch {

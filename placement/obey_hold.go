@@ -8,9 +8,9 @@ import (
 )
 
 // DecideWithin does what Decide does for a pod that uses a part of a held place, on a node where
-// Berth decides. In the state, a pod holds the rest of the place. If the place has a resource, the
-// pod gets it only from the place and in the same form. It gets all other resources, including
-// those of providers, from the node. So the rest of the place can always be computed (Rest).
+// Berth decides. A pod of the state stands for the rest of the place. Resources that the place has
+// come only from the place, and in the same form. All other resources, and those of providers, come
+// from the node. So Rest can always compute the remaining part of the place.
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -31,10 +31,10 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 }
 
 // DecideBeyond does what DecideWithin does for a pod that may need more than the rest of the place.
-// The pod gets the missing amounts from the node, if possible on NUMA nodes where it also uses the
-// place. It must take a part of each requested resource that the place still has. The part that it
-// leaves (Rest) must still have room on the node. last means that no other pod uses the place
-// afterwards. The pod may then get CPU time in another form than the place has.
+// The missing amounts come from the node, if possible on the NUMA nodes of the place. The pod must
+// take a part of each requested resource that the place still has. The node must still have room
+// for the rest of the place. last means that no other pod uses the place afterwards. The pod may
+// then get exclusive CPUs although the place has shares, or the reverse.
 func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Decision) Verdict {
 	v := DecideWithin(s, place, r, d)
 	p := s.pod(place.UID)
@@ -42,7 +42,7 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 		return v
 	}
 	left := s.m.joint.heldBy(p)
-	// First try the place with further CPUs, then with further whole cores, then the whole node.
+	// First try the place plus any CPUs, then the place plus whole cores, then the whole node.
 	for try := range 3 {
 		in := s.Clone()
 		s.m.joint.Give(in.account, left)
@@ -61,8 +61,8 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 	return v
 }
 
-// leaves reports whether a decision takes a part of each requested resource from the rest of a
-// place, and whether the remaining part then has room.
+// leaves reports whether the decision takes a part of each requested resource that p still has, and
+// whether the node then has room for the rest of p.
 func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	owner := d.Held()
 	rest := Rest(p, []*PodAllocation{owner})
@@ -93,7 +93,7 @@ func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	return !s.m.joint.Overdrawn(b, s.account)
 }
 
-// devicesOf returns the number of devices of a resource that the pod's containers request.
+// devicesOf returns the total number of devices of a resource that the pod's containers request.
 func (r *Request) devicesOf(resource string) (n int64) {
 	for i := range r.Containers {
 		n += r.Containers[i].devices(resource)
@@ -101,8 +101,8 @@ func (r *Request) devicesOf(resource string) (n int64) {
 	return n
 }
 
-// isPart reports whether a decision takes CPU time in the form of the place: CPUs as CPUs with the
-// same exclusiveness, and shares as shares.
+// isPart reports whether a decision takes CPU time in the form that the place has: exclusive CPUs
+// with the same Exclusive, or shares.
 func isPart(d *Decision, place, left *PodAllocation) bool {
 	shares, time, exclusive := map[topology.NUMAID]uint64{}, false, joint.Shareable
 	for i := range place.Containers {
@@ -111,7 +111,7 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 		exclusive = max(exclusive, c.Exclusive)
 	}
 	if !time {
-		return true // the place has no CPU time that could limit the form
+		return true // the place has no CPU time, so any form is allowed
 	}
 	for i := range left.Containers {
 		for _, a := range left.Containers[i].Shares {
@@ -136,8 +136,8 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 	return true
 }
 
-// Rest returns the part of an allocation that the pods in by have not taken: CPUs, devices, and
-// amounts on their NUMA nodes.
+// Rest returns the CPUs, devices and amounts by NUMA node of an allocation that the pods in by have
+// not taken.
 func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
 	t := taken{shares: map[topology.NUMAID]uint64{}, memory: map[memoryPlace]uint64{}, devices: map[string][]string{}, provided: map[Provided]uint64{}}
 	for _, p := range by {
@@ -150,7 +150,7 @@ func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
 	return out
 }
 
-// taken is the part of an allocation that is taken and not yet subtracted.
+// taken has the resources that Rest must still subtract.
 type taken struct {
 	cpus    topology.CPUSet
 	shares  map[topology.NUMAID]uint64
@@ -187,7 +187,7 @@ func (t *taken) add(p *PodAllocation) {
 	}
 }
 
-// addWhole adds all CPUs, devices and providers' resources of a container.
+// addWhole adds the CPUs, devices and providers' resources of a container.
 func (t *taken) addWhole(c *ContainerAllocation) {
 	t.cpus = t.cpus.Or(&c.CPUs)
 	for _, p := range c.Provided {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// obeyModel is a node on which Berth decides.
+// obeyModel is the part of the Model of a node on which Berth decides.
 type obeyModel struct {
 	joint.Model
 	layout
@@ -31,8 +31,8 @@ func (m *obeyModel) nodesHeld(c *ContainerDecision) topology.NUMASet {
 }
 
 // takeContainer records the memory and the devices of one container. If own is set, it also records
-// the exclusive CPUs, but not the CPUs that stay idle for them. If own is not set, it also records
-// the CPU time.
+// the exclusive CPUs, without the CPUs that stay idle because of them. Otherwise it also records
+// the CPU shares.
 func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
 	if own {
 		m.TakeCPUs(b, c.CPUs)
@@ -51,9 +51,9 @@ func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool)
 	m.takeDevices(b, c.Devices)
 }
 
-// peakOf adds up a pod's resources at its peak, container by container. Its CPUs are the CPUs of
-// all containers. Each amount on each NUMA node is the maximum that containers hold at the same
-// time.
+// peakOf adds up a pod's resources at its peak, container by container. The CPUs are those of all
+// containers. Each amount on a NUMA node is the maximum of the sums that containers hold at the
+// same time.
 type peakOf struct {
 	m    *obeyModel
 	held *joint.Held
@@ -97,7 +97,7 @@ func (p *peakOf) add(c *ContainerDecision) {
 	}
 }
 
-// end fills in the held amounts.
+// end sets held.Amounts to the peaks.
 func (p *peakOf) end() {
 	nodes := p.m.space.Len()
 	p.held.Amounts = p.held.Amounts[:0]
@@ -147,7 +147,7 @@ func (m *obeyModel) hasBlock(b *MemoryBlock) bool {
 	return known && b.NUMA.Len() == 1 && b.NUMA&^m.nodes == 0
 }
 
-// kindOfDevice returns the kind of a resource's devices, and whether Berth assigns them.
+// kindOfDevice returns the kind with this resource name, and whether Berth assigns its devices.
 func (m *obeyModel) kindOfDevice(resource string) (uint8, bool) {
 	if m == nil {
 		return 0, false
@@ -155,7 +155,8 @@ func (m *obeyModel) kindOfDevice(resource string) (uint8, bool) {
 	return m.DeviceKind(resource)
 }
 
-// addDevices adds the existing devices of an allocation, each once.
+// addDevices appends the devices of an allocation, each once. It leaves out devices that do not
+// exist.
 func (m *obeyModel) addDevices(to []joint.DeviceRef, a *DeviceAllocation) []joint.DeviceRef {
 	kind, ours := m.kindOfDevice(a.Resource)
 	if !ours {
@@ -189,7 +190,8 @@ func (m *obeyModel) nodesOfDevices(devices []DeviceAllocation) (nodes topology.N
 	return nodes
 }
 
-// strangers describes a device of the container that no plugin offers, or returns "".
+// strangers describes a device of the container that no plugin offers. It returns "" if there is
+// none.
 func (m *obeyModel) strangers(c *ContainerAllocation) string {
 	for i := range c.Devices {
 		kind, ours := m.kindOfDevice(c.Devices[i].Resource)

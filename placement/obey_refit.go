@@ -10,16 +10,17 @@ import (
 
 // Refit decides about new amounts of CPU and memory for a pod of the state, on a node where Berth
 // decides. Each container keeps its NUMA nodes and its devices. A container that asks for more CPUs
-// keeps its present CPUs. A container that asks for fewer CPUs keeps some of them. Another
-// container cannot yet get CPUs that a container gives up. The result fulfils the pod's rules,
-// container by container. d receives the decision about all containers; the state does not change.
+// keeps its present CPUs. A container that asks for fewer CPUs keeps some of them. CPUs that a
+// container gives up are not yet available to another container. The result fulfils the pod's
+// rules, checked container by container. Refit writes the decision about all containers to d, and
+// does not change the state.
 func Refit(s *State, r *Request, d *Decision) Verdict {
 	refused := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	if s.m.joint == nil || s.pod(r.UID) == nil {
 		return refused
 	}
 	f := refit{s: s.Clone(), r: r}
-	if v := Decide(f.s, r, d); !v.OK() { // d gets the present resources
+	if v := Decide(f.s, r, d); !v.OK() { // d now has the pod's present resources
 		return v
 	}
 	f.nodes = s.m.joint.nodesOfCPUs(d)
@@ -60,7 +61,7 @@ func (m *obeyModel) nodesOfCPUs(d *Decision) (nodes topology.NUMASet) {
 	return nodes
 }
 
-// container changes the decision about a container to its new request.
+// container changes the decision about container c to its new request.
 func (f *refit) container(c int, got *ContainerDecision) Detail {
 	asks, m := &f.r.Containers[c], f.s.m.joint
 	old := allocationOf(got)
@@ -120,7 +121,7 @@ func memoryOf(d *ContainerDecision) (bytes uint64) {
 }
 
 // remember changes the memory of a container from had to bytes, on its present NUMA nodes. It
-// reports whether these NUMA nodes have room.
+// returns false if these NUMA nodes have no room.
 func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
 	k, known := f.s.m.joint.Kind(memory.Regular)
 	if bytes == had || !known {
@@ -148,8 +149,8 @@ func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
 	return more == 0
 }
 
-// more returns possible sets of CPUs for a container that grows by n: its CPUs and other free CPUs,
-// or a new choice that contains its CPUs.
+// more returns possible sets of CPUs for a container that gets n more. Each set contains the
+// container's present CPUs.
 func (f *refit) more(c int, old *ContainerAllocation, n int) (sets []topology.CPUSet) {
 	one := f.alone(c)
 	one.Containers[0].MilliCPU, one.Containers[0].Memory, one.Containers[0].Devices = 1000*int64(n), nil, nil
@@ -169,7 +170,7 @@ func (f *refit) more(c int, old *ContainerAllocation, n int) (sets []topology.CP
 	return sets
 }
 
-// choose places a request on the NUMA nodes of a container's CPUs.
+// choose places a request on the NUMA nodes of a container's present CPUs, and returns the CPUs.
 func (f *refit) choose(in *State, one *Request, old *ContainerAllocation) (topology.CPUSet, bool) {
 	m := f.s.m.joint
 	m.Only(in.account, m.compact(m.nodesOf(&old.CPUs)))
@@ -180,7 +181,7 @@ func (f *refit) choose(in *State, one *Request, old *ContainerAllocation) (topol
 	return d.Containers[0].CPUs, true
 }
 
-// fewer returns the CPUs that a shrinking container could keep.
+// fewer returns possible sets of n CPUs that a container with fewer CPUs could keep.
 func (f *refit) fewer(c int, target *ContainerAllocation, n int) []topology.CPUSet {
 	var sets []topology.CPUSet
 	for _, policy := range []Policy{NodePolicy, PolicyNone} {
@@ -191,8 +192,8 @@ func (f *refit) fewer(c int, target *ContainerAllocation, n int) []topology.CPUS
 	return sets
 }
 
-// accepts reports whether the engine accepts exactly this place for the container, by the rules of
-// the pod. A container that shrinks may stay on more NUMA nodes than it then needs.
+// accepts reports whether the resources of target fulfil the pod's rules for container c. A
+// container that shrinks may stay on more NUMA nodes than it then needs.
 func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
 	for _, policy := range []Policy{NodePolicy, PolicyNone} {
 		d, ok := f.confined(c, target, policy)
@@ -208,7 +209,7 @@ func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
 	return false
 }
 
-// confined decides about a container as if the node had only the resources of place.
+// confined decides about a container as if only the resources of place were free.
 func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*ContainerDecision, bool) {
 	in, one := f.s.Clone(), f.alone(c)
 	in.Release(f.r.UID)
@@ -224,9 +225,9 @@ func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*Con
 	return &d.Containers[0], true
 }
 
-// alone returns a request with only one container. The request has no rules about several
-// containers together. The pod already fulfils these, and still does afterwards, because the
-// containers keep their NUMA nodes and devices.
+// alone returns a request with only container c, without rules that apply to the pod as a whole.
+// The pod already fulfils these rules. The resize does not change this, because the containers keep
+// their NUMA nodes and devices.
 func (f *refit) alone(c int) Request {
 	one := Request{UID: f.r.UID + "/" + f.r.Containers[c].Name, Containers: []ContainerRequest{f.r.Containers[c]}, Guaranteed: f.r.Guaranteed, Rules: f.r.Rules}
 	one.Containers[0].Kind = App
@@ -251,7 +252,8 @@ func (f *refit) hold(c int, target, old *ContainerAllocation) {
 	jointBooks{f.s}.take(&pod)
 }
 
-// MostMemory returns, for each kind on each set of NUMA nodes, the larger of both amounts.
+// MostMemory returns, for each kind of memory on each set of NUMA nodes, the larger amount of a and
+// b.
 func MostMemory(a, b []MemoryBlock) []MemoryBlock {
 	out := slices.Clone(a)
 	for _, block := range b {
@@ -266,7 +268,7 @@ func MostMemory(a, b []MemoryBlock) []MemoryBlock {
 }
 
 // fits reports whether the node has room for the decision together with the pod's former resources,
-// which the pod has not left yet.
+// which the pod still has.
 func (f *refit) fits(d *Decision) bool {
 	in, m := f.s.Clone(), f.s.m.joint
 	in.Release(f.r.UID)

@@ -9,19 +9,19 @@ import (
 // run limits how many orders are tried.
 const maxSearched = 8
 
-// search looks for another arrangement after the first containers left no room for the others.
+// search places the containers of a pod in other orders, after the first order failed.
 type search struct {
 	*jointAdmission
-	books []joint.Book // copies of the book, by the number of placed containers
-	order []int        // containers that run together; the placed containers come first
-	hard  []int        // the same containers: the hardest to place first, then init containers
+	books []joint.Book // books[n] is the book after n containers are placed
+	order []int        // app containers and sidecars; the placed ones come first
+	hard  []int        // the same containers, the hardest to place first; then init containers
 	one   hint.Set
 	spare int // steps that the current search must leave
 }
 
-// again searches for places if the containers could not be placed one after the other. It tries
-// other orders, then every set of NUMA nodes for each container. It starts without resources of the
-// pod, and reports whether it found places. If not, it restores the former state.
+// again reports whether it finds places for all containers. It tries other orders, then every set
+// of NUMA nodes for each container. It starts without resources of the pod. If it finds no places,
+// it restores the decision of the first order.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
 	if s.avoid.on || s.r.Rules.Claimed != nil {
@@ -67,7 +67,7 @@ func (s *search) startAgain(on *joint.Book) {
 	s.d.begin(s.r)
 }
 
-// fitsTogether reports whether there is room for the pod's peak in any place.
+// fitsTogether reports whether the node has room for the pod's peak request, on any NUMA nodes.
 func (s *search) fitsTogether(on *joint.Book) bool {
 	s.wantPod()
 	s.want.Width, s.want.Rules, s.want.Same, s.want.SameHow = joint.AnyWidth, joint.Rules{}, joint.Anywhere, joint.Unset
@@ -79,7 +79,7 @@ func (s *search) fitsTogether(on *joint.Book) bool {
 	return s.wantsNothing() || s.pool.Place(&s.want, &s.grant) == joint.Placed
 }
 
-// fitsAlone reports whether there is room for each container separately.
+// fitsAlone reports whether the node has room for each container if the pod had no other container.
 func (s *search) fitsAlone(on *joint.Book) bool {
 	for c := range s.r.Containers {
 		s.wantContainer(c)
@@ -129,8 +129,7 @@ func (s *search) permute(n int) bool {
 	return false
 }
 
-// spread places the containers from the n-th hardest on, and tries every set of NUMA nodes for
-// each.
+// spread places the containers hard[n:], and tries every set of NUMA nodes for each.
 func (s *search) spread(n int) bool {
 	if n == len(s.hard) {
 		return true
@@ -146,7 +145,7 @@ func (s *search) spread(n int) bool {
 	return false
 }
 
-// next places a container after n others. If mask is not 0, it uses only the NUMA nodes of the
+// next places container c after n others. If mask is not 0, it uses only the NUMA nodes of the
 // mask.
 func (s *search) next(c, n int, mask hint.Mask) bool {
 	if s.budget.Left() <= s.spare {
@@ -176,8 +175,8 @@ func (s *search) next(c, n int, mask hint.Mask) bool {
 	return s.provide(c, s.grant.Nodes) == NoDetail || s.takeBack(c, n)
 }
 
-// takeBack removes the container that was placed after n others. It returns false, so that callers
-// can use it as a failure.
+// takeBack removes container c, which was placed after n others. It always returns false, so that
+// callers can return its result.
 func (s *search) takeBack(c, n int) bool {
 	s.try.Book.CopyFrom(&s.books[n])
 	s.d.Containers[c].empty(&s.r.Containers[c])

@@ -10,12 +10,12 @@ import (
 	"github.com/berth-dev/berth/placement/cpu"
 )
 
-// settings are the parsed strings of a Config.
+// settings is a parsed Config.
 type settings struct {
 	version Version
-	// own is the node's policy and scope. No other setting and no part of a Model depends on them.
+	// own is the node's policy and scope.
 	own Rules
-	// cannot has, for each policy, the reason why the node cannot apply it, or nil.
+	// cannot has, for each policy that the node cannot apply, the reason.
 	cannot   [policies]error
 	closest  bool // prefer-closest-numa-nodes
 	maxNodes int  // max-allowable-numa-nodes
@@ -23,20 +23,20 @@ type settings struct {
 	static   bool // CPU manager
 	memory   bool // memory manager is Static
 	podLevel podLevel
-	// claims means that the device manager leaves devices of Dynamic Resource Allocation to the
-	// driver.
+	// claims means that the device manager does not allocate devices that Dynamic Resource
+	// Allocation provides.
 	claims  bool
 	resizes resizing
 }
 
-// resizing has the changes that the kubelet allows while a pod runs.
+// resizing describes which resources of a running pod the kubelet can change.
 type resizing struct {
-	// on allows any change. Since 1.35 it cannot be switched off.
+	// on means that pods can be resized. Since 1.35 this cannot be switched off.
 	on bool
 	// cpus and memory mean that pinned resources may change (alpha gates). The engine cannot
 	// predict the kubelet's answer to such a change.
 	cpus, memory bool
-	// init allows changes of init containers too. Since 1.37 it cannot be switched off.
+	// init means that init containers can be resized too. Since 1.37 this cannot be switched off.
 	init bool
 }
 
@@ -50,13 +50,13 @@ type podLevel struct {
 	// refused means that the kubelet refuses pods with spec.resources after all managers
 	// (lifecycle.isPodLevelResourcesSupported).
 	refused bool
-	// decidesEmpty means that spec.resources decides the QoS class even if it has no relevant
+	// decidesEmpty means that spec.resources determines the QoS class even if it names no relevant
 	// resource (pkg/apis/core/v1/helper/qos.ComputePodQOS).
 	decidesEmpty bool
 }
 
-// featureGate is a gate of the kubelet, with the releases in which it was added, became beta, and
-// became on by default.
+// featureGate is a gate of the kubelet, with the releases that added it, made it beta, and enabled
+// it by default.
 type featureGate struct {
 	name            string
 	since, beta, on Version
@@ -95,7 +95,7 @@ func (s *settings) gate(c *Config, g featureGate) bool {
 	return s.version >= g.on
 }
 
-// kubeletMaxNodes is the default of max-allowable-numa-nodes, and its minimum
+// kubeletMaxNodes is the default and the minimum of max-allowable-numa-nodes
 // (topologymanager.defaultMaxAllowableNUMANodes).
 const kubeletMaxNodes = 8
 
@@ -147,8 +147,8 @@ func (s *settings) readPodLevel(c *Config) error {
 	return nil
 }
 
-// refuse records why the node cannot apply some policies. It returns the error if the node's own
-// policy is one of them, because the kubelet does not start then.
+// refuse records err as the reason why the node cannot apply some policies. If the node's own
+// policy is one of them, the kubelet does not start, and refuse returns err.
 func (s *settings) refuse(err error, of ...Policy) error {
 	for _, p := range of {
 		s.cannot[p] = cmp.Or(s.cannot[p], err)
@@ -159,8 +159,7 @@ func (s *settings) refuse(err error, of ...Policy) error {
 	return nil
 }
 
-// hinted are the policies with which the kubelet asks for hints. With the policy none the kubelet
-// ignores the scope.
+// hinted are the policies with which the kubelet asks for hints.
 var hinted = []Policy{PolicyBestEffort, PolicyRestricted, PolicySingleNUMANode}
 
 func (s *settings) readTopologyManager(c *Config) error {
@@ -234,8 +233,8 @@ func (s *settings) readManagers(c *Config) error {
 	return nil
 }
 
-// isCPUList reports whether the kubelet could parse the text (k8s.io/utils/cpuset.Parse), which it
-// does with every policy. Unlike the kernel, it refuses strides and blanks.
+// isCPUList reports whether the kubelet can parse the text (k8s.io/utils/cpuset.Parse). The kubelet
+// parses it with every policy. Unlike the kernel, the kubelet refuses strides and blanks.
 func isCPUList(text string) bool {
 	if text == "" {
 		return true

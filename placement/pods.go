@@ -14,8 +14,8 @@ type podTable struct {
 	last uint64   // the highest podRef.order so far
 }
 
-// podRef is a pod with its position in the order of admission. Its allocation is never changed,
-// only replaced.
+// podRef is a pod with a number for the order of admission. Its allocation is never changed, only
+// replaced by another.
 type podRef struct {
 	uid   string
 	order uint64
@@ -37,7 +37,7 @@ func (t *podTable) find(uid string) (int, bool) {
 	return slices.BinarySearchFunc(t.pods, uid, func(p podRef, uid string) int { return strings.Compare(p.uid, uid) })
 }
 
-// put stores a pod. A pod that is already there keeps its position in the order.
+// put stores a pod. A pod that the table already has keeps its place in the order of admission.
 func (t *podTable) put(p *PodAllocation) {
 	i, ok := t.find(p.UID)
 	if ok {
@@ -91,8 +91,8 @@ func (t *podTable) holderOf(resource, id string) string {
 	return ""
 }
 
-// sameOrder reports whether the same pods were admitted in the same order. The values of
-// podRef.order may differ.
+// sameOrder reports whether both tables have the same pods in the same order of admission. The
+// values of podRef.order may differ.
 func (t *podTable) sameOrder(o *podTable) bool {
 	for i := range t.pods {
 		if t.pods[i].order != o.pods[i].order {
@@ -163,9 +163,9 @@ func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
 	return nil, false
 }
 
-// uids is a filter that quickly rules out UIDs that the node does not have, such as the UID of a
-// new pod. A comparison with each pod's UID would read memory of every pod. On a large cluster this
-// takes longer than the rest of an admission.
+// uids is a bit filter of UIDs, which shows quickly that a node does not have a new pod. A
+// comparison with every pod's UID would read memory of every pod. On a large cluster this takes
+// longer than the rest of an admission.
 type uids [8]uint64
 
 var uidSeed = maphash.MakeSeed()

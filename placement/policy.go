@@ -17,11 +17,12 @@ func (ad *admission) collect(c int, want hint.Want) Detail {
 }
 
 // affinity reproduces the kubelet's Policy.Merge. It returns the hint for container c, or for the
-// whole pod, and whether the policy admits it. Only best-effort needs hints that are not preferred.
+// whole pod, and the reason if the policy refuses. Only best-effort uses hints that are not
+// preferred.
 func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	want := hint.Preferred
 	if ad.meanwhile != nil {
-		want = hint.Offered // the kubelet asks the managers once
+		want = hint.Offered // with events, ask the managers only once
 	}
 	if d := ad.collect(c, want); d != NoDetail {
 		return hint.Hint{}, d
@@ -54,13 +55,13 @@ func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 }
 
 // maxCombinations is the maximum number of combinations of hints with Config.GuardDefects. A
-// combination takes 150 to 200 ns (measured with 1.36), so all of them take almost a minute, in
-// which the kubelet admits no other pod.
+// combination takes 150 to 200 ns (measured with 1.36), so this many take almost a minute, in which
+// the kubelet admits no other pod.
 const maxCombinations = 1 << 28
 
 // guardMerge refuses hints that the kubelet would take too long to merge, because it tries every
-// combination of one hint from each list. An exact count needs complete lists. Usually the number
-// of lists, or the length of the memory lists, is enough to decide.
+// combination of one hint from each list. An exact count of the combinations needs complete lists.
+// Usually a bound is enough: the number of lists, or the length of the memory lists.
 func (ad *admission) guardMerge(c int) Detail {
 	kept := ad.used
 	defer func() { ad.used = kept }()
@@ -87,7 +88,8 @@ func (ad *admission) guardMerge(c int) Detail {
 	return NoDetail
 }
 
-// listCount returns the number of hint lists in the kubelet, which stores equal lists separately.
+// listCount returns the number of hint lists that the kubelet would have. The kubelet does not
+// share equal lists.
 func listCount(lists []hint.List) (n int) {
 	for i := range lists {
 		n += max(lists[i].Times, 1)
@@ -104,9 +106,9 @@ func power(base, n int) int {
 	return min(p, maxCombinations+1)
 }
 
-// run admits the first n containers of the request in the admission's copy of the state. On refusal
-// it returns the rule and the container at which the kubelet stopped. The decision keeps the
-// assignments of earlier providers and containers.
+// run admits the first n containers of the request in the admission's copy of the state. If the
+// kubelet would refuse, it returns the rule and the container. The decision keeps the assignments
+// that were made before the refusal.
 func (ad *admission) run(n int) (Detail, int) {
 	if ad.rules.Policy == PolicyNone || ad.rules.Scope != PodScope {
 		return ad.runContainers(n)
@@ -161,7 +163,7 @@ func (ad *admission) allocate(c int, h hint.Hint) Detail {
 	return NoDetail
 }
 
-// setHint records the hint that the topology manager stores for container c.
+// setHint records h as the hint that the topology manager stores for container c.
 func (ad *admission) setHint(c int, h hint.Hint) {
 	got := &ad.d.Containers[c].Hint
 	*got = Hint{Any: h.Any, Preferred: h.Preferred}

@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/placement/device"
 )
 
-// devicePools are the last reports of device plugins, ascending by resource.
+// devicePools has the latest report of each device plugin, ascending by resource.
 type devicePools []devicePool
 
-// devicePool is the last report of a plugin, with the devices that containers hold.
+// devicePool is the latest report of a plugin, and the devices that containers hold.
 type devicePool struct {
 	resource string
 	// registered is false if pods have devices of the resource, but its plugin has not registered
@@ -32,7 +32,7 @@ func (ps *devicePools) copyFrom(from devicePools) {
 	*ps = pools
 }
 
-// index returns the position of a resource that the device manager knows, or -1.
+// index returns the position of a resource, or -1 if the device manager does not know the resource.
 func (ps devicePools) index(resource string) int {
 	for i := range ps {
 		if ps[i].resource == resource {

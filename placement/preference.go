@@ -14,10 +14,10 @@ const (
 	// NoPreference: the plugin has no GetPreferredAllocation, so the kubelet uses the random order
 	// of a Go map.
 	NoPreference Preference = iota
-	// SortedPreference: the plugin takes the required devices, then the first free devices in order
-	// of their ids.
+	// SortedPreference: the plugin takes the devices that it must include, then the first free
+	// devices in order of their ids.
 	SortedPreference
-	// UnknownPreference: the plugin chooses by unknown rules.
+	// UnknownPreference: the plugin has GetPreferredAllocation, but its rules are not known.
 	UnknownPreference
 	// NVIDIAPreference: the order that NVIDIA documents for its plugin (package device). It needs
 	// DevicePool.Points.
@@ -26,9 +26,9 @@ const (
 	preferences // the number of values
 )
 
-// Connect computes Points from the machine's PCI tree and links. It does so only if the preference
-// uses Points and the address of every device is known. The address is Device.Address, or the id if
-// the id is an address.
+// Connect computes Points from the machine's PCI tree and links. It computes none if the preference
+// does not use Points, or if the address of a device is unknown. The address is Device.Address, or
+// the id if the id is an address.
 func (p *DevicePool) Connect(m *topology.Machine) {
 	p.Points = nil
 	if p.Preference != NVIDIAPreference {

@@ -8,29 +8,31 @@ import "github.com/berth-dev/berth/placement/hint"
 type Provider interface {
 	// Resource is the name of the extended resource: "example.com/licence".
 	Resource() string
-	// Supply returns the machine's amount of the resource. space numbers its NUMA nodes, ascending
-	// by id. Supply is called once for each kind of machine. An error makes the nodes of that kind
-	// unusable.
+	// Supply returns the machine's amount of the resource. space gives the machine's NUMA nodes
+	// positions, ascending by id. Berth calls Supply once for each kind of machine. If it returns
+	// an error, Berth cannot use the nodes of that kind.
 	Supply(view *KubeletView, space *hint.Space) (Supply, error)
 }
 
-// Supply is a machine's amount of a provider's resource, by place. Berth records how much of each
-// place every pod holds, from the decision until the pod has left. The methods must be pure and
-// safe for concurrent use, and should not allocate.
+// Supply is a machine's amount of a provider's resource, by place. Berth records how much each pod
+// has of each place, from the decision until the pod is gone. The methods must be pure and safe for
+// concurrent use, and should not allocate.
 type Supply interface {
-	// Places are the places of the resource. No places mean that the machine has none of it. Places
-	// is called once.
+	// Places returns the places of the resource. If there are no places, the machine has none of
+	// the resource. Berth calls Places once.
 	Places() []Place
 	// Hints adds to out every set of NUMA nodes that can provide n to one container. free has the
-	// free amounts, by place. With larger free amounts, Hints must not add fewer sets.
+	// free amounts, by place. If free amounts grow, every set that Hints added before must still be
+	// added.
 	Hints(out hint.Set, free []uint64, n uint64)
-	// Allocate writes to take, by place, how much of n a container gets from each place, on the
-	// chosen NUMA nodes. At first take is all zeros. If Allocate returns false, the node refuses
-	// the pod.
+	// Allocate sets take[i] to the amount that a container gets from place i, for a total of n on
+	// the chosen NUMA nodes. The elements of take are 0 before the call. If Allocate returns false,
+	// the node refuses the pod.
 	Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool
 }
 
-// Place is a location with an amount of a provider's resource: a socket, a link, a licence server.
+// Place is a part of a machine with an amount of a provider's resource, for example a socket or a
+// network link.
 type Place struct {
 	Name     string // 1 to MaxPlaceName bytes, unique on the machine
 	Capacity uint64 // at most 2^30

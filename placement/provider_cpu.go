@@ -8,13 +8,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// cpuResource is the name of CPUs in reports.
+// cpuResource is the resource name of CPUs in explanations.
 const cpuResource = "cpu"
 
 // cpuProvider is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go).
 type cpuProvider struct{}
 
-// pins reports whether the CPU and memory managers allocate exclusive resources to a pod's
+// pins reports whether the CPU and memory managers may allocate exclusive resources to a pod's
 // containers.
 func (m *Model) pins(r *Request) bool {
 	return m.guaranteed(r) && !(r.PodLevel && m.set.podLevel.unmanaged)
@@ -47,9 +47,8 @@ func (m *Model) exclusiveCPUs(r *Request, c int) int {
 	return int(milli / 1000)
 }
 
-// ExclusiveCPUs returns the minimum number of exclusive CPUs that an admitted pod has at one time,
-// in its app containers and sidecars. If Berth decides, the number is not known, and the result is
-// 0.
+// ExclusiveCPUs returns the number of exclusive CPUs that the app containers and sidecars of an
+// admitted pod have together. If Berth decides, the number is not known, and the result is 0.
 func (m *Model) ExclusiveCPUs(r *Request) (n int) {
 	if m.Decides() {
 		return 0
@@ -129,8 +128,8 @@ func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want 
 	ad.m.cpus.hinter.Hints(&in, ad.list(cpuResource))
 }
 
-// allocate implements Allocate. Before 1.37, full-pcpus-only also applies to a container that
-// already has its CPUs, so a restart of the kubelet can kill it.
+// allocate implements Allocate. Before 1.37, a kubelet with full-pcpus-only also checks containers
+// that already have their CPUs, and can kill them after a restart.
 func (cpuProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	if c == wholePod {
 		return ad.allocateWholeCPUs(h)
@@ -202,7 +201,7 @@ func (ad *admission) guardRestart() Detail {
 	return NoDetail
 }
 
-// widestOf returns the maximum number of exclusive CPUs of a container.
+// widestOf returns the largest number of exclusive CPUs that a container of the pods has.
 func widestOf(pods []podRef) int {
 	widest := 0
 	for i := range pods {

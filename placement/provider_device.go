@@ -31,7 +31,8 @@ func (p deviceProvider) hints(ad *admission, c int, want hint.Want) Detail {
 	return NoDetail
 }
 
-// podHints asks for the pod's peak request (resource.PodLimits), without reuse.
+// podHints adds the hints for the pod's peak request (resource.PodLimits), without reuse of init
+// containers' devices.
 func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
 	for i := range ad.devices.slots[:ad.devices.used] {
 		s := &ad.devices.slots[i]
@@ -57,8 +58,8 @@ func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
 	return NoDetail
 }
 
-// distinct returns the number of devices of a resource that the pod already holds. Init containers
-// share their devices with others.
+// distinct returns the number of devices of a resource that the pod already holds. A device that
+// several containers have counts once.
 func (ad *admission) distinct(resource string) int {
 	seen := map[string]bool{}
 	for c := range ad.r.Containers {
@@ -71,7 +72,7 @@ func (ad *admission) distinct(resource string) int {
 }
 
 // chosenLate reports whether the kubelet chooses the container's devices only when the container
-// starts (GetDeviceRunContainerOptions), from the devices that are free then.
+// starts (GetDeviceRunContainerOptions).
 func (ad *admission) chosenLate(c *ContainerRequest, resource string) bool {
 	return slices.ContainsFunc(c.Devices, func(d DeviceRequest) bool {
 		return d.Resource == resource && d.Count > 0 && !(d.Claimed && ad.m.set.claims)
@@ -87,11 +88,10 @@ func (r *ContainerRequest) devices(resource string) int64 {
 	return 0
 }
 
-// holding describes the devices of a resource that a container or a pod already holds. slot.held
-// has the devices.
+// holding describes the devices in slot.held, which a container or a pod already holds.
 type holding struct {
 	exists   bool
-	vanished bool // some are no longer listed
+	vanished bool // the plugin no longer lists some of them
 	n        int
 }
 
@@ -119,7 +119,7 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 		ad.list(s.pool.resource).Reset(hint.Impossible)
 		return NoDetail
 	case held.n > 0 && held.vanished && ad.m.set.version >= V134:
-		// Kubernetes 1.33 treats the device as one without topology.
+		// Kubernetes 1.33 treats the device as a device without topology.
 		return DefectVanishedDevice
 	case held.n > 0:
 		in.Available, in.Reusable = s.held, nil
@@ -143,8 +143,8 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	return NoDetail
 }
 
-// allocate implements Allocate: It first allocates every resource, and then records the devices
-// that later containers may reuse.
+// allocate implements Allocate. It first allocates the devices of every resource, and then records
+// the devices that later containers may reuse.
 func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	if c == wholePod {
 		return NoDetail // "Device Manager does not support pod level resource allocation"
@@ -169,7 +169,7 @@ func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 }
 
 // anotherFails reports whether a later resource of the container would be refused too. The kubelet
-// iterates over a Go map, so the reported refusal is random.
+// iterates over a Go map, so it then reports a random one of these refusals.
 func (ad *admission) anotherFails(c, from int, h hint.Hint) bool {
 	devices := ad.r.Containers[c].Devices[from:]
 	for i := range devices {

@@ -58,8 +58,8 @@ func (ad *admission) podNeeds() Detail {
 	return ad.oddMemory()
 }
 
-// oddMemory looks for amounts and kinds that podNeeds cannot add up. The kubelet reads all amounts
-// before it looks up any kind.
+// oddMemory returns the reason if some amount or kind of memory makes podNeeds fail. The kubelet
+// reads all amounts before it looks up any kind.
 func (ad *admission) oddMemory() Detail {
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].fractional() {
@@ -155,7 +155,7 @@ func (ad *admission) heldMemory(c int) *ContainerAllocation {
 	return nil
 }
 
-// hintsOfBlocks implements regenerateHints: blocks that differ from the request mean no preference.
+// hintsOfBlocks implements regenerateHints. If the blocks differ from the request, it adds no list.
 func (ad *admission) hintsOfBlocks(blocks []MemoryBlock) {
 	if len(blocks) != len(ad.memory.needs) {
 		return
@@ -244,7 +244,7 @@ func (ad *admission) reuseMemory(c int, blocks []MemoryBlock) {
 }
 
 // shrinkInit implements updateInitContainersMemoryBlocks. It subtracts the memory that container c
-// reuses from the blocks of the regular init containers before it. So the blocks of a pod add up to
+// reuses from the blocks of the regular init containers before it. So the sum of a pod's blocks is
 // its allocation.
 func shrinkInit(cs []ContainerDecision, c int) {
 	for i := range cs[c].Memory {

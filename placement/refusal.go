@@ -11,7 +11,7 @@ import (
 )
 
 // Refusal explains why a node refuses a pod: the request, the amounts of every NUMA node, and the
-// rule that refused. Events, the command line and the page print the same Refusal. Its JSON is
+// rule that refused. Events, the command line and the web page print this type. Its JSON format is
 // stable.
 type Refusal struct {
 	UID      string `json:"uid"`
@@ -24,13 +24,14 @@ type Refusal struct {
 	// Container is the container at which the kubelet stopped. It is "" for the pod as a whole, and
 	// if the pod was admitted.
 	Container string `json:"container,omitempty"`
-	// Policy and Scope are those of the Topology Manager.
+	// Policy and Scope are the policy and the scope that applied to the pod.
 	Policy string `json:"policy"`
 	Scope  string `json:"scope,omitempty"`
-	// NUMANodes is the required number of NUMA nodes, if this number is the reason for the refusal.
+	// NUMANodes is the number of NUMA nodes that the pod requires, if this number is the reason for
+	// the refusal.
 	NUMANodes int `json:"numaNodes,omitempty"`
-	// Needs is the request of the container or the pod for resources of NUMA nodes, with the free
-	// amounts at that moment.
+	// Needs has the resources that the container or the pod requested, with the amounts that were
+	// free at that moment.
 	Needs []Need `json:"needs,omitempty"`
 	// Devices explains for each device of a requested kind why it was not assigned. It is set only
 	// if Berth decides.
@@ -42,7 +43,7 @@ type Refusal struct {
 	// advised means that Remedies is complete. milderHelps means that Advise has tried the policy
 	// best-effort, and that it helps.
 	advised, milderHelps bool
-	// alone means that the pod has only one container, so messages need not name the container.
+	// alone means that the pod has only one container. Messages then do not name the container.
 	alone bool
 }
 
@@ -57,7 +58,8 @@ type DeviceAnswer struct {
 	// Why is "held", "unhealthy", "free", or "free, and ..." with the missing property of its
 	// place.
 	Why string `json:"why"`
-	// Holder is the pod that holds the device: its UID, or the name that the reader shows.
+	// Holder is the pod that holds the device: its UID, or a name that a program has put in place
+	// of the UID.
 	Holder string `json:"holder,omitempty"`
 }
 
@@ -67,11 +69,11 @@ type Need struct {
 	Asked    uint64 `json:"asked"`
 	// Free is the free amount of the whole node, including resources without a NUMA node.
 	Free uint64 `json:"free"`
-	// Fewest is the minimum number of NUMA nodes that could provide the resource on an empty
-	// machine. It is 0 if this number does not matter.
+	// Fewest is the smallest number of NUMA nodes that could provide the requested amount on an
+	// empty machine. It is 0 if this number does not matter.
 	Fewest int `json:"fewest,omitempty"`
-	// FewestUsable is this minimum without the reserved CPUs, if it differs. A kubelet includes
-	// reserved CPUs when it computes the minimum (kubernetes#132187).
+	// FewestUsable is this number if reserved CPUs are not counted. It is set only if it differs
+	// from Fewest. A kubelet counts reserved CPUs (kubernetes#132187).
 	FewestUsable int `json:"fewestUsable,omitempty"`
 	// Whole is the number of CPUs per core if full-pcpus-only assigns only whole cores, otherwise
 	// 0.
@@ -85,22 +87,23 @@ type Need struct {
 	Nodes []NodeAmount `json:"nodes,omitempty"`
 }
 
-// NodeAmount is a NUMA node's amount of a resource.
+// NodeAmount has the amounts of a resource on a NUMA node.
 type NodeAmount struct {
 	NUMA topology.NUMAID `json:"numa"`
 	// Free is the amount now, Total the amount of the empty node.
 	Free  uint64 `json:"free"`
 	Total uint64 `json:"total"`
-	// Reused is the part of Free that ended init containers of the pod had. The kubelet assigns all
-	// of this part again, so it considers only sets of NUMA nodes that have it. This applies to
-	// CPUs and devices, not to memory.
+	// Reused is the part of Free that init containers of the pod had before. The kubelet must
+	// assign all of this part again, so it considers only sets of NUMA nodes that contain all of
+	// it. This applies to CPUs and devices, not to memory.
 	Reused uint64 `json:"reused,omitempty"`
 	// Group is the list of NUMA nodes that share the node's memory allocations. It is "" if the
 	// node is in no group.
 	Group string `json:"group,omitempty"`
 }
 
-// RemovingPods describes whether evicting pods would help, for a scarcity by name.
+// RemovingPods returns a text that tells whether evicting pods would help; scarcity is a result of
+// Scarcity.String.
 func RemovingPods(scarcity string) string {
 	if scarcity == Unresolvable.String() {
 		return "removing pods does not help"
@@ -114,8 +117,8 @@ func (s Scarcity) String() string {
 }
 
 // String returns the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs (8
-// needed), NUMA 1 has 3 (TopologyAffinityError)". It does not name the only container of a pod. So
-// nodes with the scopes container and pod print the same line.
+// needed), NUMA 1 has 3 (TopologyAffinityError)". It does not name the container if the pod has
+// only one, so that nodes with the scopes container and pod print the same line.
 func (r Refusal) String() string {
 	if r.Reason == Admitted {
 		return "admitted"
@@ -135,10 +138,11 @@ func (r Refusal) String() string {
 	return b.String()
 }
 
-// cutText follows a refusal whose search ended early.
+// cutText is appended to a refusal whose search ran out of steps.
 const cutText = "; the search is limited and did not look at every place"
 
-// shortage describes the short resource in numbers. It returns "" if no single resource is short.
+// shortage describes, with numbers, the resource of which too little is free. It returns "" if
+// there is no such resource.
 func (r *Refusal) shortage() string {
 	switch {
 	case r.Detail == NotPreferred:
@@ -189,7 +193,8 @@ func (r *Refusal) brokenCores() string {
 	return ""
 }
 
-// withheld describes the request that a pod needs so that it keeps no CPUs from others.
+// withheld describes the number of CPUs that the pod must request to keep no more CPUs from other
+// pods than it requests.
 func (r *Refusal) withheld() string {
 	at := slices.IndexFunc(r.Needs, func(n Need) bool { return n.Resource == cpuResource })
 	if at < 0 {
@@ -206,7 +211,8 @@ func (r *Refusal) withheld() string {
 	return fmt.Sprintf("berth.dev/exclusive: numa for %d CPUs keeps the rest of their NUMA nodes idle: ask for all CPUs of one or more (%s)", n.Asked, strings.Join(nodes, ", "))
 }
 
-// inexact describes the amount of each NUMA node if no set of the required size has room.
+// inexact describes the amounts of each NUMA node if no set with the required number of NUMA nodes
+// has room.
 func (r *Refusal) inexact() string {
 	wanted := numaNodes(r.NUMANodes)
 	var parts []string
@@ -230,9 +236,9 @@ func (n *Need) scattered() bool {
 	return !enough || grouped
 }
 
-// unaligned explains why the policy finds no set of NUMA nodes. Resources that need different
-// numbers of NUMA nodes never agree. One resource may be short everywhere. Or each resource fits
-// somewhere, but no set fits all.
+// unaligned explains why the policy finds no set of NUMA nodes. There are three causes: resources
+// need different numbers of NUMA nodes, a resource fits on no set, or each resource fits on some
+// set but no set fits all.
 func (r *Refusal) unaligned() string {
 	if text := r.sizes(); text != "" {
 		return text
@@ -249,8 +255,8 @@ func (r *Refusal) unaligned() string {
 	return r.conflict()
 }
 
-// sizes describes the numbers of NUMA nodes that resources need. It returns "" unless the policy
-// allows only one NUMA node, or if the numbers differ and removing pods cannot help.
+// sizes describes the numbers of NUMA nodes that resources need. It returns "" if these numbers are
+// not the cause of the refusal.
 func (r *Refusal) sizes() string {
 	fewest, most := r.extremes()
 	switch {
@@ -264,7 +270,7 @@ func (r *Refusal) sizes() string {
 	return ""
 }
 
-// extremes returns the need with the smallest Fewest and the need with the largest, or nil.
+// extremes returns the need with the smallest Fewest and the need with the largest Fewest, or nil.
 func (r *Refusal) extremes() (fewest, most *Need) {
 	for i := range r.Needs {
 		n := &r.Needs[i]
@@ -288,7 +294,8 @@ func (n *Need) size() string {
 	return fmt.Sprintf("%s %s need %s", n.amount(n.Asked), n.unit(), numaNodes(n.Fewest))
 }
 
-// counted explains why a kubelet requires fewer NUMA nodes than the CPUs need.
+// counted explains that a kubelet requires fewer NUMA nodes than the CPUs need, because it counts
+// reserved CPUs.
 func (n *Need) counted() string {
 	return fmt.Sprintf("the kubelet expects %s %s on %s, because it also counts reserved CPUs (%s without them)",
 		n.amount(n.Asked), n.unit(), numaNodes(n.Fewest), numaNodes(n.FewestUsable))
@@ -351,8 +358,8 @@ func (n *Need) perNode() string {
 	return strings.Join(parts, ", ") + n.reuse()
 }
 
-// reuse describes the reused part that forces the kubelet to one NUMA node although another has
-// enough.
+// reuse explains that the kubelet must assign the reused part of a NUMA node although another NUMA
+// node has enough.
 func (n *Need) reuse() string {
 	var parts []string
 	for i := range n.Nodes {
@@ -407,19 +414,19 @@ func (n *Need) amount(v uint64) string {
 	return strconv.FormatUint(v, 10)
 }
 
-// close reports whether the free amount of some NUMA node differs from the request, but rounds to
-// the same text.
+// close reports whether the free amount of some NUMA node is printed like the request, although the
+// two differ.
 func (n *Need) close() bool {
 	alike := func(v uint64) bool { return v != n.Asked && topology.RoughBytes(v) == topology.RoughBytes(n.Asked) }
 	return alike(n.Free) || slices.ContainsFunc(n.Nodes, func(a NodeAmount) bool { return alike(a.Free) || alike(a.Total) })
 }
 
-// endless is a number of bytes that no machine has. A larger amount shows that a kubelet has
-// subtracted too much (see DefectMemoryUnderflow).
+// endless is a number of bytes that no machine has. A larger amount means that an unsigned
+// subtraction of the kubelet wrapped around (DefectMemoryUnderflow).
 const endless = 1 << 60
 
-// Table returns the complete refusal: the rule, then a line for each resource and NUMA node, in
-// columns.
+// Table returns the complete refusal: the rule, then a table with a line for each resource and NUMA
+// node.
 func (r Refusal) Table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Reason, r.Rule)
@@ -491,7 +498,7 @@ func (n *Need) rows() [][]string {
 	return rows
 }
 
-// writeColumns pads all columns but the last.
+// writeColumns writes rows as columns. It pads all columns but the last.
 func writeColumns(b *strings.Builder, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

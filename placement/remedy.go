@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Remedy is a change with which the node admits the pod. Berth has tried each remedy on the node.
+// Remedy is a change of the pod, or a wait, after which the node admits the pod. Berth has tried
+// each remedy on the state of the node.
 type Remedy struct {
 	// Do is one of RemedyAsk, RemedyDrop, RemedyWait.
 	Do string `json:"do"`
@@ -22,7 +23,7 @@ type Remedy struct {
 	Resource  string `json:"resource,omitempty"`
 	Asked     uint64 `json:"asked,omitempty"`
 	Instead   uint64 `json:"instead,omitempty"`
-	// Wish is the annotation that the pod should remove or set.
+	// Wish is the annotation that the user should remove or set.
 	Wish string `json:"wish,omitempty"`
 	// Empty means that the remedy helps only after the other pods have ended.
 	Empty bool `json:"empty,omitempty"`
@@ -39,11 +40,11 @@ const (
 	RemedyWait = "wait"     // wait until other pods end
 )
 
-// Fits reports whether a changed request also fits resources that the engine does not know. If
-// empty is set, the node counts as empty. A nil Fits accepts every request.
+// Fits reports whether the node also has enough of the resources that the engine does not know for
+// a changed request. If empty is set, it assumes an empty node. A nil Fits accepts every request.
 type Fits func(r *Request, empty bool) bool
 
-// Advise does what Explain does, and also fills in Remedies. It calls Admit some dozens of times.
+// Advise does what Explain does, and also fills in Remedies. It makes some dozens of admissions.
 func Advise(s *State, r *Request, fits Fits) Refusal {
 	out := Explain(s, r)
 	if out.Reason == Admitted || !r.sane() {
@@ -70,7 +71,8 @@ func Advise(s *State, r *Request, fits Fits) Refusal {
 }
 
 // Changes returns the amounts nearest to the request that the node admits now, at most one for each
-// resource. This is the next smaller amount, or otherwise the next greater number of CPUs.
+// resource. This is the nearest smaller amount. If there is none, it is the nearest greater number
+// of CPUs.
 func Changes(s *State, r *Request, fits Fits) []Remedy {
 	if !r.sane() {
 		return nil
@@ -86,8 +88,8 @@ func (s *State) emptied(m *Model) (*State, error) {
 	return m.StateOf(&snap)
 }
 
-// milderAdmits reports whether a node like this one, empty and with the policy best-effort, admits
-// the request.
+// milderAdmits reports whether the node would admit the request if it were empty and had the policy
+// best-effort.
 func (m *Model) milderAdmits(s *State, r *Request) bool {
 	if m.joint != nil || m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode {
 		return false
@@ -107,7 +109,7 @@ func (m *Model) milderAdmits(s *State, r *Request) bool {
 	return v.OK()
 }
 
-// trial asks a state about changed requests.
+// trial tries changed requests on a state.
 type trial struct {
 	s     *State
 	r     *Request
@@ -128,9 +130,8 @@ type quantity struct {
 	at          int
 	resource    string
 	asked, step uint64
-	// width returns the number of NUMA nodes that an empty machine needs for an amount. Of two
-	// amounts with the same width, the smaller one fits if the larger one fits, apart from rare
-	// rules.
+	// width returns the number of NUMA nodes that an empty machine needs for an amount. If two
+	// amounts have the same width and the larger one fits, the smaller one usually fits too.
 	width func(uint64) int
 	// most is the upper bound for amounts above asked. If it is 0, no larger amount is tried.
 	most uint64
@@ -154,7 +155,7 @@ func (t *trial) changes(at string) (out []Remedy) {
 	return out
 }
 
-// nearby is the number of neighbouring amounts that are tried one by one.
+// nearby is the number of amounts next to the request that are tried one by one.
 const nearby = 16
 
 // below finds the greatest smaller amount that is admitted.
@@ -177,8 +178,8 @@ func (t *trial) below(q *quantity) (uint64, bool) {
 	return 0, false
 }
 
-// above finds the smallest greater amount that is admitted: a few more, or the first amount that
-// needs more NUMA nodes.
+// above finds the smallest greater amount that is admitted. It tries a few more, and the first
+// amounts that need more NUMA nodes.
 func (t *trial) above(q *quantity) (uint64, bool) {
 	for n := q.asked + q.step; n <= q.most && n <= q.asked+nearby*q.step; n += q.step {
 		if t.tries(q, n) {
@@ -227,8 +228,8 @@ func (t *trial) with(q *quantity, n uint64) Request {
 	return r
 }
 
-// quantities returns the amounts that can be changed: the amounts of the refused container, or of
-// the container with the largest request for each resource.
+// quantities returns the amounts to change: those of the container at, or if at is "", of the
+// container with the largest request for each resource.
 func (t *trial) quantities(at string) (out []quantity) {
 	m := t.s.m
 	add := func(q quantity) {
@@ -302,7 +303,7 @@ func (t *trial) cpusWith(i int, n uint64) int {
 func (t *trial) devices(i int, d *DeviceRequest) quantity {
 	q := quantity{at: i, resource: d.Resource, asked: uint64(max(0, d.Count)), step: 1, width: t.noWidth}
 	if d.Claimed {
-		q.asked = 0 // another program assigns them
+		q.asked = 0 // another program assigns these devices
 	}
 	for j := range t.s.pools {
 		if p := &t.s.pools[j]; p.resource == d.Resource && p.pool != nil {
@@ -434,7 +435,7 @@ func nameOf(resource string) string {
 	return resource
 }
 
-// remedy returns the advice if every remedy was tried.
+// remedy returns the advice that follows from Remedies. Advise must have tried all of them.
 func (r *Refusal) remedy() string {
 	var now, then []string
 	wait := false
@@ -468,7 +469,7 @@ func (r *Refusal) remedy() string {
 	return either(parts)
 }
 
-// either joins alternatives.
+// either joins alternatives with "or".
 func either(parts []string) string {
 	last := len(parts) - 1
 	if last < 1 {
@@ -477,7 +478,7 @@ func either(parts []string) string {
 	return strings.Join(parts[:last], ", ") + ", or " + parts[last]
 }
 
-// wait describes what other pods have to release.
+// wait describes the resources that other pods must release.
 func (r *Refusal) wait() []string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {
@@ -491,7 +492,7 @@ func (r *Refusal) wait() []string {
 	return []string{"wait until other pods end (berth defrag shows which pods would have to move)"}
 }
 
-// elsewhere is the advice if neither waiting nor another amount of one resource helps.
+// elsewhere returns the advice if neither waiting nor another amount of one resource helps.
 func (r *Refusal) elsewhere() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; n.lacksEver() {
@@ -514,7 +515,7 @@ var otherAdvice = map[Detail]string{
 	Withholds:          "add \",preferred\" to berth.dev/exclusive, or let the administrator name the namespace in exclusiveNamespaces",
 }
 
-// fixed are the rules whose advice does not depend on the requested amounts.
+// fixed are the Details whose advice does not depend on the requested amounts.
 var fixed = []Detail{MemoryNotInteger, NoMemoryAsked, NoneToShare, EmptySharedPool, DefectLateDevices, DefectRestartRepeats, DeviceUnregistered, NoHealthyDevice, HeldDeviceUnhealthy, DeviceRequestChanged, PodLevelOff,
 	DefectMissingMemoryKind, DefectNoRegularMemory, DefectVanishedDevice, DefectMemoryUnderflow, BadRequest, PodLevelUndecided, DevicesUndecided,
 	DevicesNowhere, DevicesOpen, DevicesApart, ProviderWrong, ProviderElsewhere, KeptForDevices, PolicyUnsupported, UnequalCores}

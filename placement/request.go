@@ -1,43 +1,43 @@
 package placement
 
-// Request is a pod's request to the kubelet's resource managers. It is independent of any node and
-// is built once.
+// Request is a pod's request to the kubelet's resource managers. It does not depend on a node.
 type Request struct {
-	// UID identifies the pod. State uses it as the key of allocations.
+	// UID identifies the pod. A State finds a pod's allocation by its UID.
 	UID string
 	// Containers are in the order in which the kubelet allocates: init containers as declared, then
 	// app containers.
 	Containers []ContainerRequest
-	// Guaranteed is true for the QoS class Guaranteed (status.qosClass, or computed). CPU and
-	// memory managers pin only such pods.
+	// Guaranteed is true if the QoS class is Guaranteed (from status.qosClass, or computed from the
+	// containers). The CPU and memory managers pin only such pods.
 	Guaranteed bool
 	// PodLevel means that spec.resources is set. Since 1.34, without the gate
 	// PodLevelResourceManagers, the CPU and memory managers then ignore the whole pod.
 	PodLevel bool
-	// Level is the content of spec.resources, which kubelets with that gate read. It is zero
-	// without PodLevel.
+	// Level is the content of spec.resources, which kubelets with the gate PodLevelResourceManagers
+	// read. It is zero without PodLevel.
 	Level LevelRequest
 	// EmptyLevel means that spec.resources names no relevant resource and that status.qosClass is
-	// not set. Before 1.37 such a pod is not Guaranteed, whatever its containers request. The same
-	// is true since 1.37 with the gate PodLevelResourcesFixKubeletQOSClass off.
+	// not set. Before 1.37 such a pod is not Guaranteed, whatever its containers request. Since
+	// 1.37 this is so only if the gate PodLevelResourcesFixKubeletQOSClass is off.
 	EmptyLevel bool
 	// Rules are the pod's requirements for its placement.
 	Rules Rules
 }
 
-// Pinnable reports whether some kubelet could pin something for the request. CPU and memory
-// managers handle Guaranteed pods only, the device manager all pods that ask for devices.
+// Pinnable reports whether some kubelet could pin CPUs, memory or devices for the request. The CPU
+// and memory managers handle only Guaranteed pods, and the device manager all pods that ask for
+// devices.
 func (r *Request) Pinnable() bool {
 	return r.Guaranteed || r.Level.Guaranteed || r.AsksDevices()
 }
 
 // LevelRequest is the request of a pod as a whole, in spec.resources.
 type LevelRequest struct {
-	// Guaranteed reports if the pod's QoS class is Guaranteed: status.qosClass, or computed from
-	// spec.resources.
+	// Guaranteed is true if the QoS class is Guaranteed (from status.qosClass, or computed from
+	// spec.resources).
 	Guaranteed bool
 	MilliCPU   int64
-	// Memory has the same form as in a ContainerRequest.
+	// Memory has the requests as in ContainerRequest.Memory.
 	Memory []MemoryRequest
 }
 
@@ -45,7 +45,7 @@ type LevelRequest struct {
 type ContainerKind uint8
 
 const (
-	// App is an ordinary container; the zero value.
+	// App, the zero value, is an ordinary container.
 	App ContainerKind = iota
 	// Init runs to its end before the next container starts.
 	Init
@@ -59,16 +59,16 @@ type ContainerRequest struct {
 	Kind ContainerKind
 	// Guaranteed means that the container's limits of CPU and memory equal its requests, and are
 	// not 0 (IsContainerEquivalentQOSGuaranteed of pkg/kubelet/cm/qos). It is set only if the pod
-	// has PodLevel. With the gate PodLevelResourceManagers, managers then allocate exclusive
+	// has PodLevel. With the gate PodLevelResourceManagers, the managers then allocate exclusive
 	// resources to the container.
 	Guaranteed bool
-	// MilliCPU is the CPU request in thousandths. Only whole CPUs of a Guaranteed pod are
-	// exclusive.
+	// MilliCPU is the CPU request in thousandths. A container gets exclusive CPUs only for whole
+	// CPUs in a Guaranteed pod.
 	MilliCPU int64
 	// Memory holds requests of "memory" and "hugepages-*", ascending by resource name, in bytes.
 	Memory []MemoryRequest
-	// Devices holds limits of extended resources, ascending by resource name. Only the node knows
-	// if a device plugin manages a resource.
+	// Devices holds limits of extended resources, ascending by resource name. The Request does not
+	// show if a device plugin manages a resource, because this differs between nodes.
 	Devices []DeviceRequest
 }
 

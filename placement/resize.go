@@ -8,9 +8,9 @@ import (
 
 // Resize is a change of CPU and memory of a pod that a kubelet has admitted.
 type Resize struct {
-	// Had is the kubelet's allocation to the pod, Wants the request in the pod's spec.
+	// Had is the request that the kubelet has allocated, Wants the request in the pod's spec.
 	Had, Wants *Request
-	// Swaps means that a container whose memory changes may swap, and that its resizePolicy for
+	// Swaps means that the memory of a container changes that may swap and whose resizePolicy for
 	// memory is not RestartContainer.
 	Swaps bool
 	// Undecided means that Berth decides on the node but has not placed the pod.
@@ -18,11 +18,11 @@ type Resize struct {
 	// Kept explains why the scheduler makes no new decision for the pod, if Berth decides on the
 	// node. It is "" if the scheduler makes one.
 	Kept string
-	// MilliCPU and Memory (in bytes) are the sums that the kubelet compares.
+	// MilliCPU, and Memory in bytes, are the sums that the kubelet compares.
 	MilliCPU, Memory ResizeSum
 }
 
-// ResizeSum compares one resource of a node with its pods.
+// ResizeSum has the requests of a node's pods for one resource, and the node's amount.
 type ResizeSum struct {
 	// Asked is the total request of the resized pod, Others the total of all other pods.
 	Asked, Others int64
@@ -68,8 +68,8 @@ type ResizeAnswer struct {
 // Resize predicts the kubelet's answer to a resize: handlePodResourcesResize, in kubelet.go (1.33),
 // allocation/allocation_manager.go (1.34, 1.35) and allocation/handlers.go (since 1.36). The
 // kubelet also defers a resize for reasons that no report contains, such as memory pressure. For a
-// critical pod it evicts other pods first. If Berth has placed the pod and decides on the node, the
-// scheduler decides after the kubelet.
+// critical pod it evicts other pods first. On a node where Berth decides, the answer includes the
+// scheduler's decision, which follows the kubelet's.
 func (s *State) Resize(r *Resize) ResizeAnswer {
 	m := s.m
 	changed := r.changes(m.set.resizes.init)
@@ -117,7 +117,7 @@ func (s *State) Resize(r *Resize) ResizeAnswer {
 	return again
 }
 
-// refitted returns the scheduler's answer to a resize that the kubelet has allocated.
+// refitted predicts the scheduler's answer to a resize that the kubelet has accepted.
 func (s *State) refitted(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) {
 		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, so its resources are not known"}
@@ -147,7 +147,7 @@ func infeasible(message string) ResizeAnswer { return ResizeAnswer{ResizeInfeasi
 // resizePinned predicts the answer for a Guaranteed pod, with or without whole CPUs.
 func (m *Model) resizePinned(changed resized) ResizeAnswer {
 	static, memory := m.set.static, m.set.memory
-	if m.set.version < V134 { // with any change, both managers count
+	if m.set.version < V134 { // any change concerns both managers
 		changed = resized{true, true}
 	}
 	switch {
@@ -167,8 +167,8 @@ func (m *Model) resizePinned(changed resized) ResizeAnswer {
 	return ResizeAnswer{}
 }
 
-// admitResized admits the pod again, as a kubelet does for a pod that it has. The managers keep
-// their allocations. Before 1.37 full-pcpus-only still needs as many free whole cores as a
+// admitResized admits the pod again with its new request, as a kubelet does. The managers keep the
+// pod's allocations. Before 1.37 full-pcpus-only still needs as many free whole cores as a
 // container has, and the kubelet places a pod with spec.resources again, because AllocatePod
 // ignores existing allocations.
 func (s *State) admitResized(wants *Request) ResizeAnswer {
@@ -177,7 +177,7 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 	}
 	switch {
 	case s.m.whole(wants) && s.m.set.version >= V137:
-		return ResizeAnswer{} // the kubelet's managers handle only pods that are added
+		return ResizeAnswer{} // the kubelet's managers are not asked about a pod that they know
 	}
 	again := *wants
 	again.Rules = Rules{}
@@ -187,7 +187,7 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 	switch {
 	case once && (v.OK() || v.Detail == DefectRestartRepeats):
 		return ResizeAnswer{ResizeProceeds, "the kubelet also places the pod once more by spec.resources: its present CPUs are lost until the kubelet's state is removed (kubernetes#140989)"}
-	case v.OK() || v.Detail == DefectRestartKills: // Berth's own reason, not the kubelet's
+	case v.OK() || v.Detail == DefectRestartKills: // only Berth refuses for DefectRestartKills
 		return ResizeAnswer{}
 	case v.Reason == TopologyAffinityError && s.m.whole(wants):
 		return ResizeAnswer{ResizeDeferred, "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"}
@@ -199,7 +199,7 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 	return ResizeAnswer{ResizeDeferred, v.Reason.String() + ": " + v.Detail.Text()}
 }
 
-// holdsAny reports if the kubelet pins anything for the pod.
+// holdsAny reports whether the kubelet pins CPUs, memory or devices for the pod.
 func (m *Model) holdsAny(r *Request) bool {
 	if m.whole(r) && m.wholeCPUs(r) > 0 {
 		return true
@@ -225,15 +225,15 @@ func (r *Resize) tooLarge() string {
 	return "node didn't have enough allocatable resources: " + strings.Join(parts, "; ")
 }
 
-// deferred returns the answer with the message of lifecycle.InsufficientResourceError.
+// deferred returns ResizeDeferred with the message of lifecycle.InsufficientResourceError.
 func (s ResizeSum) deferred(resource string) ResizeAnswer {
 	return ResizeAnswer{ResizeDeferred, fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", resource, s.Asked, s.Others, s.Allocatable)}
 }
 
-// resized records which amounts of a pod change.
+// resized records which resources of a pod change.
 type resized struct{ cpu, memory bool }
 
-// changes compares the amounts of all containers whose amounts can change.
+// changes compares the requests of all containers that can be resized.
 func (r *Resize) changes(init bool) (out resized) {
 	for i := range min(len(r.Had.Containers), len(r.Wants.Containers)) {
 		had, wants := &r.Had.Containers[i], &r.Wants.Containers[i]
@@ -267,7 +267,7 @@ func (m *Model) PinsAlike(a, b *Request) bool {
 }
 
 // GivesAsked reports whether a decision gives each container the number of exclusive CPUs that the
-// request asks for. It does not if the pod was resized after the decision.
+// request asks for. The numbers can differ if the pod was resized after the decision.
 func (m *Model) GivesAsked(r *Request, d *Decision) bool {
 	if m.whole(r) {
 		given := wholeOf(d.Whole)

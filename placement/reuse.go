@@ -8,10 +8,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// reuseMemo has the resources that a kubelet's managers remember of the last pod with an
-// allocation: the leftovers of its init containers. Each manager forgets them at its next pod, and
-// all managers forget them at a restart (call RememberReuse again). They remember them even if the
-// pod has ended.
+// reuseMemo has the resources of init containers that a kubelet's managers remember as reusable,
+// for the last pod to which they allocated. Each manager forgets them when it allocates to another
+// pod, and all managers forget them at a restart (call RememberReuse again). The end of the pod
+// does not make the managers forget them.
 type reuseMemo struct {
 	cpuUID string
 	cpus   topology.CPUSet
@@ -23,13 +23,13 @@ type reuseMemo struct {
 	devices   []DeviceAllocation // never changed in place
 }
 
-// RememberReuse makes the state remember the leftovers of the last pod's init containers, as a
-// kubelet does. This matters only if a UID is admitted twice in a row: the kubelet then assigns
-// resources that it has already freed, and miscounts. A replay needs this. A scheduler must not use
-// it, because it removes pods from a copy of a state and adds them again.
+// RememberReuse makes the state remember the reusable resources of the last pod's init containers,
+// as a kubelet does. This matters only if the same UID is admitted twice in a row: the kubelet then
+// assigns resources that it has already freed, and counts wrongly. A replay needs this. A scheduler
+// must not use it, because it removes pods from copies of a state and adds them again.
 func (s *State) RememberReuse() { s.reuse = &reuseMemo{} }
 
-// clone returns a copy without shared memory that changes. The clone of nil is nil.
+// clone returns an independent copy, or nil for nil.
 func (u *reuseMemo) clone() *reuseMemo {
 	if u == nil {
 		return nil
@@ -40,7 +40,7 @@ func (u *reuseMemo) clone() *reuseMemo {
 	return &out
 }
 
-// recall gives the admission the remembered leftovers of its pod.
+// recall makes the remembered resources reusable in the admission, if they are of the same pod.
 func (ad *admission) recall(u *reuseMemo) {
 	uid := ad.r.UID
 	if u.cpuUID == uid {
@@ -65,8 +65,8 @@ func (ad *admission) recall(u *reuseMemo) {
 	}
 }
 
-// remember updates the memo after a decision was committed, container by container, as the managers
-// update theirs. mem is the final state of memoryCommit.
+// remember updates the memo after a decision was committed, as the managers do. mem is the
+// memoryCommit after the last container.
 func (s *State) remember(d *Decision, mem *memoryCommit) {
 	u := s.reuse
 	if u == nil {
@@ -120,7 +120,7 @@ func (u *reuseMemo) rememberDevices(uid string, c *ContainerDecision) {
 // (removeStaleState).
 func (ad *admission) dropLost() {
 	if ad.held.Whole != nil {
-		return // everything is freed with the last container
+		return // the kubelet frees everything with the last container
 	}
 	lost, kept := lostCPUs(ad.held, ad.r.hasContainer)
 	lost = lost.AndNot(&kept)
@@ -132,7 +132,8 @@ func (ad *admission) dropLost() {
 	}
 }
 
-// lostCPUs returns the CPUs of the removed containers, and the CPUs of the remaining containers.
+// lostCPUs returns the CPUs of the containers that the pod no longer has, and the CPUs of its
+// remaining containers.
 func lostCPUs(pod *PodAllocation, has func(string) bool) (lost, kept topology.CPUSet) {
 	for i := range pod.Containers {
 		if c := &pod.Containers[i]; has(c.Name) {

@@ -8,11 +8,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Policy is a policy of the Topology Manager. Each policy includes the guarantees of the previous
-// policies.
+// Policy is a policy of the Topology Manager. Each policy gives the guarantees of all policies
+// before it.
 type Policy uint8
 
-// The policies; the zero value leaves the choice to the node.
+// The policies. The zero value, NodePolicy, leaves the choice to the node.
 const (
 	NodePolicy Policy = iota
 	PolicyNone
@@ -37,7 +37,7 @@ func ParsePolicy(text string) (Policy, bool) { return parse[Policy](text, policy
 // Scope is a scope of the Topology Manager: containers or pods.
 type Scope uint8
 
-// The scopes; the zero value leaves the choice to the node.
+// The scopes. The zero value, NodeScope, leaves the choice to the node.
 const (
 	NodeScope Scope = iota
 	ContainerScope
@@ -74,12 +74,11 @@ func parse[T ~uint8](name string, names []string) (T, bool) {
 type Match uint8
 
 const (
-	// AtLeast: the node's policy is the same or a stricter one. The zero value.
+	// AtLeast, the zero value: the node's policy is the requested one or a stricter one.
 	AtLeast Match = iota
-	// Exactly: the node's policy is the same.
+	// Exactly: the node's policy is the requested one.
 	Exactly
-	// Whatever: any policy of the node is accepted. If Berth decides, it applies the requested
-	// policy.
+	// Whatever: the node may have any policy.
 	Whatever
 
 	matches // the number of values
@@ -87,8 +86,8 @@ const (
 
 // Rules are a pod's requirements for its placement. The zero value leaves everything to the node.
 //
-// Their effect depends on the node's Authority. A kubelet uses its own configuration: Rules only
-// restrict the choice of nodes (Model.Keeps) and change no verdict. If Berth decides, they replace
+// Their effect depends on the node's Authority. A kubelet uses its own configuration, so Rules only
+// restrict the choice of nodes (Model.Keeps) and change no verdict. If Berth decides, Rules replace
 // the node's rules.
 type Rules struct {
 	Policy Policy
@@ -97,54 +96,58 @@ type Rules struct {
 	// OwnCPUs requires a node on which containers can have exclusive whole CPUs: a kubelet's CPU
 	// manager must be static.
 	OwnCPUs bool
-	// CPUs are requirements for the position of pinned CPUs on cores and caches, and next to other
-	// pods. Any such requirement also asks for pinned whole CPUs, whatever the pod's QoS class.
+	// CPUs are requirements for the cores and caches of pinned CPUs, and for exclusiveness. Any
+	// such requirement also asks for pinned CPUs, whatever the pod's QoS class.
 	CPUs joint.Rules
-	// MayWithhold allows exclusive CPUs to keep other CPUs idle that the pod does not request.
+	// MayWithhold allows a pod with CPUs.Exclusive to keep CPUs idle that it does not request.
 	// Without it, a pod that wants a core or a NUMA node exclusively must request all CPUs of that
 	// core or NUMA node.
 	MayWithhold bool
-	// Shares asks for CPU time instead of CPUs, even for a Guaranteed pod with whole CPUs. If it is
-	// only preferred, a kubelet that assigns CPUs is accepted.
+	// Shares asks for CPU time instead of exclusive CPUs, even for a Guaranteed pod with whole
+	// CPUs. If Shares is only Preferred, nodes whose kubelet assigns exclusive CPUs are accepted.
 	Shares joint.Strength
-	// PinMemory binds memory to the pod's NUMA nodes, instead of only accounting it there.
+	// PinMemory requires that the node binds memory to the pod's NUMA nodes. Otherwise Berth only
+	// accounts for the memory there.
 	PinMemory bool
-	// NUMANodes asks for exactly this number of the nearest NUMA nodes. It applies to the pod as a
-	// whole, or to each container if Scope says so. 0 leaves the number to the policy.
+	// NUMANodes asks for exactly this number of NUMA nodes, as near to each other as possible. It
+	// applies to the pod as a whole, or to each container if Scope is the container scope. 0 leaves
+	// the number to the policy.
 	NUMANodes uint8
-	// Devices are requirements for the position of devices.
+	// Devices are requirements for the places of devices.
 	Devices DeviceRules
-	// Claimed are devices that the pod must be near if Berth decides, or nil. The scheduler sets
+	// Claimed are devices near which the pod must be if Berth decides, or nil. The scheduler sets
 	// it.
 	Claimed *Claimed
-	// Keep has the CPUs that are kept for pods with devices. It is a rule of the scheduler for
-	// every node.
+	// Keep reserves CPUs for pods with devices, or is nil. The scheduler sets it.
 	Keep *Keep
 }
 
 // DeviceRules are the requirements for the devices of a container, or of a pod if its scope is pod.
 // The zero value leaves everything to the node.
 type DeviceRules struct {
-	// Same is the place that devices share. SameHow tells if the requirement may be dropped.
+	// Same is how devices must be together, as a requirement or a preference (SameHow).
 	Same    joint.Same
 	SameHow joint.Strength
-	// Joint are the device types that must share a place. The pod may ask for no other types. If
-	// Joint is empty, it stands for all types.
+	// Joint are the device types to which Same applies; empty means all types. The pod must not ask
+	// for devices of other types.
 	Joint DeviceTypes
-	// OnePerFunction are the types with at most one virtual function of each physical function.
+	// OnePerFunction are the types of which the pod gets at most one virtual function of each
+	// physical function.
 	OnePerFunction DeviceTypes
-	// All are the types with one device of each function of the machine. A pod must ask for exactly
-	// that number.
+	// All are the types of which the pod gets one device of each physical function of the machine.
+	// The pod must request exactly that number.
 	All DeviceTypes
 	// PerNode asks for exactly this number of devices of each resource on each NUMA node of the
-	// pod, or of a container if the scope says so. 0 leaves it open. PerNode excludes Same.
+	// pod, or of a container if Scope is the container scope. 0 requests no number. PerNode cannot
+	// be combined with Same.
 	PerNode uint8
 }
 
-// insist reports whether a node must know the places of devices.
+// insist reports whether the rules need any place of the devices: their NUMA nodes or PCI places.
 func (r *DeviceRules) insist() bool { return r.insistOnCards() || r.PerNode != 0 }
 
-// insistOnCards reports whether a node must know more about devices than their NUMA nodes.
+// insistOnCards reports whether the rules need more than the devices' NUMA nodes: PCI places or
+// functions.
 func (r *DeviceRules) insistOnCards() bool {
 	return r.SameHow == joint.Required || r.OnePerFunction != 0 || r.All != 0
 }
@@ -157,7 +160,7 @@ func (r *DeviceRules) sane() bool {
 // DeviceTypes is a set of types of devices.
 type DeviceTypes uint8
 
-// The types, and the set of all types. A device without a type of its own is an OtherType.
+// The types, and the set of all types. OtherType is for devices of all other types.
 const (
 	GPUType DeviceTypes = 1 << iota
 	RDMAType
@@ -186,9 +189,9 @@ func (r Rules) Own() Rules {
 	return r
 }
 
-// CountsNUMANodes reports whether the rules require a number of NUMA nodes, or whole NUMA nodes. A
-// kubelet that pins nothing for the pod cannot fulfil this, whereas other rules for CPUs are then
-// harmless.
+// CountsNUMANodes reports whether the rules require a number of NUMA nodes, or exclusive NUMA
+// nodes. A kubelet that pins nothing for the pod cannot fulfil these rules. It cannot violate other
+// rules for CPUs.
 func (r Rules) CountsNUMANodes() bool {
 	return r.NUMANodes > 0 || r.CPUs.ExclusiveHow == joint.Required && r.CPUs.Exclusive == joint.ExclusiveNUMA
 }
@@ -199,7 +202,7 @@ func (r Rules) sane() bool {
 		(r.NUMANodes <= 1 || r.Policy != PolicySingleNUMANode)
 }
 
-// keptBy reports whether a node with the complete rules own fulfils these rules.
+// keptBy reports whether a node with the rules own, all of them set, fulfils the rules r.
 func (r Rules) keptBy(own Rules) bool {
 	if r.Scope != NodeScope && r.Scope != own.Scope || r.OwnCPUs && !own.OwnCPUs {
 		return false
@@ -218,14 +221,14 @@ func (r Rules) keptBy(own Rules) bool {
 type Authority uint8
 
 const (
-	// AuthorityKubelet: the kubelet's managers choose, by their own configuration. The zero value.
+	// AuthorityKubelet, the zero value: the kubelet's managers choose, by their own configuration.
 	AuthorityKubelet Authority = iota
 	// AuthorityBerth: the node carries out the scheduler's decisions, so a pod's Rules override the
 	// node's.
 	AuthorityBerth
 )
 
-// Rules returns the rules of the node's configuration. Policy and scope are always set; OwnCPUs is
+// Rules returns the rules of the node's configuration. Policy and Scope are always set. OwnCPUs is
 // set if the CPU manager is static.
 func (m *Model) Rules() Rules { return m.own }
 
@@ -235,7 +238,7 @@ func (m *Model) Decides() bool { return m.authority == AuthorityBerth }
 
 // Keeps reports whether the node fulfils the rules. If the kubelet decides, its policy must fulfil
 // Rules.Match, its scope must be the requested one, and its configuration must imply all wishes. If
-// Berth decides, the pod's rules apply.
+// Berth decides, the node must be able to apply the pod's rules.
 func (m *Model) Keeps(r Rules) bool {
 	switch {
 	case !r.sane():
@@ -246,7 +249,8 @@ func (m *Model) Keeps(r Rules) bool {
 	return m.Misses(r) == NoWish
 }
 
-// Wish is a requirement of a pod that a kubelet's configuration may not imply.
+// Wish is a requirement of a pod that only some configurations of a kubelet fulfil for every pod
+// ("imply"), or none.
 type Wish uint8
 
 // The wishes.
@@ -256,13 +260,13 @@ const (
 	WishFullCores
 	// WishSpread is implied by distribute-cpus-across-cores.
 	WishSpread
-	// WishExclusiveCore is implied by full-pcpus-only, because no core is shared then.
+	// WishExclusiveCore is implied by full-pcpus-only, with which pods never share a core.
 	WishExclusiveCore
 	// WishExclusiveNUMA and WishL3 are implied by no configuration.
 	WishExclusiveNUMA
 	WishL3
-	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, a node with
-	// Config.MemoryStays does not fulfil it.
+	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, nodes with
+	// Config.MemoryStays do not fulfil it.
 	WishPinnedMemory
 	// WishShares is implied by the CPU manager none.
 	WishShares
@@ -271,8 +275,8 @@ const (
 )
 
 // Misses returns the first wish that the rules require and the kubelet's configuration does not
-// imply. Preferences are ignored. If Berth decides, it returns only wishes that contradict the
-// node's own configuration.
+// imply. Preferences are ignored. If Berth decides, it returns only wishes that the node's own
+// configuration makes impossible.
 func (m *Model) Misses(r Rules) Wish {
 	if m.memoryStays && r.PinMemory {
 		return WishPinnedMemory
@@ -313,9 +317,9 @@ func (m *Model) rulesFor(r Rules) Rules {
 	return m.own
 }
 
-// over returns the rules, completed by own. A requirement of the node for CPUs overrides a
-// preference of the pod. If a pod names a number of NUMA nodes, the number applies to the pod as a
-// whole unless it names another scope. The number is enforced as with the policy restricted.
+// over returns the pod's rules r, with missing rules from the node's rules own. A requirement of
+// the node for CPUs overrides a preference of the pod. If the pod has NUMANodes but no Scope, the
+// pod scope applies. NUMANodes is enforced as with the policy restricted.
 func (r Rules) over(own Rules) Rules {
 	if own.CPUs.Bind != joint.BindAny {
 		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow

@@ -9,19 +9,19 @@ type side interface {
 	newDecider() decider
 	// books returns the books of the state.
 	books(s *State) books
-	// open adds to the state of an empty node the records that only this side has.
+	// open adds to the state of an empty node the records that are needed only on this side.
 	open(s *State)
-	// monotone implements Model.Monotone; kept tells if CPUs are kept from the pod.
+	// monotone implements Model.Monotone; kept means that a Keep limits the pod.
 	monotone(r *Request, kept bool) bool
-	// countable reports whether each free CPU of a NUMA node can be assigned by itself, so that
-	// counting the free CPUs is enough.
+	// countable reports whether n free CPUs on a NUMA node are always enough for a request for n
+	// CPUs.
 	countable() bool
 }
 
 // kubeletSide predicts a kubelet.
 type kubeletSide struct{ *Model }
 
-// berthSide decides in the kubelet's place.
+// berthSide makes Berth's own decisions.
 type berthSide struct{ *Model }
 
 func (m *Model) sideOf() side {

@@ -8,8 +8,8 @@ import (
 )
 
 // Snapshot is the complete state of a node as plain data: the content of a kubelet's checkpoints
-// and device plugins, or of a NodeTopology. Model.StateOf converts it to a State and refuses
-// contradictions. State.Snapshot does the reverse.
+// and the reports of device plugins, or the content of a NodeTopology. Model.StateOf converts it to
+// a State, and State.Snapshot does the reverse.
 type Snapshot struct {
 	// SharedCPUs is defaultCpuSet of cpu_manager_state: every CPU that no container has
 	// exclusively, including reserved CPUs (without strict-cpu-reservation).
@@ -46,8 +46,8 @@ type PodAllocation struct {
 	// Whole has the resources of the pod as a whole. It is usually nil.
 	Whole      *Whole
 	Containers []ContainerAllocation
-	// Generation is the generation of the decision that the node's agent has carried out, if Berth
-	// decides and the pod was resized. Otherwise it is 0. A State does not keep it.
+	// Generation is the number of the decision that the node's agent has carried out, if Berth
+	// decides and the pod was resized. Otherwise it is 0. A State does not store it.
 	Generation uint64
 }
 
@@ -56,33 +56,34 @@ type ContainerAllocation struct {
 	Name string
 	Kind ContainerKind
 	CPUs topology.CPUSet // exclusive CPUs
-	// Memory has the container's blocks. The kubelet distinguishes an entry without blocks from no
-	// entry: the former is empty, but not nil.
+	// Memory has the container's blocks. The kubelet distinguishes an entry without blocks, which
+	// is empty but not nil, from a missing entry, which is nil.
 	Memory  []MemoryBlock
 	Devices []DeviceAllocation
 	// Shares and Exclusive are used only if Berth decides.
 	Shares    []CPUShare
 	Exclusive joint.Exclusive
-	Provided  []Provided // by provider, then by place
+	Provided  []Provided // sorted by provider, then by place
 }
 
-// DevicePool has the devices that one plugin offers under one resource name.
+// DevicePool has the devices that a device plugin offers as one resource.
 type DevicePool struct {
 	Resource   string
 	Preference Preference
-	// Decided means that Berth chooses the devices, on a node where it decides. Berth's own plugin
-	// then offers them, and the ids are PCI addresses. If Decided is false, the kubelet chooses.
+	// Decided means that Berth assigns the devices, on a node where it decides. Berth's own plugin
+	// then offers them, and their ids are PCI addresses. If Decided is false, the kubelet assigns
+	// them.
 	Decided bool
 	Devices []Device // ascending by ID
-	// Points rates the connection of each pair of Devices, row by row, if the preference uses this
-	// (Connect). It is nil if the ratings are not known.
+	// Points rates the connection of each pair of Devices, row by row (Connect). It is nil if the
+	// preference does not use ratings, or if they are not known.
 	Points []uint32
 }
 
 // Device is one device of a plugin (deviceplugin/v1beta1.Device).
 type Device struct {
 	ID string
-	// NUMA is the set of nodes in Device.Topology; it has a meaning only if HasTopology is set. The
+	// NUMA is the set of nodes in Device.Topology. It is valid only if HasTopology is set. The
 	// kubelet distinguishes a device with an empty topology from a device without a topology.
 	NUMA        topology.NUMASet
 	HasTopology bool
@@ -99,7 +100,7 @@ func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
 	return ds
 }
 
-// StateError names the part of a Snapshot that contradicts the rest of it, or the machine.
+// StateError names a part of a Snapshot that contradicts another part or the machine.
 type StateError struct {
 	Field string // "pods[uid].containers[name].cpus", "memory[1].memory"
 	Value string

@@ -6,14 +6,15 @@ import (
 )
 
 // Startup has the values that a kubelet's managers know before they read their checkpoints. They
-// validate the checkpoints against these values (validateState of pkg/kubelet/cm/cpumanager and
+// compare the checkpoints with these values (validateState of pkg/kubelet/cm/cpumanager and
 // memorymanager).
 type Startup struct {
 	Version Version
 	// CPUPolicy is "none" or "static", MemoryPolicy is "None" or "Static".
 	CPUPolicy, MemoryPolicy string
-	// CPUs is the sum of shared and exclusive CPUs: all CPUs of the machine, but with
-	// StrictReservation without the Reserved ones. Both sets are empty without the static policy.
+	// CPUs must be the union of the shared and the exclusive CPUs in the checkpoint: all CPUs of
+	// the machine, but with StrictReservation without Reserved. CPUs and Reserved are empty without
+	// the policy static.
 	CPUs, Reserved    topology.CPUSet
 	StrictReservation bool
 	// PodLevel means that the managers can assign resources to whole pods (gate
@@ -23,8 +24,8 @@ type Startup struct {
 	Memory []StartupMemory
 }
 
-// StartupMemory is one kind of memory of a NUMA node, in bytes. Allocatable may have wrapped
-// around, as in the kubelet.
+// StartupMemory is one kind of memory of a NUMA node, in bytes. If the kubelet's subtraction wraps
+// around, Allocatable does too.
 type StartupMemory struct {
 	NUMA                               topology.NUMAID
 	Resource                           string

@@ -6,19 +6,19 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// State holds the allocations on a node: the content of the kubelet's checkpoints and of its device
-// plugins. It belongs to the Model that created it, and must not be changed concurrently. Admit,
-// Decide and Explain only read it.
+// State has the allocations on a node: the content of the kubelet's checkpoints and the reports of
+// device plugins. Use it only with the Model that created it, and do not change it concurrently.
+// Admit, Decide and Explain only read it.
 type State struct {
 	m *Model
 	// shared is defaultCpuSet: every CPU that no container has exclusively. It is empty without the
 	// static CPU manager.
 	shared topology.CPUSet
 	book   *memory.Book // nil without the static memory manager
-	// account has Berth's allocations, if Berth decides. It follows from pods. It is nil if the
+	// account has the assigned resources if Berth decides, computed from pods. It is nil if the
 	// kubelet decides.
 	account *joint.Book
-	// given has the allocated part of the providers' supplies, by place. It follows from pods.
+	// given has the allocated amounts of the providers' supplies by place, computed from pods.
 	given []uint64
 	pools devicePools
 	podTable
@@ -35,8 +35,8 @@ func (s *State) Clone() *State {
 	return c
 }
 
-// CopyFrom makes s equal to o and reuses the memory of s. It allocates nothing if both have the
-// same size.
+// CopyFrom copies o to s, and reuses the memory of s. It allocates nothing if both have equal
+// sizes.
 func (s *State) CopyFrom(o *State) {
 	if s == o {
 		return
@@ -63,7 +63,7 @@ func (s *State) CopyFrom(o *State) {
 // Pods returns the number of admitted pods.
 func (s *State) Pods() int { return len(s.pods) }
 
-// Has reports whether a pod is admitted.
+// Has reports whether the state has a pod.
 func (s *State) Has(uid string) bool { return s.pod(uid) != nil }
 
 // Pod returns the allocation of a pod. The caller must not change it.
@@ -77,8 +77,8 @@ func (s *State) Pod(uid string) (PodAllocation, bool) {
 // SharedCPUs returns the CPUs that no container has exclusively, including reserved ones.
 func (s *State) SharedCPUs() topology.CPUSet { return s.shared }
 
-// FreeCPUs returns the CPUs that containers could still get exclusively: the shared CPUs that are
-// not reserved.
+// FreeCPUs returns the CPUs that containers can still get exclusively: the shared CPUs that are not
+// reserved.
 func (s *State) FreeCPUs() topology.CPUSet { return s.shared.AndNot(&s.m.cpus.reserved) }
 
 // FreeCPUsOn returns the number of CPUs of a NUMA node that pods can still get exclusively. If

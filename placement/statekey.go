@@ -6,12 +6,13 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// AppendStateKey appends to b everything that a verdict depends on. If two states of one Model have
-// equal keys, they have the same SharedCPUs, and they give the same verdict to every request whose
-// UID neither state has. The key does not contain the owner of each resource. Of device names it
-// contains only their order.
+// AppendStateKey appends to b all parts of the state on which verdicts depend. If two states of one
+// Model have equal keys, they have the same SharedCPUs, and they give the same verdict to every
+// request whose UID neither state has. The key does not contain the owner of each resource. It
+// contains the order of device ids, but not the ids themselves.
 //
-// The states of a thousand nodes have few different keys, so one admission answers for many nodes.
+// The states of a thousand nodes often have only a few different keys, so one admission gives the
+// verdict for many nodes.
 func (s *State) AppendStateKey(b []byte) []byte {
 	words := s.shared.Words()
 	last := len(words)
@@ -41,8 +42,8 @@ func (s *State) AppendStateKey(b []byte) []byte {
 	return b
 }
 
-// AppendPoolsKey appends how many healthy devices of each resource are on each NUMA node. Empty
-// states of one Model with equal keys have the same room.
+// AppendPoolsKey appends how many healthy devices of each resource are on each NUMA node. Two empty
+// states of one Model with equal keys have equal free resources.
 func (s *State) AppendPoolsKey(b []byte) []byte {
 	for i := range s.pools {
 		p := &s.pools[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Snapshot returns the state as plain data. Snapshot and state share the contents of pods, which do
-// not change.
+// Snapshot returns the state as plain data. The Snapshot and the State share the allocations of
+// pods, which are never changed.
 func (s *State) Snapshot() Snapshot {
 	snap := Snapshot{SharedCPUs: s.shared}
 	for i := range s.pools {
@@ -47,8 +47,8 @@ func (s kubeletBooks) table(pos int) MemoryTable {
 
 // StateOf converts a Snapshot to a State. It returns a *StateError for contradictions: a CPU or
 // device that is held twice, CPUs that are neither shared nor held, memory that does not add up. An
-// empty SharedCPUs without exclusive CPUs, or a nil Memory without blocks, means a fresh
-// checkpoint.
+// empty SharedCPUs without exclusive CPUs, or a nil Memory without blocks, means that there is no
+// checkpoint yet.
 func (m *Model) StateOf(snap *Snapshot) (*State, error) {
 	s := m.NewState()
 	for i := range snap.Pods {
@@ -93,12 +93,13 @@ func (s *State) restorePod(p *PodAllocation) error {
 	return nil
 }
 
-// fewContainers is the number of names up to which comparing all pairs is cheaper than a set.
+// fewContainers is the largest number of containers for which comparing all pairs of names is
+// faster than building a set.
 const fewContainers = 16
 
-// NamedTwice returns the index of the first container with the name of an earlier one, or -1. A
-// report may have tens of thousands of containers, so the time must not grow with the square of
-// their number.
+// NamedTwice returns the index of the first container that has the name of an earlier container, or
+// -1. A report may have tens of thousands of containers, so the time must not grow with the square
+// of their number.
 func (p *PodAllocation) NamedTwice() int {
 	var seen map[string]bool
 	if len(p.Containers) > fewContainers {

@@ -5,9 +5,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Fit scores, from 0 to 100, how well a pod on the NUMA nodes of reach fits the node's own
-// strategy, if Berth decides. ok is false if the kubelet decides, and for joint.MostAllocated, the
-// default. Then the scheduler's strategy counts.
+// Fit scores, from 0 to 100, how well a pod on the NUMA nodes of reach fits the node's
+// Config.Strategy, if Berth decides. ok is false if the kubelet decides, and for
+// joint.MostAllocated, the default. Then the scheduler uses its own strategy.
 func (s *State) Fit(reach topology.NUMASet) (score int, ok bool) { return s.books().fit(reach) }
 
 func (kubeletBooks) fit(topology.NUMASet) (score int, ok bool) { return 0, false }

@@ -12,12 +12,12 @@ import (
 type Strictness uint8
 
 const (
-	// Floating: the kubelet's CPU manager is none, so that no pod has exclusive CPUs.
+	// Floating: the kubelet's CPU manager has the policy none, so no pod has exclusive CPUs.
 	Floating Strictness = iota
-	// Unaligned: the policy is none. CPUs are pinned without regard to their NUMA nodes.
+	// Unaligned: the topology policy is none. CPUs are pinned without regard to NUMA nodes.
 	Unaligned
-	// BestEffort: the policy is best-effort. A pod whose resources cannot be aligned is still
-	// admitted.
+	// BestEffort: the topology policy is best-effort. It also admits a pod whose resources cannot
+	// be aligned.
 	BestEffort
 	// Restricted: the policy is restricted.
 	Restricted
@@ -41,12 +41,11 @@ func (m *Model) Strictness(r *Request) Strictness {
 	return Unaligned
 }
 
-// floats reports whether no pod gets exclusive CPUs.
+// floats reports whether no pod on the node gets exclusive CPUs.
 func (m *Model) floats() bool { return m.authority == AuthorityKubelet && !m.set.static }
 
-// Reach returns the NUMA nodes over which an admitted pod is spread: the nodes of its verdict. If
-// the pod asks for exclusive CPUs and gets none, it returns all nodes, because the pod may run on
-// any CPU.
+// Reach returns the NUMA nodes that an admitted pod uses: the nodes of its verdict. If the pod asks
+// for exclusive CPUs and gets none, it returns all nodes, because the pod may run on any CPU.
 func (m *Model) Reach(r *Request, v *Verdict) topology.NUMASet {
 	if m.floats() && r.AsksExclusiveCPUs() {
 		return m.nodes
@@ -77,9 +76,10 @@ func (r *Request) CPUs() int {
 	return int((sum.Most() + 999) / 1000)
 }
 
-// Strands returns the number of free devices on the NUMA nodes that would lose their share of CPUs
-// to the pod. Free devices are healthy, not held, and not requested by the pod. Devices whose NUMA
-// node no plugin reports do not count.
+// Strands returns the number of free devices on the NUMA nodes for which too few free CPUs would
+// remain after the pod. Each device of a NUMA node counts with an equal share of its CPUs. Free
+// devices are healthy and not held, and the pod does not take them. Devices without a reported NUMA
+// node do not count.
 func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 	mask, counted := s.m.compact(on), false
 	var cpus, before, after int
@@ -103,9 +103,9 @@ func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 }
 
 // SpareDevices returns the number of free devices that the pod would leave unused. If the pod asks
-// for devices, all devices of these kinds on the node count. If it asks for none, the devices of
-// its NUMA nodes count, unless no pod uses a device of the node. Unhealthy devices, and devices
-// whose NUMA node no plugin reports, do not count.
+// for devices, the free devices of these resources on the whole node count. If it asks for none,
+// the free devices on its NUMA nodes count, unless no pod uses a device of the node. Unhealthy
+// devices, and devices without a reported NUMA node, do not count.
 func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
 	const everywhere = ^hint.Mask(0)
 	asks, mask := r.AsksDevices(), s.m.compact(on)
@@ -135,8 +135,8 @@ func (r *Request) devices(resource string) int64 {
 	return asked.Most()
 }
 
-// shortOf returns the number of remaining devices without their share of the free CPUs, if all
-// devices share the CPUs equally.
+// shortOf returns for how many of the left devices too few CPUs are free, if each of all devices
+// needs an equal part of the CPUs.
 func shortOf(left, all, cpus, free int) int { return max(0, left-free*all/max(1, cpus)) }
 
 // cpusOn returns the number of allocatable CPUs on the NUMA nodes, and how many of them are free.
@@ -150,7 +150,7 @@ func cpusOn(s *State, on topology.NUMASet) (all, free int) {
 	return all, free
 }
 
-// ownCPUs returns the number of CPUs that other pods lose to an admitted pod.
+// ownCPUs returns the number of CPUs that an admitted pod takes from other pods.
 func ownCPUs(m *Model, r *Request) int {
 	if m.Decides() {
 		return r.CPUs()
@@ -158,8 +158,8 @@ func ownCPUs(m *Model, r *Request) int {
 	return m.ExclusiveCPUs(r)
 }
 
-// BreaksGroups returns the number of groups of free devices that the pod would split by taking only
-// a part (joint.Model.Breaks). If the kubelet decides, the number is not known, and the result is
+// BreaksGroups returns the number of groups of free devices of which the pod would take only a part
+// (joint.Model.Breaks). If the kubelet decides, the number is not known, and the result is
 // 0. If the pod asks for devices, the call makes another decision.
 func (s *State) BreaksGroups(r *Request) int { return s.books().breaksGroups(r) }
 
@@ -199,8 +199,8 @@ func (r *Request) Devices() (sum int64) {
 	return sum
 }
 
-// CouldTake reports whether the node might admit the request if some of its pods were removed. Such
-// a node has a registered plugin for each requested device.
+// CouldTake reports whether the node might admit the request if some of its pods were removed. It
+// returns false if no plugin has registered a requested resource.
 func (s *State) CouldTake(r *Request) bool {
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {

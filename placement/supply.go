@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// supply is a compiled Supply. Its places are a range of all places of the model.
+// supply is a compiled Supply. Its places are a range in the list of all supplies' places.
 type supply struct {
 	resource string
 	supply   Supply
@@ -26,8 +26,8 @@ func (all supplies) places() (n int) {
 	return n
 }
 
-// compileSupplies asks the providers for the machine's amounts. If the kubelet decides, only the
-// providers' names count, because no program would carry out their answers.
+// compileSupplies asks the providers for the machine's amounts. If the kubelet decides, it records
+// only the providers' resource names, because no program carries out providers' allocations there.
 func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
 	for _, p := range cfg.Providers {
 		s := supply{resource: p.Resource(), from: m.supplies.places()}
@@ -77,9 +77,9 @@ func (all supplies) foreign(r *Request) (c int, found bool) {
 	return 0, false
 }
 
-// provision is memory for questions to providers during an admission.
+// provision is working memory for the calls of providers during an admission.
 type provision struct {
-	given            []uint64 // by place, the amounts that other pods have
+	given            []uint64 // by place, the amounts that pods have
 	free, take       []uint64
 	one, now, always hint.Set
 }
@@ -103,7 +103,7 @@ func (ad *jointAdmission) narrow(c int) {
 	}
 }
 
-// offered narrows the search to the sets of NUMA nodes that providers offer.
+// offered implements narrow for the sets of NUMA nodes that Supply.Hints adds.
 func (ad *jointAdmission) offered(c int) {
 	if len(ad.m.supplies) == 0 {
 		return
@@ -127,7 +127,7 @@ func (ad *jointAdmission) offered(c int) {
 	}
 }
 
-// all makes both sets hold every mask.
+// all returns the sets now and always, filled with every mask.
 func (p *provision) all() (now, always hint.Set) {
 	for i := range p.now {
 		p.now[i], p.always[i] = ^uint64(0), ^uint64(0)
@@ -153,8 +153,8 @@ func (ad *jointAdmission) asksOf(s *supply, c int) uint64 {
 	return uint64(ad.r.devices(s.resource))
 }
 
-// freeFor fills free with the amounts that container c may still get: amounts that no other pod
-// has, nor a container that runs together with c.
+// freeFor fills free with the amounts that container c can get: amounts that neither another pod
+// nor a container that runs at the same time as c has.
 func (ad *jointAdmission) freeFor(c int) {
 	p := &ad.provision
 	copy(p.free, p.given)
@@ -239,7 +239,8 @@ func (all supplies) has(p Provided) bool {
 	return ok && p.Amount <= uint64(maxDevices)
 }
 
-// explainProvided adds the providers' resources that container c, or the pod, asks for.
+// explainProvided appends the needs for providers' resources that container c, or the pod,
+// requests.
 func (ad *jointAdmission) explainProvided(needs []Need, c int) []Need {
 	ad.freeFor(c)
 	for i := range ad.m.supplies {
@@ -260,7 +261,7 @@ func (all supplies) provides(resource string) bool {
 	return slices.ContainsFunc(all, func(s supply) bool { return s.resource == resource })
 }
 
-// explainForeign names the resource that only another node can assign.
+// explainForeign adds to a Refusal the resource that only nodes on which Berth decides can assign.
 func (all supplies) explainForeign(r *Request, out Refusal, v *Verdict) Refusal {
 	c := &r.Containers[v.Container]
 	out.Container = c.Name

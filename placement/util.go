@@ -2,7 +2,7 @@ package placement
 
 import "strconv"
 
-// quoteShort quotes a value for an error message, and shortens a long one.
+// quoteShort quotes a value for an error message. It shortens a long value.
 func quoteShort(s string) string {
 	const limit = 80
 	if len(s) > limit {

@@ -5,32 +5,33 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Reason is the reason why the kubelet refuses a pod, in the kubelet's own words if it has any
-// (pod.status.reason).
+// Reason is the reason why the kubelet refuses a pod, named as in pod.status.reason if the kubelet
+// has such a reason.
 type Reason uint8
 
 const (
-	// Admitted is the zero value: not refused.
+	// Admitted, the zero value, means that the pod is not refused.
 	Admitted Reason = iota
 	// TopologyAffinityError: the merged hint is not acceptable to the policy.
 	TopologyAffinityError
-	// SMTAlignmentError: full-pcpus-only cannot be fulfilled.
+	// SMTAlignmentError: the option full-pcpus-only cannot be fulfilled.
 	SMTAlignmentError
 	// UnexpectedAdmissionError: a manager failed to allocate after the hints were merged.
 	UnexpectedAdmissionError
-	// EmptyPodSharedPoolError: spec.resources decides the pod's placement, and its exclusive
-	// containers leave nothing to the containers that share.
+	// EmptyPodSharedPoolError: spec.resources decides the pod's placement, and its containers with
+	// exclusive resources leave nothing for the containers that share the rest.
 	EmptyPodSharedPoolError
-	// PodLevelResourcesNotSupported: the pod has spec.resources, and the kubelet's gate for them is
-	// off.
+	// PodLevelResourcesNotSupported: the pod has spec.resources, and the kubelet's gate
+	// PodLevelResources is off.
 	PodLevelResourcesNotSupported
 	// KubeletDefect: the kubelet would hang, crash or corrupt its state. This is Berth's own
 	// reason; the kubelet never gives it.
 	KubeletDefect
-	// InvalidRequest: the request cannot be evaluated (negative, absurd or unparsable amounts).
+	// InvalidRequest: the engine cannot evaluate the request, because an amount is negative or too
+	// large.
 	InvalidRequest
-	// NoBerth: the pod has no place on a node where Berth decides, or Berth does not send it to a
-	// kubelet that would admit it. The kubelet never gives this reason.
+	// NoBerth: the pod does not fit on a node where Berth decides, or Berth refuses a pod that the
+	// kubelet would admit. The kubelet never gives this reason.
 	NoBerth
 )
 
@@ -43,16 +44,16 @@ func (r Reason) String() string {
 // Verdict is the answer of Admit. It has a fixed size and is comparable.
 type Verdict struct {
 	Reason Reason
-	// Container is the index in Request.Containers at which the kubelet refused. It has no meaning
-	// if the pod is admitted.
+	// Container is the index in Request.Containers of the refused container. It has no meaning if
+	// the pod is admitted.
 	Container int16
-	// Detail refines Reason: the rule that refused.
+	// Detail is the rule that refused the pod.
 	Detail Detail
 	// Random is true if the kubelet makes a random choice (device ids without
 	// GetPreferredAllocation). CPUs or devices may then differ, but not the verdict.
 	Random bool
-	// Cut is true if a search ended because it ran out of steps (joint.Steps), if Berth decides.
-	// There may be a better place for an admitted pod, and a place for a refused pod.
+	// Cut is true if a search ended because it ran out of steps (joint.Steps), if Berth decides. An
+	// admitted pod may have a better place, and a refused pod may have a place.
 	Cut bool
 	// Scarcity tells if removing pods could change the answer.
 	Scarcity Scarcity
@@ -68,16 +69,18 @@ func (v *Verdict) OK() bool { return v.Reason == Admitted }
 type Scarcity uint8
 
 const (
-	// NotScarce is the zero value. Admissions have it.
+	// NotScarce, the zero value, is the Scarcity of admitted pods.
 	NotScarce Scarcity = iota
-	// Resolvable: an empty node would admit the request, or a node with some of its pods might.
+	// Resolvable: the node would admit the request if it were empty, or might admit it without some
+	// of its pods.
 	Resolvable
-	// Unresolvable: even an empty node would refuse the request, and so does every fuller node.
+	// Unresolvable: the node would refuse the request even if it were empty, or had any part of its
+	// pods.
 	Unresolvable
 )
 
-// Decision is what the kubelet will do with an admitted pod. The next Decide with the same value
-// reuses its slices.
+// Decision has the resources that the node will assign to an admitted pod. The next Decide with the
+// same Decision reuses its slices.
 type Decision struct {
 	UID string
 	// Whole has the resources of the pod as a whole. It is usually nil.
@@ -87,7 +90,7 @@ type Decision struct {
 	room *wholeRoom // kept for the next Whole
 }
 
-// ContainerDecision is what the kubelet will assign to one container.
+// ContainerDecision has the resources that the node will assign to one container.
 type ContainerDecision struct {
 	Name string
 	Kind ContainerKind
@@ -107,7 +110,7 @@ type ContainerDecision struct {
 // nodes.
 type Bounds uint8
 
-// The bounds.
+// The bits of Bounds.
 const (
 	// BoundCPUs: the container runs on the shared CPUs of the NUMA nodes of its Shares only.
 	BoundCPUs Bounds = 1 << iota
@@ -115,14 +118,14 @@ const (
 	BoundMemory
 )
 
-// CPUShare is CPU time on a NUMA node, without exclusive CPUs.
+// CPUShare is CPU time on the shared CPUs of a NUMA node.
 type CPUShare struct {
 	NUMA     topology.NUMAID
 	MilliCPU int64
 }
 
-// Hint is a topology hint (pkg/kubelet/cm/topologymanager.TopologyHint). The kubelet's nil affinity
-// is Any.
+// Hint is a topology hint (pkg/kubelet/cm/topologymanager.TopologyHint). Any stands for the
+// kubelet's nil affinity.
 type Hint struct {
 	NUMA topology.NUMASet
 	// Any is the kubelet's nil affinity: no preference for NUMA nodes. NUMA is then 0.

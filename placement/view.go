@@ -2,12 +2,12 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// KubeletView is the kubelet's picture of its machine: cAdvisor's reading of sysfs
-// (info/v1.MachineInfo) when the kubelet started. It can differ from topology.Machine. Predictions
-// use the view.
+// KubeletView is the machine as the kubelet sees it: the info/v1.MachineInfo that cAdvisor read
+// from sysfs when the kubelet started. It can differ from topology.Machine. The engine uses the
+// view.
 type KubeletView struct {
-	// NumCores is the number of online hardware threads (MachineInfo.NumCores). The kubelet divides
-	// by this number.
+	// NumCores is the number of online hardware threads (MachineInfo.NumCores). The kubelet
+	// computes the CPUs per core and per socket from this number.
 	NumCores int
 	// NumSockets is MachineInfo.NumSockets, counted from /proc/cpuinfo.
 	NumSockets int
@@ -24,7 +24,7 @@ type ViewNode struct {
 	Distances []uint64
 	Cores     []ViewCore
 	// HasDevices means that the node has PCI devices, so that device plugins may name it. The
-	// kubelet itself does not know this. HasDevices matters only on machines with more than 16 NUMA
+	// kubelet itself does not have this value. It is used only on machines with more than 16 NUMA
 	// nodes.
 	HasDevices bool
 }
@@ -34,7 +34,7 @@ type ViewCore struct {
 	ID      int // core_id: not unique across sockets
 	Socket  int
 	Threads []topology.CPUID // in cAdvisor's order
-	// Uncore lists the ids of the level-3 caches that cAdvisor calls uncore caches; the kubelet
-	// uses the first.
+	// Uncore lists the ids of the level-3 caches that cAdvisor reports as uncore caches. The
+	// kubelet uses the first.
 	Uncore []int
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ViewError names the part of a machine that a kubelet cannot express.
+// ViewError names a part of a machine that a KubeletView cannot represent.
 type ViewError struct {
 	Field string // as in topology.Machine, "NUMANodes[3].ID"
 	Value string
@@ -20,7 +20,7 @@ func (e *ViewError) Error() string {
 	return e.Field + ": " + quoteShort(e.Value) + ": want " + e.Want
 }
 
-// ViewOf returns a kubelet's picture of a machine: the reading of cAdvisor v0.56.2
+// ViewOf returns the KubeletView of a machine, as read by cAdvisor v0.56.2
 // (utils/sysinfo.GetNodesInfo, machine.GetSockets), from which kubelet v1.36 builds its topology.
 // Nodes, cores and threads are in cAdvisor's order, the lexical order of the folders in /sys (cpu10
 // before cpu2).
@@ -28,8 +28,8 @@ func (e *ViewError) Error() string {
 // A machine without NUMA nodes gets one node for each package, without memory, as in
 // getCPUTopology. cAdvisor lists these nodes in random order, ViewOf in ascending order.
 //
-// The error is a *ViewError. The kubelet's bit masks hold only NUMA ids from 0 to 63, and each id
-// must be unique.
+// The error is a *ViewError. NUMA ids must be unique and from 0 to 63, because the kubelet uses
+// 64-bit masks.
 func ViewOf(m *topology.Machine) (*KubeletView, error) {
 	view := &KubeletView{NumSockets: sockets(m)}
 	if len(m.NUMANodes) == 0 {
@@ -65,8 +65,8 @@ func countThreads(cores []ViewCore) (n int) {
 }
 
 // sockets counts the physical ids in /proc/cpuinfo, or in sysfs if cpuinfo has none. A platform
-// without package numbers counts as one socket: all CPUs have -1, or no id, which cAdvisor reads as
-// 0.
+// without package numbers counts as one socket, because all its CPUs have the id -1, or no id,
+// which cAdvisor reads as 0.
 func sockets(m *topology.Machine) int {
 	if m.UnnumberedPackages {
 		return 1
@@ -74,7 +74,7 @@ func sockets(m *topology.Machine) int {
 	return max(1, len(m.Packages))
 }
 
-// socketOf returns physical_package_id, which is -1 if the platform does not know it.
+// socketOf returns physical_package_id. It is -1 if the platform has no package numbers.
 func socketOf(m *topology.Machine, core *topology.Core) int {
 	if m.UnnumberedPackages {
 		return int(topology.NoPackage)
@@ -82,7 +82,8 @@ func socketOf(m *topology.Machine, core *topology.Core) int {
 	return int(core.Package)
 }
 
-// ofPackages implements getCPUTopology: a node for each package, and all CPUs that have a folder.
+// ofPackages implements getCPUTopology: it adds a node for each package, with all CPUs that have a
+// folder in sysfs.
 func (view *KubeletView) ofPackages(m *topology.Machine) (*KubeletView, error) {
 	view.NumCores = m.Online.Len() + m.Offline.Len()
 	if m.UnnumberedPackages {
@@ -117,8 +118,8 @@ func viewNode(m *topology.Machine, n *topology.NUMANode) ViewNode {
 	return node
 }
 
-// viewCores groups the threads of a node by core and package id, as getCoresInfo does. The kubelet
-// treats two cores with the same two ids as one.
+// viewCores groups the threads of a node by core and package id, as getCoresInfo does. Two cores
+// with equal core and package ids count as one core.
 func viewCores(m *topology.Machine, cpus *topology.CPUSet) []ViewCore {
 	var cores []ViewCore
 	for _, thread := range inFolderOrder(cpus) {
@@ -153,9 +154,9 @@ func coreOf(m *topology.Machine, cpu topology.CPUID) *topology.Core {
 	return nil
 }
 
-// addUncore implements addCacheInfo. A level-3 cache is an uncore cache of a core, unless its
-// number of CPUs is the node's number of cores times the core's number of threads. Without cache
-// ids, cAdvisor finds no uncore caches.
+// addUncore implements addCacheInfo. A level-3 cache is an uncore cache, unless its number of CPUs
+// is the node's number of cores times the core's number of threads. Without cache ids, cAdvisor
+// finds no uncore caches.
 func addUncore(m *topology.Machine, node *ViewNode) {
 	if m.UnnumberedCaches {
 		return

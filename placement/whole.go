@@ -14,11 +14,11 @@ import (
 // gate PodLevelResourceManagers and the scope pod allocates spec.resources once
 // (admitUsingPodResources of pkg/kubelet/cm/topologymanager/scope_pod.go).
 type Whole struct {
-	// CPUs are the pod's CPUs; an empty set means no exclusive CPUs. Containers that ask for
-	// exclusive CPUs have these, and all other containers share the rest.
+	// CPUs are the pod's exclusive CPUs. Containers that ask for exclusive CPUs get some of these
+	// for themselves, and all other containers share the rest.
 	CPUs topology.CPUSet
-	// Memory is counted once, whatever the sum of the containers' blocks. Nil means no memory. The
-	// kubelet distinguishes this from an entry without blocks.
+	// Memory is the pod's memory. The blocks of its containers do not count in addition. Nil means
+	// that the pod has no entry, which the kubelet distinguishes from an entry without blocks.
 	Memory []MemoryBlock
 }
 
@@ -35,7 +35,7 @@ func (w *Whole) clone() *Whole {
 	return &Whole{CPUs: w.CPUs, Memory: slices.Clone(w.Memory)}
 }
 
-// Same reports whether both have the same CPUs and memory. nil counts as an empty Whole.
+// Same reports whether w and o have equal CPUs and memory. nil counts as an empty Whole.
 func (w *Whole) Same(o *Whole) bool {
 	var none Whole
 	if w == nil {
@@ -47,7 +47,7 @@ func (w *Whole) Same(o *Whole) bool {
 	return w.CPUs == o.CPUs && slices.Equal(w.Memory, o.Memory)
 }
 
-// Equal reports whether both are nil, or have the same content.
+// Equal reports whether w and o are both nil, or have equal contents.
 func (w *Whole) Equal(o *Whole) bool {
 	if w == nil || o == nil {
 		return w == o
@@ -64,10 +64,12 @@ func (m *Model) whole(r *Request) bool {
 	return rules.Scope == PodScope && rules.Policy != PolicyNone
 }
 
-// GivesWhole reports whether the kubelet gives the pod CPUs of its own by spec.resources.
+// GivesWhole reports whether the kubelet assigns exclusive CPUs to the pod as a whole, by
+// spec.resources.
 func (m *Model) GivesWhole(r *Request) bool { return m.whole(r) && m.wholeCPUs(r) > 0 }
 
-// KnowsWholes reports whether the managers can assign resources to whole pods.
+// KnowsWholes reports whether the managers can assign resources to whole pods (gate
+// PodLevelResourceManagers).
 func (m *Model) KnowsWholes() bool { return m.set.podLevel.managed }
 
 // PlacesWholes reports whether the kubelet places pods by spec.resources. After a restart it places
@@ -85,7 +87,8 @@ func (m *Model) wholeCPUs(r *Request) int {
 	return int(r.Level.MilliCPU / 1000)
 }
 
-// podCPUs returns the peak number of exclusive CPUs of a pod that is placed as one unit.
+// podCPUs returns the number of exclusive CPUs for which the CPU manager is asked if a pod is
+// placed as one unit.
 func (m *Model) podCPUs(r *Request) int {
 	if m.whole(r) {
 		return m.wholeCPUs(r)
@@ -97,8 +100,8 @@ func (m *Model) podCPUs(r *Request) int {
 	return sum.Most()
 }
 
-// allocateWhole implements AllocatePod of all managers. None of them checks for an existing
-// allocation.
+// allocateWhole implements AllocatePod of all managers, which do not check whether the pod has an
+// allocation already.
 func (ad *admission) allocateWhole(h hint.Hint) Detail {
 	for c := range ad.d.Containers {
 		ad.setHint(c, h)
@@ -152,8 +155,8 @@ func (ad *admission) allocateWholeCPUs(h hint.Hint) Detail {
 	return ad.divideCPUs(got)
 }
 
-// sharesNoCPUs implements validatePodScopeResources of the CPU manager: some container shares the
-// rest of the pod's CPUs, and there is no rest.
+// sharesNoCPUs implements validatePodScopeResources of the CPU manager. It reports whether some
+// container shares the rest of the pod's CPUs although there is no rest.
 func (ad *admission) sharesNoCPUs(all int) bool {
 	taken, shared := 0, false
 	for c := range ad.r.Containers {
@@ -171,7 +174,7 @@ func (ad *admission) sharesNoCPUs(all int) bool {
 	return shared && taken >= all
 }
 
-// leavesNone reports whether the pod lacks CPUs or memory for the containers that share.
+// leavesNone reports whether sharesNoCPUs or sharesNoMemory is true.
 func (ad *admission) leavesNone() bool {
 	if n := ad.m.wholeCPUs(ad.r); n > 0 && ad.sharesNoCPUs(n) {
 		return true
@@ -190,7 +193,7 @@ func (ad *admission) divideCPUs(left topology.CPUSet) Detail {
 		case n > 0:
 			if err := ad.m.cpus.topology.Take(&left, n, mine); err != nil {
 				for i := range ad.d.Containers {
-					ad.d.Containers[i].CPUs = topology.CPUSet{} // then the kubelet records no CPUs
+					ad.d.Containers[i].CPUs = topology.CPUSet{} // the kubelet records no CPUs for this container
 				}
 				return cpuDetail(err)
 			}
@@ -268,8 +271,8 @@ func (ad *admission) sharesMemory(c int) bool {
 	return ad.m.shares(ad.r, c) || len(ad.r.Containers[c].Memory) == 0
 }
 
-// asksMemory reports whether spec.resources asks for memory, and whether the kubelet can read the
-// amounts.
+// asksMemory reports whether spec.resources asks for memory, and whether all amounts are whole
+// numbers of bytes.
 func (r *LevelRequest) asksMemory() (some, readable bool) {
 	readable = true
 	for i := range r.Memory {
@@ -327,7 +330,8 @@ func (ad *admission) allocateWholeMemory(h hint.Hint) Detail {
 }
 
 // divideMemory gives the containers parts of the pod's memory, as divideCPUs does. Kinds of memory
-// that the pod does not request are not counted. The kubelet subtracts all amounts without a sign.
+// that the pod does not request are not counted. As in the kubelet, all subtractions are unsigned
+// and may wrap around.
 func (ad *admission) divideMemory(on topology.NUMASet) {
 	left := append(ad.memory.left[:0], ad.d.Whole.Memory...)
 	for c := range ad.r.Containers {
@@ -370,8 +374,8 @@ func (ad *admission) giveBlocks(c int, blocks []MemoryBlock) {
 	}
 }
 
-// commitWhole implements commit for a pod that is placed by spec.resources. If the pod gets an
-// allocation again, its former allocation is lost: no other pod gets it, and it is never freed.
+// commitWhole implements commit for a pod that is placed by spec.resources. If the pod already has
+// an allocation, the former allocation is lost: the kubelet never frees it.
 func (s kubeletBooks) commitWhole(r *Request, d *Decision, l *leaving) {
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID, Whole: new(Whole)}
@@ -454,13 +458,13 @@ func (p *PodAllocation) CPUs() (all topology.CPUSet) {
 }
 
 // stranded reports whether no container has any of the pod's CPUs. The kubelet frees a pod's CPUs
-// with the last container that has some (RemoveContainer), so it never frees these.
+// together with the CPUs of its last container (RemoveContainer), so it never frees these.
 func (p *PodAllocation) stranded() bool {
 	return p.Whole != nil && !p.Whole.CPUs.IsEmpty() &&
 		!slices.ContainsFunc(p.Containers, func(c ContainerAllocation) bool { return !c.CPUs.IsEmpty() })
 }
 
-// releaseWhole implements release for a pod with a Whole: the last container frees everything.
+// releaseWhole implements release for a pod with a Whole. The last container frees everything.
 func (s kubeletBooks) releaseWhole(pod *PodAllocation) {
 	if !pod.stranded() {
 		all := pod.CPUs()
@@ -477,7 +481,7 @@ func (s kubeletBooks) releaseWhole(pod *PodAllocation) {
 	}
 }
 
-// strand keeps the remaining allocation of a pod whose CPUs are not freed.
+// strand keeps the CPUs of a pod that is gone allocated, because the kubelet does not free them.
 func (s kubeletBooks) strand(pod *PodAllocation) {
 	if pod.stranded() {
 		s.put(&PodAllocation{UID: pod.UID, Whole: &Whole{CPUs: pod.Whole.CPUs}})

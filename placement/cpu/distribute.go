@@ -10,17 +10,17 @@ import (
 
 // maxTrials is the maximum number of combinations of NUMA nodes that the distributor tries. The
 // kubelet has no limit. It needs some tens of microseconds for each combination, so it would hold
-// its lock for half a minute.
+// its lock for half a minute to try this many.
 const maxTrials = 1 << 20
 
 // distributor is the state of one run of the kubelet's takeByTopologyNUMADistributed.
 type distributor struct {
 	t      *Topology
-	n, g   int // the number of CPUs to take, and the size of a portion
+	n, g   int // the number of CPUs to take, and the number of CPUs that are taken together
 	free   words
 	result words
 	need   int
-	avail  words // the CPUs that one nested pack may use
+	avail  words // the CPUs that a call of pack may use
 
 	trials   int
 	nodes    []uint8 // the NUMA nodes with free CPUs, ascending
@@ -31,8 +31,8 @@ type distributor struct {
 	total    int // sum of freeOf, less n
 
 	// combos has the combinations of NUMA nodes with free CPUs in the kubelet's order; a node that
-	// spans sockets can occur twice. subs has the combinations of nodes of one such combination
-	// that can give a portion.
+	// spans sockets can occur twice. subs has the combinations of those nodes of the current
+	// combination that still have a portion of g CPUs.
 	combos, subs combinations
 	best         choice
 	local        kept // the best combination of subs, from which the remainder is taken
@@ -40,8 +40,8 @@ type distributor struct {
 
 // score is the kubelet's balance score, the standard deviation of the free CPUs that would be left
 // on the nodes. In one take, all compared combinations have the same number of nodes and the same
-// sum of CPUs, so the sum of squares gives the same order. sd only decides whether a difference
-// survives the kubelet's rounding.
+// sum of CPUs, so the sum of squares gives the same order. sd shows whether two scores differ after
+// the kubelet's rounding.
 type score struct {
 	squares int
 	sd      float64
@@ -72,7 +72,7 @@ func (k *kept) overwrite(c *combinations) {
 	}
 }
 
-// choice is the best combination of nodes so far, and the nodes that take the remainder.
+// choice is the best combination of nodes so far, with the nodes from which the remainder is taken.
 type choice struct {
 	kept
 	oneSocket bool
@@ -107,7 +107,7 @@ func (s *scratch) distribute(t *Topology, avail *words, n int) error {
 	return s.pack(t, avail, n, false)
 }
 
-// begin reads the free CPUs of each node from a started packer.
+// begin reads the free CPUs of each node from a packer after packer.begin.
 func (d *distributor) begin(p *packer, n, g int) {
 	d.t, d.n, d.g, d.need, d.trials = p.t, n, g, n, 0
 	d.free, d.result = p.free, words{}
@@ -188,7 +188,7 @@ func (d *distributor) try() error {
 	return nil
 }
 
-// evenShare returns the number of CPUs that each chosen node gives before the remainder is placed.
+// evenShare returns the number of CPUs that are taken from each chosen node before the remainder.
 // It returns false if the combination has too few CPUs.
 func (d *distributor) evenShare() (share int, ok bool) {
 	free, portions := 0, 0
@@ -232,7 +232,7 @@ func (d *distributor) bestRemainder(left int) error {
 		if err := d.trySubsets(k, left, before); err != nil {
 			return err
 		}
-		// In the kubelet, subsets of another size have another backing array.
+		// In the kubelet, subsets of different sizes have different backing arrays.
 		d.local.array = -1
 	}
 	return nil
@@ -255,9 +255,9 @@ func (d *distributor) trySubsets(k, left, squares int) error {
 	return nil
 }
 
-// givers returns how many nodes of a k-subset give a part of the remainder, if this is known in
-// advance: each of the first nodes gives one portion. Then the later nodes do not affect the
-// result, even if the kubelet overwrites them. 0 means that the number is not known.
+// givers returns from how many nodes of a k-subset the remainder is taken, one portion from each of
+// the first nodes. The later nodes then do not affect the result, even if the kubelet overwrites
+// them. givers returns 0 if the number is not known in advance.
 func (d *distributor) givers(k, left int) int {
 	n := left / d.g
 	if n > k || n > d.subs.fork+1 || !d.t.regular {
@@ -329,8 +329,8 @@ func (d *distributor) squares() int {
 	return sum
 }
 
-// scoreOf is the kubelet's standardDeviation of d.after, with its rounding of mean and result to
-// three decimals.
+// scoreOf returns the kubelet's standardDeviation of d.after. The kubelet rounds the mean and the
+// result to three decimals.
 func (d *distributor) scoreOf(squares int) score {
 	n := float64(len(d.nodes))
 	mean := thousandths(float64(d.total) / n)
@@ -344,8 +344,8 @@ func (d *distributor) scoreOf(squares int) score {
 
 func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-// carryOut takes the CPUs from the chosen nodes. It ignores failures to pack, as the kubelet does.
-// The count of the CPUs at the end detects them.
+// carryOut takes the CPUs from the chosen nodes. As in the kubelet, it ignores failures to pack,
+// and detects them at the end by the number of CPUs.
 func (d *distributor) carryOut(p *packer) error {
 	even := d.n / len(d.best.nodes) / d.g * d.g
 	if d.t.opts.Version >= release.V137 {
@@ -394,9 +394,8 @@ func (d *distributor) packFrom(p *packer, node uint8, n int) {
 	}
 }
 
-// combinations iterates over the combinations of k items in lexicographic order of their positions,
-// as the kubelet's iterateCombinations does. It tracks which combinations share a backing array in
-// the kubelet.
+// combinations iterates over the combinations of k items in the order of the kubelet's
+// iterateCombinations. It records which combinations share a backing array in the kubelet.
 type combinations struct {
 	items, chosen       []uint8 // chosen is the combination that was loaded
 	itemsBuf, chosenBuf [topology.MaxCPUs]uint8
@@ -452,15 +451,15 @@ func (c *combinations) next() bool {
 	return true
 }
 
-// load makes the current combination the chosen one.
+// load sets chosen to the current combination.
 func (c *combinations) load() {
 	for j := range c.chosen {
 		c.chosen[j] = c.items[c.pos[j]]
 	}
 }
 
-// skip moves to the last combination that begins with the same m positions. It returns true if a
-// combination of more items can begin with these positions too.
+// skip moves to the last combination with the same first m positions. It returns true if a
+// combination of more items can have these first positions too.
 func (c *combinations) skip(m int) bool {
 	for j := m; j < c.k; j++ {
 		c.pos[j] = uint16(c.n - c.k + j)

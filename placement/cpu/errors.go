@@ -7,7 +7,7 @@ import (
 
 // Errors of the kubelet when it takes CPUs. ErrNotEnough, ErrFailed and ErrAccounting become
 // UnexpectedAdmissionError. ErrSMTSize and ErrSMTCores become SMTAlignmentError. ErrWouldHang and
-// ErrTooComplex are Berth's: the kubelet would never answer, or not in time.
+// ErrTooComplex are Berth's own: the kubelet would never answer, or much too late.
 var (
 	// ErrNotEnough is the kubelet's "not enough cpus available to satisfy request".
 	ErrNotEnough = errors.New("not enough cpus available to satisfy request")
@@ -16,12 +16,11 @@ var (
 	// ErrAccounting is the kubelet's "accounting error": distribute-cpus-across-numa took too many
 	// or too few CPUs.
 	ErrAccounting = errors.New("accounting error: too many or too few CPUs taken")
-	// ErrSMTSize means SMTAlignmentError, because the request is not a multiple of the CPUs per
-	// core.
+	// ErrSMTSize: the request is not a multiple of the CPUs per core.
 	ErrSMTSize = errors.New("SMT alignment: the request is not a multiple of the CPUs per core")
-	// ErrSMTCores means SMTAlignmentError, because too few whole cores are free.
+	// ErrSMTCores: too few whole cores are free.
 	ErrSMTCores = errors.New("SMT alignment: not enough free physical CPUs")
-	// ErrWouldHang means that the kubelet would loop for ever with its CPU manager locked
+	// ErrWouldHang means that the kubelet would loop forever with its CPU manager locked
 	// (takeByTopologyNUMADistributed, kubernetes#140730).
 	ErrWouldHang = errors.New("the kubelet would loop for ever: distribute-cpus-across-numa cannot place the remainder")
 	// ErrTooComplex means that the kubelet would try too many combinations of NUMA nodes to finish
@@ -32,7 +31,8 @@ var (
 	ErrReserve = errors.New("unable to reserve the required amount of CPUs")
 )
 
-// NodeError names the part of a Node that breaks the kubelet's CPU manager, or its prediction.
+// NodeError names the part of a Node with which the kubelet's CPU manager fails, or cannot be
+// predicted.
 type NodeError struct {
 	Field string // of Node, "NumSockets", "Threads[3].NUMA"
 	Value int

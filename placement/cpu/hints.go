@@ -9,14 +9,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Hinter makes the CPU manager's topology hints over the NUMA nodes of one machine. It is
+// Hinter computes the CPU manager's topology hints for the NUMA nodes of one machine. It is
 // immutable.
 type Hinter struct {
 	t     *Topology
 	place []uint8 // position in the space, by index of NUMA node
 	// cover[k-1] is the number of CPUs on the k largest nodes.
 	cover []int
-	// preferred are the masks that are preferred when the smallest fitting mask has k nodes, by k.
+	// preferred[k] are the masks that are preferred if the smallest mask with enough CPUs has k
+	// nodes.
 	preferred    [][]hint.Mask
 	preferredSet []hint.Set
 	masks        hint.Set // the masks of nodes with CPUs
@@ -36,8 +37,8 @@ type HintInput struct {
 	Want hint.Want
 }
 
-// NewHinter relates the topology to a space, which may have nodes without CPUs. The error is a
-// *NodeError that names a node with CPUs which the space does not have.
+// NewHinter returns a Hinter for the topology with hints over the space. The space must have every
+// node with CPUs; otherwise the error is a *NodeError.
 func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
 	h := &Hinter{t: t, masks: space.NewSet()}
 	var withCPUs hint.Mask
@@ -63,7 +64,7 @@ func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
 	return h, nil
 }
 
-// prefer fills the tables of preferred masks.
+// prefer fills h.preferred.
 func (h *Hinter) prefer(space *hint.Space, withCPUs hint.Mask) {
 	h.preferred = make([][]hint.Mask, len(h.t.numa.groups)+1)
 	h.preferredSet = make([]hint.Set, len(h.t.numa.groups)+1)
@@ -99,7 +100,7 @@ func (h *Hinter) socketAligned(m hint.Mask, smallest int) bool {
 	return h.t.socketCount(nodes) == ceilDiv(smallest, perSocket)
 }
 
-// free has the available CPUs per position, and the requirement for a mask.
+// free has the number of available CPUs by position, and the conditions for offering a mask.
 type free struct {
 	at [hint.MaxNodes]int
 	// need is the number of available CPUs that a mask must have, in addition to the reusable CPUs.
@@ -108,7 +109,7 @@ type free struct {
 	must hint.Mask
 }
 
-// Hints fills l, which must be of the Hinter's space, as generateCPUTopologyHints does.
+// Hints fills l as generateCPUTopologyHints does. l must have been made for the Hinter's space.
 func (h *Hinter) Hints(in *HintInput, l *hint.List) {
 	l.Reset(hint.Masks)
 	f := h.free(in)
@@ -133,8 +134,8 @@ func (h *Hinter) Hints(in *HintInput, l *hint.List) {
 	}
 }
 
-// smallest is the kubelet's minAffinitySize: the size of the smallest mask that has n CPUs, free or
-// not. If there is none, it is the number of all nodes.
+// smallest returns the kubelet's minAffinitySize: the size of the smallest mask that has n CPUs,
+// free or not, or the number of all nodes if no mask has n CPUs.
 func (h *Hinter) smallest(n int) int {
 	for k, cpus := range h.cover {
 		if cpus >= n {
@@ -163,7 +164,7 @@ func (h *Hinter) free(in *HintInput) (f free) {
 	return f
 }
 
-// offers reports whether a mask of nodes with CPUs is offered.
+// offers reports whether a mask of nodes with CPUs has enough available CPUs and all nodes in must.
 func (f *free) offers(m hint.Mask) bool {
 	if f.must&^m != 0 {
 		return false
@@ -189,8 +190,8 @@ var lowMasks = [6]uint64{
 	0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000,
 }
 
-// offered adds all masks that have enough CPUs and all nodes in must. Word i of a Set has the masks
-// with the same nodes from the sixth position on.
+// offered adds all masks that have enough CPUs and all nodes in must. The 64 masks in one word of a
+// Set differ only in the six lowest positions.
 func (f *free) offered(set hint.Set) {
 	var sums [16]uint64
 	for i := range sums {

@@ -17,15 +17,15 @@ type AllocateInput struct {
 	Reserved, Siblings *topology.CPUSet
 	// Reusable has the reusable CPUs of the pod's earlier init containers, or is nil.
 	Reusable *topology.CPUSet
-	// Aligned means that the merged hint names NUMA nodes, which are in NUMA. False is the
-	// kubelet's nil affinity.
+	// Aligned means that the merged hint names NUMA nodes: those in NUMA. If Aligned is false, the
+	// hint is the kubelet's nil affinity.
 	Aligned bool
 	NUMA    topology.NUMASet
 }
 
 // CheckSMT returns ErrSMTSize or ErrSMTCores if full-pcpus-only refuses n CPUs
-// (enforceSMTAlignment), otherwise nil. Reusable CPUs do not count. Kubelets before 1.37 also check
-// a container that already has its CPUs.
+// (enforceSMTAlignment), otherwise nil. Reusable CPUs do not count as free. Kubelets before 1.37
+// also check a container that already has its CPUs.
 func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 	if !t.opts.FullPhysicalCPUsOnly {
 		return nil
@@ -44,9 +44,9 @@ func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 }
 
 // Allocate stores in out the CPUs for a container that has no exclusive CPUs yet (Allocate and
-// allocateCPUs of policy_static.go). On error it does not change out. The caller removes out from
-// the shared CPUs. Unless the node is Regular, out may hold CPUs that were not available, and
-// differ in number from N.
+// allocateCPUs of policy_static.go). On error it does not change out. The caller must remove out
+// from the shared CPUs. If the topology is not Regular, out may contain CPUs that were not
+// available, and may have more or fewer than N CPUs.
 func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	if err := t.CheckSMT(in.N, in.Shared, in.Siblings); err != nil {
 		return err
@@ -60,7 +60,8 @@ func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	return err
 }
 
-// allocate takes as many CPUs as possible from the hinted nodes, then from any node, into s.picked.
+// allocate writes to s.picked the CPUs for the container: as many as possible from the hinted
+// nodes, then from any node.
 func (s *scratch) allocate(t *Topology, in *AllocateInput) error {
 	t.pool(in, &s.pool)
 	s.picked = words{}
@@ -99,8 +100,8 @@ func (t *Topology) pool(in *AllocateInput, pool *words) {
 	}
 }
 
-// alignedPart is getAlignedCPUs: the CPUs of the pool on the nodes, or with align-by-socket on
-// their sockets.
+// alignedPart implements getAlignedCPUs: it sets aligned to the CPUs of the pool on the nodes, or
+// with align-by-socket on their sockets.
 func (t *Topology) alignedPart(nodes topology.NUMASet, pool, aligned *words) (n int) {
 	*aligned = words{}
 	for i := range t.numa.groups {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// element encodes a group: its number of free CPUs is in the upper half, its index in the lower
-// half. So numeric order is the kubelet's order (free CPUs, then id).
+// element encodes a group, with its number of free CPUs in the upper half and its index in the
+// lower half. So the numeric order is the kubelet's order (free CPUs, then id).
 type element uint32
 
 func (e element) index() int { return int(e & 0xffff) }
@@ -18,8 +18,8 @@ func (e element) free() int  { return int(e >> 16) }
 
 func elementOf(free, index int) element { return element(free<<16 | index) }
 
-// packer is the kubelet's cpuAccumulator. Like the kubelet, it claims the whole of a group even if
-// some of its CPUs are not free, and counts CPUs as often as they are claimed.
+// packer is the kubelet's cpuAccumulator. As in the kubelet, it claims all CPUs of a group even if
+// some are not free, and counts a CPU twice if it is claimed twice.
 type packer struct {
 	t      *Topology
 	free   words
@@ -29,7 +29,8 @@ type packer struct {
 	outer, inner, buf [topology.MaxCPUs]element
 }
 
-// scratch is temporary memory for taking CPUs. It is too large to be zeroed on each call.
+// scratch is working memory for taking CPUs. It is so large that clearing it on each call would
+// cost too much time.
 type scratch struct {
 	packer
 	dist distributor
@@ -40,8 +41,8 @@ type scratch struct {
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Take picks n CPUs from avail as the kubelet's takeByTopology does and stores them in out. On
-// error it does not change out. Unless the node is Regular, out may be of another size and hold
-// CPUs outside avail.
+// error it does not change out. If the topology is not Regular, out may have more or fewer than n
+// CPUs, and CPUs outside avail.
 func (t *Topology) Take(avail *topology.CPUSet, n int, out *topology.CPUSet) error {
 	s := scratches.Get().(*scratch)
 	err := s.take(t, avail.Words(), n)
@@ -52,15 +53,15 @@ func (t *Topology) Take(avail *topology.CPUSet, n int, out *topology.CPUSet) err
 	return err
 }
 
-// store copies the words in use.
+// store copies the words that this topology uses to out.
 func (t *Topology) store(from *words, out *topology.CPUSet) {
 	*out = topology.CPUSet{}
 	copy(out.Words()[:t.words], from[:t.words])
 }
 
-// Reserve returns the CPUs that the kubelet reserves for the system if its configuration has only
-// their number (ceil(kubeReserved + systemReserved)). With ErrReserve the kubelet does not start;
-// with ErrWouldHang or ErrTooComplex it never finishes starting.
+// Reserve returns the CPUs that the kubelet reserves for the system if its configuration names only
+// a number of CPUs (ceil(kubeReserved + systemReserved)). With ErrReserve the kubelet does not
+// start; with ErrWouldHang or ErrTooComplex it never finishes starting.
 func (t *Topology) Reserve(n int) (topology.CPUSet, error) {
 	var out topology.CPUSet
 	switch err := t.Take(&t.all, n, &out); {
@@ -72,7 +73,7 @@ func (t *Topology) Reserve(n int) (topology.CPUSet, error) {
 	return out, nil
 }
 
-// take leaves the taken CPUs in s.result. avail must not be part of s.packer.
+// take writes the taken CPUs to s.result. avail must not point into s.packer.
 func (s *scratch) take(t *Topology, avail *words, n int) error {
 	if t.opts.DistributeAcrossNUMA {
 		return s.distribute(t, avail, n)
@@ -80,7 +81,7 @@ func (s *scratch) take(t *Topology, avail *words, n int) error {
 	return s.pack(t, avail, n, t.opts.PreferAlignByUncore)
 }
 
-// begin starts an accumulation. It reports whether CPUs must be taken.
+// begin prepares p to take n CPUs from avail. It reports whether any CPUs must be taken.
 func (p *packer) begin(t *Topology, avail *words, n int) (more bool, err error) {
 	p.t, p.need = t, n
 	all, total := t.all.Words(), 0
@@ -128,8 +129,8 @@ func (p *packer) pack(t *Topology, avail *words, n int, uncore bool) error {
 	return nil
 }
 
-// claim takes the whole of a group. The CPUs stay in p.free until settle, because the kubelet makes
-// each list of groups only once.
+// claim takes all CPUs of a group. They stay in p.free until settle, because the kubelet computes
+// each list of groups before it takes CPUs.
 func (p *packer) claim(g *group) {
 	add(g.pieces, &p.result)
 	p.need -= g.size
@@ -164,8 +165,8 @@ func (p *packer) innerOrder() []element {
 	return order
 }
 
-// children appends, in order, the linked groups that have a free CPU in their parent. They are
-// ordered by all their free CPUs, in the parent or not.
+// children appends, in the kubelet's order, the linked groups that have a free CPU in their parent.
+// The order counts all free CPUs of a group, in the parent or not.
 func (p *packer) children(order []element, ls []link, groups []group) []element {
 	start := len(order)
 	for i := range ls {
@@ -181,7 +182,7 @@ func (p *packer) children(order []element, ls []link, groups []group) []element 
 	return order
 }
 
-// numaOrder is the kubelet's sortAvailableNUMANodes.
+// numaOrder implements sortAvailableNUMANodes.
 func (p *packer) numaOrder() []element {
 	if p.t.numaFirst {
 		return p.outerOrder()
@@ -189,7 +190,7 @@ func (p *packer) numaOrder() []element {
 	return p.innerOrder()
 }
 
-// socketOrder is the kubelet's sortAvailableSockets.
+// socketOrder implements sortAvailableSockets.
 func (p *packer) socketOrder() []element {
 	if p.t.numaFirst {
 		return p.innerOrder()
@@ -209,7 +210,8 @@ func (p *packer) takeInner() {
 	}
 }
 
-// takeWhole claims each group of the list that is free and needed.
+// takeWhole claims each group of the list that is completely free and has no more CPUs than are
+// still needed.
 func (p *packer) takeWhole(order []element, k *kind) {
 	for _, e := range order {
 		g := &k.groups[e.index()]
@@ -220,8 +222,8 @@ func (p *packer) takeWhole(order []element, k *kind) {
 	p.settle()
 }
 
-// takeCores claims free cores. All of them have the same number of free CPUs, so within an inner
-// group they are ordered by id.
+// takeCores claims free cores. They have equal numbers of free CPUs, so within an inner group their
+// order is by id.
 func (p *packer) takeCores() {
 	t, cores := p.t, &p.t.cores
 	if p.need < cores.smallest {
@@ -270,7 +272,7 @@ func (p *packer) takeSpread() {
 	}
 }
 
-// takeLowest takes free CPUs of a piece until none is left or needed.
+// takeLowest takes the lowest free CPUs of a piece, as many as are needed.
 func (p *packer) takeLowest(part piece) {
 	for m := p.free[part.word&15] & part.mask; m != 0 && p.need > 0; m &= m - 1 {
 		p.result[part.word&15] |= m & -m
@@ -278,7 +280,7 @@ func (p *packer) takeLowest(part piece) {
 	}
 }
 
-// takeUncores is the kubelet's takeUncoreCache. It searches for whole caches once. The kubelet
+// takeUncores implements takeUncoreCache. It searches for whole caches only once. The kubelet
 // searches once for each cache of the list, but later searches find nothing new, because the need
 // only shrinks.
 func (p *packer) takeUncores() {
@@ -305,8 +307,8 @@ func (p *packer) uncoreOrder() []element {
 	return order
 }
 
-// takePartOfUncore is the kubelet's takePartialUncore: the free CPUs of the lowest cores, if they
-// are exactly as many as needed. ls is the cores of the cache.
+// takePartOfUncore implements takePartialUncore: it takes the free CPUs of the cache's lowest
+// cores, if these are exactly as many as needed. ls are the cores of the cache.
 func (p *packer) takePartOfUncore(ls []link) {
 	t := p.t
 	want := p.need / t.cores.average
@@ -328,7 +330,8 @@ func (p *packer) takePartOfUncore(ls []link) {
 	p.need = 0
 }
 
-// freeOfLowest collects the free CPUs of the first want cores that have one in the cache.
+// freeOfLowest sets picked to the free CPUs of the first want cores that have a free CPU in the
+// cache.
 func (p *packer) freeOfLowest(ls []link, want int, picked *words) (found int) {
 	for i := 0; i < len(ls) && want > 0; i++ {
 		if ls[i].part != nil && !overlaps(ls[i].part, &p.free) {

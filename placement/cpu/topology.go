@@ -18,8 +18,8 @@ type Options struct {
 	DistributeAcrossCores bool // distribute-cpus-across-cores
 	StrictReservation     bool // strict-cpu-reservation
 	PreferAlignByUncore   bool // prefer-align-cpus-by-uncorecache
-	// Version is the kubelet's release, the minor number of 1.x; 0 means 36. Up to 33, from 34 to
-	// 36, and from 37 on the kubelet takes CPUs differently.
+	// Version is the kubelet's release, the minor number of 1.x; 0 means 36. The kubelet takes CPUs
+	// in three different ways: up to 33, from 34 to 36, and since 37.
 	Version release.Version
 }
 
@@ -32,8 +32,8 @@ type Thread struct {
 	Uncore int // the first uncore cache of the core, or otherwise Socket
 }
 
-// Node is the kubelet's cpumanager/topology.CPUTopology. The counts are not derived from Threads,
-// because the kubelet does not derive them either, and divides by them.
+// Node is the kubelet's cpumanager/topology.CPUTopology. The counts are separate from Threads, as
+// in the kubelet, which divides by them.
 type Node struct {
 	NumCPUs    int // MachineInfo.NumCores: online threads
 	NumCores   int // sum of len(MachineInfo.Topology[i].Cores)
@@ -45,7 +45,7 @@ type Node struct {
 // words is a CPUSet as machine words. Only the first Topology.words of them are used.
 type words = [topology.MaxCPUs / 64]uint64
 
-// piece is the part of a set in one machine word.
+// piece is the part of a CPU set in one machine word.
 type piece struct {
 	mask uint64
 	word uint8
@@ -61,15 +61,15 @@ type group struct {
 // kind has all groups of one kind: NUMA nodes, sockets, cores or uncore caches.
 type kind struct {
 	groups   []group // in ascending order of id, so that indices have the same order as ids
-	smallest int     // the smallest size: a smaller need cannot take a whole group
+	smallest int     // the size of the smallest group
 	// average is the kubelet's integer average of CPUs in a group, or 0 for NUMA nodes. byAverage
-	// means that the kubelet calls a group free if it has this many free CPUs, instead of its own
-	// size.
+	// means that the kubelet treats a group as completely free if it has this many free CPUs,
+	// whatever its own size.
 	average   int
 	byAverage bool
 }
 
-// whole returns how many free CPUs a group needs before the kubelet calls it free.
+// whole returns the number of free CPUs with which the kubelet treats a group as completely free.
 func (k *kind) whole(g *group) int {
 	if k.byAverage {
 		return k.average
@@ -90,12 +90,12 @@ type Topology struct {
 	words int
 	all   topology.CPUSet
 
-	numSockets int // as the machine reports it
+	numSockets int // Node.NumSockets
 	regular    bool
 
 	numa, sockets, cores, uncores kind
-	// numaFirst is the kubelet's choice of hierarchy: outer groups are NUMA nodes and inner groups
-	// are sockets, or the reverse.
+	// numaFirst means that the kubelet uses NUMA nodes as outer groups and sockets as inner groups.
+	// Otherwise it is the reverse.
 	numaFirst    bool
 	outer, inner kind
 
@@ -137,7 +137,8 @@ func New(n Node, o Options) (*Topology, error) {
 	return t, nil
 }
 
-// check refuses values by which the kubelet would divide by zero, or that a set cannot hold.
+// check refuses counts with which the kubelet would divide by zero, and ids that a set cannot
+// contain.
 func check(n *Node, o *Options) error {
 	switch {
 	case len(n.Threads) == 0:
@@ -162,7 +163,8 @@ func check(n *Node, o *Options) error {
 	return nil
 }
 
-// unique returns the threads in ascending order of CPU, keeping the last of each.
+// unique returns the threads in ascending order of CPU. Of several threads with the same CPU it
+// returns only the last.
 func unique(threads []Thread) []Thread {
 	sorted := slices.Clone(threads)
 	slices.SortStableFunc(sorted, func(a, b Thread) int { return int(a.CPU) - int(b.CPU) })
@@ -206,8 +208,8 @@ func piecesOf(w *words) []piece {
 	return ps
 }
 
-// linkUp chooses the hierarchy and relates the kinds of groups. As in the kubelet, the number of
-// sockets is the reported one, and only NUMA nodes with CPUs count.
+// linkUp sets numaFirst and the links between groups. As in the kubelet, the number of sockets is
+// Node.NumSockets, and only NUMA nodes with CPUs count.
 func (t *Topology) linkUp() {
 	t.numaFirst = t.numSockets >= len(t.numa.groups)
 	t.outer, t.inner = t.sockets, t.numa
@@ -308,7 +310,7 @@ func (t *Topology) isRegular() bool {
 		!spans(t.inners) && !spans(t.coresOf) && !(t.opts.PreferAlignByUncore && spans(t.uncoresOf))
 }
 
-// spans reports whether some child is only partly in a parent.
+// spans reports whether some child is only partly inside a parent.
 func spans(all [][]link) bool {
 	for _, ls := range all {
 		for i := range ls {
@@ -321,7 +323,7 @@ func spans(all [][]link) bool {
 }
 
 // Siblings returns every CPU of every core that has a CPU in set: the kubelet's
-// reservedPhysicalCPUs. The error is a *NodeError that names a CPU which the node does not have.
+// reservedPhysicalCPUs. If the node lacks a CPU of set, the error is a *NodeError with this CPU.
 func (t *Topology) Siblings(set topology.CPUSet) (topology.CPUSet, error) {
 	if foreign := set.AndNot(&t.all); !foreign.IsEmpty() {
 		id, _ := foreign.Lowest()
@@ -337,7 +339,7 @@ func (t *Topology) Siblings(set topology.CPUSet) (topology.CPUSet, error) {
 	return out, nil
 }
 
-// count returns the number of CPUs in common.
+// count returns how many CPUs of ps are in w.
 func count(ps []piece, w *words) int {
 	n := 0
 	for _, p := range ps {
@@ -346,7 +348,7 @@ func count(ps []piece, w *words) int {
 	return n
 }
 
-// overlaps reports whether there are CPUs in common.
+// overlaps reports whether any CPU of ps is in w.
 func overlaps(ps []piece, w *words) bool {
 	for _, p := range ps {
 		if p.mask&w[p.word&15] != 0 {

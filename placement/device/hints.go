@@ -2,7 +2,7 @@ package device
 
 import "github.com/berth-dev/berth/placement/hint"
 
-// maxInline is the number of classes that can be counted without allocating memory.
+// maxInline is the largest number of classes for which Hints allocates no memory.
 const maxInline = 64
 
 // HintInput is the input of Hints.
@@ -16,8 +16,9 @@ type HintInput struct {
 	Want hint.Want
 }
 
-// Hints fills the list (generateDeviceTopologyHints). Every mask must have a node of each reusable
-// device with a topology. An available device counts in the masks with one of its nodes.
+// Hints fills the list (generateDeviceTopologyHints). A mask is in the list if it has a node of
+// each reusable device with a topology, and N devices. An available device counts if the mask has
+// one of its nodes.
 func (p *Pool) Hints(in *HintInput, out *hint.List) {
 	if !p.aligned {
 		out.Reset(hint.NoPreference)
@@ -42,7 +43,7 @@ func (p *Pool) Hints(in *HintInput, out *hint.List) {
 	}
 }
 
-// counted is a class with the number of its devices that can be assigned.
+// counted is a class with the number of its devices that the container can get.
 type counted struct {
 	mask hint.Mask
 	// must: the class has a reusable device, so the mask must have one of its nodes.
@@ -67,7 +68,7 @@ func (p *Pool) count(available, reusable Set, buf []counted) []counted {
 }
 
 // MinSize returns the size of the smallest set of nodes that has n devices, free or not. If no set
-// has them, it returns the number of all nodes.
+// has n devices, it returns the number of all nodes.
 func (p *Pool) MinSize(n int) int {
 	for k := 1; k < p.nodes.Len(); k++ {
 		if p.most[k] >= n {
@@ -77,7 +78,7 @@ func (p *Pool) MinSize(n int) int {
 	return p.nodes.Len()
 }
 
-// mark adds the masks of a size that have n devices.
+// mark adds the masks of a size that have n devices, and reports whether there are any.
 func (p *Pool) mark(classes []counted, size, n int, set hint.Set) (found bool) {
 	for _, mask := range p.space.OfSize(size) {
 		if mask&^p.nodes == 0 && serves(classes, mask, n) {

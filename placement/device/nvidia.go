@@ -12,9 +12,10 @@ import (
 // The order of preference that NVIDIA publishes for its device plugin.
 //
 // Whole GPUs (go-gpuallocator, gpuallocator/besteffort_policy.go): the plugin divides the available
-// GPUs into sets of the requested size. The remaining GPUs form a smaller set. The plugin considers
-// the divisions in which one set has all required GPUs. It chooses the division with the most
-// points, and in it the set with the most points. Each pair of GPUs in a set has points (PointsOf).
+// GPUs into sets of the requested size, and one smaller set with the remaining GPUs. Only divisions
+// count in which one set has all GPUs that the result must include. The plugin chooses the division
+// with the most points, and in it the set with the most points. Each pair of GPUs in a set has
+// points (PointsOf).
 //
 // Shared GPUs and MIG devices (k8s-device-plugin, internal/rm/allocate.go): the plugin takes one
 // device after the other, each from the GPU with the fewest in use.
@@ -24,19 +25,21 @@ import (
 // several single GPUs.
 
 const (
-	// maxGPUs is the largest number of whole GPUs among which the search chooses. maxPoints is the
-	// largest number of devices for which points are computed.
+	// maxGPUs is the maximum number of available GPUs for the search. maxPoints is the maximum
+	// number of devices for which points are computed.
 	maxGPUs   = 16
 	maxPoints = 64
-	// maxDivisions bounds the search. Any choice among 10 GPUs, and 8 of 16, needs fewer divisions.
+	// maxDivisions is the maximum number of divisions for the search. Every choice among up to 10
+	// GPUs, and of 8 among 16, needs fewer.
 	maxDivisions = 7000
-	// maxChips is the maximum number of GPUs with shared parts.
+	// maxChips is the maximum number of GPUs for distribute.
 	maxChips = 256
 )
 
 // PointsOf returns a matrix with the points of each pair of devices, which are given by address. As
 // NVIDIA's plugin does, a pair gets 10 to 50 points for its distance on PCIe, and 100 for each
-// NVLink. PointsOf returns nil if the machine lacks a device, or if there are too many devices.
+// NVLink. PointsOf returns nil if the machine does not have a device, or if there are more than
+// maxPoints devices.
 //
 // The plugin ignores links through NVSwitch. All GPUs of a machine have equally many such links, so
 // they make no difference.
@@ -67,9 +70,9 @@ func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 type chips struct {
 	of    []uint16 // by device
 	total []uint16 // by GPU, the number of its devices
-	// parts are the devices whose id shows that they share a GPU with others.
+	// parts are the devices whose ids show that they are parts of a GPU.
 	parts Set
-	// mig means that some device is a MIG device. Then the plugin ignores connections.
+	// mig means that some device is a MIG device. The plugin then ignores connections.
 	mig bool
 	// points is by pair of devices, row by row; nil: not known.
 	points []uint32
@@ -189,7 +192,8 @@ func (p *Pool) distribute(need int, from func(int) uint64, out Set) (chance bool
 		take[best]++
 	}
 	for g := range c.total {
-		// The plugin had a choice if another GPU, or another part of this GPU, was equally good.
+		// The plugin makes a random choice if another GPU, or another part of this GPU, is equally
+		// good.
 		chance = chance || free[g] > 0 && (used[g] == level || take[g] > 0)
 	}
 	for w := range out {
@@ -203,23 +207,23 @@ func (p *Pool) distribute(need int, from func(int) uint64, out Set) (chance bool
 	return chance
 }
 
-// division looks for the best division of GPUs into sets.
+// division searches for the best division of GPUs into sets.
 type division struct {
 	points [maxGPUs][maxGPUs]uint32
 	at     [maxGPUs]uint16 // by GPU, its device
 	all    uint16
 	must   uint16
-	size   int // of a set
-	over   int // GPUs in the smaller set, 0 if there is none
+	size   int // the size of a full set
+	over   int // the size of the smaller set; 0 if there is none
 	// best is the highest number of points of a division so far, and choice the set that the plugin
-	// would take from it. chance means that the plugin could also take another set.
+	// would take from it. chance means that the plugin could also take a different set.
 	best   uint32
 	choice uint16
 	chance bool
 }
 
-// partial is an incomplete division: its points, the best set that may be taken, and the points of
-// the smaller set.
+// partial is an incomplete division: its points, the best set that the plugin can take, and the
+// points of the smaller set.
 type partial struct {
 	sum, top, small uint32
 	choice          uint16
@@ -260,8 +264,8 @@ func (s *division) begin(p *Pool, need int, from func(int) uint64, out Set) bool
 	return true
 }
 
-// divisions returns the number of ways to divide n GPUs into sets of a size, and one set with the
-// remaining GPUs.
+// divisions returns the number of ways to divide n GPUs into sets of the given size and one set
+// with the remaining GPUs.
 func divisions(n, size int) int {
 	ways := 1
 	for n >= size && ways <= maxDivisions {
@@ -283,8 +287,8 @@ func choose(n, k int) int {
 	return c
 }
 
-// divide tries all divisions of the remaining GPUs. It begins with the sets that have the first of
-// these GPUs.
+// divide tries all divisions of the remaining GPUs. Each step adds a set with the first of these
+// GPUs.
 func (s *division) divide(left uint16, noSmall bool, d partial) {
 	if left == 0 {
 		s.compare(&d)
@@ -315,7 +319,8 @@ func (s *division) grow(set, left, candidates uint16, k int, points uint32, isSm
 	}
 }
 
-// add adds a set. The plugin can take only a set of full size with all required GPUs.
+// add adds a set to the division. The plugin can take only a set of full size with all GPUs in
+// must.
 func (d *partial) add(set uint16, points uint32, isSmall bool, must uint16) {
 	d.sum += points
 	switch {
@@ -329,8 +334,8 @@ func (d *partial) add(set uint16, points uint32, isSmall bool, must uint16) {
 	}
 }
 
-// compare keeps the better division. If the smaller set has as many points as the best set, the
-// plugin could take the smaller set and fail, with an unknown result.
+// compare stores a complete division if it is the best so far. If the smaller set has as many
+// points as the best set, the plugin may take the smaller set and fail. The result is then unknown.
 func (s *division) compare(d *partial) {
 	chance := d.tied || s.must == 0 && s.over > 0 && d.small >= d.top
 	switch {

@@ -1,9 +1,10 @@
 // Package device reproduces the kubelet's device manager: its hints for a number of devices of a
 // resource, and the devices that it then takes.
 //
-// A Pool has the devices of a plugin; it is compiled once and immutable. A Set is a subset of its
-// devices. The code follows pkg/kubelet/cm/devicemanager (topology_hints.go, manager.go). If the
-// kubelet leaves the choice to Go's map order, the lowest ids are taken and chance is reported.
+// NewPool compiles the devices of a plugin into a Pool, which is immutable. A Set is a subset of
+// its devices. The code follows pkg/kubelet/cm/devicemanager (topology_hints.go, manager.go). If
+// the kubelet's choice depends on Go's map order, Take takes the lowest ids and returns chance as
+// true.
 package device
 
 import (
@@ -18,15 +19,16 @@ import (
 // Device is a device of a plugin (deviceplugin/v1beta1.Device).
 type Device struct {
 	ID string
-	// Mask has the nodes of the device's topology that the machine has.
+	// Mask has the nodes of the device's topology that are in the space.
 	Mask hint.Mask
 	// HasTopology means that the plugin gave a topology. HasNodes means that the topology names
-	// nodes, known or not.
+	// nodes, even if the machine does not have them.
 	HasTopology, HasNodes bool
 	Healthy               bool
-	// Elsewhere means that the topology has a node of the machine that the space does not name.
+	// Elsewhere means that the topology names a node of the machine that has no position of its own
+	// in the space.
 	Elsewhere bool
-	// at is the position among the devices as they were given.
+	// at is the position in the argument of NewPool.
 	at int
 }
 
@@ -121,10 +123,10 @@ type Pool struct {
 	nodes hint.Mask
 	// most[k] is the maximum number of devices on k nodes.
 	most []int
-	// wide means that hints would use nodes that the space does not name.
+	// wide means that hints would use nodes that have no position of their own in the space.
 	wide bool
-	// given is the number of devices that NewPool was given, with duplicates. chips is for NVIDIA's
-	// order of preference.
+	// given is the number of devices in the argument of NewPool, with duplicates. chips is used for
+	// NVIDIA's order of preference.
 	given int
 	chips *chips
 }
@@ -134,9 +136,9 @@ type Options struct {
 	// AllNodes means that hints use all nodes of the machine, not only nodes with devices (before
 	// kubelet 1.36).
 	AllNodes bool
-	// NVIDIA means that the plugin may be asked for NVIDIA's order of preference. Points rates the
-	// connection of each pair of devices (PointsOf), row by row, in the given order. Points is nil
-	// if the ratings are not known.
+	// NVIDIA means that Take may be called with the preference NVIDIA. Points rates the connection
+	// of each pair of devices (PointsOf), row by row, in the order of the devices. Points is nil if
+	// the ratings are not known.
 	NVIDIA bool
 	Points []uint32
 }
@@ -174,7 +176,7 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	return p
 }
 
-// gather moves the sets into one block of memory, because in a large cluster admissions spend most
+// gather moves the pool's sets into one block of memory. In a large cluster, admissions spend most
 // of their time on cache misses.
 func (p *Pool) gather(words int) {
 	all := make(Set, words*(len(p.classes)+1))
@@ -210,7 +212,7 @@ func (p *Pool) class(d Device, words int) *class {
 	return &p.classes[len(p.classes)-1]
 }
 
-// measure fills most.
+// measure computes most.
 func (p *Pool) measure() {
 	n := p.nodes.Len()
 	p.most = make([]int, n+1)
@@ -259,7 +261,7 @@ func (p *Pool) Nodes(s Set) (nodes hint.Mask) {
 	return nodes
 }
 
-// Touching returns how many devices of s have the node at a position, possibly among other nodes.
+// Touching returns how many devices of s have the node at a position in their topology.
 func (p *Pool) Touching(s Set, pos int) int {
 	n := 0
 	for i := range p.classes {
@@ -270,8 +272,8 @@ func (p *Pool) Touching(s Set, pos int) int {
 	return n
 }
 
-// HealthyTouching returns how many healthy devices have a node in the mask, and how many of these
-// are not in use.
+// HealthyTouching returns how many healthy devices have a node of the mask in their topology, and
+// how many of these are not in use.
 func (p *Pool) HealthyTouching(inUse Set, mask hint.Mask) (all, free int) {
 	for i := range p.classes {
 		if p.classes[i].mask&mask == 0 {
@@ -288,9 +290,9 @@ func (p *Pool) HealthyTouching(inUse Set, mask hint.Mask) (all, free int) {
 // Aligned reports whether any device names NUMA nodes, so that the kubelet gives hints.
 func (p *Pool) Aligned() bool { return p.aligned }
 
-// Wide reports whether hints for the devices would include NUMA nodes that the space does not name.
-// On a machine with more than hint.MaxNodes nodes this happens if an unexpected node has devices,
-// or if the kubelet makes hints over all nodes.
+// Wide reports whether hints for the devices would include NUMA nodes that have no position of
+// their own in the space. On a machine with more than hint.MaxNodes nodes this happens if an
+// unexpected node has devices, or if the kubelet computes hints over all nodes.
 func (p *Pool) Wide() bool { return p.aligned && p.wide }
 
 func countCommon(a, b Set) int {

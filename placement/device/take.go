@@ -20,15 +20,16 @@ var (
 	ErrChanged = errors.New("the container holds another number of devices than it asks for")
 )
 
-// Preference is how a plugin chooses (GetPreferredAllocation).
+// Preference is how a plugin chooses among devices (GetPreferredAllocation).
 type Preference uint8
 
 const (
 	// None: the plugin has no GetPreferredAllocation.
 	None Preference = iota
-	// Sorted: the required devices, then the first free devices in order of their ids.
+	// Sorted: the devices that the plugin must include, then the first free devices in order of
+	// their ids.
 	Sorted
-	// Unknown: the plugin chooses by unknown rules.
+	// Unknown: the plugin has GetPreferredAllocation, but its rules are not known.
 	Unknown
 	// NVIDIA: the order of preference that NVIDIA publishes.
 	NVIDIA
@@ -44,8 +45,8 @@ type Taking struct {
 	Prefer          Preference
 }
 
-// Take adds devices to out, which must be empty, for a container that has no devices yet. It only
-// reads InUse. chance reports whether the kubelet could also take other devices.
+// Take adds to out, which must be empty, the devices for a container that has no devices yet. It
+// does not change InUse. chance means that the kubelet could also take other devices.
 func (p *Pool) Take(t *Taking, out Set) (chance bool, err error) {
 	if p.healthy.Len() == 0 {
 		return false, ErrNoneHealthy
@@ -76,7 +77,7 @@ func (p *Pool) Take(t *Taking, out Set) (chance bool, err error) {
 	return p.takeRest(t, need, free, out) || chance, nil
 }
 
-// alignedWord is filterByAffinity's first list: devices with a node in the hint.
+// alignedWord returns a word of filterByAffinity's first list: the devices with a node in the hint.
 func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	if h.Any || !p.aligned {
 		return 0
@@ -90,7 +91,7 @@ func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	return word
 }
 
-// takeSome takes need devices if more aligned devices than that are free. The kubelet then offers
+// takeSome takes need devices if more than need aligned devices are free. The kubelet then offers
 // the aligned and the reused devices to the plugin, and asks for N of them.
 func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == NVIDIA {
@@ -100,9 +101,9 @@ func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (ch
 	return t.Prefer != Sorted
 }
 
-// takeRest takes the devices that are missing after all aligned devices are taken. A plugin that
-// sorts treats all free devices equally. Without such a plugin, the kubelet takes devices of other
-// nodes before devices without nodes.
+// takeRest takes the devices that are missing after all aligned devices are taken. With the
+// preference Sorted, all free devices are equal. Otherwise the kubelet takes devices of other nodes
+// before devices without nodes.
 func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == Sorted {
 		fill(out, need, free)
@@ -131,8 +132,8 @@ func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (ch
 	return chance || t.Prefer == Unknown
 }
 
-// nodedWord returns the devices whose topology names nodes. If noded is false, it returns the other
-// devices.
+// nodedWord returns a word of the set of devices whose topology names nodes, or of all other
+// devices if noded is false.
 func (p *Pool) nodedWord(w int, noded bool) uint64 {
 	var word uint64
 	for i := range p.classes {

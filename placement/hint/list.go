@@ -40,11 +40,11 @@ type Hint struct {
 	Preferred bool
 }
 
-// ListKind tells what a List means.
+// ListKind is the meaning of a List.
 type ListKind uint8
 
 const (
-	// Masks: only the sets in the list could provide the resource. The zero value.
+	// Masks, the zero value: only the masks in the list can provide the resource.
 	Masks ListKind = iota
 	// NoPreference is the kubelet's nil list: any nodes are accepted.
 	NoPreference
@@ -52,36 +52,35 @@ const (
 	Impossible
 )
 
-// Want is the part of a list that its reader needs.
+// Want is the part of a List that the caller of a provider reads.
 type Want uint8
 
 const (
-	// Preferred: only List.Preferred is read.
+	// Preferred: the caller reads only List.Preferred.
 	Preferred Want = iota
-	// Offered: List.Offered is also read.
+	// Offered: the caller also reads List.Offered.
 	Offered
 )
 
 // List has the hints of one resource.
 //
-// If a provider is asked for Preferred, it may leave Offered empty and Kind at Masks, even if it
-// offers no masks. Preferred is then empty.
+// If the caller wants only Preferred, the provider need not fill Offered. If no mask can provide
+// the resource, Kind may then be Masks, with an empty Preferred.
 type List struct {
 	Kind ListKind
 	// Preferred has the preferred masks, a subset of Offered.
 	Preferred Set
-	// Offered has all masks that can provide the resource. It is filled only if the caller wants
-	// it.
+	// Offered has all masks that can provide the resource. It is filled only for the Want Offered.
 	Offered Set
-	// Times is the number of resources with this list: regular memory and huge pages share one. 0
-	// means 1.
+	// Times is the number of resources that have this list, because regular memory and huge pages
+	// share a list. 0 means 1.
 	Times int
 }
 
 // NewList returns an empty list with room for the space's masks.
 func (s *Space) NewList() List { return List{Preferred: s.NewSet(), Offered: s.NewSet()} }
 
-// Reset empties the list and gives it a kind.
+// Reset empties the list and sets its kind.
 func (l *List) Reset(k ListKind) {
 	l.Kind, l.Times = k, 1
 	clear(l.Preferred)

@@ -1,7 +1,7 @@
 // Package hint has the types that hint providers and the merger exchange: sets of NUMA nodes by
-// position, and for every resource the list of sets that could serve a request. It is the kubelet's
-// map[string][]TopologyHint (pkg/kubelet/cm/topologymanager) as bitmaps, so that merging needs no
-// cross product and no allocation.
+// position, and for every resource a list of the sets that can serve a request. The lists are the
+// kubelet's map[string][]TopologyHint (pkg/kubelet/cm/topologymanager) as bitmaps. So merging needs
+// no cross product and allocates no memory.
 package hint
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MaxNodes is the largest number of NUMA nodes over which hints are computed. The kubelet itself
-// accepts 8 unless max-allowable-numa-nodes is higher. It enumerates 2^n sets per resource and
-// container. With 16 nodes and two resources its merge would take hours.
+// MaxNodes is the maximum number of NUMA nodes over which hints are computed. The kubelet itself
+// accepts at most 8, unless max-allowable-numa-nodes is higher. It tries 2^n sets for each resource
+// and container, and with 16 nodes and two resources its merge would take hours.
 //
-// If a machine has more NUMA nodes, most of them without CPUs and devices, one position of its
-// space stands for all NUMA nodes that no hint names (NewSpaceBeside).
+// On a machine with more NUMA nodes, one position of the space stands for all NUMA nodes that no
+// hint names (NewSpaceBeside).
 const MaxNodes = 16
 
 // Mask is a set of NUMA nodes by position. Bit i is the i-th node of a Space. Positions ascend with
-// the nodes' ids, so that comparing two masks as numbers is the kubelet's last tie-break.
+// the nodes' ids, so the numeric order of masks is the kubelet's last tie-break.
 type Mask uint16
 
 // Len returns the number of nodes.
@@ -46,15 +46,14 @@ func (m Mask) All() iter.Seq[int] {
 	}
 }
 
-// Space is the NUMA nodes of one machine in ascending order of id, and all their subsets. It is
-// immutable.
+// Space numbers the NUMA nodes of one machine in ascending order of id, and lists all their
+// subsets. It is immutable.
 type Space struct {
 	n     int
 	ids   []topology.NUMAID // by position; the last position has no id if others is not empty
 	dense bool              // the ids are 0..n-1: positions and ids are the same
-	// others are the nodes that the last position stands for. No list of hints has this position.
-	// The position makes the set of all nodes different from the set of all nodes that hints can
-	// name.
+	// others are the nodes that the last position stands for. No hint has this position. Because of
+	// it, the mask of all nodes differs from the mask of all nodes that hints can name.
 	others topology.NUMASet
 	order  []Mask
 	start  []int // order[start[k]:start[k+1]] are the masks with k nodes
@@ -70,8 +69,8 @@ func NewSpace(nodes topology.NUMASet) (*Space, error) {
 	return newSpace(nodes, n, 0), nil
 }
 
-// NewSpaceBeside returns the space over the nodes that hints can name. One position stands for all
-// the other nodes.
+// NewSpaceBeside returns the space over the nodes that hints can name. One further position stands
+// for all nodes in others.
 func NewSpaceBeside(nodes, others topology.NUMASet) (*Space, error) {
 	n := nodes.Len() + 1
 	if n == 1 || n > MaxNodes || others == 0 || nodes&others != 0 {
@@ -107,8 +106,8 @@ func (s *Space) Len() int { return s.n }
 // All returns the mask of all nodes.
 func (s *Space) All() Mask { return Mask(1<<s.n - 1) }
 
-// ID returns the operating system's number of the node at position i. For the position that stands
-// for other nodes, it returns the lowest of these.
+// ID returns the operating system's id of the node at position i. For the position that stands for
+// other nodes, it returns the lowest of these.
 func (s *Space) ID(i int) topology.NUMAID {
 	if i == len(s.ids) {
 		return s.others.Lowest()
@@ -122,8 +121,8 @@ func (s *Space) Others() topology.NUMASet { return s.others }
 // Position returns the position of a node, and reports whether the node has a position of its own.
 func (s *Space) Position(id topology.NUMAID) (int, bool) { return slices.BinarySearch(s.ids, id) }
 
-// OfSize returns the masks with k nodes in ascending order, none when k is out of range. The caller
-// must not change them.
+// OfSize returns the masks with k nodes in ascending order. It returns none if k is out of range.
+// The caller must not change them.
 func (s *Space) OfSize(k int) []Mask {
 	if k < 0 || k > s.n {
 		return nil
@@ -135,7 +134,7 @@ func (s *Space) OfSize(k int) []Mask {
 // not change them.
 func (s *Space) BySize() []Mask { return s.order[1:] }
 
-// Expand translates positions to the operating system's numbers.
+// Expand translates positions to the operating system's node ids.
 func (s *Space) Expand(m Mask) topology.NUMASet {
 	if s.dense {
 		return topology.NUMASet(m)
@@ -151,8 +150,8 @@ func (s *Space) Expand(m Mask) topology.NUMASet {
 	return set
 }
 
-// Compact translates the operating system's numbers to positions. It omits nodes that the space
-// does not have.
+// Compact translates the operating system's node ids to positions. It omits nodes without a
+// position of their own.
 func (s *Space) Compact(set topology.NUMASet) Mask {
 	if s.dense {
 		return Mask(set) & s.All()

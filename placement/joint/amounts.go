@@ -10,16 +10,18 @@ type amounts struct {
 // at returns the index of a kind's amount on the NUMA node at a position.
 func (all *amounts) at(k KindIndex, node int) int { return int(k)*all.nodeCount + node }
 
-// KindIndex is a resource that is assigned by amount, as an index into Config.Kinds.
+// KindIndex identifies a resource that is assigned by amount: 0 is CPU time, and i is
+// Config.Amounts[i-1].
 type KindIndex uint8
 
-// CPU is the first kind on every machine, in thousandths of a CPU. It includes pinned CPUs.
+// CPU is the kind of CPU time on every machine, in thousandths of a CPU. A pinned CPU counts as
+// 1000.
 const CPU KindIndex = 0
 
 // AmountKind is a kind of memory.
 type AmountKind struct {
 	Name string // "memory", "hugepages-2Mi"
-	Unit uint64 // amounts on one NUMA node are multiples of it, in bytes; 0 means 1
+	Unit uint64 // in bytes; the amounts on a NUMA node are multiples of Unit; 0 means 1
 }
 
 // Amount is an amount of one kind.
@@ -38,7 +40,7 @@ func (all *amounts) Room(b *Book, k KindIndex, node int) uint64 {
 	return all.capacity[i] - b.used[i]
 }
 
-// Kind returns the kind of a resource, and whether the machine has it.
+// Kind returns the kind with this resource name, and whether the machine has such a kind.
 func (all *amounts) Kind(name string) (KindIndex, bool) {
 	for k := range all.kinds {
 		if all.kinds[k].Name == name {
@@ -57,7 +59,7 @@ func (all *amounts) Kinds() KindIndex { return KindIndex(len(all.kinds)) }
 // Capacity returns how much of a kind the NUMA node at a position has.
 func (all *amounts) Capacity(k KindIndex, node int) uint64 { return all.capacity[all.at(k, node)] }
 
-// Whole returns an amount rounded up to whole units.
+// Whole returns the amount rounded up to a multiple of the kind's Unit.
 func (all *amounts) Whole(a Amount) uint64 {
 	unit := all.kinds[a.Kind].Unit
 	return (a.N + unit - 1) / unit * unit
@@ -69,7 +71,7 @@ func (all *amounts) enterAmount(b *Book, a NodeAmount, take bool) {
 	}
 }
 
-// TakeAmount records an amount.
+// TakeAmount records an amount as assigned.
 func (all *amounts) TakeAmount(b *Book, a NodeAmount) { all.enterAmount(b, a, true) }
 
 // Overdrawn reports whether book b assigns more of a kind on some NUMA node than the node has, and

@@ -8,17 +8,17 @@ import (
 
 func ones(m uint8) int { return bits.OnesCount8(m) }
 
-// Book has the assigned resources of a machine. It belongs to the Model that created it.
+// Book records the assigned resources of a machine. Use it only with the Model that created it.
 type Book struct {
 	// free has, for each core, the free threads that may be pinned.
 	free []uint8
-	// used is the assigned amount of each kind, by kind and node. Pinned CPUs and CPUs that stay
-	// idle for a pod count 1000 each in kind CPU.
+	// used is the assigned amount of each kind, by kind and node. In the kind CPU, each pinned CPU
+	// and each CPU that stays idle for a pod counts as 1000.
 	used []uint64
-	// nodes and groups sum up free, by NUMA node and by group.
+	// nodes and groups have the sums of free by NUMA node and by coreTable.groups.
 	nodes, groups []stat
-	// devices are the available devices, kind after kind, as bits in the order of the model:
-	// healthy and free. taken has the devices of pods, and sick the unhealthy devices.
+	// devices has a bit for each healthy and free device, kind after kind, in the order of the
+	// model. taken has the devices that pods have, and sick the devices that MarkSick marked.
 	devices, taken, sick []uint64
 }
 
@@ -26,7 +26,7 @@ type Book struct {
 type stat struct {
 	free  int32 // threads
 	whole int32 // cores with all their threads free
-	some  int32 // cores with a free thread
+	some  int32 // cores with at least one free thread
 }
 
 func (s *stat) add(k *core, free uint8, sign int32) {
@@ -40,7 +40,7 @@ func (s *stat) add(k *core, free uint8, sign int32) {
 	}
 }
 
-// CopyFrom makes b equal to o, reusing its memory.
+// CopyFrom copies o to b, and reuses the memory of b.
 func (b *Book) CopyFrom(o *Book) {
 	b.free = append(b.free[:0], o.free...)
 	b.used = append(b.used[:0], o.used...)
@@ -51,13 +51,13 @@ func (b *Book) CopyFrom(o *Book) {
 	b.sick = append(b.sick[:0], o.sick...)
 }
 
-// Equal reports whether both have the same assignments.
+// Equal reports whether both books have the same CPUs, amounts and devices assigned.
 func (b *Book) Equal(o *Book) bool {
 	return slices.Equal(b.free, o.free) && slices.Equal(b.used, o.used) &&
 		slices.Equal(b.devices, o.devices) && slices.Equal(b.taken, o.taken)
 }
 
-// Append appends to buf everything in the book that an answer depends on.
+// Append appends to buf everything in the book that a result of Place depends on.
 func (b *Book) Append(buf []byte) []byte {
 	buf = append(buf, b.free...)
 	for _, n := range b.used {

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// FreeOn returns how many CPUs of the NUMA node at a position can still be pinned.
+// FreeOn returns how many more CPUs can be pinned on the NUMA node at a position.
 func (m *Model) FreeOn(b *Book, node int) int {
 	return int(min(uint64(b.nodes[node].free), m.Room(b, CPU, node)/1000))
 }
@@ -48,8 +48,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine makes only left, the rest of a place, available. It applies to each kind of resource that
-// the place has. Other kinds do not change.
+// Confine makes only the resources of left, the rest of a place, available. Kinds of resources that
+// the place does not have do not change.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
@@ -79,8 +79,8 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 
 // Near makes a request use the resources of h first. They must be free in b. For each kind in h,
 // Near limits the free amount on each NUMA node to h's amount there, plus the part of the request
-// that exceeds all of h. If cores is set, the CPUs that it leaves in addition to h's are whole
-// cores.
+// that exceeds all of h. If cores is set, the CPUs that Near leaves free in addition to h's CPUs
+// are whole cores.
 func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool) {
 	n := len(m.nodes)
 	has, own := make([]uint64, len(m.capacity)), m.shut(h)
@@ -110,9 +110,9 @@ func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool)
 	}
 }
 
-// Trim limits, on each NUMA node, the free CPUs of b that are not in h. They are limited to the
-// free CPU time in o, the book in which h is assigned. So a pod that takes CPUs of h and other CPUs
-// does not exceed the free time.
+// Trim limits the number of free CPUs of b outside h, on each NUMA node, to the free CPU time of o.
+// In the book o, h is assigned. So a pod that takes CPUs of h and other CPUs does not exceed the
+// free CPU time.
 func (m *Model) Trim(b, o *Book, h *Held) {
 	keep := m.shut(h)
 	for v := range m.nodes {
@@ -134,8 +134,9 @@ func (m *Model) Trim(b, o *Book, h *Held) {
 	}
 }
 
-// Problem describes why a pod cannot hold h in this book: CPUs that do not exist, are reserved or
-// belong to another pod, or devices of another pod. It returns "" if there is no problem.
+// Problem describes why a pod cannot hold h in this book: h has CPUs that do not exist, are
+// reserved or belong to another pod, or devices of another pod. It returns "" if there is no
+// problem.
 func (m *Model) Problem(b *Book, h *Held) string {
 	if extra := h.CPUs.AndNot(&m.all); !extra.IsEmpty() {
 		return "the machine has no CPUs " + extra.String()
@@ -156,7 +157,8 @@ func (m *Model) Problem(b *Book, h *Held) string {
 	return ""
 }
 
-// Only makes all resources on the NUMA nodes outside a mask unavailable.
+// Only makes all CPUs and amounts on the NUMA nodes outside a mask unavailable. It does not change
+// devices.
 func (m *Model) Only(b *Book, mask hint.Mask) {
 	for v := range m.nodes {
 		if mask.Has(v) {

@@ -9,11 +9,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// coreTable has the cores of a machine, with their NUMA nodes and level-3 caches.
+// coreTable has a machine's cores, by NUMA node and level-3 cache.
 type coreTable struct {
-	threads  int // of every core, 0 if cores differ
+	threads  int // the number of threads of every core; 0 if it differs between cores
 	cores    []core
-	groups   []span // the part of a level-3 cache on one NUMA node
+	groups   []span // each is the cores of one level-3 cache on one NUMA node
 	nodes    []nodeSpan
 	place    []thread // by CPU
 	all      topology.CPUSet
@@ -36,16 +36,16 @@ type Node struct {
 // Core is a core with its threads on one NUMA node.
 type Core struct {
 	CPUs []topology.CPUID
-	// L3 identifies a level-3 cache of the machine. If caches are unknown, all cores of a NUMA node
-	// have the same value.
+	// L3 identifies the core's level-3 cache. If the caches are unknown, all cores of a NUMA node
+	// have the same L3.
 	L3 int
 }
 
-// core is a core in the order of the model: by NUMA node, level-3 cache, lowest CPU.
+// core is a compiled Core. The model orders cores by NUMA node, level-3 cache and lowest CPU.
 type core struct {
 	cpus [maxThreads]topology.CPUID
-	// full has a bit for each thread of the core, own a bit for each thread that may be pinned. Bit
-	// t stands for cpus[t].
+	// full has a bit for each thread of the core, and own a bit for each thread that may be pinned.
+	// Bit t stands for cpus[t].
 	full, own uint8
 	node      uint8
 	group     uint16
@@ -54,7 +54,7 @@ type core struct {
 // span is a range of cores.
 type span struct{ from, to uint16 }
 
-// nodeSpan has the cores of a NUMA node and its parts of level-3 caches.
+// nodeSpan has the ranges of a NUMA node in coreTable.cores and coreTable.groups.
 type nodeSpan struct{ cores, groups span }
 
 // thread is the position of a CPU; bit is 0 for a CPU that the machine does not have.
@@ -127,10 +127,10 @@ func (t *coreTable) compileThreads() {
 	}
 }
 
-// Threads returns the number of threads of each core, 0 if cores differ.
+// Threads returns the number of threads of every core, or 0 if it differs between cores.
 func (t *coreTable) Threads() int { return t.threads }
 
-// nodeTime is the CPU time of all CPUs of a node that can be pinned, in thousandths.
+// nodeTime returns 1000 for each CPU of the NUMA node that may be pinned.
 func (t *coreTable) nodeTime(v int) (n uint64) {
 	for i := t.nodes[v].cores.from; i < t.nodes[v].cores.to; i++ {
 		n += 1000 * uint64(ones(t.cores[i].own))
@@ -147,7 +147,7 @@ func (t *coreTable) SharedCPUs(b *Book) topology.CPUSet {
 	return s.Or(&t.reserved).And(&t.all)
 }
 
-// cpusOf returns the CPUs of a bit set of threads for each core.
+// cpusOf returns the CPUs of the threads, which are a bit set for each core.
 func (t *coreTable) cpusOf(threads []uint8) topology.CPUSet {
 	var s topology.CPUSet
 	for i, w := range threads {
@@ -168,7 +168,7 @@ func (t *coreTable) setFree(b *Book, i int, free uint8) {
 	b.free[i] = free
 }
 
-// TakeCPUs records CPUs, but no CPUs that stay idle for them.
+// TakeCPUs records CPUs as assigned. It does not record CPUs that stay idle because of them.
 func (t *coreTable) TakeCPUs(b *Book, cpus topology.CPUSet) {
 	for i, w := range cpus.Words() {
 		for ; w != 0; w &= w - 1 {
@@ -178,7 +178,7 @@ func (t *coreTable) TakeCPUs(b *Book, cpus topology.CPUSet) {
 	}
 }
 
-// enterCPUs records the CPUs that h keeps from others, or releases them.
+// enterCPUs records the CPUs that h keeps from other pods, or frees them if take is false.
 func (t *coreTable) enterCPUs(b *Book, h *Held, take bool) {
 	shut := t.shut(h)
 	for i, w := range shut.Words() {
@@ -198,8 +198,8 @@ func (t *coreTable) enterCPUs(b *Book, h *Held, take bool) {
 	}
 }
 
-// shutCores takes a bit set of threads for each core, and the threads that stay idle because of
-// them.
+// shutCores records the threads in got, a bit set for each core, and the threads that e keeps idle
+// because of them.
 func (t *coreTable) shutCores(b *Book, got []uint8, e Exclusive) {
 	for i, w := range got {
 		if w == 0 {
@@ -254,8 +254,9 @@ func (t *coreTable) addThreads(s *topology.CPUSet, k *core) {
 	}
 }
 
-// keepBeside leaves only the CPUs of own and extra other CPUs free. It prefers CPUs of completely
-// free cores. If cores is set, it leaves the last of these cores whole.
+// keepBeside makes the free CPUs of a range of cores unavailable, except the CPUs in own and extra
+// other CPUs. The other CPUs are on completely free cores if possible. If cores is set, the last of
+// these cores stays completely free, even if this exceeds extra.
 func (t *coreTable) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
 	free := slices.Clone(b.free)
 	for _, whole := range [...]bool{true, false} {

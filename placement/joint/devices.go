@@ -14,7 +14,7 @@ const (
 	MaxPlaces  = 64
 )
 
-// NoNode is the position of an unknown NUMA node.
+// NoNode stands for an unknown NUMA node.
 const NoNode = -1
 
 // DeviceKind is a resource that is assigned in whole devices.
@@ -25,28 +25,31 @@ type DeviceKind struct {
 	Links []DeviceLink
 }
 
-// Device is a device. Numbers of roots, switches and functions are unique on the machine.
+// Device is a device with its place. The numbers of roots, switches and functions are unique on the
+// machine.
 type Device struct {
 	ID string
 	// Node is the position of the device's NUMA node in Config.Nodes, or NoNode. On a machine with
-	// one NUMA node, every device is there.
+	// one NUMA node, every device counts as being on that node.
 	Node int
-	// Root is the PCI root complex, Switch the outermost PCI switch, 0 if there is none.
+	// Root is the number of the PCI root complex, and Switch that of the outermost PCI switch. 0
+	// means none.
 	Root, Switch int
-	// Function is the number of the physical function of a virtual function. Every other device has
-	// a number of its own, or all have 0.
+	// Function is the number of the physical function of a virtual function. 0 stands for a
+	// physical function that no other device has.
 	Function int
 	// Unhealthy devices are never assigned.
 	Unhealthy bool
 }
 
-// DeviceLink is a number of links between two devices, by their positions in DeviceKind.Devices.
+// DeviceLink is the number of links between two devices. A and B are positions in
+// DeviceKind.Devices.
 type DeviceLink struct{ A, B, Count int }
 
-// Same is the kind of place at which devices must be together.
+// Same is how devices must be together: below PCI switches or at PCI root complexes.
 type Same uint8
 
-// The places at which devices can be together. The zero value asks for no common place.
+// The places at which devices can be together. The zero value, Anywhere, requires no common place.
 const (
 	Anywhere Same = iota
 	// SameRoot: each PCI root complex with a chosen device has one device of each kind.
@@ -67,14 +70,14 @@ func (s Same) Sane() bool { return s < sames }
 type DeviceWant struct {
 	Kind uint8
 	N    int
-	// All requests one device of each function of the machine, instead of N.
+	// All requests one device of each physical function of the machine; N does not matter then.
 	All bool
-	// OnePerFunction takes no two virtual functions of one physical function.
+	// OnePerFunction allows at most one virtual function of each physical function.
 	OnePerFunction bool
 }
 
-// deviceKind is a kind, compiled. Its devices are in the order of the model: by place, then
-// function, then as they were given.
+// deviceKind is a compiled DeviceKind. The order of the model sorts devices by place, then by
+// function, then by position in DeviceKind.Devices.
 type deviceKind struct {
 	name  string
 	ids   []string // in the order of the model
@@ -98,7 +101,7 @@ type deviceCatalog struct {
 	ownDevices []uint64
 }
 
-// place is a PCIe place of devices, a switch or a root complex, limited to one NUMA node.
+// place is a PCI switch or root complex with devices, limited to one NUMA node.
 type place struct {
 	node     int8 // NoNode: not known
 	root     uint8
@@ -106,16 +109,18 @@ type place struct {
 	hasRoot  bool
 }
 
-// maxLinked is the largest number of devices of a kind whose links are considered.
+// maxLinked is the largest number of devices of a kind for which links matter. A linkTable has 2^n
+// entries.
 const maxLinked = 12
 
-// linkTable rates each set of devices of a kind, as bits, by its links.
+// linkTable rates each set of devices of a kind by the links inside the set. A set is a bit mask.
 type linkTable struct {
 	inside []uint32 // links inside the set
-	// sets are the sets by number of devices, in descending order of their links inside.
+	// sets has the sets of each size, in descending order of inside.
 	sets [][]uint16
-	// fours and pairs are the best partition of the set into sets of four, or into pairs. A
-	// partition is better if more of its sets are on one NUMA node, then if it has more links.
+	// fours and pairs rate the best partition of the set into sets of four, or into pairs. A
+	// partition is better if more pairs inside its sets are on one NUMA node, then if it has more
+	// links.
 	fours, pairs []uint32
 }
 
@@ -172,7 +177,7 @@ func (t *deviceCatalog) compileDevices(kinds []DeviceKind, nodes int) error {
 	return nil
 }
 
-// addDeviceKind compiles a kind; at is the place of each of its devices.
+// addDeviceKind compiles a kind; at has the place of each device.
 func (t *deviceCatalog) addDeviceKind(kind *DeviceKind, at []uint8) error {
 	n := len(kind.Devices)
 	k := deviceKind{name: kind.Name, word: len(t.ownDevices), spans: make([]span, len(t.places)), given: make([]uint16, n), index: make([]uint16, n)}
@@ -222,7 +227,8 @@ func (t *deviceCatalog) addDeviceKind(kind *DeviceKind, at []uint8) error {
 	return nil
 }
 
-// compileLinks makes the table of a kind with unequal links.
+// compileLinks fills k.links if links make a difference: not all pairs have equally many, and the
+// kind has at most maxLinked devices.
 func (k *deviceKind) compileLinks(of *deviceCatalog, kind *DeviceKind) error {
 	n := len(k.ids)
 	links := map[[2]int]int{}
@@ -242,7 +248,7 @@ func (k *deviceKind) compileLinks(of *deviceCatalog, kind *DeviceKind) error {
 	if len(links) == 0 || alike && len(links) == n*(n-1)/2 || n > maxLinked {
 		return nil
 	}
-	const together = 1 << 12 // more than the links of any set
+	const together = 1 << 12 // more than the links inside any set of four
 	bond := func(a, b int) uint32 {
 		w := uint32(links[[2]int{min(a, b), max(a, b)}])
 		if node := of.places[k.at[a]].node; node == of.places[k.at[b]].node && node != NoNode {
@@ -288,7 +294,7 @@ func (t *linkTable) sortSets(n int) {
 	}
 }
 
-// DeviceKind returns the kind of a resource, and whether the machine has it.
+// DeviceKind returns the kind with this resource name, and whether the machine has such a kind.
 func (t *deviceCatalog) DeviceKind(name string) (uint8, bool) {
 	i := slices.IndexFunc(t.devices, func(k deviceKind) bool { return k.name == name })
 	return uint8(max(i, 0)), i >= 0
@@ -306,7 +312,7 @@ func (t *deviceCatalog) DeviceID(d DeviceRef) string {
 	return k.ids[k.index[d.Index]]
 }
 
-// FindDevice returns the device of a kind with an id.
+// FindDevice returns the device with this id, and whether the kind has such a device.
 func (t *deviceCatalog) FindDevice(kind uint8, id string) (DeviceRef, bool) {
 	k := &t.devices[kind]
 	from, to := 0, len(k.byID)
@@ -328,8 +334,8 @@ func (t *deviceCatalog) FindDevice(kind uint8, id string) (DeviceRef, bool) {
 // DeviceKind.Devices.
 func (t *deviceCatalog) Devices(kind uint8) int { return len(t.devices[kind].ids) }
 
-// PlaceOf returns the place of a device: the position of its NUMA node, or NoNode, and the model's
-// numbers of its root complex and switch, which are 0 if there is none.
+// PlaceOf returns the place of a device: the position of its NUMA node, or NoNode, and numbers of
+// its root complex and switch that are unique in the model. 0 means none.
 func (t *deviceCatalog) PlaceOf(d DeviceRef) (node, root, sw int) {
 	k := &t.devices[d.Kind]
 	at := k.at[k.index[d.Index]]
@@ -366,7 +372,7 @@ func (t *deviceCatalog) bitOf(d DeviceRef) (at int, bit uint64) {
 }
 
 // DevicesOn returns how many devices of a kind the NUMA node at a position has, and how many of
-// them are free. Unhealthy devices count in neither.
+// them are free. Devices with Device.Unhealthy count in neither number.
 func (t *deviceCatalog) DevicesOn(b *Book, kind uint8, node int) (free, all int) {
 	k := &t.devices[kind]
 	for i := range k.ids {
@@ -380,7 +386,8 @@ func (t *deviceCatalog) DevicesOn(b *Book, kind uint8, node int) (free, all int)
 
 func (k *deviceKind) free(b *Book, i int) bool { return b.devices[k.word+i/64]>>(i%64)&1 == 1 }
 
-// enterDevice takes or gives back a device that exists.
+// enterDevice records a device as taken, or as free if take is false. It ignores devices that do
+// not exist.
 func (t *deviceCatalog) enterDevice(b *Book, d DeviceRef, take bool) {
 	if int(d.Kind) >= len(t.devices) || int(d.Index) >= len(t.devices[d.Kind].index) {
 		return
@@ -401,18 +408,18 @@ func (t *deviceCatalog) IsTaken(b *Book, d DeviceRef) bool {
 	return b.taken[at]&bit != 0
 }
 
-// MarkSick marks a device as unhealthy: a container that has it keeps it, and Place never assigns
-// it.
+// MarkSick marks a device as unhealthy: a pod that has the device keeps it, and Place does not
+// assign it.
 func (t *deviceCatalog) MarkSick(b *Book, d DeviceRef) {
 	at, bit := t.bitOf(d)
 	b.sick[at] |= bit
 	b.devices[at] &^= bit
 }
 
-// TakeDevice records a device.
+// TakeDevice records a device as taken.
 func (t *deviceCatalog) TakeDevice(b *Book, d DeviceRef) { t.enterDevice(b, d, true) }
 
-// room returns how many devices of a kind can be taken at a place.
+// room returns how many free devices of a kind the request may take at a place.
 func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 	s, n := k.spans[at], 0
 	if s.from == s.to {
@@ -443,10 +450,10 @@ func (t *deviceCatalog) count(w *DeviceWant) int {
 	return max(t.Functions(w.Kind), 1) // without devices, "all" cannot be fulfilled
 }
 
-// group is devices that belong together, as bits of Book.devices.
+// group is a set of devices that belong together, with the same bits as Book.devices.
 type group []uint64
 
-// byRoot reports whether devices are together at root complexes and not at switches.
+// byRoot reports whether s is about root complexes and not switches.
 func (s Same) byRoot() bool { return s == SameRoot || s == OneRoot }
 
 // one reports whether all devices must be at one place.

@@ -1,34 +1,38 @@
-// Package joint chooses CPUs, CPU shares, memory and devices for a container or a whole pod on a
-// node where Berth decides: all resources at once, on the fewest NUMA nodes.
+// Package joint chooses CPUs, CPU shares, memory and devices for a container or a whole pod, on a
+// node where Berth decides. It chooses all resources at once, on the fewest NUMA nodes.
 //
 // A Model is a compiled machine, a Book has its assigned resources, and a Try works on a copy of a
 // Book. Try.Place is exact within a budget (below). It tries all sets of NUMA nodes, the smallest
 // first, until one has room for the whole request. Among sets of equal size it chooses the set that
-// fulfils the most preferences, then the set whose nodes are closest, then the fullest (or
-// emptiest, by Strategy), then the lowest.
+// fulfils the most preferences, then the set whose nodes are closest, then the set with the least
+// free CPU time (or the most, by Strategy), then the set with the lowest numbers.
 //
-// A request may name a number of NUMA nodes instead of the fewest. Each of them then provides a
-// part of the CPUs or of the other amounts. The parts are equal if there is room. A request may
-// also list the allowed sets of NUMA nodes for its CPUs, because of devices that another program
-// assigns. The CPUs then come from the fewest of the chosen nodes, while memory may come from all
-// of them.
+// A request may ask for an exact number of NUMA nodes instead of the fewest. Each of them then
+// provides a part of the CPUs or of the other amounts. The parts are equal if there is room. A
+// request may also list the sets of NUMA nodes that may provide its CPUs, for example the sets near
+// devices that another program assigns. The CPUs then come from the fewest of the chosen nodes,
+// while memory may come from all of them.
 //
-// CPUs are chosen inside the set of nodes: whole cores, one thread per core, or any CPUs. If
-// requested, they use few level-3 caches, or are the only pinned CPUs on their cores or NUMA nodes.
-// Shares and memory are amounts, and are split evenly over the nodes of the set.
+// Inside the set of nodes, Place chooses whole cores, one thread per core, or any CPUs. If
+// requested, the CPUs use few level-3 caches, or are the only pinned CPUs on their cores or NUMA
+// nodes. CPU shares and memory are amounts. Place splits them evenly over the nodes of the set, if
+// each node has room.
 //
 // Devices are chosen together with the CPUs and the memory: on the set of nodes and, if requested,
 // at the same PCI root complexes, below the same switches, with one virtual function per physical
-// one, or with a number per NUMA node. Among possible choices it prefers, in this order: more links
-// between the chosen devices; better linked sets of four, and pairs, among the remaining devices;
-// fewer places; places with the fewest remaining devices; NUMA nodes with the fewest remaining
-// devices (or the most, by Strategy). Links count for kinds of up to 12 devices.
+// one, or with a number per NUMA node. Among possible choices Place prefers, in this order: more
+// links between the chosen devices; more links inside sets of four, and then pairs, of the
+// remaining devices; fewer places; places with the fewest remaining devices; NUMA nodes with the
+// fewest remaining devices (or the most, by Strategy). Links count only for kinds with at most 12
+// devices.
 //
 // Each call of Place has a budget of Steps. Real machines do not exceed it, but forged node reports
 // can. When the steps run out, Place chooses without a search, and marks the result Cut. It then
-// drops preferences, and may use more NUMA nodes than necessary if the width does not matter. This
-// never causes a refusal, except for three or more kinds of devices that must be together.
+// drops preferences, and may use more NUMA nodes than necessary if the width does not matter. Place
+// never refuses because the steps ran out, except for three or more kinds of devices that must be
+// together.
 //
-// All functions are pure, and allocate nothing after the first calls. The code that reads Rules
-// validates them. An unknown value is never treated as another one.
+// No function does I/O, reads a clock or uses random numbers, so equal inputs give equal results. A
+// Try and a Grant reuse their memory: after the first calls, Place allocates nothing. Place does
+// not validate a Want; callers check Rules with Rules.Sane first.
 package joint

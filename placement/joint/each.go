@@ -7,12 +7,11 @@ import (
 )
 
 // If a request has a number of devices per NUMA node (Want.PerNode), devices are chosen node by
-// node, because the places on one node do not affect the other nodes. There is one exception: if
-// one kind has links that matter, its devices on all nodes are chosen together, before the other
-// kinds.
+// node, because a choice on one node does not affect the other nodes. There is one exception: if
+// the links of a kind matter, its devices on all nodes are chosen together, before the other kinds.
 
 // enoughEach reports whether each node of the mask has PerNode devices of each kind, and whether
-// these add up to the requested number.
+// PerNode times the number of nodes is the requested number.
 func (q *deviceQuery) enoughEach(mask hint.Mask) bool {
 	for i := range q.w.Devices {
 		if q.need[i] != q.w.PerNode*mask.Len() {
@@ -27,8 +26,8 @@ func (q *deviceQuery) enoughEach(mask hint.Mask) bool {
 	return true
 }
 
-// chooseEach does what choose does, separately for each node of the mask. The nodes have enough
-// devices.
+// chooseEach does what choose does, separately for each node of the mask. The caller has checked
+// enoughEach.
 func (q *deviceQuery) chooseEach(mask hint.Mask) bool {
 	if q.linked >= 0 {
 		q.chooseLinked(q.reach(mask)&q.loose.places, false, mask)
@@ -41,7 +40,7 @@ func (q *deviceQuery) chooseEach(mask hint.Mask) bool {
 	return q.best.ok
 }
 
-// onEach reports whether a set of devices has the right number on each node of the mask.
+// onEach reports whether a set of devices has PerNode devices on each node of the mask.
 func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		n := 0
@@ -55,8 +54,8 @@ func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 	return true
 }
 
-// completeEach adds devices of the other kinds to a pick, on each node of the mask. It keeps the
-// pick if it is the best so far.
+// completeEach adds devices of the other kinds to a pick, on each node of the mask. It stores the
+// pick in best if it is the best so far.
 func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 	if q.worth(p, bits.OnesCount64(p.places), 0) {
 		q.ofEach(mask, p, false)
@@ -66,8 +65,8 @@ func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 // grabEach does what grab does, separately for each node of the mask.
 func (q *deviceQuery) grabEach(mask hint.Mask) { q.ofEach(mask, &devicePick{ok: true}, true) }
 
-// ofEach adds the devices of each node of the mask to a pick, by search or with grab. It keeps the
-// pick if every node has enough devices and the pick is the best so far.
+// ofEach adds the devices of each node of the mask to a pick, with a search or with grab. It stores
+// the pick in best if every node has enough devices and the pick is the best so far.
 func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	best, beaten, chosen := q.best, q.rival, p.places
 	q.rival.ok, q.needs = false, q.w.PerNode*len(q.w.Devices)

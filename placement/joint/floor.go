@@ -7,9 +7,10 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// floor computes a lower bound for the number of NUMA nodes that a request needs. parts are the
-// parts of the request that each node could provide, rounded up. The parts of one resource add up
-// to at least wholeParts.
+// floor computes a lower bound for the number of NUMA nodes that a request needs. For each node,
+// parts sums up over the resources the part of the request that the node could provide, in
+// 1/wholeParts, rounded up. whole is the sum that a set of nodes must reach: wholeParts for each
+// resource.
 type floor struct {
 	nodes, least int
 	parts        [hint.MaxNodes]uint64
@@ -18,8 +19,8 @@ type floor struct {
 
 const wholeParts = 1 << 16
 
-// manyNodes is the number of NUMA nodes from which computing parts saves time. On smaller machines
-// there are few sets to try.
+// manyNodes is the smallest number of NUMA nodes for which computing parts saves time. On smaller
+// machines there are few sets to try.
 const manyNodes = 9
 
 // add adds a resource to the bound.

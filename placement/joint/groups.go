@@ -7,8 +7,8 @@ import (
 
 // compileGroups finds the devices that belong together. These are devices of any kind at one
 // switch, or at one root complex without a switch. Devices of one kind also belong together if
-// links connect them. For each number of links that some pair has, there are groups in which
-// devices are connected by at least as many links.
+// links connect them. For each number n of links that some pair has, compileGroups forms groups of
+// devices that are connected by n or more links.
 func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
 	for at := range t.places {
 		if p := &t.places[at]; !p.isSwitch && !p.hasRoot {
@@ -41,10 +41,10 @@ func linkCounts(links []DeviceLink) (counts []int) {
 	return counts
 }
 
-// linkedGroups keeps groups of devices. Each device has at least this many links to another device
-// of its group.
+// linkedGroups adds the groups of devices in which each device has at least least links to another
+// device of the group.
 func (t *deviceCatalog) linkedGroups(kind *DeviceKind, k *deviceKind, least int) {
-	group := make([]int, len(kind.Devices)) // by device, the lowest one of its group
+	group := make([]int, len(kind.Devices)) // by device, the lowest device of its group
 	for i := range group {
 		group[i] = i
 	}
@@ -71,7 +71,7 @@ func (t *deviceCatalog) newGroup() group { return make(group, len(t.ownDevices))
 
 func (g group) add(k *deviceKind, i int) { g[k.word+i/64] |= 1 << (i % 64) }
 
-// keepGroup keeps a group of two devices or more, once.
+// keepGroup adds a group of two or more devices, unless the same group was added before.
 func (t *deviceCatalog) keepGroup(g group) {
 	if g.size() > 1 && !slices.ContainsFunc(t.groupsOfDevices, func(o group) bool { return slices.Equal(o, g) }) {
 		t.groupsOfDevices = append(t.groupsOfDevices, g)
@@ -82,7 +82,7 @@ func (t *deviceCatalog) keepGroup(g group) {
 // by links.
 func (t *deviceCatalog) HasGroups() bool { return len(t.groupsOfDevices) > 0 }
 
-// Breaks counts the completely free groups that would be split if the devices were taken. A group
+// Breaks returns how many completely free groups would be split if the devices were taken. A group
 // is split if devices contains some of its members but not all. devices must not contain a device
 // twice.
 func (t *deviceCatalog) Breaks(b *Book, devices []DeviceRef) (n int) {

@@ -2,18 +2,19 @@ package joint
 
 import "github.com/berth-dev/berth/topology"
 
-// Held has the total resources of a pod: the union of its containers' CPUs, and for each NUMA node
-// the peak of each amount.
+// Held has the resources of a pod: the union of its containers' CPUs, the peak of each amount on
+// each NUMA node, and devices.
 type Held struct {
 	CPUs topology.CPUSet
-	// Alone are the CPUs to which the level Exclusive applies.
+	// Alone are the CPUs that are exclusive at the level Exclusive.
 	Alone     topology.CPUSet
 	Exclusive Exclusive
 	Amounts   []NodeAmount
 	Devices   []DeviceRef
 }
 
-// Amount returns the amount of a kind on all NUMA nodes. For CPU, each pinned CPU counts 1000.
+// Amount returns the total amount of a kind on all NUMA nodes. In the kind CPU, each pinned CPU
+// counts as 1000.
 func (h *Held) Amount(k KindIndex) (n uint64) {
 	if k == CPU {
 		n = 1000 * uint64(h.CPUs.Len())
@@ -26,7 +27,7 @@ func (h *Held) Amount(k KindIndex) (n uint64) {
 	return n
 }
 
-// Count returns how many devices of a kind are held.
+// Count returns the number of devices of a kind in h.
 func (h *Held) Count(kind uint8) (n int) {
 	for _, d := range h.Devices {
 		if d.Kind == kind {

@@ -14,7 +14,7 @@ type Config struct {
 	Nodes []Node
 	// Amounts are the kinds of amounts other than CPU.
 	Amounts []AmountKind
-	// Devices are the kinds that are assigned in whole devices.
+	// Devices are the kinds of resources that are assigned in whole devices.
 	Devices []DeviceKind
 	// Reserved CPUs are never pinned, and shares may not use them.
 	Reserved topology.CPUSet
@@ -25,7 +25,7 @@ type Config struct {
 type Model struct {
 	amounts
 	space    *hint.Space
-	distance []uint64 // by mask, the sum over all ordered pairs of nodes; nil if distances are not known
+	distance []uint64 // by mask, the sum over all ordered pairs of nodes; nil if unknown
 	strategy Strategy
 	empty    *Book
 	coreTable
@@ -101,7 +101,7 @@ func (m *Model) compileDistances(c *Config) {
 	}
 }
 
-// Space returns the NUMA nodes.
+// Space returns the sets of the machine's NUMA nodes.
 func (m *Model) Space() *hint.Space { return m.space }
 
 // NewBook returns a book without assignments.

@@ -2,14 +2,15 @@ package joint
 
 import "github.com/berth-dev/berth/placement/hint"
 
-// pick takes CPUs group by group. It takes from the smallest group that has all missing CPUs,
-// otherwise from the largest group. So it uses the fewest groups.
+// pick takes CPUs group by group. A group is a NUMA node, or a level-3 cache on one NUMA node if
+// byL3 is set. pick takes from the smallest group that has all missing CPUs, otherwise from the
+// largest group. So it uses the fewest groups.
 type pick struct {
 	q    *query
 	a    *asked
 	mask hint.Mask
 	byL3 bool
-	each bool // each node of the mask gives some CPUs
+	each bool // each node of the mask provides some CPUs
 }
 
 func (p *pick) begin() {
@@ -25,9 +26,9 @@ func (p *pick) begin() {
 	}
 }
 
-// deal lets each node of the mask provide some of the CPUs: equal parts, in whole cores if there
-// are enough of them. It starts with the nodes that have the least room, so that the other nodes
-// provide the missing CPUs.
+// deal sets open, the number of CPUs that each node of the mask provides: equal parts, in whole
+// cores if the parts are large enough. It starts with the nodes that have the least room, so that
+// the other nodes provide the missing CPUs.
 func (p *pick) deal() {
 	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.threads, 1)
 	if p.a.like == Spread {
@@ -53,7 +54,7 @@ func (p *pick) deal() {
 	}
 }
 
-// next returns the group to take from, and the number of CPUs that it can give.
+// next returns the group to take from, and the number of CPUs that the group can provide.
 func (p *pick) next(left int) (group, gain int) {
 	m, t := p.q.m, p.q.t
 	fit := false
@@ -86,13 +87,13 @@ func (p *pick) stat(g int) *stat {
 	return &p.q.b.nodes[g]
 }
 
-// close removes n CPUs of a group from the available CPUs.
+// close records that the pick has taken n CPUs of a group and takes no more from it.
 func (p *pick) close(g, n int) {
 	p.q.t.done[g] = true
 	p.q.t.open[p.nodeOf(g)] -= int32(n)
 }
 
-// nodeOf is the NUMA node of a group.
+// nodeOf returns the position of a group's NUMA node.
 func (p *pick) nodeOf(g int) int { return int(p.q.m.cores[p.span(g).from].node) }
 
 func (p *pick) span(g int) span {
@@ -102,17 +103,17 @@ func (p *pick) span(g int) span {
 	return p.q.m.nodes[g].cores
 }
 
-// deals reports whether each node of a mask must give some of the CPUs.
+// deals reports whether each node of a mask must provide some of the CPUs.
 func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != nil && mask.Len() > 1 }
 
 // seat returns the NUMA nodes of the mask that provide the CPUs, or 0 if there are too few CPUs.
-// Usually it returns the mask. If the CPUs must be near other resources, it returns the smallest
-// set of nodes that is near them and has enough CPUs. Each of these nodes provides some. When steps
-// run out, it checks only the set of all nodes.
+// Without Want.CPUsWithin it returns the whole mask. If the CPUs must be near other resources, it
+// returns the smallest set of nodes that is near them and has enough CPUs. Each of these nodes
+// provides some. When steps run out, it checks only the whole mask.
 func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	switch {
 	case q.near != nil && !q.near.Has(mask):
-		return 0 // if the mask is not near, its parts are not near either
+		return 0 // a subset of a mask that is not near is not near either
 	case q.near == nil || q.w.CPUs == 0 || q.w.Nodes > 0:
 		return seated(mask, q.covers(a, mask))
 	}
@@ -143,9 +144,9 @@ func seated(mask hint.Mask, ok bool) hint.Mask {
 	return mask
 }
 
-// covers reports whether the CPUs that takeCPUs would take on the mask leave no more NUMA nodes
-// idle than the request pays for. takeCPUs may take a larger node although a smaller node of the
-// mask has enough CPUs. In that case covers returns false.
+// covers reports whether the request includes all CPUs of the NUMA nodes that takeCPUs would use on
+// the mask (Want.Pays, ExclusiveNUMA). takeCPUs may take a larger node although a smaller node of
+// the mask has enough CPUs. In that case covers returns false.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
 		return true
@@ -172,9 +173,9 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 	return kept <= q.askedTime()
 }
 
-// caches returns the smallest number of level-3 caches of the mask's nodes that have enough CPUs.
-// If all caches have too few, it returns a number that is larger than all caches. each means that
-// each node provides some.
+// caches returns how many level-3 caches of the mask's nodes are needed for the CPUs. If all caches
+// together have too few CPUs, it returns more than the number of caches. each means that each node
+// provides some CPUs.
 func (q *query) caches(a *asked, mask hint.Mask, each bool) int {
 	p := pick{q: q, a: a, mask: mask, byL3: true, each: each}
 	p.begin()

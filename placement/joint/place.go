@@ -13,7 +13,7 @@ type Try struct {
 	m    *Model
 	Book Book
 	got  []uint8 // threads taken by the last Place, by core
-	// Budget has the steps for Place. If it is nil, each Place has Steps steps.
+	// Budget has the steps for all calls of Place. If it is nil, each call has its own Steps steps.
 	Budget *Budget
 	own    Budget
 	asks   query
@@ -31,7 +31,7 @@ func (m *Model) NewTry() *Try {
 	return t
 }
 
-// Begin copies a book.
+// Begin makes t.Book a copy of b.
 func (t *Try) Begin(b *Book) { t.Book.CopyFrom(b) }
 
 // Place finds the best place for w, takes its resources, and fills g. If there is no place, the
@@ -56,7 +56,7 @@ func (t *Try) steps() *Budget {
 	return &t.own
 }
 
-// answer implements Place. It uses the steps of q.
+// answer implements Place, with the budget q.steps.
 func (t *Try) answer(q *query, w *Want, g *Grant) PlaceResult {
 	if refused := q.compile(t.m, &t.scratch, w, &t.Book); refused != Placed {
 		return refused
@@ -81,7 +81,7 @@ func (t *Try) answer(q *query, w *Want, g *Grant) PlaceResult {
 	return Placed
 }
 
-// take takes the resources of the best place.
+// take records the resources that find chose in t.Book, and fills g.
 func (t *Try) take(q *query, g *Grant) {
 	g.Nodes, g.Exclusive = q.best, q.by.excl
 	if q.w.CPUs > 0 {
@@ -104,7 +104,7 @@ func (t *Try) take(q *query, g *Grant) {
 	t.takeDevices(q, g)
 }
 
-// takeCPUs fills got with the CPUs of the answer.
+// takeCPUs fills got with the chosen CPUs.
 func (t *Try) takeCPUs(q *query) {
 	seat := q.seat(q.by, q.best)
 	p := pick{q: q, a: q.by, mask: seat, byL3: q.by.byL3, each: q.deals(seat)}
@@ -141,7 +141,7 @@ func (t *Try) takeWhole(s span, n int) {
 	}
 }
 
-// takeSpread takes one thread of each core, emptier cores first.
+// takeSpread takes one thread of each of n cores, cores with more free threads first.
 func (t *Try) takeSpread(a *asked, s span, n int) {
 	for idle := maxThreads; idle > 0; idle-- {
 		for i := s.from; i < s.to && n > 0; i++ {
@@ -154,8 +154,8 @@ func (t *Try) takeSpread(a *asked, s span, n int) {
 	}
 }
 
-// spread takes one more thread of every core of the answer's nodes, emptier cores first, until the
-// CPUs are complete. It applies if one thread per core is preferred and there are too few cores.
+// spread takes one more thread of each core of the chosen nodes, cores with more free threads
+// first, until all requested CPUs are taken. It is used if one thread per core is only preferred.
 func (t *Try) spread(q *query, round int) {
 	left := q.w.CPUs
 	for _, w := range t.got {
@@ -176,8 +176,9 @@ func (t *Try) spread(q *query, round int) {
 	}
 }
 
-// takePacked first takes whole cores, as many as fit. Then it takes partly used cores, the best fit
-// first, and then any CPUs.
+// takePacked first takes completely free cores whose threads are all needed. Then it takes the
+// missing CPUs from the core with the fewest free threads that has enough, or otherwise from
+// several cores.
 func (t *Try) takePacked(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.cores[i].full && ones(free) <= n {
@@ -210,8 +211,8 @@ func lowestOf(w uint8, n int) uint8 {
 	return out
 }
 
-// split divides an amount evenly among the nodes of the grant. It starts with the nodes that have
-// the least room, so that the other nodes provide the missing amounts.
+// split divides an amount evenly among the nodes of the grant, and records it. It starts with the
+// nodes that have the least room, so that the other nodes provide the missing amounts.
 func (t *Try) split(a Amount, g *Grant) {
 	unit := t.m.kinds[a.Kind].Unit
 	need := t.m.Whole(a)
@@ -247,8 +248,8 @@ func (t *Try) tightest(k KindIndex, mask hint.Mask) int {
 	return best
 }
 
-// BeginFull begins with a completely assigned machine, so that only resources that are given back
-// later are free.
+// BeginFull makes t.Book a book in which everything is assigned. Only resources that the caller
+// then frees with Give are free.
 func (t *Try) BeginFull() {
 	clear(t.Book.free)
 	clear(t.Book.nodes)
@@ -259,7 +260,7 @@ func (t *Try) BeginFull() {
 	copy(t.Book.used, t.m.capacity)
 }
 
-// takeDevices takes the devices of the best pick.
+// takeDevices takes the devices of the pick that the search found best.
 func (t *Try) takeDevices(q *query, g *Grant) {
 	for i := range q.w.Devices {
 		if i == q.dev.linked {
@@ -279,9 +280,9 @@ func (t *Try) takeDevices(q *query, g *Grant) {
 	}
 }
 
-// takeFrom takes the devices of a kind at the given places. With PerNode, the places are on one
-// NUMA node. If devices must be together, it first takes one at each place. It takes the others at
-// the places with the fewest devices.
+// takeFrom takes the requested devices of a kind at the given places. With PerNode, the places are
+// on one NUMA node. If devices must be together, it first takes one at each place. It takes the
+// others at the places with the fewest available devices first.
 func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 	d := &q.dev
 	k := &t.m.devices[q.w.Devices[i].Kind]
@@ -332,7 +333,7 @@ func (t *Try) takeSpan(want *DeviceWant, k *deviceKind, s span, n int, g *Grant)
 	return got
 }
 
-// hasFunction reports whether the grant already has a device of the function.
+// hasFunction reports whether the grant already has a device of the physical function.
 func (t *Try) hasFunction(kind uint8, function uint16, g *Grant) bool {
 	k := &t.m.devices[kind]
 	for _, d := range g.Devices {

@@ -6,42 +6,43 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// scratch is memory that the queries of a Try share.
+// scratch is working memory that the queries of a Try share.
 type scratch struct {
-	open []int32 // by node: CPUs that may still be taken by the current pick
-	done []bool  // by group: whether CPUs were taken from it
-	// empty and probe are queries for an empty machine. narrowest uses empty, fewCaches uses probe.
+	open []int32 // by node: the number of CPUs that the current pick may still take
+	done []bool  // by group: the current pick has taken CPUs from the group
+	// empty and probe are queries on the empty machine: narrowest uses empty, and fewCaches and
+	// admit use probe.
 	empty, probe query
 }
 
-// query is a Want with the book in which a place is searched.
+// query is a Want, and the book in which Place searches for resources.
 type query struct {
 	asking
 	t *scratch
 
-	levels int // the number of terms in use: the terms that some set of nodes could meet
+	levels int // terms[:levels] are the terms that some set of nodes could meet
 	terms  [2 * maxLevels]asked
 
-	pays   bool      // as in Want
-	within hint.Set  // the sets that may be chosen; nil for all
-	near   hint.Set  // the sets that may give the CPUs; nil for all
-	best   hint.Mask // the answer
+	pays   bool      // Want.Pays, or false while the cause of a refusal is computed
+	within hint.Set  // the allowed sets of NUMA nodes; nil allows all
+	near   hint.Set  // the allowed sets of NUMA nodes for the CPUs; nil allows all
+	best   hint.Mask // the chosen set of NUMA nodes
 	by     *asked
 	dev    deviceQuery
 }
 
-// asked is one level of terms.
+// asked has the terms of one level, with values computed from the book.
 type asked struct {
 	terms
-	same     bool // the devices must lie together
+	same     bool // the devices must be together, as Want.Same requests
 	eligible hint.Mask
-	most     int                  // the maximum number of level-3 caches, if it is required
-	units    [hint.MaxNodes]int32 // CPUs that can be pinned, by node
+	most     int                  // the maximum number of level-3 caches, if terms.l3 is set
+	units    [hint.MaxNodes]int32 // the number of CPUs that can be pinned, by node
 	floor    int                  // a lower bound for the number of nodes; 0: not known yet
 }
 
-// compile prepares the search in a book, for each level of the terms. It returns Placed, or the
-// reason why no level can be met on any NUMA nodes.
+// compile prepares the search for w in book b, for each level of the terms. It returns Placed, or
+// the reason why no set of NUMA nodes can meet the terms of any level.
 func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) PlaceResult {
 	q.m, q.t, q.b, q.w, q.levels, q.within, q.near, q.pays = m, t, b, w, 0, w.Within, w.CPUsWithin, w.Pays
 	q.dev.asking = q.asking
@@ -90,7 +91,7 @@ func (q *query) compileTerms(same bool) PlaceResult {
 	return why
 }
 
-// admit reports whether all eligible NUMA nodes together meet the terms.
+// admit returns Placed if all eligible NUMA nodes together meet the terms, otherwise the reason.
 func (q *query) admit(a *asked) PlaceResult {
 	m := q.m
 	a.eligible = m.space.All()
@@ -132,7 +133,7 @@ func (q *query) admit(a *asked) PlaceResult {
 	return Placed
 }
 
-// reason explains why the terms cannot be met.
+// reason returns the reason why the terms cannot be met.
 func (q *query) reason(a *asked) PlaceResult {
 	free := 0
 	for v := range q.m.nodes {
@@ -147,8 +148,9 @@ func (q *query) reason(a *asked) PlaceResult {
 	return NoAmount
 }
 
-// find sets best and by to the answer, if the width allows one. When steps run out, it drops all
-// preferences. If the width does not matter, it also stops searching for the fewest nodes.
+// find sets best and by to the chosen nodes and terms. It returns false if no set of nodes within
+// the width meets any terms. When steps run out, it drops all preferences. With AnyWidth, it then
+// also uses more nodes than necessary.
 func (q *query) find(width Width) bool {
 	if q.w.Nodes > 0 {
 		return q.findExactly(q.w.Nodes)
@@ -178,7 +180,7 @@ func (q *query) find(width Width) bool {
 	return false
 }
 
-// findExactly does what find does for a requested number of nodes.
+// findExactly does what find does, but only for sets of k nodes.
 func (q *query) findExactly(k int) bool {
 	first := 0
 	if q.steps.Left() == 0 {
@@ -195,7 +197,7 @@ func (q *query) findExactly(k int) bool {
 }
 
 // shrink starts with all eligible nodes, and removes nodes that the terms do not need. It returns
-// false if all eligible nodes do not meet the terms, or may not be chosen.
+// false if all eligible nodes do not meet the terms, or are not an allowed set.
 func (q *query) shrink(a *asked) bool {
 	serves := func(mask hint.Mask) bool {
 		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same))
@@ -231,7 +233,7 @@ func (q *query) narrowest() int {
 	return 0
 }
 
-// reaches reports whether the k nodes with the most room could be enough.
+// reaches returns false if every set of k nodes has too little room.
 func (q *query) reaches(a *asked, k int) bool {
 	if k > 1 && a.floor == 0 {
 		a.floor = q.floor(a)
@@ -239,14 +241,15 @@ func (q *query) reaches(a *asked, k int) bool {
 	return k >= a.floor
 }
 
-// serves reports whether the set of nodes meets the terms, apart from devices.
+// serves reports whether the set of nodes is allowed and meets the terms. It does not check
+// devices.
 func (q *query) serves(a *asked, mask hint.Mask) bool {
 	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.seat(a, mask) != 0
 }
 
 // bears reports whether each node of the mask can provide a part of the CPUs, or of the first
-// amount if there are no CPUs. It also checks that no more cores are kept from other pods than the
-// CPUs need.
+// amount if no CPUs are requested. It returns false if the mask has more nodes than the request has
+// parts.
 func (q *query) bears(a *asked, mask hint.Mask) bool {
 	parts, least := 0, func(v int) bool { return a.units[v] > 0 }
 	switch {
@@ -270,7 +273,7 @@ func (q *query) bears(a *asked, mask hint.Mask) bool {
 	return parts >= mask.Len()
 }
 
-// serveAny reports whether some set of k nodes meets the terms.
+// serveAny reports whether some set of k nodes meets the terms and has the devices.
 func (q *query) serveAny(a *asked, k int) bool {
 	if !q.reaches(a, k) {
 		return false
@@ -283,7 +286,7 @@ func (q *query) serveAny(a *asked, k int) bool {
 	return false
 }
 
-// scan finds the best set of k nodes that meets the terms.
+// scan sets best to the best set of k nodes that meets the terms, and reports whether there is one.
 func (q *query) scan(a *asked, k int) bool {
 	if !q.reaches(a, k) {
 		return false
@@ -353,11 +356,12 @@ func (q *query) leastNode() (least uint64) {
 	return least
 }
 
-// offers reports whether the set of nodes may be chosen.
+// offers reports whether the set of nodes is an allowed set.
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
-// floor returns a lower bound for the number of nodes. It counts the nodes with the most room,
-// first for each resource separately, and then for all resources together.
+// floor returns a lower bound for the number of nodes. For each resource, it computes how many
+// nodes are needed if the nodes with the most room are taken first. On machines with at least
+// manyNodes nodes, it then does the same for all resources together.
 func (q *query) floor(a *asked) int {
 	f := floor{nodes: len(q.m.nodes), least: 1}
 	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
@@ -377,7 +381,8 @@ func (q *query) floor(a *asked) int {
 	return max(f.least, atLeast(f.parts[:f.nodes], f.whole))
 }
 
-// rank orders equally wide sets of nodes: by distance, then by free resources.
+// rank rates a set of nodes among sets of equal size: by distance, then by free CPU time. Lower is
+// better.
 func (q *query) rank(mask hint.Mask) [2]uint64 {
 	var r [2]uint64
 	if q.m.distance != nil {
@@ -392,7 +397,7 @@ func (q *query) rank(mask hint.Mask) [2]uint64 {
 	return r
 }
 
-// fits reports whether the nodes of the mask have room on these terms.
+// fits reports whether the nodes of the mask have enough CPUs, caches and amounts for these terms.
 func (q *query) fits(a *asked, mask hint.Mask) bool {
 	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && !q.fewCaches(a, mask, q.w.Nodes > 0)) {
 		return false
@@ -413,8 +418,8 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 }
 
 // fewCaches reports whether the nodes of the mask have the CPUs in as few level-3 caches as
-// required. If a number of nodes is requested, the limit is the number of caches that these CPUs of
-// each node would need on an empty machine. each means that each node provides some CPUs.
+// required. If the request names a number of nodes, the limit is the number of caches that the CPUs
+// would need on the same nodes of an empty machine. each means that each node provides some CPUs.
 func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	switch q.w.Nodes {
 	case 0:
@@ -427,7 +432,8 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	return true // the mask has all eligible nodes, but not the requested number
 }
 
-// cost returns the CPU time that the pinned CPUs use, including the idle threads of their cores.
+// cost returns the CPU time that the pinned CPUs use, in thousandths of a CPU. It includes threads
+// that stay idle because of ExclusiveCore.
 func (q *query) cost(a *asked) uint64 {
 	n, t := q.w.CPUs, q.m.threads
 	switch {
@@ -455,7 +461,7 @@ func (a *asked) sum(mask hint.Mask) int {
 	return int(n)
 }
 
-// of returns how many CPUs the terms allow to take from some cores.
+// of returns how many CPUs the terms allow to take from the cores that s sums up.
 func (q *query) of(a *asked, s *stat) int {
 	switch {
 	case a.bind == Spread && a.excl == ExclusiveCore:
@@ -468,7 +474,7 @@ func (q *query) of(a *asked, s *stat) int {
 	return int(s.free)
 }
 
-// cap returns how many CPUs may be pinned on a node before its shares have too few.
+// cap returns how many CPUs can be pinned on a node within its free CPU time.
 func (q *query) cap(a *asked, v int) int {
 	cpus := int(q.m.Room(q.b, CPU, v) / 1000)
 	switch {

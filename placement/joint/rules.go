@@ -5,21 +5,21 @@ type Width uint8
 
 // The widths, from the freest to the strictest.
 const (
-	// AnyWidth accepts any number of NUMA nodes, but the fewest available ones win.
+	// AnyWidth accepts any number of NUMA nodes. Place still uses as few as possible.
 	AnyWidth Width = iota
 	// Fewest accepts no more NUMA nodes than an empty machine would need for the request.
 	Fewest
-	// One takes one NUMA node or refuses.
+	// One accepts only one NUMA node.
 	One
 )
 
 // Bind is how CPUs are chosen from cores.
 type Bind uint8
 
-// The ways to bind CPUs; the zero value leaves the choice to the node: whole cores first.
+// The zero value, BindAny, takes any CPUs, but whole cores first.
 const (
 	BindAny Bind = iota
-	// FullCores gives whole cores: all their threads.
+	// FullCores takes whole cores: all threads of each core.
 	FullCores
 	// Spread takes one thread of each core.
 	Spread
@@ -36,16 +36,17 @@ const (
 	Shareable Exclusive = iota
 	// ExclusiveCore: the other threads of its cores stay idle.
 	ExclusiveCore
-	// ExclusiveNUMA: the other CPUs of its NUMA nodes stay idle. The nodes must be empty before.
+	// ExclusiveNUMA: the other CPUs of its NUMA nodes stay idle. No pod may have CPUs or CPU time
+	// on these nodes.
 	ExclusiveNUMA
 
 	exclusives // the number of values
 )
 
-// Strength tells if a wish is required or preferred.
+// Strength is how strictly a wish applies: not at all, as a preference, or as a requirement.
 type Strength uint8
 
-// The strengths of a wish. The zero value means no wish.
+// The zero value, Unset, means that there is no such wish.
 const (
 	Unset Strength = iota
 	Preferred
@@ -62,8 +63,8 @@ type Rules struct {
 	BindHow      Strength // not Unset if Bind is set
 	Exclusive    Exclusive
 	ExclusiveHow Strength // not Unset if Exclusive is set
-	// L3 asks for no more level-3 caches than an empty machine would need. A cache that spans NUMA
-	// nodes counts once for each.
+	// L3 asks for no more level-3 caches than the CPUs would need on an empty machine. A cache that
+	// spans NUMA nodes counts once for each NUMA node.
 	L3 Strength
 }
 
@@ -73,17 +74,17 @@ func (r Rules) Sane() bool {
 		(r.Bind == BindAny) == (r.BindHow == Unset) && (r.Exclusive == Shareable) == (r.ExclusiveHow == Unset)
 }
 
-// Strategy chooses among equally good NUMA nodes.
+// Strategy is how Place chooses among equally good sets of NUMA nodes.
 type Strategy uint8
 
 // The strategies.
 const (
-	// MostAllocated fills NUMA nodes, so that others stay empty. The zero value.
+	// MostAllocated, the zero value, takes the fullest NUMA nodes, so that others stay empty.
 	MostAllocated Strategy = iota
 	// LeastAllocated takes the emptiest NUMA nodes.
 	LeastAllocated
-	// FillNodes does what MostAllocated does, and the scheduler uses nodes with pods before empty
-	// nodes.
+	// FillNodes does what MostAllocated does. In addition, the scheduler prefers nodes with pods to
+	// empty nodes.
 	FillNodes
 )
 
@@ -101,10 +102,10 @@ func (s Strategy) Score(used, total int) int {
 	return used * 100 / total
 }
 
-// terms are rules after some preferences were dropped.
+// terms are the Rules without the preferences that were dropped.
 type terms struct {
 	bind Bind      // required
-	like Bind      // how CPUs are taken, required or not
+	like Bind      // how CPUs are taken: required or preferred
 	excl Exclusive // required
 	byL3 bool      // CPUs are taken cache by cache
 	l3   bool      // required

@@ -8,30 +8,31 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// deviceQuery is the part of a query about devices. A place is a place of the model, or a whole
-// root complex if Same asks for root complexes. Sets of places are bit sets.
+// deviceQuery is the part of a query about devices. Its places are the places of the model, or
+// whole root complexes if Want.Same is about root complexes. Sets of places are bit masks.
 type deviceQuery struct {
 	asking
 	n int // the number of places
-	// caps has the number of available devices, by the kind's index in the Want, then by place.
-	// total is the sum over the kinds.
+	// caps has the number of available devices, by index in Want.Devices, then by place. total has
+	// the sum over all kinds, by place.
 	caps  [][MaxPlaces]uint16
 	total [MaxPlaces]int32
 	need  []int
 	needs int // the sum of need
-	// on are the places of each NUMA node, adrift the places with an unknown NUMA node.
+	// on has the places of each NUMA node, and adrift the places with an unknown NUMA node.
 	on     [hint.MaxNodes]uint64
 	adrift uint64
 	// linked is the index in Want.Devices of the kind whose links count, or -1.
 	linked int
-	// whole has the places with all requested devices.
+	// whole has the places that have enough devices of every kind for the whole request.
 	whole uint64
-	// loose and shared are the supplies for devices that may be apart, and for devices that must be
-	// together.
+	// loose is the supply for devices that may be apart, and shared the supply for devices that
+	// must be together.
 	loose, shared supply
 
-	// ranked means that order and class are filled. order sorts the places for each kind of device,
-	// the largest number first. Places with the same devices have the same class.
+	// ranked means that order and class are filled. order sorts the places for each kind, the place
+	// with the most devices first. Places with equally many devices of each kind have the same
+	// class.
 	ranked bool
 	order  [][MaxPlaces]uint8
 	class  [MaxPlaces]uint8
@@ -42,8 +43,8 @@ type deviceQuery struct {
 // choosing is the working memory of one search for devices.
 type choosing struct {
 	cands [MaxPlaces]uint8
-	peak  [][MaxPlaces]uint16 // by kind and position in cands, the maximum at that place and later ones
-	least [MaxPlaces]int32    // by position in cands, the minimum total at that place and later ones
+	peak  [][MaxPlaces]uint16 // by kind and position in cands, the maximum of caps from that position on
+	least [MaxPlaces]int32    // by position in cands, the minimum of total from that position on
 	found int                 // the number of cands
 	have  []int
 	best  devicePick
@@ -53,39 +54,40 @@ type choosing struct {
 // supply has the places from which devices may be taken, and the devices of each NUMA node there.
 type supply struct {
 	places uint64
-	// node has the number of devices by kind and NUMA node. adrift has the number at places without
-	// a NUMA node.
+	// node has the number of devices by kind and NUMA node. adrift has the number at places with an
+	// unknown NUMA node, by kind.
 	node   [][hint.MaxNodes]int32
 	adrift []int32
 }
 
-// rival is the best pick among the earlier sets of NUMA nodes, if ok is set. far compares the
-// current set with the rival's set by distance, and tie by the last criterion.
+// rival is the best pick on the sets of NUMA nodes that were searched before, if ok is set. far
+// compares the current set with the rival's set by distance, and tie by free resources.
 type rival struct {
 	devicePick
 	far, tie int
 }
 
-// devicePick is a choice of devices with its ratings.
+// devicePick is a possible choice of devices, with its ratings.
 type devicePick struct {
 	ok     bool
 	places uint64 // the places of the devices
 	set    uint16 // the chosen devices of the linked kind
 	links  uint32
-	// fours and pairs rate the links among the devices that remain for other pods.
+	// fours and pairs are the values of linkTable.fours and linkTable.pairs for the remaining free
+	// devices.
 	fours, pairs uint32
 	// left is the number of free devices of the requested kinds at the places.
 	left int
 }
 
-// compareLinks orders picks by links: more inside, then better links among the remaining devices.
-// Negative means that p is better.
+// compareLinks compares picks by the links between their devices, then by the links between the
+// remaining devices. Negative means that p is better.
 func (p *devicePick) compareLinks(o *devicePick) int {
 	return cmp.Or(cmp.Compare(o.links, p.links), cmp.Compare(o.fours, p.fours), cmp.Compare(o.pairs, p.pairs))
 }
 
-// earlier reports whether set a comes before the equally large set b: a has the lowest element that
-// only one of them has.
+// earlier orders sets of equal size: it reports whether the lowest element that only one of the two
+// sets has is in a.
 func earlier(a, b uint16) bool {
 	low := (a ^ b) & -(a ^ b)
 	return a&low != 0
@@ -100,7 +102,7 @@ func newDeviceQuery(n int) deviceQuery {
 		choosing: choosing{have: make([]int, n), peak: make([][MaxPlaces]uint16, n)}, loose: newSupply(), shared: newSupply()}
 }
 
-// compileDevices prepares the request. It returns false if a requested kind does not exist.
+// compileDevices prepares the query. It returns false if a requested kind does not exist.
 func (q *deviceQuery) compileDevices() bool {
 	m, w := q.m, q.w
 	q.linked, q.n, q.ranked, q.needs = -1, len(m.places), false, 0
@@ -140,7 +142,7 @@ func bit(at int, is bool) uint64 {
 }
 
 // compilePlaces finds the available devices at each place. It returns the places whose devices do
-// not count as being together, because they have no common switch or their root complex is unknown.
+// not count as being together, because they are below no switch or their root complex is unknown.
 func (q *deviceQuery) compilePlaces() (apart uint64) {
 	m, w := q.m, q.w
 	for i := range w.Devices {
@@ -177,7 +179,8 @@ func (q *deviceQuery) compilePlaces() (apart uint64) {
 	return apart
 }
 
-// has reports whether a place has any requested device, some of each kind, and all of them.
+// has reports whether a place has some requested devices, at least one of each kind, and enough of
+// each kind for the whole request.
 func (q *deviceQuery) has(at int) (some, each, whole bool) {
 	each, whole = true, true
 	for i := range q.w.Devices {
@@ -187,7 +190,7 @@ func (q *deviceQuery) has(at int) (some, each, whole bool) {
 	return some, each, whole && each
 }
 
-// sumUp fills in the devices of each NUMA node at the places of a supply.
+// sumUp fills s.node and s.adrift with the numbers of devices at the places of the supply.
 func (q *deviceQuery) sumUp(s *supply) {
 	for i := range q.w.Devices {
 		sum := func(places uint64) (n int32) {
@@ -244,7 +247,7 @@ func (q *deviceQuery) alike(a, b int) bool {
 }
 
 // supplyOf returns the supply from which NUMA nodes must provide the devices. If all devices must
-// be at one place, the caller checks q.whole too.
+// be at one place, the caller must check q.whole too.
 func (q *deviceQuery) supplyOf(together bool) *supply {
 	if together && !q.w.Same.one() {
 		return &q.shared
@@ -252,8 +255,8 @@ func (q *deviceQuery) supplyOf(together bool) *supply {
 	return &q.loose
 }
 
-// reach returns the places that count for a set of NUMA nodes. A place with an unknown node counts
-// if the width does not matter.
+// reach returns the places from which the set of NUMA nodes may take devices. With AnyWidth, these
+// include the places with an unknown NUMA node.
 func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	for w := mask; w != 0; w &= w - 1 {
 		places |= q.on[w.Lowest()]
@@ -264,7 +267,7 @@ func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	return places
 }
 
-// enough reports if the nodes of the mask have enough devices of each kind. It checks each kind
+// enough reports whether the nodes of the mask have enough devices of each kind, each kind checked
 // separately.
 func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 	s := q.supplyOf(together)
@@ -299,12 +302,12 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	return n
 }
 
-// holds reports whether the nodes of the mask have the devices, together if requested. For devices
-// that may be anywhere, enough is sufficient. If the devices must share places, and may use
-// several, each of these places must provide at least one device of each kind. So the number of
-// places is at most the smaller requested number, and that many places always have enough devices
-// of this kind. With two kinds, holds therefore only checks the places with the most devices of the
-// other kind. With three kinds, it needs a search.
+// holds reports whether the nodes of the mask have the devices, and have them together if together
+// is set. For devices that may be anywhere, enough is sufficient. If the devices must share places,
+// and may use several, each of these places must provide at least one device of each kind. So the
+// number of places is at most the smallest requested number, and that many places always have
+// enough devices of that kind. With two kinds, holds therefore only checks the places with the most
+// devices of the other kind. With three kinds or more, it searches.
 func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	switch {
 	case !q.enough(mask, together):
@@ -322,7 +325,7 @@ func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	return q.fewest(q.reach(mask)&q.shared.places, most) <= most
 }
 
-// mostPlaces returns the maximum number of places.
+// mostPlaces returns the maximum number of places that the request may use.
 func (q *deviceQuery) mostPlaces(together bool) int {
 	most := MaxPlaces
 	switch {
@@ -336,8 +339,8 @@ func (q *deviceQuery) mostPlaces(together bool) int {
 	return most
 }
 
-// fewest returns a lower bound for the number of places that are needed in addition to the chosen
-// places. If the places do not have enough devices, it returns more than most.
+// fewest returns a lower bound for the number of further places that are needed for the missing
+// devices. If the places do not have enough devices, it returns more than most.
 func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	switch {
 	case !q.lacks():
@@ -366,7 +369,7 @@ func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	return n
 }
 
-// lacks reports if the places chosen so far have too few devices of some kind.
+// lacks reports whether the places chosen so far have too few devices of some kind.
 func (q *deviceQuery) lacks() bool {
 	for i := range q.w.Devices {
 		if q.have[i] < q.need[i] {
@@ -390,9 +393,9 @@ func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 	return order < 0 || order == 0 && p.set != b.set && earlier(p.set, b.set)
 }
 
-// choose finds the best devices on the nodes of the mask, together or not, if they are better than
-// the rival. It stores the pick in best. If the budget of steps ends before a pick is found, it
-// takes places without a search.
+// choose finds the best devices on the nodes of the mask. It stores them in best if they are better
+// than the rival. If the budget of steps ends before a pick is found, it takes places without a
+// search.
 func (q *deviceQuery) choose(mask hint.Mask, together bool) bool {
 	q.steps.Charge(chooseSteps)
 	q.best = devicePick{}
@@ -453,7 +456,7 @@ func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask)
 	}
 }
 
-// placeOf returns the place of device i in the terms of the query.
+// placeOf returns the place of device i in the query: its place in the model, or its root complex.
 func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	at := int(k.at[i])
 	if q.w.Same.byRoot() {
@@ -462,7 +465,8 @@ func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	return at
 }
 
-// keepsFunctions reports whether a set has no two devices of one function, if that is required.
+// keepsFunctions returns false if w allows one device per function, and the set has two devices of
+// one function.
 func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 	if !w.OnePerFunction && !w.All {
 		return true
@@ -479,7 +483,7 @@ func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 }
 
 // complement adds devices of the other kinds to a pick. If devices must be together, it uses only
-// the pick's places. Otherwise it uses as few other places as possible.
+// the pick's places. Otherwise it adds as few places as possible.
 func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	used := bits.OnesCount64(p.places)
 	if most := q.mostPlaces(together); used > most || !q.worth(p, used, 0) {
@@ -507,7 +511,7 @@ func (q *deviceQuery) count(at, sign int) {
 	}
 }
 
-// extend adds the fewest places, at most most, that have all missing devices.
+// extend adds the fewest places that have all missing devices, and at most most places.
 func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	low, used := q.fewest(places, most), bits.OnesCount64(p.places)
 	if low > most || !q.worth(p, used+low, max(p.left, q.needs)) {
@@ -545,9 +549,10 @@ func (q *deviceQuery) fillCandidates(places uint64) {
 	}
 }
 
-// branch is a point in the search tree. The chosen places have left free devices in total. The
-// search adds size more places from cands[from:]. passed has the classes of the places that it
-// skipped. It skips every later place of these classes, which would only repeat a choice.
+// branch is a node of the search tree. The chosen places have left free devices in total. The
+// search adds size more places from cands[from:]. passed has the classes of the places that the
+// search has skipped. It also skips all later places of these classes, because they give equal
+// choices.
 type branch struct {
 	chosen     uint64
 	from, size int
@@ -555,7 +560,8 @@ type branch struct {
 	passed     uint64
 }
 
-// add tries the candidates of a branch in order, and reports if one leads to a complete choice.
+// add tries the candidates of a branch in order, and reports whether one leads to a complete
+// choice.
 func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	if b.size == 0 {
 		return q.complete(b.chosen, b.left, p)
@@ -578,7 +584,7 @@ func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	return found
 }
 
-// promising reports if size more places, from candidate c on, could have enough devices.
+// promising reports whether size places from cands[c:] could have enough devices.
 func (q *deviceQuery) promising(c, size int) bool {
 	for i := range q.w.Devices {
 		if q.have[i]+size*int(q.peak[i][c]) < q.need[i] {
@@ -588,7 +594,7 @@ func (q *deviceQuery) promising(c, size int) bool {
 	return true
 }
 
-// complete keeps a complete choice of places if it is the best so far.
+// complete stores a complete choice of places in best if it is better than best.
 func (q *deviceQuery) complete(chosen uint64, left int, p *devicePick) bool {
 	if q.lacks() {
 		return false
@@ -600,10 +606,10 @@ func (q *deviceQuery) complete(chosen uint64, left int, p *devicePick) bool {
 	return true
 }
 
-// grab takes places without a search. It takes the places with the most devices of one kind until
-// there are enough, and continues with the next kind. It tries each kind as the first and keeps the
-// fewest places. It always finds places if holds returns true, except with three kinds that must be
-// together.
+// grab chooses places without a search. It adds the places with the most devices of one kind until
+// there are enough, and continues with the next kind. It starts once with each kind, and keeps the
+// choice with the fewest places. If holds returns true, grab finds places, except with three or
+// more kinds that must be together.
 func (q *deviceQuery) grab(places uint64, most int) {
 	q.rankPlaces()
 	for first := range q.w.Devices {
@@ -628,8 +634,8 @@ func (q *deviceQuery) grab(places uint64, most int) {
 	}
 }
 
-// link chooses devices of the linked kind at the places of grab: first one device at each place,
-// then the devices with the lowest numbers.
+// link chooses the devices of the linked kind at the places that grab found: first one device at
+// each place, then the devices with the lowest positions.
 func (q *deviceQuery) link(places uint64, p *devicePick) bool {
 	if q.linked < 0 {
 		return true

@@ -10,60 +10,59 @@ type Want struct {
 	CPUs    int          // pinned
 	Amounts []Amount     // each kind once
 	Devices []DeviceWant // each kind once
-	// Same is the kind of place at which devices must be together. SameHow tells if this is
-	// required or preferred. As a preference it is dropped last, but it never makes the set of NUMA
-	// nodes larger.
+	// Same is how devices must be together, as a requirement or a preference (SameHow). Place drops
+	// this preference after all others, and never uses more NUMA nodes to keep it.
 	Same    Same
 	SameHow Strength // set if Same is
 	Width   Width
-	// Nodes requests exactly that many NUMA nodes, each of which provides some of the CPUs. Without
-	// CPUs, each provides some of the first amount. Without amounts, each provides PerNode devices.
-	// 0 leaves the number to Width. If Nodes is set, Width only determines whether devices with an
-	// unknown NUMA node count.
+	// Nodes requests exactly this number of NUMA nodes. Each node provides some of the CPUs, or of
+	// the first amount if there are no CPUs, or PerNode devices if there are no amounts. 0 leaves
+	// the number to Width. If Nodes is set, Width only determines whether devices with an unknown
+	// NUMA node count.
 	Nodes int
-	// PerNode requests exactly that many devices of each kind on each NUMA node; 0 leaves it open.
-	// It requires Nodes, and excludes Same.
+	// PerNode requests exactly this number of devices of each kind on each NUMA node. 0 requests no
+	// number. PerNode requires Nodes, and cannot be combined with Same.
 	PerNode int
 	Rules   Rules
-	// Pays means that an exclusive request must include the CPUs that stay idle for it. It then
-	// keeps no more CPUs from other pods than the CPUs and CPU time that it requests.
+	// Pays means that a request with Rules.Exclusive must request all CPUs that it keeps from other
+	// pods, as CPUs or as CPU time.
 	Pays bool
 	// Within are the only allowed sets of NUMA nodes, and WithinEmpty the sets that would be
-	// allowed if nothing were assigned. They are for resources that the model does not know. Nil
-	// means all.
+	// allowed if nothing were assigned. Callers use them for resources that the model does not
+	// know. Nil allows all sets.
 	Within, WithinEmpty hint.Set
 	// CPUsWithin are the only allowed sets of NUMA nodes for the CPUs, and CPUsWithinEmpty the sets
-	// that would be allowed on an empty node. They are for CPUs that must be near resources that
-	// the model does not know. If a set is allowed, each larger set is allowed too. Without CPUs,
-	// they limit the set of NUMA nodes. Nil means all.
+	// that would be allowed on an empty node. Callers use them to place CPUs near resources that
+	// the model does not know. If a set is allowed, every set that contains it must be allowed too.
+	// Without CPUs, they limit the set of NUMA nodes. Nil allows all sets.
 	CPUsWithin, CPUsWithinEmpty hint.Set
 }
 
-// Grant is the assignment of a Try.
+// Grant has the resources that Place assigned.
 type Grant struct {
 	CPUs topology.CPUSet
 	// Nodes is the set of NUMA nodes that was chosen.
 	Nodes   hint.Mask
 	Amounts []NodeAmount // by kind as in Want.Amounts, then by node
-	// Exclusive is the resulting level: the level of the rules, or Shareable if the preference was
-	// dropped.
+	// Exclusive is Rules.Exclusive, or Shareable if Place dropped this preference.
 	Exclusive Exclusive
 	Devices   []DeviceRef // by kind as in Want.Devices
-	// Together means that devices are together as Want.Same requests.
+	// Together means that the devices are together as Want.Same requests.
 	Together bool
 	// Cut means that a search for devices ran out of steps, so a better choice may exist.
 	Cut bool
 }
 
-// PlaceResult is the answer of Place.
+// PlaceResult is Placed, or the reason why Place found no place.
 type PlaceResult uint8
 
-// The outcomes.
+// The results of Place.
 const (
 	Placed PlaceResult = iota
 	// OddCPUs: full cores are required, and the CPUs are not a whole number of cores.
 	OddCPUs
-	// UnequalCores: the rules need cores with equally many threads.
+	// UnequalCores: the rules need cores with equally many threads, which the machine does not
+	// have.
 	UnequalCores
 	// NoCPUs: the machine has too few free CPUs in total.
 	NoCPUs
@@ -78,17 +77,17 @@ const (
 	NotTogether
 	// TooWide: the machine has room, but only on more NUMA nodes than the width allows.
 	TooWide
-	// NotOffered: no set of NUMA nodes may be chosen.
+	// NotOffered: Want allows no set of NUMA nodes.
 	NotOffered
-	// OutOfReach: the machine has room, but not on a set of NUMA nodes that may be chosen.
+	// OutOfReach: the machine has room, but not on a set of NUMA nodes that Want allows.
 	OutOfReach
 	// Withholds: the pod would keep more CPUs from other pods than it requests.
 	Withholds
-	// NotExactly: the machine has no room on exactly the requested number of NUMA nodes.
+	// NotExactly: no set of exactly Want.Nodes NUMA nodes has room.
 	NotExactly
 )
 
-// asking has the request and the model.
+// asking has the inputs of a query: the request, the model, the book and the budget.
 type asking struct {
 	m     *Model
 	b     *Book

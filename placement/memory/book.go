@@ -11,7 +11,7 @@ import (
 // Book has the assigned memory: the kubelet's NUMANodeMap. Create it with Model.NewBook.
 type Book struct {
 	nodes []node
-	// free and reserved are by kind, then node. They add up to Model.allocatable, unless the
+	// free and reserved are by kind, then node. Their sums are Model.allocatable, unless the
 	// kubelet lost bytes.
 	free, reserved []uint64
 }
@@ -19,8 +19,8 @@ type Book struct {
 // node is the part of state.NUMANodeState that is not by kind.
 type node struct {
 	assignments int32
-	// cells is the group of nodes that provide memory together. Without a group, it is only the
-	// node itself.
+	// cells is the group of nodes that provide memory together. If the node is in no group, cells
+	// is only the node itself.
 	cells hint.Mask
 }
 
@@ -35,7 +35,7 @@ func (m *Model) NewBook() *Book {
 	return b
 }
 
-// CopyFrom makes b equal to o; it allocates memory only if b has too little.
+// CopyFrom copies o to b. It allocates memory only if b has too little.
 func (b *Book) CopyFrom(o *Book) {
 	b.nodes = append(b.nodes[:0], o.nodes...)
 	if len(b.free) != len(o.free) {
@@ -45,7 +45,7 @@ func (b *Book) CopyFrom(o *Book) {
 	copy(b.reserved, o.reserved)
 }
 
-// size allocates n free and n reserved amounts in one block of memory, as device.Pool does.
+// size allocates n free and n reserved amounts in one block of memory.
 func (b *Book) size(n int) {
 	both := make([]uint64, 2*n)
 	b.free, b.reserved = both[:n:n], both[n:]
@@ -76,7 +76,7 @@ func (b *Book) Group(pos int) (assignments int, cells hint.Mask) {
 	return int(b.nodes[pos].assignments), b.nodes[pos].cells
 }
 
-// SetGroup sets the result of Group.
+// SetGroup sets the values that Group returns.
 func (b *Book) SetGroup(pos, assignments int, cells hint.Mask) {
 	b.nodes[pos] = node{assignments: int32(assignments), cells: cells}
 }
@@ -87,10 +87,10 @@ func (m *Model) Free(b *Book, k Kind, pos int) uint64 { return b.free[m.at(k, po
 // Reserved returns the bytes of a kind that containers hold on a node.
 func (m *Model) Reserved(b *Book, k Kind, pos int) uint64 { return b.reserved[m.at(k, pos)] }
 
-// Amounts is a row of the book, in bytes.
+// Amounts has the amounts of one kind on one node, in bytes.
 type Amounts struct{ Reserved, Free uint64 }
 
-// SetAmounts sets a row of the book.
+// SetAmounts sets the amounts of a kind on a node.
 func (m *Model) SetAmounts(b *Book, k Kind, pos int, a Amounts) {
 	b.reserved[m.at(k, pos)], b.free[m.at(k, pos)] = a.Reserved, a.Free
 }
@@ -101,8 +101,8 @@ type Need struct {
 	Bytes uint64
 }
 
-// Reuse has the memory that finished init containers of a pod leave to its later containers, keyed
-// by the exact set of nodes (initContainersReusableMemory). The zero value is empty.
+// Reuse has the memory that finished init containers of a pod leave to its later containers, for
+// each exact set of nodes (initContainersReusableMemory). The zero value is empty.
 type Reuse struct{ entries []reuse }
 
 type reuse struct {
@@ -111,7 +111,7 @@ type reuse struct {
 	bytes uint64
 }
 
-// CopyFrom makes r equal to o, reusing its memory.
+// CopyFrom copies o to r, and reuses the memory of r.
 func (r *Reuse) CopyFrom(o *Reuse) { r.entries = append(r.entries[:0], o.entries...) }
 
 // Reset empties r and keeps its memory.
@@ -151,8 +151,8 @@ func (r *Reuse) Spend(mask hint.Mask, n Need) {
 }
 
 // Assign takes memory for a container from the nodes of a mask, lowest first (updateMachineState).
-// It does not take reusable memory again. Every node of the mask counts one assignment for each
-// need, even of 0 bytes.
+// It does not take memory that the container reuses. Assign counts one assignment on every node of
+// the mask, even if it takes 0 bytes there.
 func (m *Model) Assign(b *Book, mask hint.Mask, n Need, r *Reuse) {
 	m.Take(b, mask, Need{n.Kind, n.Bytes - min(n.Bytes, r.Bytes(mask, n.Kind))})
 }
@@ -200,7 +200,8 @@ func (m *Model) Uniform(mask hint.Mask) bool {
 	return true
 }
 
-// Check returns an error if bytes of the book were lost or created.
+// Check returns an error if free and reserved amounts do not add up to the allocatable memory, or
+// if a node is not in its own group.
 func (m *Model) Check(b *Book) error {
 	for k := range m.names {
 		for pos := range b.nodes {

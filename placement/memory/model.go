@@ -1,9 +1,9 @@
 // Package memory reproduces the kubelet's static memory manager: its hints for amounts of memory
 // and huge pages, the nodes from which it takes them, and how it frees them.
 //
-// A Model is compiled once and immutable. A Book has the assigned memory. The code follows
-// pkg/kubelet/cm/memorymanager/policy_static.go, including its groups of nodes and its uint64
-// arithmetic.
+// A Model is the compiled memory of a machine, and is immutable. A Book has the assigned memory.
+// The code follows pkg/kubelet/cm/memorymanager/policy_static.go, including its groups of nodes and
+// its uint64 arithmetic.
 package memory
 
 import (
@@ -22,7 +22,7 @@ const Regular = "memory"
 // Kind is a kind of memory: an index into Model.Names.
 type Kind uint8
 
-// Node is the memory of one NUMA node from the kubelet's view.
+// Node is the memory of one NUMA node as the kubelet sees it.
 type Node struct {
 	// Bytes is the size of the node's memory, huge pages included.
 	Bytes     uint64
@@ -38,15 +38,15 @@ type Model struct {
 	has   []hint.Mask
 	// allocatable and total are by kind, then node.
 	allocatable, total, reserved []uint64
-	// endless reports, by kind, whether the kubelet believes that some node has endless memory:
-	// more is reserved for the system, or for huge pages, than the node has.
+	// endless has, by kind, whether the kubelet counts an almost endless amount on some node,
+	// because it reserves more for the system or for huge pages than the node has.
 	endless []bool
 	// most[kind][k] is the largest amount of the kind on k nodes; most[kind] is nil if sums
 	// overflow.
 	most [][]uint64
 }
 
-// NewModel compiles the memory of the nodes of a space, by position.
+// NewModel compiles the memory of nodes, which are by position of the space.
 func NewModel(space *hint.Space, nodes []Node) *Model {
 	m := &Model{space: space, names: namesOf(nodes)}
 	cells := len(m.names) * len(nodes)
@@ -73,8 +73,8 @@ func namesOf(nodes []Node) []string {
 	return slices.Compact(names)
 }
 
-// addNode implements getDefaultMachineState for one node. Huge pages, reserved or not, are not
-// ordinary memory.
+// addNode implements getDefaultMachineState for one node. Huge pages, reserved or not, do not count
+// as ordinary memory.
 func (m *Model) addNode(pos int, n *Node) {
 	var huge uint64
 	for _, h := range n.HugePages {
@@ -89,8 +89,8 @@ func (m *Model) addNode(pos int, n *Node) {
 	m.allocatable[at] -= huge
 }
 
-// Underflows reports whether the kubelet believes that a node has endless memory of one of these
-// kinds, because it subtracts reserved memory and huge pages as uint64.
+// Underflows reports whether the kubelet counts an almost endless amount of one of these kinds on a
+// node, because its uint64 subtraction of reserved memory and huge pages wraps around.
 func (m *Model) Underflows(needs []Need) bool {
 	for i := range needs {
 		if m.endless[needs[i].Kind] {
@@ -137,7 +137,7 @@ func (m *Model) row(table []uint64, k Kind) []uint64 {
 // must not change it.
 func (m *Model) Names() []string { return m.names }
 
-// Kind returns the kind with the given resource name.
+// Kind returns the kind with the given resource name, and whether the machine has it.
 func (m *Model) Kind(name string) (Kind, bool) {
 	for i := range m.names {
 		if m.names[i] == name {
@@ -178,7 +178,7 @@ func HugePages(pageBytes uint64) string {
 // ReservedError means that the reservations of a resource per node do not add up to the total.
 type ReservedError struct {
 	Resource string
-	// Sum is the total that the nodes reserve, Want the required total, both in bytes.
+	// Sum is the sum of the nodes' reservations, Want the required sum, both in bytes.
 	Sum, Want uint64
 }
 

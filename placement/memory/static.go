@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Errors of the kubelet when it assigns memory to a container. All become UnexpectedAdmissionError
-// except ErrCrash and ErrNoRegular, which are Berth's.
+// Errors of the kubelet when it assigns memory to a container. All become UnexpectedAdmissionError,
+// except ErrCrash and ErrNoRegular, which are Berth's own.
 var (
 	// ErrNoDefault is "failed to get the default NUMA affinity, no NUMA nodes with enough memory is
 	// available".
@@ -68,7 +68,8 @@ func (m *Model) sum(table []uint64, mask hint.Mask, k Kind) uint64 {
 	return sum
 }
 
-// groupAllows refuses a single node that is in a group, and a set of nodes that would mix groups.
+// groupAllows returns false for a single node that is in a group, and for a set of nodes that would
+// mix groups.
 func (m *Model) groupAllows(b *Book, mask hint.Mask) bool {
 	if mask&(mask-1) == 0 {
 		return b.nodes[mask.Lowest()].cells.Len() <= 1
@@ -94,8 +95,8 @@ func (m *Model) MinSize(needs []Need) int {
 	return m.space.Len()
 }
 
-// lowerBound returns the number of nodes that the most demanding need requires. It exceeds the
-// number of nodes if there is too little memory.
+// lowerBound returns the largest number of nodes that one of the needs requires by itself. If the
+// machine has too little memory, this exceeds the number of nodes.
 func (m *Model) lowerBound(needs []Need) int {
 	low := 1
 	for _, n := range needs {
@@ -123,9 +124,9 @@ func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 	return true
 }
 
-// Hints fills in the hints that the kubelet would return. They are the same for each of the needs
+// Hints fills in the hints that the kubelet would return. All needs have equal hints
 // (calculateHints). If no mask fits, calculateHints returns an empty map, which means no
-// preference. So the kubelet detects the lack of memory only in Allocate.
+// preference. The kubelet then detects the lack of memory only in Allocate.
 func (m *Model) Hints(q *Query, want hint.Want, out *hint.List) {
 	out.Reset(hint.Masks)
 	out.Times = len(q.Needs)
@@ -146,7 +147,7 @@ func (m *Model) Hints(q *Query, want hint.Want, out *hint.List) {
 	}
 }
 
-// mark adds the masks of a size that fit.
+// mark adds the masks of a size that fit, and reports whether there are any.
 func (m *Model) mark(q *Query, size int, set hint.Set) (found bool) {
 	var alone hint.Mask
 	if size > 1 {
@@ -161,8 +162,8 @@ func (m *Model) mark(q *Query, size int, set hint.Set) (found bool) {
 	return found
 }
 
-// alone returns the nodes with memory that is allocated on the node only, so that no group can use
-// them.
+// alone returns the nodes that provide memory without being in a group. A group cannot use these
+// nodes.
 func (b *Book) alone() (nodes hint.Mask) {
 	for i := range b.nodes {
 		if n := &b.nodes[i]; n.assignments > 0 && n.cells&(n.cells-1) == 0 {
@@ -189,9 +190,9 @@ func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	return hint.Hint{}, false
 }
 
-// Choose is the first half of Allocate. Given the merged hint, it returns the nodes from which the
-// kubelet takes the memory. If ordinary memory is not among the needs, the kubelet looks up a list
-// of hints that does not exist.
+// Choose implements the first half of Allocate: it returns the nodes from which the kubelet takes
+// the memory for the merged hint. If the kubelet must look up hints and ordinary memory is not
+// among the needs, Choose returns an error, because there are no such hints.
 func (m *Model) Choose(q *Query, h hint.Hint) (hint.Mask, error) {
 	needs := q.Needs
 	crash := m.Crashes(needs)
@@ -242,7 +243,7 @@ func (m *Model) regular(needs []Need) bool {
 }
 
 // Mixes reports whether taking memory from the mask would put a node into two groups at once. The
-// kubelet allows this for single nodes and then miscounts.
+// kubelet allows this for single nodes, and then counts wrongly.
 func Mixes(b *Book, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if n := b.nodes[w.Lowest()]; n.assignments > 0 && n.cells != mask {
