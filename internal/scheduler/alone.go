@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
-// alone places a pod that is not a member of a gang.
+// alone implements the extension points for a pod that is not a member of a gang.
 type alone struct {
 	// patient means that the pod waits, until patientUntil, for a node on which its CPUs are
 	// certain.
@@ -40,10 +40,10 @@ type waitingNodes struct {
 	list []*nodes.Node
 }
 
-// maxHopes is the maximum number of waiting nodes that one attempt examines.
+// maxHopes is the maximum number of nodes that waitingNodes has.
 const maxHopes = 32
 
-// add adds a node once, up to the maximum. w may be nil.
+// add adds a node unless w already has it or is full. w may be nil.
 func (w *waitingNodes) add(n *nodes.Node) {
 	if w == nil {
 		return
@@ -57,9 +57,9 @@ func (w *waitingNodes) add(n *nodes.Node) {
 
 // wait adds the pod to the Waiters at the beginning of its attempt. Members of a group are not
 // added, because kube-scheduler tries them again when their back-off ends. If the namespace is
-// crowded (Delays.crowded), its pods do not wait for certain CPUs and get no exact promises. An
-// exact promise would exclude other pods of the same second from the node until a report. The same
-// applies while the watch of pods is late (nodes.Feed.Prompt).
+// crowded (Delays.crowded), its pods do not wait for certain CPUs and get no exact promises. Until
+// the node's next report, an exact promise would keep other new pods off the node. The pods also do
+// not wait while the watch of pods is late (nodes.Feed.Prompt).
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // its possible devices depend on its CPUs
@@ -72,9 +72,9 @@ func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	}
 }
 
-// filter asks the node for its verdict and changes nothing. If ctx has ended, for example because
-// enough other nodes admit the pod, filter does not ask. The framework then ignores the status, but
-// an error would end the attempt.
+// filter returns the node's answer. If ctx has ended, for example because enough other nodes admit
+// the pod, filter does not ask the node. The framework ignores the status that filter then returns,
+// but an error would end the attempt.
 func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
 	if c.unpinned && c.passes(n) || c.plugin.unexpected(info.Node()) {
@@ -109,8 +109,8 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 // attemptEnded is the answer for nodes that were not asked because the attempt has ended.
 const attemptEnded = "the attempt to place the pod has ended"
 
-// say converts a node's answer to a status of the framework. It records the node if the pod waits
-// for it.
+// say converts a node's answer to a status of the framework. It records a node for which the pod
+// waits.
 func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Status {
 	status := c.status(answer, a.patient)
 	if status.Code() == fwk.Pending {
@@ -152,9 +152,9 @@ func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statu
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// runOutOfPatience wakes the pod when it should no longer wait for reports. fits means that a node
-// would admit the pod now. The pod is then also woken when it should no longer wait for certain
-// CPUs.
+// runOutOfPatience plans to wake the pod when it should no longer wait for reports. fits means that
+// a node would admit the pod now, without certain CPUs. In this case, the pod is also woken when it
+// should no longer wait for certain CPUs.
 func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time, fits bool) {
 	now := c.plugin.core.clock.Now()
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)
@@ -190,13 +190,13 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 	return nil
 }
 
-// betterPatience is the total time that a pod waits for better nodes, as a multiple of its
-// patience. Of pods created in the same second, a node often admits only one per report, so the
-// last pod of a burst waits for several reports.
+// betterPatience is the total time that a pod waits for better nodes, as a multiple of
+// Args.Patience. In a burst of pods, a node often admits only one pod per report, so the last pod
+// waits for several reports.
 const betterPatience = 5
 
-// better returns the time for which the pod still waits for a better node, or 0 if the pod takes
-// the node n. A better node must report first, and would probably give the pod fewer NUMA nodes or
+// better returns the time for which the pod still waits for a node better than n, or 0 if the pod
+// goes to n. A better node must report first. It would probably give the pod fewer NUMA nodes, or
 // strand fewer devices.
 func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	if a.waiting == nil || c.query.Better(n, a.waiting.list) == nil {
@@ -211,9 +211,9 @@ func (a *alone) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName st
 	return c.bind(ctx, pod, nodeName, "")
 }
 
-// unreserve releases the pod's place. If the node refused the pod, the pod also wakes when a node
-// changes, because the cause may end before the pod's back-off. If another plugin refused the pod,
-// it waits for the end of its back-off.
+// unreserve releases the pod's place. If the node refused the pod, a change of a node also wakes
+// the pod, because the cause may end before the pod's back-off. If another plugin refused the pod,
+// only the end of its back-off wakes it.
 func (a *alone) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
 	if a.betterFor == 0 { // otherwise nothing was reserved
 		c.giveBack(pod, n)

@@ -36,11 +36,11 @@ type annotating struct {
 	// waits reports whether a pod exists and has no node.
 	waits func(*corev1.Pod) bool
 	mu    sync.Mutex
-	// asked means that the scheduler has read the Lease of Volcano's controller, or is not allowed
-	// to read it. lives means that the controller renewed the Lease recently.
+	// asked means that the scheduler has tried to read the Lease of Volcano's controller: it has
+	// read it or may not read it. lives means that the controller renewed the Lease recently.
 	asked, lives bool
-	// renewed is the last renewal time in the Lease, by the controller's clock. seen is the time
-	// when this process saw it, by its own clock.
+	// renewed is the last renewal time in the Lease, by the controller's clock. seen is the time at
+	// which this process received that Lease, by its own clock.
 	renewed, seen time.Time
 	// since has the pods that are held without a group, with the time when they were first held.
 	since map[types.UID]held
@@ -67,7 +67,7 @@ const (
 
 const waitsForGroup = "Berth: Volcano's controller has not given the pod its group yet"
 
-// hold returns the reason why the pod is not tried now, or nil.
+// hold returns the reason why the scheduler does not try the pod now, or nil.
 func (a *annotating) hold(pod *corev1.Pod) *fwk.Status {
 	if pod.Spec.SchedulerName != volcanosName || wire.InGang(pod) || pod.Spec.NodeName != "" {
 		return nil
@@ -95,7 +95,7 @@ func (a *annotating) hold(pod *corev1.Pod) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, waitsForGroup)
 }
 
-// over activates a pod that has waited for annotatedWithin.
+// over activates the pod, which has waited for annotatedWithin.
 func (a *annotating) over(uid types.UID) {
 	a.mu.Lock()
 	h, still := a.since[uid]

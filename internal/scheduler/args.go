@@ -26,8 +26,8 @@ import (
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// StaleAfter is the time without a heartbeat or report of a node's agent after which the node
-	// is refused for pods that could be pinned. Default 60s.
+	// StaleAfter limits the time without a heartbeat or report of a node's agent. After it, the
+	// scheduler refuses the node for pods that could be pinned. Default 60s.
 	StaleAfter metav1.Duration `json:"staleAfter,omitempty"`
 	// HeartbeatNamespace is the namespace of the agents' Leases. Default "berth-system".
 	HeartbeatNamespace string `json:"heartbeatNamespace,omitempty"`
@@ -35,16 +35,15 @@ type Args struct {
 	// active agent does not list it. Default 5s.
 	SettleAfter metav1.Duration `json:"settleAfter,omitempty"`
 	// Patience is the time for which a pod that fits waits for a node on which its CPUs are
-	// certain. After that it is placed on a node that certainly admits it, but may give it other
-	// CPUs than predicted. For a node that must report first, and on which the pod would need fewer
-	// NUMA nodes, it waits up to five times as long in total. Default 1s; a negative value means
-	// that pods do not wait. In a large burst no pod waits for certain CPUs.
+	// certain. After that, the scheduler places the pod on a node that certainly admits it, but may
+	// give it other CPUs than predicted. For a node that must report first, and on which the pod
+	// would need fewer NUMA nodes, the pod waits up to five times as long in total. Default 1s; a
+	// negative value means that pods do not wait. In a large burst no pod waits for certain CPUs.
 	Patience metav1.Duration `json:"patience,omitempty"`
-	// BestEffortAnywhere lets pods with Volcano's best-effort use nodes of any policy. Default
-	// false: the node's policy must be best-effort, too.
+	// BestEffortAnywhere lets pods with Volcano's policy best-effort use nodes with any topology
+	// manager policy. Default false: the node's policy must be best-effort, too.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
-	// EvictsNobody prevents single pods and gangs of the profile from evicting other pods. Default
-	// false.
+	// EvictsNobody prevents pods and gangs of the profile from evicting other pods. Default false.
 	EvictsNobody bool `json:"evictsNobody,omitempty"`
 	// ProtectedNamespaces are the namespaces in which volcano.sh/preemptable: "false" protects pods
 	// and gangs from eviction, except for system-critical pods. "*" means all namespaces, as with
@@ -60,19 +59,20 @@ type Args struct {
 	// none: pods that do not request all of these CPUs are refused, or lose the preference.
 	ExclusiveNamespaces wire.Namespaces `json:"exclusiveNamespaces,omitempty"`
 	// Keep is cpusNearDevices or empty. cpusNearDevices keeps CPUs next to devices for pods that
-	// request devices. On each NUMA node, every healthy device keeps as many CPUs as cpusPerDevice
-	// sets, and all pods without devices share the rest. By default no CPUs are kept: a pod without
-	// devices only gets the CPUs next to free devices last.
+	// request devices. On each NUMA node, cpusPerDevice CPUs are kept for every healthy device, and
+	// all pods without devices share the rest. By default no CPUs are kept: a pod without devices
+	// only gets the CPUs next to free devices last.
 	Keep string `json:"keep,omitempty"`
-	// CPUsPerDevice is the number of CPUs that keep holds for one device of a resource. Set it to
-	// the number that pods with one device request. Devices of other resources keep none.
+	// CPUsPerDevice is, by resource, the number of CPUs that Keep reserves for one device. Set it
+	// to the number of CPUs that pods with one device request. No CPUs are kept for devices of
+	// other resources.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
 	// Claims is near, required or empty: the default for pods with claims and without
 	// berth.dev/claims. It needs the plugin BerthClaims. Default empty.
 	Claims string `json:"claims,omitempty"`
 	// NUMAAttributes are attributes of devices in which drivers publish the number of a NUMA node,
-	// such as gpu.example.com/numaNode. They are read before those that Berth knows, and after
-	// resource.kubernetes.io/numaNode. Default none.
+	// such as gpu.example.com/numaNode. Berth reads resource.kubernetes.io/numaNode first, then
+	// these attributes, then the drivers' attributes that it knows. Default none.
 	NUMAAttributes []string `json:"numaAttributes,omitempty"`
 	// GangTimeout is the time that the members of a gang wait for each other after the plan, if the
 	// gang sets no time. Default 1m.
@@ -87,14 +87,14 @@ type Args struct {
 	// ReservationOwnersNeedNamespace refuses Reservations with an owner without a namespace,
 	// because pods of every namespace could use them. Default false, as with Koordinator.
 	ReservationOwnersNeedNamespace bool `json:"reservationOwnersNeedNamespace,omitempty"`
-	// MaxNodes is the number of nodes that the scheduler looks at for a pod that could be pinned,
-	// in clusters in which kube-scheduler would look at a part of the nodes. A larger
-	// percentageOfNodesToScore takes precedence. Default 5000.
+	// MaxNodes is the number of nodes that the scheduler checks for a pod that could be pinned, in
+	// clusters in which kube-scheduler would check only a part of the nodes. If
+	// percentageOfNodesToScore means more nodes, it takes precedence. Default 5000.
 	MaxNodes int `json:"maxNodes,omitempty"`
 	// Candidates is the number of nodes that Berth names to the other plugins at a time: the best
-	// nodes by its own ranking. A larger number costs more time, and gives the scores of other
-	// plugins more choice. Default 32; negative means that kube-scheduler searches for nodes as for
-	// any other pod, and maxNodes has no effect.
+	// nodes by its own ranking. With a larger number, a search takes longer, and the scores of
+	// other plugins decide among more nodes. Default 32; negative means that kube-scheduler
+	// searches for nodes as for any other pod, and maxNodes has no effect.
 	Candidates int `json:"candidates,omitempty"`
 	// Scoring decides which of the nodes that admit a pod is best. The string "volcano" selects
 	// Volcano's formula.
@@ -188,7 +188,7 @@ func (a *Args) validate() error {
 	return a.Scoring.Validate()
 }
 
-// looksAt returns the number of nodes that the scheduler looks at for a pod that could be pinned. 0
+// looksAt returns the number of nodes that the scheduler checks for a pod that could be pinned. 0
 // means as many as for any other pod.
 func (a *Args) looksAt() int {
 	if a.Candidates < 0 {
@@ -223,8 +223,9 @@ func (a *Args) terms() (wire.Terms, error) {
 	return t, t.Check()
 }
 
-// With fewer candidates, a plugin that refuses some of them makes another search necessary. With
-// more, a search costs as much as looking at all nodes.
+// With fewer candidates than the minimum, another plugin would often refuse all of them and make
+// another search necessary. With more than the maximum, a search takes as long as a check of all
+// nodes.
 const (
 	minCandidates = 16
 	maxCandidates = 1024

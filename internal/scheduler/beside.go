@@ -69,8 +69,8 @@ func (o *onNodes) bound(name string) []*corev1.Pod {
 	return bound
 }
 
-// beside returns the facts about a node that a report with only amounts does not have: its
-// kubelet's release, and the pods that are bound to it.
+// beside returns the kubelet's release of a node and the pods that are bound to it. A report with
+// only amounts does not have these facts.
 func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
 }
@@ -79,10 +79,10 @@ func (o *onNodes) beside(name string) *wire.Beside {
 // cycle contains it. Both come from the same watch, each through its own queue.
 const othersLate = 2 * time.Second
 
-// tooLate describes the resources that the node lacks for the pod by its kubelet's count, or
-// returns "". After the framework checked these resources, other schedulers may have bound pods to
-// the node, and its pods may have been resized. The pods in written also count, because the watch
-// may not show their Bindings yet.
+// tooLate describes the resources that the node lacks for the pod as its kubelet counts them, or
+// returns "". Since the framework checked these resources, other schedulers may have bound pods to
+// the node, and pods on the node may have been resized. tooLate also counts the pods in written,
+// because the watch may not show their Bindings yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Bind writes Binding and decision in one request, with one request at a time per node. So the
-// kubelet's watch shows pods in the order of the decisions.
+// Bind writes Binding and decision in one request. For each node, it sends one request at a time,
+// so that the kubelet's watch shows pods in the order of the decisions.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := p.cycle(state)
 	if dra.MayClaim(pod) {
@@ -46,8 +46,9 @@ func (c *cycle) bind(ctx context.Context, pod *corev1.Pod, nodeName, from string
 }
 
 // dropClaim removes from the pod's status the claim that an earlier attempt made for extended
-// resources. kube-scheduler deletes the claim but not this status, so a kubelet would look for the
-// claim instead of asking its device plugin. A claim of this attempt has another name.
+// resources. kube-scheduler deletes the claim but not this part of the status, so a kubelet would
+// look for the claim instead of asking its device plugin. dropClaim does not remove a claim of this
+// attempt, which has another name.
 func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 	stale := pod.Status.ExtendedResourceClaimStatus
 	if stale == nil {
@@ -72,7 +73,7 @@ func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 // decided reports whether the pod has a decision that Bind must write. It may be called on nil.
 func (c *cycle) decided() bool { return c != nil && c.number > 0 }
 
-// bindReservation writes the place of the Reservation that the pod stands for. decided means that
+// bindReservation writes the place into the Reservation that the pod stands for. decided means that
 // the node's account holds the place.
 func (c *core) bindReservation(ctx context.Context, pod *corev1.Pod, nodeName string, decided bool) *fwk.Status {
 	if err := c.handover.Enter(ctx); err != nil {
@@ -171,8 +172,8 @@ type binding struct {
 	amounts bool
 	// words are the other annotations of the Binding (wordsOf).
 	words map[string]string
-	// sent is called when the Binding has been sent for the first time, so that other Bindings may
-	// be sent.
+	// sent is called after the first attempt to send the Binding. After it, the next Binding may be
+	// sent.
 	sent func()
 }
 
@@ -189,7 +190,7 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 		return fwk.AsStatus(err)
 	}
 	defer n.Leave()
-	// This wait comes before the decision, because no time may pass between decision and Binding.
+	// Wait before the decision, because no time may pass between decision and Binding.
 	var err error
 	if b.sent, err = core.handover.Pace(ctx, b.pod.Namespace); err != nil {
 		return fwk.AsStatus(err)
@@ -248,8 +249,8 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	return b.conclude(err), err
 }
 
-// newest returns the version of the pod on which its Binding is conditional. Since the cycle began,
-// another writer may have changed the pod. Usually this is the scheduler itself.
+// newest returns the newest known version of the pod, on which its Binding is conditional. The pod
+// may have changed since the cycle began, usually by a write of the scheduler itself.
 func (b *binding) newest() *corev1.Pod {
 	newest, err := b.plugin.core.pods.Pods(b.pod.Namespace).Get(b.pod.Name)
 	if err != nil || newest.UID != b.pod.UID || b.Forbidden(newest) != "" {
@@ -364,7 +365,7 @@ func (b *binding) Read(ctx context.Context) (*corev1.Pod, error) {
 	return b.plugin.handle.ClientSet().CoreV1().Pods(b.pod.Namespace).Get(ctx, b.pod.Name, metav1.GetOptions{})
 }
 
-// errChanged means that the decision is no longer certain.
+// errChanged means that it is no longer certain that the node admits the pod.
 var errChanged = errors.New("it is no longer certain that the node admits the pod")
 
 // Reconsider implements handover.Binding.

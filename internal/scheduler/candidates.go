@@ -20,18 +20,18 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// fewNodes is the number of nodes up to which kube-scheduler, and also Berth, looks at all of them
+// fewNodes is the size of a cluster up to which kube-scheduler and Berth check all nodes
 // (minFeasibleNodesToFind of pkg/scheduler/schedule_one.go).
 const fewNodes = 100
 
 // stretch is the number of nodes that are read at a time. Their memory accesses overlap, and the
-// data are still in the CPU's cache when they are used.
+// CPU's cache still has the data when it is used.
 const stretch = 64
 
 // Candidates has the nodes that admit a pod according to Berth. The best nodes come first: by tier,
-// then by score, then in a random rotation. Refusals of other plugins count only if the plugins are
-// in Foresight. If other plugins score nodes by preferences of the pod, the nodes are divided into
-// classes (preferences), and each class has its own order.
+// then by score, then in a random rotation. Refusals by other plugins are predicted only if the
+// plugins are in Foresight. If other plugins score nodes by preferences of the pod, the nodes are
+// divided into classes (preferences), and each class is ordered separately.
 type Candidates struct {
 	cycle *cycle
 	way   *alone
@@ -45,16 +45,16 @@ type Candidates struct {
 	few     int
 	// space is the memory of classes and taking. It is nil before and after the search.
 	space *space
-	// unconfirmed counts nodes that admitted the pod by an estimate, but refused it when asked for
-	// the exact answer.
+	// unconfirmed counts the nodes that admitted the pod by an estimate and refused it in their
+	// exact answer.
 	unconfirmed int
 }
 
-// ranked has the nodes of a class that have not been named, as a binary heap with the least value
-// first. The upper half of a value is the node's rank; lower is better. Then comes the node's
-// position, counted from Candidates.from. If the lowest bit is set, the node has not been asked
-// yet, and the rank is the best that it can have. So nodes are asked in the order of their best
-// possible ranks, and most nodes are never asked.
+// ranked is a binary heap, with the least value first, of the nodes of a class that Next has not
+// named yet. The upper half of a value is the node's rank; lower is better. The lower half has the
+// node's position, counted from Candidates.from, and the lowest bit. If this bit is set, the node
+// has not been asked yet, and the rank is the best that it can have. So nodes are asked in the
+// order of their best possible ranks, and most nodes are never asked.
 type ranked []uint64
 
 // Foresight is a set of filter plugins whose refusals Berth predicts. Berth does not name a node
@@ -72,7 +72,7 @@ const (
 
 func (f Foresight) has(plugin Foresight) bool { return f&plugin != 0 }
 
-// podNeeds has the requirements of a pod that the plugins of a Foresight check.
+// podNeeds has those requirements of a pod that the plugins of a Foresight check.
 type podNeeds struct {
 	Foresight
 	tolerations []corev1.Toleration
@@ -120,7 +120,7 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	return found
 }
 
-// space is memory that searches use one after another. On 15,000 nodes a class may need 120 KiB,
+// space is memory that one search after another uses. For 15,000 nodes, a class may need 120 KiB,
 // and taking 240 KiB.
 type space struct {
 	classes []ranked
@@ -263,7 +263,7 @@ func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	return c.query.Ask(n)
 }
 
-// place returns the index in infos of the i-th node of the rotation.
+// place returns the index of the i-th node of the rotation in infos.
 func (s *Candidates) place(i int) int {
 	if i += s.from; i >= len(s.infos) {
 		return i - len(s.infos)
@@ -306,13 +306,13 @@ func (r *ranked) drop() {
 const (
 	// fewConfirmed is the number of confirmed estimates after which Next returns.
 	fewConfirmed = 2
-	// maxUnconfirmed is the number of refuted estimates after which Next trusts estimates.
+	// maxUnconfirmed is the number of wrong estimates after which Next no longer checks estimates.
 	maxUnconfirmed = 128
 )
 
 // Next returns a few nodes of a class that have not been named yet, the best first. If a node gave
-// an estimate, Next asks the node for the exact answer before it names the node. If Reserve refused
-// the pod, the pod would need another attempt, after all other pods.
+// an estimate, Next asks the node for the exact answer before it names the node. Otherwise Reserve
+// might refuse the pod, which would then need another attempt, after all other pods.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {
@@ -390,8 +390,8 @@ func needsOf(pod *corev1.Pod, ahead Foresight, handle fwk.Handle) podNeeds {
 	return needs
 }
 
-// reachOf returns selectors of the nodes that can reach the pod's PersistentVolumes. It ignores
-// unbound PersistentVolumeClaims.
+// reachOf returns, for each of the pod's PersistentVolumes, a selector of the nodes that can reach
+// it. It ignores unbound PersistentVolumeClaims.
 func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffinity.NodeSelector) {
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].PersistentVolumeClaim
@@ -438,7 +438,7 @@ func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 	return p.has(SeesAmounts) && p.tooMuch(info)
 }
 
-// tooMuch reports whether the pod requests more than the node has left.
+// tooMuch reports whether the pod requests more of a resource than the node has free.
 func (p *podNeeds) tooMuch(info fwk.NodeInfo) bool {
 	room, used := info.GetAllocatable(), info.GetRequested()
 	return len(info.GetPods())+1 > room.GetAllowedPodNumber() ||

@@ -50,8 +50,9 @@ func steererOf(handle fwk.Handle) *steer.Plugin {
 	return steerers.by[ofProfile{handle.SharedInformerFactory(), handle.ProfileName()}]
 }
 
-// NewClaims creates the plugin of package steer; it has the signature of
-// frameworkruntime.PluginFactory. It works together with the plugin Berth of the same profile.
+// NewClaims creates the plugin of package steer. It has the signature of
+// frameworkruntime.PluginFactory. The plugin works together with the plugin Berth of the same
+// profile.
 func NewClaims(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	made, err := steer.New(ctx, obj, handle, steer.Options{
 		Berth: &lyings{handle: handle}, Clock: clock.RealClock{}, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
@@ -133,8 +134,8 @@ func (l *lyings) Doubtful(state fwk.CycleState) bool {
 	return c == nil || !c.decided() || c.doubtful
 }
 
-// Waits implements steer.Berth. It withdraws the promise of certain CPUs, so that no other pod has
-// to wait because of this promise. Bind decides again.
+// Waits implements steer.Berth. It withdraws the promise of certain CPUs to the pod, so that no
+// other pod has to wait because of this promise. Bind decides again.
 func (l *lyings) Waits(pod *corev1.Pod, node string) {
 	l.core().table.Named(node).Account().Loosen(uidOf(pod))
 }
@@ -174,8 +175,8 @@ type kept struct {
 	near map[string]*placement.Claimed
 }
 
-// candidateOn returns the candidate for a node. It requests a place near the pod's devices on this
-// node, if there are some.
+// candidateOn returns the candidate for a node. If kept has devices of the pod on this node, the
+// candidate requests a place near them.
 func (c *cycle) candidateOn(node string) *ledger.Candidate {
 	if c.kept == nil {
 		return &c.query.Candidate
@@ -240,7 +241,7 @@ const (
 )
 
 // ways returns the possible placements of the pod on a node, from the answers of decide. If the
-// kubelet decides on the node, there is only one.
+// kubelet decides on the node, ways returns only one placement.
 func (c *cycle) ways(n *nodes.Node, decide func(*ledger.Candidate, *placement.Decision) ledger.Answer, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
 	var d placement.Decision
 	a := decide(&c.query.Candidate, &d)

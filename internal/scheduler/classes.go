@@ -26,7 +26,8 @@ type preferences struct {
 	namespace string
 	// keys has the labels whose values the plugins read.
 	keys []string
-	// counted selects the pods that are counted per node, if pods are spread over nodes.
+	// counted selects the pods that PodTopologySpread counts on each node, if a constraint spreads
+	// pods over nodes.
 	counted []labels.Selector
 	terms   *nodeaffinity.PreferredSchedulingTerms
 	// classes has the numbers of the classes, in the order in which they were found.
@@ -34,16 +35,16 @@ type preferences struct {
 	key     []byte
 }
 
-// maxClasses is the maximum number of classes. If there are more, kube-scheduler looks at all
-// nodes.
+// maxClasses is the maximum number of classes. If there are more, kube-scheduler searches as
+// without candidates.
 const maxClasses = 64
 
 // fewOfClass is the minimum number of nodes of a class that are named at a time.
 const fewOfClass = 8
 
 // preferencesOf reads a pod's preferences; nil means none. It returns false if the nodes cannot be
-// divided into classes. This is the case if a preferred inter-pod term has single nodes as domains,
-// because preferences do not count the pods that such a term selects.
+// divided into classes. This is the case for a preferred inter-pod term whose domains are single
+// nodes, because preferences do not count the pods that the term selects.
 func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
 	found := &preferences{namespace: pod.Namespace, classes: map[string]int{}}
 	if !found.affine(pod.Spec.Affinity) {

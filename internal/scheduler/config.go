@@ -18,9 +18,9 @@ type ConfigOptions struct {
 	Kubeconfig string
 	// SchedulerName is the name in spec.schedulerName of pods; "" means default-scheduler.
 	SchedulerName string
-	// LeaderElect switches leader election on.
+	// LeaderElect enables leader election.
 	LeaderElect bool
-	// Args are the plugin's arguments; defaults are filled in by the plugin.
+	// Args are the plugin's arguments. The plugin sets the defaults.
 	Args *Args
 }
 

@@ -41,7 +41,7 @@ type core struct {
 	table   *nodes.Table
 	waiters *wake.Waiters
 	feed    *nodes.Feed
-	// delays measures how pods spend their time.
+	// delays measures the time that pods wait, by cause.
 	delays Delays
 	// outcomes writes the outcomes of attempts to their pods.
 	outcomes *outcome.Writer
@@ -55,7 +55,7 @@ type core struct {
 	annotating annotating
 	// onNodes reads Node objects and the pods that are bound to them.
 	onNodes *onNodes
-	// lead opens when this process takes its first pod from the scheduling queue.
+	// lead opens when this process takes its first pod from the scheduling queue, and so leads.
 	lead *lead.Gate
 	// reservations has the Reservations, which hold places for future pods.
 	reservations *reservation.Reservations
@@ -64,7 +64,7 @@ type core struct {
 	events events.EventRecorder
 	// reserved numbers the calls of Reserve.
 	reserved atomic.Uint64
-	// ready means that all objects that existed at the start have been processed.
+	// ready means that the plugin has processed all objects that existed at its start.
 	ready atomic.Bool
 	// handover ends the unfinished work of the previous leader before the first pod is placed.
 	handover *handover.Handover
@@ -151,7 +151,7 @@ func PartsOf(shared informers.SharedInformerFactory) (Parts, bool) {
 	return Parts{c}, c != nil
 }
 
-// Delays returns the measurement of how pods spend their time.
+// Delays returns the measurement of the time that pods wait, by cause.
 func (p Parts) Delays() *Delays { return &p.core.delays }
 
 // Outcomes returns the Writer of the results of attempts.
@@ -248,7 +248,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	return made
 }
 
-// takeOverBy makes the core's Handover. It completes the options with the functions of the core.
+// takeOverBy makes the core's Handover from the options and functions of the core.
 func (c *core) takeOverBy(o handover.Options) {
 	o.BindTimeout, o.Ours, o.Decided, o.Resizing = handover.BindTimeout, c.couldBind, wire.HasPlacement, c.refits.Resizing
 	o.Done = func() {
@@ -284,8 +284,8 @@ const (
 	waitTakeover = "Berth makes sure that no Binding of the previous scheduler is under way"
 )
 
-// notYet returns the reason why pods that could be pinned are not placed yet, or "". Only the
-// leader calls it.
+// notYet returns the reason why the scheduler may not place pods that could be pinned yet, or "".
+// Only the leader calls it.
 func (c *core) notYet(ctx context.Context) string {
 	switch {
 	case !c.ready.Load():
@@ -308,7 +308,7 @@ func MerelyWaits(status *fwk.Status) bool {
 	return d.PendingPlugins.HasAny(Name, ClaimsName) || d.PreFilterMsg == waitReports || d.PreFilterMsg == waitTakeover
 }
 
-// refusesAlone reports whether an attempt has failed because of Berth and no other plugin.
+// refusesAlone reports whether an attempt has failed only because of Berth.
 func refusesAlone(status *fwk.Status) bool {
 	var none *framework.FitError
 	if !errors.As(status.AsError(), &none) {
@@ -318,7 +318,7 @@ func refusesAlone(status *fwk.Status) bool {
 	return refusing.Len() == 1 && refusing.Has(Name)
 }
 
-// start begins to watch, until ctx ends.
+// start starts the watches, which end with ctx.
 func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	sources, err := nodes.NewSources(handle.KubeConfig(), handle.ClientSet(), args.HeartbeatNamespace)
 	if err != nil {
@@ -371,8 +371,8 @@ func waitsBy(pods corev1listers.PodLister) func(*corev1.Pod) bool {
 }
 
 // maxTakeover is the maximum time that the takeover blocks the first pod in the queue, and all pods
-// behind it. The API server usually answers three requests in that time. Afterwards the scheduler
-// tries pods again, but places only pods for which nothing is pinned until the takeover ends.
+// behind it. The API server usually answers three requests in that time. After it, the scheduler
+// tries pods again, but until the takeover ends it places only pods for which nothing is pinned.
 const maxTakeover = 2 * time.Second
 
 // begin permits placements after all existing objects have been read.
@@ -414,8 +414,8 @@ func (c *core) seen(pod *corev1.Pod, initial bool) {
 	c.handover.Seen(pod)
 }
 
-// OnUpdate records a change. After a broken watch, a list may show a pod that was deleted and
-// created again under its name as an update (cache.ResourceEventHandler).
+// OnUpdate records a change. After a broken watch, the update may be from a deleted pod to a new
+// pod of the same name (cache.ResourceEventHandler).
 func (c *core) OnUpdate(old, obj any) {
 	was, now := old.(*corev1.Pod), obj.(*corev1.Pod)
 	if was.UID != now.UID {

@@ -54,13 +54,13 @@ type cycle struct {
 	plugin *Plugin
 	// began is the start of the attempt.
 	began time.Time
-	// dry has the assumptions of a dry run. It is nil outside of one.
+	// dry has the assumptions of a dry run, or is nil outside of a dry run.
 	dry *dryRun
 	// refused means that the node has refused the pod in Reserve or Bind, and may admit it after a
 	// change.
 	refused bool
 	// unpinned means that no kubelet would pin anything for the pod. Berth then ignores the pod on
-	// every node for which the method passes returns true.
+	// each node for which passes returns true.
 	unpinned bool
 	// number is the pod's place in the order of Reserve, or 0 without a decision.
 	number uint64
@@ -77,10 +77,11 @@ type cycle struct {
 // dryRun has nodes with the changes that a cycle assumes.
 type dryRun struct {
 	suppose.Field[*nodes.Node]
-	// removed has the pods that the dry run has removed, by UID. It may have added some of them
-	// again.
+	// removed has the pods that the dry run has removed, by UID. It includes pods that the dry run
+	// has added again.
 	removed map[string]*corev1.Pod
-	// amounts is the pod's total request. It is set after other pods were removed for it.
+	// amounts is the total request of the pod to place. It is set after other pods were removed for
+	// this pod.
 	amounts amounts.List
 }
 
@@ -109,7 +110,8 @@ func (p *Plugin) cycle(state fwk.CycleState) *cycle {
 	return &cycle{plugin: p, way: untouched{}}
 }
 
-// bare returns a node without assumptions. The framework checks its amounts.
+// bare returns a node without assumed changes. It has no amounts, because the framework checks
+// them.
 func bare(n *nodes.Node) suppose.Node { return suppose.On(n.Account(), nil) }
 
 // assume begins or continues a dry run.
@@ -148,8 +150,9 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 // suppose asks the node with the assumed changes. A dry run does not wait for better nodes.
 //
 // Preemption first removes all pods of lower priority. It puts a pod back only if the node then
-// still certainly admits the preemptor, and evicts all others. If pods in flight make the answer
-// uncertain, preemption would evict all of them. In this case the preemptor waits for the report.
+// still certainly admits the preemptor, and evicts the pods that it did not put back. If pods in
+// flight make the answer uncertain, preemption would evict all of them. In this case the preemptor
+// waits for the report.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {
@@ -168,8 +171,8 @@ func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 // waitsForAPI is the answer of a node with overlooked pods.
 var waitsForAPI = nodes.Pack(0, &ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Unshown})
 
-// unlessOverlooked returns the answer, or waitsForAPI if it is an admission by a node with
-// overlooked pods.
+// unlessOverlooked returns waitsForAPI if a is an admission by a node with overlooked pods, and
+// otherwise a.
 func (c *cycle) unlessOverlooked(a nodes.PackedAnswer, n *nodes.Node, info fwk.NodeInfo) nodes.PackedAnswer {
 	if a.Admits() && c.overlooked(n, info) {
 		return waitsForAPI
@@ -194,13 +197,13 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 // passes reports whether Berth ignores an unpinned pod on the node. On nodes where a kubelet
 // decides, Berth ignores the pod unless the pod requests a number of NUMA nodes, which the kubelet
 // would not provide. If the node's report is not usable, Berth ignores the pod unless the pod has
-// rules of its own. Such a pod runs on shared CPUs, and may be the node's missing agent.
+// rules of its own. A pod without rules runs on shared CPUs, and may be the node's missing agent.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
 }
 
-// unexpected reports whether no agent is expected on the node and none has reported. Pods are
+// unexpected reports whether no agent is expected on the node and no agent has reported. Pods are
 // placed there without a decision.
 func (p *Plugin) unexpected(node *corev1.Node) bool {
 	if p.args.NodesWithoutAgents == "" || !p.agentless.Matches(labels.Set(node.Labels)) {
@@ -231,8 +234,8 @@ func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
 	return nil
 }
 
-// decide adds the pod to the node's account and gives it a number. If from is the UID of a
-// Reservation, the pod gets resources of that Reservation.
+// decide adds the pod to the node's account and gives the decision a number. If from is the UID of
+// a Reservation, the pod gets resources of that Reservation.
 func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status {
 	var d placement.Decision
 	var a ledger.Answer
@@ -252,8 +255,8 @@ func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status 
 	return nil
 }
 
-// writable returns an error status if the decision cannot be written. It is too late to find this
-// out in Bind, because earlier plugins may tie the pod to the node, for example by its volumes.
+// writable returns an error status if the decision cannot be written. This is checked before Bind,
+// because other plugins may tie the pod to the node before Bind, for example by its volumes.
 func writable(pod *corev1.Pod, n *nodes.Node, d *placement.Decision) *fwk.Status {
 	check := wire.CheckPlacement
 	if n.Obeys() {
@@ -277,7 +280,8 @@ func (c *cycle) placed(pod *corev1.Pod, nodeName string) {
 	core.delays.is(pod.UID, inBinding)
 	core.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
-		// The resources that were kept for the pod on that node are free, but no event shows this.
+		// The resources that were kept for the pod on that node are now free, but no event shows
+		// this.
 		if n := core.table.Known(left); n != nil {
 			core.waiters.NodeReturned(n.Account())
 		}
@@ -285,8 +289,8 @@ func (c *cycle) placed(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// giveBack releases the pod's place on the node, and wakes other pods. The pod itself stays among
-// the Waiters only if the node has refused it.
+// giveBack releases the pod's place on the node, and wakes other pods. It keeps the pod among the
+// Waiters only if the node has refused the pod.
 func (c *cycle) giveBack(pod *corev1.Pod, n *nodes.Node) {
 	core := c.plugin.core
 	n.Account().Forget(uidOf(pod))

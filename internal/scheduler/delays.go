@@ -17,13 +17,13 @@ type cause int
 
 // The causes. A pod has one cause at a time.
 const (
-	// inQueue means that the pod may be tried, and other pods are before it.
+	// inQueue means that the pod may be tried, and waits behind other pods in the queue.
 	inQueue cause = iota
 	// inAttempt means that the pod is being tried.
 	inAttempt
-	// forReport means that a node that may admit the pod must report first.
+	// forReport means that the pod waits for the report of a node that may admit it.
 	forReport
-	// forMates means that other members of the pod's gang are not ready.
+	// forMates means that the pod waits for other members of its gang.
 	forMates
 	// forRoom means that no node admits the pod.
 	forRoom
@@ -38,10 +38,12 @@ const (
 // causeTexts are the values of the label cause.
 var causeTexts = [causes]string{"queue", "attempt", "report", "mates", "room", "backoff", "binding"}
 
-// maxDelays is the maximum number of pods with delays. If there are more, all are removed.
+// maxDelays is the maximum number of pods with a delay. If there are more, all delays are
+// forgotten.
 const maxDelays = 16384
 
-// Delays measures how pods without a node spend their time. Only pods that could be pinned count.
+// Delays measures, by cause, the time for which pods wait for a node. It measures only pods that
+// could be pinned.
 type Delays struct {
 	clock clock.PassiveClock
 	// waits reports whether the API has the pod and the pod has no node. After a deletion or a
@@ -126,13 +128,13 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 	return true
 }
 
-// If a namespace has more than crowdFrom pods per node, it is crowded, until it has fewer than one
-// pod per crowdTo nodes. With one exact promise per node and report, the last pod of a crowd would
-// wait for more than eight reports.
+// A namespace with more than crowdFrom waiting pods per node is crowded, until it has fewer than
+// one per crowdTo nodes. With one exact promise per node and report, its last pod would wait for
+// more than eight reports.
 const crowdFrom, crowdTo = 8, 8
 
-// crowded reports whether the namespace has so many pods for the nodes that waiting for certain
-// CPUs takes too long. It counts only pods that a report could help.
+// crowded reports whether the namespace has more waiting pods than the nodes can soon give certain
+// CPUs. It counts only pods that a report could help.
 func (d *Delays) crowded(namespace string, nodes int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,7 +174,7 @@ func (d *Delays) Ours(pod *corev1.Pod) bool {
 	return known != nil && known.ours
 }
 
-// is records the pod's new cause of delay.
+// is records that the pod's cause of delay is now the given one.
 func (d *Delays) is(uid types.UID, now cause) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,9 +215,9 @@ func (d *Delays) end(uid types.UID) {
 	}
 }
 
-// bound removes a pod whose Binding is written, and records its time per cause in the metric; most
-// are 0. It records nothing if this replica never tried the pod, because the replica that did so
-// records it.
+// bound removes a pod whose Binding is written, and records its time for each cause in the metric.
+// It records nothing if this replica never tried the pod, because the replica that tried the pod
+// records its time.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()
 	pod := d.of[uid]

@@ -31,8 +31,8 @@ type diagnosis struct {
 	statuses fwk.NodeToStatusReader
 }
 
-// text explains in one line why nodes refuse the pod. On the nodes in never, evictions do not help;
-// on the nodes in refusing, they may.
+// text explains in one line why nodes refuse the pod. Evictions may help on the nodes in refusing,
+// but not on the nodes in never.
 func (d *diagnosis) text(refusing, never []*nodes.Node) (string, error) {
 	hopeless, err := d.hopeless()
 	if err != nil {
@@ -46,8 +46,8 @@ func (d *diagnosis) text(refusing, never []*nodes.Node) (string, error) {
 	return text, nil
 }
 
-// with returns the nodes with a status of the given code from this plugin, or from the plugin for
-// claims, which uses this plugin's decisions.
+// with returns the nodes with a status of the given code from this plugin or from BerthClaims,
+// which uses this plugin's decisions.
 func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
 	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), code)
 	if err != nil {
@@ -83,8 +83,8 @@ func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node)
 }
 
 // hopeless returns nodes that another plugin refused, for example because they are full, and whose
-// kubelet would refuse the pod even if the node were empty. The latter is more important to the
-// user.
+// kubelet would refuse the pod even if the node were empty. For the user, the kubelet's refusal is
+// more important.
 func (d *diagnosis) hopeless() ([]*nodes.Node, error) {
 	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {
@@ -164,7 +164,8 @@ func (d *diagnosis) explain(refusing []*nodes.Node) string {
 	return b.String()
 }
 
-// whatWaits describes what the pod waits for. With fits, it only waits for certain CPUs.
+// whatWaits describes the reports for which the pod waits. If fits is true, the pod waits only for
+// certain CPUs.
 func whatWaits(nodes int, fits bool) string {
 	if fits {
 		return "the pod fits, but waits until its CPUs are certain; no pod is preempted"

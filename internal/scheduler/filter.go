@@ -121,7 +121,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 	return &fwk.PreFilterResult{NodeNames: sets.New(turn.Node)}, nil
 }
 
-// preFilterInTrial is PreFilter without side effects.
+// preFilterInTrial is PreFilter for a gang's trial. It has no side effects.
 func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
 	ask, err := p.read(pod)
 	switch {
@@ -163,8 +163,8 @@ func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
 	return c
 }
 
-// PreFilterExtensions returns the plugin, which adds and removes pods for preemption and nominated
-// pods.
+// PreFilterExtensions returns the plugin. Its AddPod and RemovePod are called for preemption and
+// nominated pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
 // AddPod adds a pod to a node in the cycle's state.

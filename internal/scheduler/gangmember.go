@@ -34,8 +34,8 @@ func (m *gangMember) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk
 	return nil
 }
 
-// postFilter ends the attempt without evictions: pods are evicted only for the gang as a whole,
-// when it is planned. The leader keeps its nomination.
+// postFilter ends the attempt without evictions, because only the plan of a gang evicts pods, for
+// the whole gang. The gang's leader keeps its nomination.
 func (m *gangMember) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk.NodeToStatusReader) (result *fwk.PostFilterResult, _ *fwk.Status) {
 	gangs := c.plugin.core.gangs
 	gangs.Failed(pod.UID, "pod "+pod.Name+" does not get its planned node")

@@ -42,10 +42,10 @@ var (
 	heldDevicesDesc  = metrics.NewDesc("berth_scheduler_held_devices", "Devices that Reservations hold and no owner uses, by the authority of their node and by resource.", []string{"authority", "resource"}, nil, metrics.ALPHA, "")
 )
 
-// nodeGauges has the gauges of this process's scheduler.
+// nodeGauges is the collector of the gauges of this process's scheduler.
 var nodeGauges gauges
 
-// gauges counts, at each scrape, the state of the core that was created last.
+// gauges computes its values at each scrape from the core that was created last.
 type gauges struct {
 	metrics.BaseStableCollector
 	core atomic.Pointer[core]
@@ -120,8 +120,8 @@ func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...strin
 	}
 }
 
-// waiting counts the pods that name a profile of this scheduler and have no node. It also returns
-// the longest wait of each kind.
+// waiting counts, by kind, the pods that name a profile of this scheduler and have no node. It also
+// returns the longest wait of each kind.
 func (c *core) waiting(pods []*corev1.Pod) (count map[string]int, longest map[string]time.Duration) {
 	count, longest = map[string]int{}, map[string]time.Duration{}
 	now := c.clock.Now()

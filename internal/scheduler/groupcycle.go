@@ -31,15 +31,16 @@ import (
 // changed.
 //
 // To find victims, the cycle removes pods from the snapshot without calling RemovePod. For each pod
-// that it may keep, it tries all members again: until 1.36 in the same state, later in a new one.
-// The plugin finds the removed pods by a comparison with the earlier snapshot, and asks the nodes
-// as in any dry run.
+// that it may keep, it tries all members again. Up to Kubernetes 1.36 it does so in the same state,
+// later in a new state. The plugin finds the removed pods by a comparison with the earlier
+// snapshot, and asks the nodes as in any dry run.
 type groupTrial struct {
 	handle          fwk.Handle
 	namespace, name string
 	// least is the minimum number of members that the group needs.
 	least int
-	// byName returns the nodes of the snapshot before pods were removed from it, by name.
+	// byName returns the nodes of the snapshot, by name, with the pods that the cycle may have
+	// removed since.
 	byName func() map[string]fwk.NodeInfo
 
 	// nodes has copies of the nodes on which members are tried. A copy reserves a place for each
@@ -51,8 +52,8 @@ type groupTrial struct {
 	evicting bool
 	// waited means that a node must report before it can answer.
 	waited atomic.Bool
-	// waitsFrom is the time from which every attempt has found a node that waits for a report. It
-	// is zero if this attempt has found none.
+	// waitsFrom is the time since which every attempt has found a node that waits for a report. It
+	// is zero if this attempt has found no such node.
 	waitsFrom time.Time
 	// lost counts the members that the commit could not place.
 	lost atomic.Int64
@@ -172,7 +173,7 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 //
 // The cycle keeps a pod only if the group certainly fits next to this pod, and evicts all others.
 // If the kubelet may place the pods in flight in several ways, the cycle might evict pods without
-// need. In this case the group waits for the report.
+// need. Then the group waits for the report.
 func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
 	assumed, on := c.assumed(n), g.nodes.Known(n)
 	t := assumed.Trial()
@@ -201,7 +202,7 @@ func (g *inGroup) account(n *nodes.Node) *ledger.Node {
 	return n.Account()
 }
 
-// rank returns the rank of a node in the trial.
+// rank returns the rank of a node with the changes of the trial.
 func (g *inGroup) rank(c *cycle, n *nodes.Node) rank.Rank {
 	if on := g.nodes.Known(n); on != nil && on.Promised() > 0 && !g.evicting {
 		return c.query.RankOn(n, on.Account())
@@ -317,8 +318,8 @@ func (g *inGroup) spares(core *core) string {
 }
 
 // lose records that the commit could not place a member. If the group cannot reach its minimum
-// without the member, lose rejects the members that wait in Permit. Otherwise they would keep their
-// places for up to five minutes.
+// without this member, lose rejects the members that wait in Permit, which would otherwise keep
+// their places for up to five minutes.
 func (g *groupTrial) lose() {
 	g.lost.Add(1)
 	if !g.broken() {

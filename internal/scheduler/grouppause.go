@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// groupPauses holds members of Kubernetes PodGroups for a while after a failed attempt in which
+// groupPauses holds members of a Kubernetes PodGroup for a while after a failed attempt in which
 // Berth decided about a member. kube-scheduler moves such members to the back-off queue, from which
 // an idle scheduler takes them at once (feature gate SchedulerPopFromBackoffQ). Without a pause it
 // would try the group thousands of times per second. The pause works in PreEnqueue, which runs
@@ -26,7 +26,7 @@ type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate moves pods to the active queue.
 	activate func(pods map[string]*corev1.Pod)
-	// waits has the times from which groups have waited for reports.
+	// waits has the times since which groups have waited for reports.
 	waits groupWaits
 
 	mu sync.Mutex
@@ -66,8 +66,8 @@ func ownGroup(pod *corev1.Pod) string {
 }
 
 // failed records a failed attempt, before kube-scheduler puts the pod back into the queue. ours
-// means that Berth decides about the pod. Such a member begins a pause, which other members of its
-// group share.
+// means that Berth decides about the pod. Then the failure begins a pause of the pod's group, if
+// there is none yet.
 func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 	key := ownGroup(pod)
 	if key == "" {
@@ -147,8 +147,8 @@ func (g *groupPauses) placed(pod *corev1.Pod) {
 	}
 }
 
-// groupWaits has the times from which groups have found nodes that wait for reports, by namespace
-// and name.
+// groupWaits has, by namespace and name, the times since which groups have waited for reports of
+// nodes.
 type groupWaits struct {
 	mu    sync.Mutex
 	since bounded.Map[string, time.Time]

@@ -24,13 +24,14 @@ func (c *core) tellIgnored(pod *corev1.Pod) {
 		warnings = append(warnings, w)
 	}
 	for _, w := range warnings {
-		// A second event of the same reason and action would only increase the count of the first.
+		// The action differs because a second event with equal reason and action would only
+		// increase the count of the first.
 		c.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Scheduling"+w.Of, "%s", w.Text)
 	}
 }
 
-// tellShared writes an event if a pod asks for exclusive CPUs or memory, and must share them on the
-// chosen node because the node's kubelet decides. It does so only if other nodes have authority
+// tellShared writes an event about a pod that requests exclusive CPUs or memory, and shares them on
+// the chosen node because the node's kubelet decides. It writes only if other nodes have authority
 // berth.
 func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	n := c.table.Named(nodeName)
@@ -54,8 +55,8 @@ func (c *core) tellRepeats(pod *corev1.Pod, nodeName string, d *placement.Decisi
 	}
 }
 
-// attempted reports whether a scheduler has tried the pod before. A condition because of a
-// scheduling gate does not count.
+// attempted reports whether a scheduler has tried the pod before. It ignores a condition that only
+// reports a scheduling gate.
 func attempted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason != corev1.PodReasonSchedulingGated

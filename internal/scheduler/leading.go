@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// earlyLasts is the time for which a standby replica stores its events, to write them if it
-	// becomes the leader. This is necessary at a first start, when no other replica has written
+	// earlyLasts is the time for which a standby replica stores its events. It writes them if it
+	// becomes the leader, because at the first start of the scheduler no other replica has written
 	// them. Older events are dropped, because their cause may be gone.
 	earlyLasts = time.Minute
 	// maxEarly is the maximum number of stored events.

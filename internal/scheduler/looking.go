@@ -6,17 +6,17 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Look returns the percentage of all nodes that the scheduler compares for a pod. set is the
+// Look returns the percentage of all nodes that the scheduler checks for a pod. set is the
 // profile's percentageOfNodesToScore; 0 means kube-scheduler's own choice. The result is never less
-// than kube-scheduler's.
+// than the percentage that kube-scheduler would use.
 type Look func(pod *corev1.Pod, all int, set int32) int32
 
 // MightPin reports whether a kubelet could pin anything for the pod.
 func MightPin(pod *corev1.Pod) bool { return wire.MightPin(pod) }
 
-// LookFurther returns the Look of a scheduler. For a pod that could be pinned, it looks at all
-// nodes, up to Args.MaxNodes of the profile. kube-scheduler itself looks at 10 percent of 5,000
-// nodes, which may not include the best node.
+// LookFurther returns the Look of a scheduler. For a pod that could be pinned, the scheduler checks
+// all nodes, up to Args.MaxNodes of the profile. kube-scheduler itself would check 10 percent of
+// 5,000 nodes, and so might miss the best node.
 func (p Parts) LookFurther() Look { return p.core.look }
 
 func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
@@ -31,8 +31,8 @@ func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
 	return further
 }
 
-// usual returns the percentage that kube-scheduler uses with a setting (numFeasibleNodesToFind).
-// Its own choice is between 50 and 5 percent, by the number of nodes.
+// usual returns the percentage that kube-scheduler uses with this setting (numFeasibleNodesToFind).
+// For 0, it is between 50 and 5 percent, depending on the number of nodes.
 func usual(all int, set int32) int32 {
 	if set != 0 {
 		return set

@@ -45,8 +45,8 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 	})
 }
 
-// forgoFor returns a function that removes a nomination from the scheduling queue. It then wakes
-// other pods as if the pod had left the node.
+// forgoFor returns a function that removes a pod's nomination from the scheduling queue, and then
+// wakes other pods as if the pod had left the node.
 func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
 	return func(pod *corev1.Pod, node string) {
 		handle.DeleteNominatedPodIfExists(pod)
@@ -76,7 +76,7 @@ func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 	}
 }
 
-// termsOf returns the profile's settings for the admission of groups.
+// termsOf returns the gang.Terms of a profile.
 func (p *profiles) termsOf(name string) gang.Terms {
 	if terms, ok := p.terms.Load(name); ok {
 		return terms.(gang.Terms)
@@ -114,13 +114,13 @@ func mayHelp(old, now *corev1.Node) bool {
 		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
 }
 
-// FollowMates returns a replacement for next that takes the members of a gang from the scheduling
-// queue one after another. next takes the first entry of the queue; take takes a given pod.
+// FollowMates returns a replacement for next, so that the scheduler tries the members of a gang one
+// after another. next takes the first entry from the scheduling queue, and take takes a given pod.
 func FollowMates[L any, E comparable](in Parts, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	return gang.Follow(in.core.gangs, next, take)
 }
 
-// PreEnqueue holds members of a gang until it is their turn.
+// PreEnqueue holds pods that the scheduler must not try yet, such as members of a gang that waits.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if status := p.core.pauses.hold(pod); status != nil {
 		return status
@@ -139,9 +139,9 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 
 const evictsNobody = "Berth: no pods are evicted for a Reservation"
 
-// makeRoom evicts pods for a pod that is not in a gang. It does so only if a gang or a protected
-// pod could be among the victims. Otherwise the status is nil, and kube-scheduler's own preemption
-// runs. text explains why the nodes refuse the pod.
+// makeRoom evicts pods for a pod that is not in a gang, if a gang or a protected pod could be among
+// the victims. Otherwise the status is nil, and kube-scheduler's own preemption runs. text explains
+// why the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
@@ -184,8 +184,8 @@ func (p *Plugin) gangProfile() gang.Profile {
 	}
 }
 
-// weighing has the plugins that score nodes by preferences of the pod or the profile. If there are
-// no preferences, these plugins skip the pod.
+// weighing has the plugins that score nodes by preferences of the pod or the profile. Without
+// preferences, these plugins skip the pod.
 var weighing = []string{names.NodeAffinity, names.InterPodAffinity, names.PodTopologySpread}
 
 // bestFirst returns the indexes of the nodes that admit a pod, in Berth's order. It returns nil if

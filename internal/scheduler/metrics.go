@@ -80,7 +80,8 @@ func register() {
 			promises.WithLabelValues(string(r))
 		}
 		for _, result := range []string{bindingWritten, bindingFailed, bindingDoubt} {
-			// An alert on an increase does not notice a series that begins at 1.
+			// Each series must exist before its first increase, because an alert does not notice a
+			// series that begins at 1.
 			bindings.WithLabelValues(result)
 		}
 		for _, result := range []string{SearchedOnce, SearchedFurther, SearchedAll, SearchedNowhere} {

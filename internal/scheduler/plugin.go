@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Name of the plugin in profiles and statuses.
+// Name is the name of the plugin in profiles and statuses.
 const Name = "Berth"
 
 // Plugin is Berth in one profile of the scheduler.
@@ -31,8 +31,8 @@ type Plugin struct {
 	terms   wire.Terms // of the args
 	profile *nodes.Profile
 	handle  fwk.Handle
-	// ownClaims returns a plugin that deallocates devices if the profile does not have BerthClaims.
-	// The result may be nil.
+	// ownClaims returns the plugin that deallocates devices if the profile does not have
+	// BerthClaims, or nil.
 	ownClaims func() claims
 	// agentless selects nodes on which no agent is expected.
 	agentless labels.Selector
@@ -128,8 +128,8 @@ func (p *Plugin) claimsPlugin() claims {
 	return p.ownClaims()
 }
 
-// apart is a handle whose plugin indexes pods under another name than the profile's plugin. Two
-// indexers with the same name are an error.
+// apart is a handle under which a second DynamicResources plugin adds its index of pods with a
+// different name, because two indexes of the same name are an error.
 type apart struct{ fwk.Handle }
 
 func (a apart) ProfileName() string { return Name + "-" + a.Handle.ProfileName() }

@@ -15,8 +15,8 @@ import (
 // uidOf returns the UID by which reports name the pod: for a static pod, the UID of its mirror pod.
 func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
 
-// pods has the pods as the scheduler's own watch has shown them. Their requests are stored, so that
-// each version of a pod is parsed once. A version is identified by its pointer, because objects
+// pods has the pods that the scheduler's own watch has shown. It stores their parsed requests, so
+// that each version of a pod is parsed only once. A pointer identifies a version, because objects
 // from the watch are never changed.
 type pods struct {
 	corev1listers.PodLister
@@ -59,7 +59,7 @@ func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	return ask, err
 }
 
-// gone reports whether the pod has left the API, or has its node.
+// gone reports whether the pod has left the API, or has a node.
 func (p *pods) gone(pod *corev1.Pod) bool {
 	now, err := p.Pods(pod.Namespace).Get(pod.Name)
 	if err == nil {
@@ -74,15 +74,15 @@ func (p *pods) remember(r readPod) {
 	p.of.Set(r.version.UID, r)
 }
 
-// same reports whether two versions of a pod have the same request. They may differ because a pod
-// can be resized before it is bound. All unreadable versions count as equal.
+// same reports whether two versions of a pod have the same request. The requests may differ because
+// a pod can be resized before it is bound. Two unreadable versions count as equal.
 func (p *pods) same(then, now *corev1.Pod) bool {
 	before, wrong := p.read(then)
 	after, err := p.read(now)
 	return (wrong == nil) == (err == nil) && before.Equal(&after)
 }
 
-// forget removes a pod that is gone, or has its node.
+// forget removes the request of a pod that is gone or has a node.
 func (p *pods) forget(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

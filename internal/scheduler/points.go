@@ -30,7 +30,7 @@ var neededForClaims = []string{"preEnqueue", "preFilter", "filter", "postFilter"
 // inPlaceOf is the plugin that ClaimsName replaces.
 const inPlaceOf = "DynamicResources"
 
-// first has, by extension point, the plugin that must not come before Berth, and the reason.
+// first has, by extension point, a plugin that must not come before Berth, and the reason.
 var first = map[string]struct{ before, because string }{
 	"bind":       {"DefaultBinder", "DefaultBinder would bind pods without Berth's decision"},
 	"postFilter": {"DefaultPreemption", "DefaultPreemption would evict pods even if a node only waits for a report"},
@@ -47,9 +47,9 @@ func (p Points) Has() bool {
 }
 
 // Check returns an error that describes what a profile with the plugin lacks, and the expected
-// configuration. Without one of its points, or with a wrong order, the plugin would place pods
-// without keeping its promises. Without Tiers, other plugins would outweigh it and split pods over
-// NUMA nodes.
+// configuration. If an extension point is missing or the order is wrong, the plugin would place
+// pods without keeping its promises. Without Tiers, the scores of other plugins would outweigh the
+// plugin's and split pods over NUMA nodes.
 func (p Points) Check(profile string) error {
 	var wrong []string
 	for _, n := range needed {

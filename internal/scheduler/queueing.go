@@ -15,10 +15,10 @@ import (
 )
 
 // ownUpdate is any update of the waiting pod itself. An event with the resource Pod would include
-// pods with nodes, and each of their updates would be checked against every waiting pod.
-// kube-scheduler 1.36 only has an event for all pods without a node, and logs "Incorrect event
-// registration" about it at its start. This is harmless, because the queue handles updates of the
-// pod itself anyway.
+// pods with nodes, and kube-scheduler would check each of their updates against every waiting pod.
+// In kube-scheduler 1.36, the only narrower event is for all pods without a node, and
+// kube-scheduler logs "Incorrect event registration" about it at its start. This is harmless,
+// because the queue handles updates of the pod itself anyway.
 var ownUpdate = func() fwk.ClusterEvent {
 	event := framework.EventUnscheduledPodUpdate
 	if event.Resource == "UnscheduledPod" { // in 1.37 this means other pods
@@ -36,8 +36,8 @@ var (
 )
 
 // EventsToRegister returns the events of the framework that can help a pod which this plugin has
-// refused. A node's next report, which helps most often, is not one of them: it wakes pods through
-// package wake.
+// refused. A node's next report, which helps most often, is not among these events, because package
+// wake wakes the pods after it.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: podDelete, QueueingHintFn: p.afterPodDelete},
@@ -52,9 +52,9 @@ func MayHelp(event fwk.ClusterEvent) bool {
 		framework.MatchAnyClusterEvent(event, []fwk.ClusterEvent{podDelete, ownUpdate, nodeAdd, taintUpdate})
 }
 
-// afterPodDelete wakes a pod if the node of the deleted pod now admits it. If the woken pod may
-// evict other pods, it is also woken if the node would admit it after evictions, because it now
-// needs fewer victims. The same event also reports that a pod has lost its nomination to a node.
+// afterPodDelete wakes a waiting pod if the node of the deleted pod now admits it. A waiting pod
+// that may evict is also woken if the node would admit it after evictions, because it now needs
+// fewer victims. kube-scheduler sends this event also when a pod loses its nomination to a node.
 // Other pods may then use the resources that were kept for that pod, although the node has not
 // changed.
 func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
@@ -108,8 +108,8 @@ func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fw
 	return p.hint(pod, node.Name, func(a *ledger.Answer) bool { return admitsOrEvicts(a) || a.Outcome == ledger.Waiting })
 }
 
-// hint queues the pod if the function worth accepts the node's answer. It skips a pod that cannot
-// be read, because only an update of that pod helps.
+// hint returns Queue if the function worth accepts the node's answer, and otherwise QueueSkip. It
+// also returns QueueSkip for a pod that cannot be read, because only an update of that pod helps.
 func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answer) bool) (fwk.QueueingHint, error) {
 	ask, err := p.read(pod)
 	_, wrong := wire.ReadReservationAffinity(pod)
@@ -127,8 +127,8 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 	return fwk.QueueSkip, nil
 }
 
-// SignPod allows opportunistic batching only for pods that pass untouched. Other pods are not
-// signed, because a node's answer about a pod depends on more than the pod's spec.
+// SignPod signs only pods that pass untouched, for opportunistic batching. It does not sign other
+// pods, because a node's answer about them depends on more than their spec.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if !wire.MightPin(pod) && !p.core.table.Obeying() {
 		return nil, nil

@@ -49,14 +49,15 @@ func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) erro
 	return c.reservations.Watch(ctx, handle.KubeConfig())
 }
 
-// stir is called when a pod has left a node, or when a report has arrived.
+// stir tells gangs, Reservations and the Refitter that a pod has left a node, or that a report has
+// arrived.
 func (c *core) stir() {
 	c.gangs.Stir()
 	c.reservations.Stir()
 	c.refits.Stir()
 }
 
-// Freed is called when a node may admit pods that it has refused because of held or kept resources.
+// Freed is called when resources of the node that were held or kept become free for other pods.
 type Freed func(node string, held *corev1.Pod)
 
 // CycleBegins must be called before each cycle of the scheduler.
@@ -103,8 +104,8 @@ func (c *core) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(c.notYet(ctx), c.noPlaceHeld(pod)))
 }
 
-// noPlaceHeld explains that no Reservation has a place for the pod. It adds why the pod did not fit
-// into the last place.
+// noPlaceHeld explains that no Reservation has a place for the pod. If a place was tried, it adds
+// why the pod did not fit into it.
 func (c *core) noPlaceHeld(pod *corev1.Pod) string {
 	if why := c.reservations.WhyInVain(pod); why != "" {
 		return noPlace + "; " + why
@@ -139,8 +140,8 @@ func (o *owner) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Stat
 	return c.status(nodes.Pack(0, &a), false)
 }
 
-// postFilter lets the pod be tried again at once without the place. No pods are evicted in this
-// attempt.
+// postFilter makes the scheduler try the pod again at once, without the place. This attempt evicts
+// no pods.
 func (o *owner) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	core := c.plugin.core
 	core.reservations.InVain(pod, o.from, statuses.Get(o.heldOn).Message())

@@ -23,8 +23,7 @@ func skipUntouched(state fwk.CycleState) *fwk.Status {
 }
 
 // Score returns the score of a node that admits the pod, which the framework adds to the scores of
-// other plugins. It uses the node's answer and decides nothing. Tiers.Score has the criteria that
-// override other plugins.
+// other plugins. Tiers.Score has the criteria that override other plugins.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {
@@ -45,7 +44,7 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions {
 	return nil
 }
 
-// volcanoScores computes scores from numbers of NUMA nodes.
+// volcanoScores turns the numbers of NUMA nodes that Score returned into scores.
 type volcanoScores struct{}
 
 // NormalizeScore applies rank.VolcanoScore.

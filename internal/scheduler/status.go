@@ -9,15 +9,16 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// waitCertainty is the message of a node that certainly admits the pod, but not with certain CPUs.
+// waitCertainty is the message for a node that certainly admits the pod, but may give it other CPUs
+// than predicted.
 const waitCertainty = "waiting a moment until the CPUs are certain"
 
 // waitBetter is the message for a node that admits the pod while a better node, with fewer NUMA
 // nodes for the pod or fewer stranded devices, must report first.
 const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes, or strand fewer devices"
 
-// keptByReservation is the message of a node whose kubelet would admit the pod, but would then
-// refuse an owner of a Reservation.
+// keptByReservation is the message for a node whose kubelet would admit the pod, but would then
+// have to refuse an owner of a Reservation.
 const keptByReservation = "a Reservation holds the resources that the pod would use"
 
 // waitTexts has the reasons why a pod waits for a node's next report, by ledger.Wait. They are
@@ -32,8 +33,8 @@ var waitTexts = func() (out [256]string) {
 	return out
 }()
 
-// waitStatuses has the statuses of nodes that wait, by ledger.Wait. Many nodes share a status, so
-// it must not be changed.
+// waitStatuses has the statuses of nodes that wait, by ledger.Wait. Many nodes share a status: do
+// not change it.
 var waitStatuses = func() (out [256]*fwk.Status) {
 	for i, text := range waitTexts {
 		out[i] = fwk.NewStatus(fwk.Pending, text).WithPlugin(Name)
@@ -51,8 +52,8 @@ func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	return fwk.NewStatus(s.Code(), c.ask.Said.In(s.Message()))
 }
 
-// statusOf returns an answer as a status of the framework, or nil for an admission. A patient pod
-// waits for a certain answer. Nodes with the same cause have the same status.
+// statusOf returns an answer as a status of the framework, or nil for an admission. patient means
+// that the pod waits for certain CPUs. Equal causes have the same status.
 func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	switch a.Kind() {
 	case nodes.Takes:

@@ -10,9 +10,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// The limits of the search for victims whose removal helps if the removal of all pods does not.
+// The limits of the search for a set of victims whose removal helps although the removal of all
+// pods does not.
 const (
-	// maxVictims is the maximum number of removed pods with which the search is made.
+	// maxVictims is the maximum number of removable pods. If there are more, there is no search.
 	maxVictims = 32
 	// maxChosen is the maximum size of a set.
 	maxChosen = 2
@@ -23,14 +24,15 @@ const (
 //
 // The framework's dry run removes all pods of lower priority. If the pod then does not fit, it
 // stops; otherwise it adds as many pods again as it can. But a kubelet may refuse a pod on an empty
-// node and admit it on a fuller one (placement.Monotone). So this function reports that the pod
-// fits if the removal of any small set of these pods makes room. The dry run then ends with such a
-// set, after it has added all other pods again. The search tries all sets up to maxChosen pods,
-// because an overlooked set could mean an unnecessary eviction.
+// node and admit it on the same node with more pods (placement.Monotone). So this function reports
+// that the pod fits if the removal of a small set of these pods makes room. The dry run then ends
+// with such a set, after it has added all other pods again. The search tries all sets up to
+// maxChosen pods, because an overlooked set could mean an unnecessary eviction.
 //
-// For the same reason, a set counts only if the node has enough resources while the other pods
-// stay. Otherwise NodeResourcesFit would evict more pods than the set, and without these pods the
-// node may refuse the pod. The search does not predict other plugins (ports, affinity to pods).
+// For the same reason, a set counts only if the node has enough resources while all other pods
+// stay. Otherwise the dry run would evict further pods because of NodeResourcesFit, and without
+// them the node may refuse the pod. The search does not predict other plugins (ports, affinity to
+// pods).
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)
 	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()
@@ -51,7 +53,7 @@ func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 
 // victims is a search for a set of pods whose eviction makes room.
 type victims struct {
-	// on is the node with all pods. all has the pods that may be removed.
+	// on is the node with all of its pods. all has the pods that may be removed.
 	on  suppose.Node
 	all []*suppose.Pod
 	// asking is the pod that needs room. with has the pods that the trial assumes on the node.
@@ -76,8 +78,8 @@ func (c *cycle) victims(n *nodes.Node, info fwk.NodeInfo, t *ledger.Trial) *vict
 	return v
 }
 
-// without tries each set of size pods from all[from:]. It asks the node without these pods, until
-// the node admits the asking pod.
+// without tries the sets of size pods from all[from:] until the node without such a set admits the
+// asking pod.
 func (v *victims) without(from, size int) (a ledger.Answer, ok bool) {
 	if size == 0 {
 		if !v.on.Enough(&v.asking) {

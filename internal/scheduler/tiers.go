@@ -15,9 +15,9 @@ import (
 // TiersName is the name of the plugin Tiers in profiles.
 const TiersName = "BerthTiers"
 
-// Weight is the weight of the plugin Berth. With this weight, its score counts as much as
-// NodeResourcesFit and NodeResourcesBalancedAllocation together, and as much as a pod's own
-// preferred affinity.
+// Weight is the weight of the plugin Berth. With this weight, the plugin's score counts as much as
+// the scores of NodeResourcesFit and NodeResourcesBalancedAllocation together, and as much as a
+// pod's own preferred affinity.
 const Weight = 2
 
 // TiersWeight is the weight of Tiers. With it, one tier outweighs all plugins whose weights add up
@@ -39,8 +39,8 @@ var (
 	_ fwk.SignPlugin      = Tiers{}
 )
 
-// NewTiers makes the plugin; it has the signature of frameworkruntime.PluginFactory. There are no
-// arguments: scoring.first of the plugin Berth defines the tiers.
+// NewTiers makes the plugin. It has the signature of frameworkruntime.PluginFactory. The plugin has
+// no arguments, because scoring.first of the plugin Berth defines the tiers.
 func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 	if err := NoArgs(obj); err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w: want none; scoring.first of plugin %s defines the tiers", TiersName, err, Name)

@@ -33,10 +33,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return result, status
 }
 
-// giveClaimsBack makes the plugin for claims deallocate devices if no node admits the pod with
-// them. If the attempt ended before the plugin's PreFilter, giveClaimsBack calls this PreFilter
-// first, so that the plugin finds the claim that kube-scheduler has created for the pod's extended
-// resources.
+// giveClaimsBack makes the plugin for claims deallocate the pod's devices, because no node admits
+// the pod with them. If the attempt ended before the plugin's PreFilter, giveClaimsBack calls this
+// PreFilter first, so that the plugin finds the claim that kube-scheduler has created for the pod's
+// extended resources.
 func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) {
 	claims := p.claimsPlugin()
 	if !steer.Saw(state) {
@@ -62,7 +62,8 @@ func (p *Plugin) postFilter(ctx context.Context, state fwk.CycleState, pod *core
 	case wire.InGang(pod) && !p.core.gangs.Alone(pod):
 		c.way = &gangMember{}
 	case c.way != untouched{} && p.core.notYet(ctx) != "":
-		// Preemption would find no node that helps, and remove the pod's nomination.
+		// Otherwise preemption would run, find no node on which evictions help, and remove the
+		// pod's nomination.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	return c.way.postFilter(ctx, c, pod, statuses)

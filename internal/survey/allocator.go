@@ -23,8 +23,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// allocatorFeatures are the default features of kube-scheduler, and also attributes with lists. If
-// the API server's feature gate for these attributes is off, no slice has such attributes.
+// allocatorFeatures are kube-scheduler's default features, plus device attributes that are lists.
+// If the API server's feature gate for list attributes is off, no slice has list attributes.
 var allocatorFeatures = structured.Features{
 	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, DeviceBindingAndStatus: true, ConsumableCapacity: true, ListTypeAttributes: true,
 }
@@ -32,8 +32,8 @@ var allocatorFeatures = structured.Features{
 // maxSelectors is the maximum number of compiled selectors in the cache.
 const maxSelectors = 64
 
-// allocator runs kube-scheduler's allocator of devices for claims on the data of a cluster. It
-// ignores rules that taint devices (DeviceTaintRule).
+// allocator allocates devices to claims with kube-scheduler's allocator, on data that was read from
+// a cluster. It ignores DeviceTaintRules.
 type allocator struct {
 	slices    []*resourcev1.ResourceSlice
 	classes   classLister
@@ -67,7 +67,7 @@ func newAllocator(h *handedOut, terms *wire.Terms) *allocator {
 	return a
 }
 
-// take records that a claim, or a pod of a trial, has a device.
+// take records in taken that by, a claim or a pod of a trial, has the device.
 func (a *allocator) take(by string, r *resourcev1.DeviceRequestAllocationResult) {
 	claims.Note(&a.state, r)
 	if r.ShareID == nil && (r.AdminAccess == nil || !*r.AdminAccess) {
@@ -87,7 +87,8 @@ func (l classLister) Get(name string) (*resourcev1.DeviceClass, error) {
 	return nil, apierrors.NewNotFound(resourcev1.Resource("deviceclasses"), name)
 }
 
-// slicesOf returns the slices that have devices for a node. object is nil if Nodes may not be read.
+// slicesOf returns the ResourceSlices with devices that the node can use. object is nil if Nodes
+// may not be read.
 func (a *allocator) slicesOf(object *corev1.Node, name string) (out []*resourcev1.ResourceSlice) {
 	for _, s := range a.slices {
 		each := s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection
@@ -106,7 +107,7 @@ func matchesNode(object *corev1.Node, owner string, all *bool, selector *corev1.
 	return ok && err == nil
 }
 
-// devicesFor has the devices of a node that match the requests of one claim.
+// devicesFor finds the devices of a node that match the requests of one claim.
 type devicesFor struct {
 	allocator *allocator
 	claim     *resourcev1.ResourceClaim
@@ -116,7 +117,7 @@ type devicesFor struct {
 	matching  []claims.DeviceID
 }
 
-// sort sets matching. In each pool, only slices of the newest generation count.
+// sort sets matching. In each pool, it uses only the slices of the newest generation.
 func (n *devicesFor) sort(ctx context.Context) error {
 	wishes, err := n.wishes()
 	if err != nil {
@@ -149,7 +150,7 @@ func (n *devicesFor) sort(ctx context.Context) error {
 	return nil
 }
 
-// has reports whether the node can use a device of the slice.
+// has reports whether the node can use device d of slice s.
 func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool {
 	if s.Spec.PerDeviceNodeSelection == nil || !*s.Spec.PerDeviceNodeSelection {
 		return true
@@ -218,9 +219,9 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 // noDevices means that there are not enough matching devices for the claims.
 const noDevices = "there are not enough devices"
 
-// allocate returns devices of the shown slices for all claims together. If there are none, why has
-// the reason. The allocator may panic on a snapshot, because it relies on checks by the API server,
-// and no API server has checked the snapshot.
+// allocate allocates devices of the shown slices to all claims together. If that fails, why has the
+// reason. The allocator may panic on a snapshot, because it relies on validation by the API server,
+// and no API server has validated the snapshot.
 func (a *allocator) allocate(ctx context.Context, on *node, shown []*resourcev1.ResourceSlice, list []*resourcev1.ResourceClaim) (results []resourcev1.AllocationResult, why string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -273,9 +274,9 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 	return fmt.Sprintf("%d of %d matching devices%s are free, not enough for the whole claim", free, matching, where)
 }
 
-// rows returns the devices by NUMA node; devices without a NUMA node come last. near has the NUMA
-// nodes of the CPUs, if they are known. If the containers have no NUMA node in common, apart
-// explains this.
+// rows returns the devices by NUMA node. Devices without a NUMA node come last. near is the set of
+// the CPUs' NUMA nodes, if known is true. If the containers have no NUMA node in common, apart says
+// so.
 func (n *devicesFor) rows(near topology.NUMASet, known bool, apart string) (out []ClaimOnNUMANode) {
 	const none, unknown = topology.MaxNUMANodes, topology.MaxNUMANodes + 1
 	by := map[topology.NUMAID]*ClaimOnNUMANode{}

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// lacking describes the first resource of which even the empty node has too little, or returns "".
-// It ignores resources of device classes, as nodestate.RoomOf does.
+// lacking describes the first resource of which the node has too little even if it is empty, or
+// returns "". It ignores resources of device classes, as nodestate.RoomOf does.
 func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *corev1.Node) string {
 	all, told := nodestate.Allocatable(node)
 	if !told {
@@ -31,7 +31,7 @@ func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *cor
 }
 
 // foreign reports whether the amounts include a resource of a device plugin or of a device class. A
-// device class has two resource names: the default name, and the name that the class sets
+// device class has two resource names: its default name, and the one in spec.extendedResourceName
 // (pkg/scheduler/util, IsDRAExtendedResourceName).
 func foreign(asked amounts.List) bool {
 	for r, amount := range asked {
@@ -59,7 +59,7 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 	return fmt.Sprintf("the node has %s %s left for more pods, but the pod asks for %s", has, amounts.Name(s.Resource, left), wants)
 }
 
-// Instead returns the pod's total requests if the request to replaces the request from.
+// Instead returns the total requests of a pod whose request changes from from to to.
 func Instead(asked amounts.List, from, to *placement.Request) amounts.List {
 	out := maps.Clone(asked)
 	add := func(r *placement.Request, sign int64) {

@@ -41,7 +41,7 @@ func (n *node) answer(c *ledger.Candidate, wanted demand.Level, out *Answer) {
 	}
 }
 
-// refuse explains why the node refuses the pod. It uses the full refusal if there is one.
+// refuse writes into out why the node refuses the pod.
 func (n *node) refuse(c *ledger.Candidate, a *ledger.Answer, out *Answer) {
 	out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.AdviceFor(c.Request.Rules)
 	if refusal, ok := n.account.View().Explain(c.Request); ok {
@@ -50,7 +50,7 @@ func (n *node) refuse(c *ledger.Candidate, a *ledger.Answer, out *Answer) {
 	}
 }
 
-// say replaces Berth's keys in the answer by the pod's keys.
+// say replaces Berth's annotation keys in the answer's texts by the keys that the pod uses.
 func (a *Answer) say(said wire.Said) {
 	a.Message, a.Advice = said.In(a.Message), said.In(a.Advice)
 	if a.Refusal != nil {
@@ -58,7 +58,8 @@ func (a *Answer) say(said wire.Said) {
 	}
 }
 
-// nameHolders replaces the UIDs of devices' holders by the names of the pods, if a report has them.
+// nameHolders replaces the UIDs of the pods that hold devices by the pods' names, if a report has
+// the names.
 func (n *node) nameHolders(r *placement.Refusal) {
 	report := n.report()
 	for i := range r.Devices {
@@ -90,11 +91,12 @@ func (n *node) openText(why ledger.Wait) string {
 	return ": " + text + why.Text()
 }
 
-// exclusion is a reason why the pod may not run on the node even if it were empty, with advice.
+// exclusion is a reason why the pod could not run on the node even if the node were empty, with
+// advice.
 type exclusion struct{ why, advice string }
 
-// excluded returns the zero value if the pod may run on the node. Other plugins of the scheduler
-// may refuse the node too; the scheduler's event names them.
+// excluded returns the reason why the pod cannot run on the node, or the zero value. It does not
+// check all rules of kube-scheduler's plugins; the scheduler's event names the plugin that refused.
 func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) exclusion {
 	if node == nil {
 		return exclusion{}
@@ -134,7 +136,7 @@ func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
 	return corehelpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, t, true)
 }
 
-// label returns the node's name. For a silent agent, it adds how long the agent has been silent.
+// label returns the node's name. If the agent is silent, label adds for how long.
 func (a *Answer) label() string {
 	if a.SilentSeconds == 0 {
 		return a.Node
@@ -145,12 +147,12 @@ func (a *Answer) label() string {
 // shownAdvices is the maximum number of different pieces of advice that a group shows.
 const shownAdvices = 3
 
-// advised is advice that nodes of a group share. text names the node. In general, the word NODE
-// replaces the name. general is used if several nodes share the advice.
+// advised is advice for one or more nodes of a group. text names the node. The field general has
+// the word NODE instead of the name, and is used if several nodes share the advice.
 type advised struct{ text, general, first string }
 
-// groupsOf groups nodes with the same answer. Groups of one outcome are sorted by size, the largest
-// first.
+// groupsOf groups nodes with the same answer. Groups with the same Answer.Answer are sorted by
+// size, the largest first.
 func groupsOf(answers []Answer) []Group {
 	var groups []Group
 	for _, a := range answers {

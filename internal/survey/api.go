@@ -25,17 +25,17 @@ import (
 	"github.com/berth-dev/berth/internal/apiclient"
 )
 
-// api is an API server as a source.
+// api implements source with an API server.
 type api struct {
 	Options
 	core   coreclient.CoreV1Interface
 	leases coordinationclient.CoordinationV1Interface
-	// reports knows the group berth.dev.
+	// reports is the client for the group berth.dev.
 	reports rest.Interface
-	// coarse are the clients for the kinds whose reports have only amounts, in the order of
+	// coarse are the clients for the kinds of reports that have only amounts, in the order of
 	// apiclient.CoarseKinds.
 	coarse []rest.Interface
-	// reservations knows Koordinator's group.
+	// reservations is the client for Koordinator's group.
 	reservations rest.Interface
 	clock        serverClock
 	classes      recent[classList]
@@ -48,7 +48,7 @@ type classList struct {
 	notes     []string
 }
 
-// The client's own request limits, in addition to the API server's.
+// The limits of the client's own requests. The API server has further limits.
 const (
 	clientQPS   = 50
 	clientBurst = 100
@@ -223,7 +223,8 @@ func (a *api) failed(what string, err error) error {
 // pageSize is the number of objects in one page of a list.
 const pageSize = 500
 
-// pages reads a list page by page. If the next page is no longer available, it reads all at once.
+// pages reads a list page by page. If the next page is no longer available, pages reads the whole
+// list in one request.
 func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav1.ListOptions) ([]T, error) {
 	var read [][]T // joined at the end: pods are large
 	opts.Limit = pageSize
@@ -245,13 +246,14 @@ func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav
 	}
 }
 
-// serverClock is the API server's clock, which is also the clock of the times in managedFields.
+// serverClock estimates the API server's time, which the API server also writes into managedFields.
 type serverClock struct{ last atomic.Pointer[lastAnswer] }
 
-// lastAnswer has the time of an answer, by the API server's clock and by this machine's clock.
+// lastAnswer is the time of the API server's last answer: date by the API server's clock, at by
+// this machine's.
 type lastAnswer struct{ date, at time.Time }
 
-// now returns the time of the last answer, or this machine's time before the first.
+// now returns the time of the last answer, or this machine's time if there was no answer yet.
 func (c *serverClock) now() time.Time {
 	if last := c.last.Load(); last != nil {
 		return last.date
@@ -259,8 +261,8 @@ func (c *serverClock) now() time.Time {
 	return time.Now()
 }
 
-// running returns now plus the time since the last answer, but does not count time in which this
-// machine was suspended. It is zero before the first answer.
+// running returns now plus the time since the last answer, without time in which this machine was
+// suspended. Before the first answer, it returns the zero time.
 func (c *serverClock) running() time.Time {
 	if last := c.last.Load(); last != nil {
 		return last.date.Add(time.Since(last.at))

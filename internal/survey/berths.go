@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Machine returns a node's hardware. If it is not known, the Machine is empty.
+// Machine returns a node's hardware, or an empty Machine if the hardware is not known.
 func (s *Survey) Machine(name string) *topology.Machine {
 	if n := s.nodes[name]; n != nil {
 		return n.machine()

@@ -21,9 +21,9 @@ type Choice struct {
 	// Devices is the number of free devices that the pod does not ask for on its NUMA nodes.
 	Devices int `json:"devices"`
 	// Stranded is the number of these devices that no pod could use afterwards, because this pod
-	// takes CPUs next to them.
+	// would take the CPUs of their NUMA nodes.
 	Stranded int `json:"stranded"`
-	// Demand is the percentage of all devices in use whose pods could run on this node if it were
+	// Of all devices in use, Demand is the percentage whose pods could run on this node if it were
 	// empty.
 	Demand int `json:"demand"`
 	// Policy is the node's topologyManagerPolicy.
@@ -35,7 +35,8 @@ type Choice struct {
 	rank rank.Rank
 }
 
-// demand returns the demand for each node, by name. It is nil for a pod that no kubelet would pin.
+// demand returns the demand for each node, by name. It returns nil for a pod that no kubelet would
+// pin.
 func (s *Survey) demand(r *placement.Request) map[string]demand.Level {
 	if !r.Pinnable() {
 		return nil
@@ -94,10 +95,10 @@ func better(a, b Answer) int {
 	return 0
 }
 
-// Fit has the maximum number of CPUs with which an otherwise equal pod would fit now.
+// Fit is the largest request for CPUs with which the otherwise unchanged pod would fit now.
 type Fit struct {
-	// Container is the container that would request CPUs instead of Asked. The other containers
-	// keep their requests.
+	// Container is the container whose request for CPUs would change from Asked to CPUs. The other
+	// containers keep their requests.
 	Container string `json:"container"`
 	CPUs      int64  `json:"cpus"`
 	Asked     int64  `json:"asked"`
@@ -108,7 +109,7 @@ type Fit struct {
 
 // Alternative is another amount of one resource with which some nodes would admit the pod now.
 type Alternative struct {
-	// Container is the container that would request Instead rather than Asked. Nothing else
+	// Container is the container whose request would change from Asked to Instead. Nothing else
 	// changes.
 	Container string `json:"container"`
 	Resource  string `json:"resource"`
@@ -122,8 +123,8 @@ type Alternative struct {
 	Text string `json:"text"`
 }
 
-// alternatives finds requests that would fit, for a pod that every node refuses. Each is the same
-// pod with another amount of one resource, CPUs first. Each node is asked in its most likely state.
+// alternatives finds requests that would fit, for a pod that every node refuses. Each alternative
+// changes the amount of one resource, CPUs first. Each node answers in its most likely state.
 func (q *question) alternatives(s *Survey, answers []Answer) (out []Alternative) {
 	remedies := make([][]placement.Remedy, len(answers))
 	inParallel(len(answers), func(i int) {

@@ -31,11 +31,11 @@ type Claimed struct {
 	// for the claim of a pod that does not exist.
 	Claim    string `json:"claim,omitempty"`
 	Template string `json:"template,omitempty"`
-	// Asks is the pod's requirement for the place of its claims' devices, or "".
+	// Asks describes where the pod requires or prefers the devices of its claims, or is "".
 	Asks string `json:"asks,omitempty"`
 	// Allocated means that the claim has devices.
 	Allocated bool `json:"allocated"`
-	// Message applies to every node.
+	// Message explains the claim if the explanation is the same for every node.
 	Message string `json:"message,omitempty"`
 	// Nodes are the possible nodes of the pod, in the order of their answers. If there are many,
 	// nodes with ResourceSlices come first, and More counts the nodes that are not listed. If the
@@ -48,9 +48,9 @@ type Claimed struct {
 // ClaimOnNode explains a claim on one node.
 type ClaimOnNode struct {
 	Node string `json:"node"`
-	// Near means that the whole claim has, or could have, near devices. A device is near if it is
-	// on the NUMA nodes of the CPUs and memory of the containers that use the claim, or if it has
-	// no NUMA node.
+	// Near means that all devices of the claim are, or could be, near. A device is near if it is on
+	// the NUMA nodes of the CPUs and memory of the containers that use the claim, or if it has no
+	// NUMA node.
 	Near bool `json:"near"`
 	// Message names the devices, or the reason why there are none.
 	Message string `json:"message"`
@@ -65,7 +65,8 @@ type ClaimOnNUMANode struct {
 	// NUMANode is "none" for devices without a NUMA node. It is "unknown" if the driver names a
 	// NUMA node that the machine does not have.
 	NUMANode string `json:"numaNode"`
-	// Near means that the containers that use the claim are or could be on this NUMA node.
+	// Near means that the containers that use the claim have, or could have, their CPUs and memory
+	// here.
 	Near bool `json:"near"`
 	// Free and Taken list the first few devices as driver/device; Taken adds the claim that has the
 	// device. The counts include all devices.
@@ -84,7 +85,8 @@ const (
 	claimsTimeout   = 10 * time.Second
 )
 
-// NoDevices reports whether the claims exclude every node that would otherwise admit the pod.
+// NoDevices reports whether every node that would otherwise admit the pod lacks devices for its
+// claims.
 func (e *Explained) NoDevices() bool {
 	return slices.ContainsFunc(e.Claims, func(c Claimed) bool {
 		return len(c.Nodes) > 0 && c.More == 0 && !slices.ContainsFunc(c.Nodes, func(n ClaimOnNode) bool { return !n.lacks })
@@ -142,12 +144,12 @@ type claimant struct {
 	found []*resourcev1.ResourceClaim
 	// bound means that the pod has a node.
 	bound bool
-	// extends means that drivers may offer extended resources of the pod. The claim for extended
-	// resources is then the last claim.
+	// extends means that drivers may provide extended resources that the pod requests. Then the
+	// last claim is the one for these resources.
 	extends bool
 	// assumed describes the assumed default of the profile, if the pod has no mode.
 	assumed string
-	// templates are the templates of the pod's namespace. It is nil if the pod exists.
+	// templates are the templates of the pod's namespace, or nil if the pod exists.
 	templates map[string]*resourcev1.ResourceClaimTemplate
 }
 
@@ -166,7 +168,7 @@ func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*clai
 // mayClaim reports whether drivers may provide devices for the pod.
 func (q *question) mayClaim() bool { return len(q.pod.Spec.ResourceClaims) > 0 || q.extends() }
 
-// extends reports whether drivers may offer extended resources that the pod requests.
+// extends reports whether drivers may provide extended resources that the pod requests.
 func (q *question) extends() bool {
 	for name, amount := range q.amounts {
 		if amount > 0 && q.classes[corev1.ResourceName(name)] {
@@ -223,8 +225,8 @@ func (x *claimant) findAll() (all []Claimed) {
 	return append(all, Claimed{Name: claims.ForExtended, Asks: x.mode.String()})
 }
 
-// claimPlace is a node with the pod's place there, computed without the claims. If the place is not
-// known, why has the reason.
+// claimPlace is a node with the place that the pod has or would get there, computed without the
+// claims. If the place is not known, why has the reason.
 type claimPlace struct {
 	*node
 	known bool
@@ -235,7 +237,7 @@ type claimPlace struct {
 	inventory *claims.Inventory
 }
 
-// read reads the devices of a node once.
+// read returns the devices of a node. It reads them only in the first call.
 func (x *claimant) read(at *claimPlace) *claims.Inventory {
 	if at.inventory == nil {
 		at.slices = x.allocator.slicesOf(at.object, at.name)
@@ -473,8 +475,8 @@ func (x *claimant) explain(ctx context.Context, all []Claimed) {
 	}
 }
 
-// asks reports whether nodes are asked about the claim. If not, it sets the reason in out. c is nil
-// if the claim would differ from node to node.
+// asks reports whether the nodes must be checked for devices of the claim. If not, it sets the
+// reason in out. c is nil if the claim would differ from node to node.
 func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 	out.Allocated = c != nil && c.Status.Allocation != nil
 	if c != nil && x.mode != claims.Free {
@@ -495,7 +497,7 @@ func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 	return why == ""
 }
 
-// findings describes the devices. If the pod's place is not known, places is set, and the text
+// findings describes the devices. If places is set, the pod's place is not known, and findings
 // describes only the positions of the devices.
 func findings(j *claims.Judgement, places bool) (out []string) {
 	for i := range j.Findings {

@@ -45,11 +45,10 @@ func Connect(o Options) (*Cluster, error) {
 	return &Cluster{Options: o, from: a}, nil
 }
 
-// errStill means that the request needs an API server, but the Cluster reads a snapshot.
+// errStill is the error of watching a Cluster that reads a snapshot.
 var errStill = errors.New("a snapshot never changes: want no --watch")
 
-// live returns the API server that the Cluster reads. It returns errStill if the Cluster reads a
-// file.
+// live returns the API server that the Cluster reads, or errStill if the Cluster reads a snapshot.
 func (c *Cluster) live() (*api, error) {
 	if a, ok := c.from.(*api); ok {
 		return a, nil

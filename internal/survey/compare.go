@@ -21,7 +21,7 @@ type Comparison struct {
 	// in these cases: there are more than MaxRoomFor pods, all pods find a place without moves, the
 	// nodes are treated as empty, or only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
-	// Groups are the kinds of nodes, those with most nodes first.
+	// Groups are the groups of equal nodes, the largest first.
 	Groups []ComparedGroup `json:"groups"`
 	// Rows are the lines of the printed comparison. Never names the pods that fit on no node of a
 	// group, and explains why.
@@ -46,8 +46,8 @@ type ComparedPods struct {
 
 // Fits has the numbers of pods of a workload that fit.
 type Fits struct {
-	// Placed is the number of tried replicas that find a place. Untried is the number of replicas
-	// beyond MaxBerths.
+	// Placed is the number of tried replicas that fit. Untried is the number of replicas beyond
+	// MaxBerths, which were not tried.
 	Placed  int `json:"placed"`
 	Untried int `json:"untried,omitempty"`
 	// Copies is the total number of pods that fit. Nodes is the number of nodes with at least one
@@ -58,8 +58,8 @@ type Fits struct {
 	NUMANodes int `json:"numaNodes"`
 }
 
-// ComparedGroup is a group of equal nodes. They are in one pool, and have the same machine,
-// devices, configuration and allocatable amounts.
+// ComparedGroup is a group of nodes of one pool that have equal machines, devices, configurations
+// and allocatable amounts.
 type ComparedGroup struct {
 	// Like is the first node of the group. Pool is the pool's name, or "" if no label has it.
 	Like    string `json:"like"`
@@ -215,7 +215,8 @@ func tooMany(wanted []Wanted) error {
 	return nil
 }
 
-// need computes for each group of nodes how many empty nodes like these the load needs.
+// need computes for each group how many empty nodes of its hardware and configuration the load
+// needs.
 func (m *comparing) need(ctx context.Context) error {
 	after := m.after.Setting
 	after.Empty = true

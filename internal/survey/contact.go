@@ -37,7 +37,7 @@ type Lost struct {
 // themselves, and do not report refused connections.
 type contact struct {
 	now func() time.Time
-	// swung has an element after a resource was lost or is followed again.
+	// swung receives an element when the watch of a resource fails, or works again.
 	swung chan struct{}
 
 	mu   sync.Mutex

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Room is a plan that makes room for pods by moving others.
+// Room is a plan that makes room for pods by moving other pods.
 type Room struct {
 	// Outcome is found, no room, or gave up.
 	Outcome string `json:"outcome"`
@@ -37,7 +37,7 @@ type Room struct {
 	// make room without being moved.
 	Movable int `json:"movable"`
 	Ending  int `json:"ending,omitempty"`
-	// Asked is the number of times that the search asked a node's ledger.
+	// Asked is the number of questions that the search asked the nodes' ledgers.
 	Asked int      `json:"asked"`
 	Notes []string `json:"notes,omitempty"`
 	// Before and After are the nodes that the plan changes.
@@ -51,7 +51,7 @@ type RoomFor struct {
 	Name      string   `json:"name"`
 	UID       string   `json:"uid,omitempty"`
 	Asks      []string `json:"asks"`
-	// Node is "" if it has no place.
+	// Node is "" if the plan has no place for the pod.
 	Node      string `json:"node,omitempty"`
 	NUMANodes string `json:"numaNodes,omitempty"`
 }
@@ -203,7 +203,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 	return nil
 }
 
-// fill sets the requests of p to the requests of the pod. The pod arrives after that many seconds.
+// fill sets the requests of p to those of the pod, which arrives after seconds after.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
@@ -266,7 +266,7 @@ func (m *maker) gather() {
 	m.index(m.problem.Pods, m.pods)
 }
 
-// may reports whether a pod may run on a node, apart from the free resources.
+// may reports whether a pod may run on a node. It does not check free resources.
 func (m *maker) may(p *defrag.Pod, node int) bool {
 	known := m.allowed[p]
 	if known == nil {
@@ -287,7 +287,7 @@ func (m *maker) admits(q *question, n *node) bool {
 		lacking(q.amounts, nil, n.object) == ""
 }
 
-// tell adds a description of the plan to out.
+// tell writes the plan into out.
 func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	m.out.Outcome, m.out.Asked = plan.Outcome.String(), plan.Asked
 	if plan.Outcome != defrag.Found {
@@ -344,7 +344,7 @@ func (p *played) leaves(pod *suppose.Pod) {
 	settle(&p.Node)
 }
 
-// settle carries out all assumed changes of the node if the result is certain.
+// settle applies all assumed changes of the node if the result is certain.
 func settle(n *suppose.Node) {
 	if then, certain := n.Cleared(); certain {
 		*n = then
@@ -362,7 +362,7 @@ func admit(n *suppose.Node, pod *suppose.Pod) string {
 	return a.Verdict.NUMA.String()
 }
 
-// comes adds an arriving pod. It returns the NUMA nodes that the pod gets, or "" if nothing is
+// comes adds an arriving pod to the node. It returns the pod's NUMA nodes, or "" if nothing is
 // pinned.
 func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	if !p.Pins(pod) {

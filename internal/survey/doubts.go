@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// warnings returns reasons to doubt a node although its report may be correct. For example, the
-// kubelet does not know the present machine or is not ready, or the node may be in too many states.
+// warnings returns problems of a node whose report may still be correct. For example, the kubelet
+// is not ready, or it started before the machine changed.
 func (n *node) warnings() (out []Trouble) {
 	if r := n.report(); r != nil {
 		for _, c := range r.Conditions {
@@ -96,13 +96,13 @@ const cordoned = "Unschedulable"
 
 // Condition is a condition of a node's report, or the Node's own condition Ready.
 type Condition struct {
-	// Source is NodeTopology or Node.
+	// Source is the kind of the object with the condition: NodeTopology or Node.
 	Source  string
 	Type    string
 	Status  string
 	Reason  string
 	Message string
-	// Since is the time of the condition's last change, or zero if it is unknown.
+	// Since is the time of the condition's last change, or zero if the time is unknown.
 	Since time.Time
 }
 

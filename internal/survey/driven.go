@@ -36,8 +36,8 @@ type DriverDevices struct {
 	Why        string   `json:"why,omitempty"`
 }
 
-// ClaimOfPod is a pod's claim that has devices. It compares their positions with the pod's CPUs and
-// memory.
+// ClaimOfPod is an allocated claim of a pod. It compares the positions of the devices with the
+// pod's CPUs and memory.
 type ClaimOfPod struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
@@ -122,7 +122,7 @@ func (n *node) claimsOf(pod *corev1.Pod, terms *wire.Terms, h *handedOut, i *cla
 // Alignments returns the values of ClaimOfPod.Alignment, for metrics.
 func Alignments() []string { return claims.Alignments() }
 
-// Machine is the node of a pod, with its devices.
+// Machine is the hardware of a pod's node, with the devices of drivers.
 type Machine struct {
 	Node   string
 	Known  *topology.Machine // nil if no report has it

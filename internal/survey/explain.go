@@ -28,13 +28,13 @@ type Explained struct {
 	// Message is the scheduler's message on a pending pod, or the kubelet's message on a failed
 	// pod.
 	Message string `json:"message,omitempty"`
-	// Asks has each container's request for resources that could be pinned. Pinnable means that
-	// some kubelet would pin them.
+	// Asks has each container's request for resources that a kubelet could pin. Pinnable means that
+	// a kubelet with the right configuration would pin them.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided means that Berth decides about the pod. This is the case if the pod is Pinnable, if
-	// Berth decides about it on its own node or on a node that is asked, or if it accepts only the
-	// place of a Reservation. For any other pod, no node is asked.
+	// Decided means that Berth decides about the pod on at least one node. Berth decides about
+	// every Pinnable pod, and about a pod that accepts only the place of a Reservation. Nodes are
+	// asked only about such pods.
 	Decided bool `json:"decided"`
 	// NotGuaranteed describes the requests and limits that keep the pod from the QoS class
 	// Guaranteed, or is "".
@@ -64,7 +64,7 @@ type Explained struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Membership is the gang of a pod; empty if it has none.
+// Membership is the gang of a pod. It is empty if the pod has no gang.
 type Membership struct {
 	// Gang is the gang of the pod, with the kind of the gang's declaration. GangName is the gang's
 	// name, or "".
@@ -86,25 +86,26 @@ type Bound struct {
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
 	// Refused means that the node's kubelet refused the pod. Nodes then has the node's answer to a
-	// new pod of the same kind.
+	// new pod with the same requests.
 	Refused bool `json:"refused,omitempty"`
 	// Fewer lists nodes that would admit the pod on fewer NUMA nodes than it has now.
 	Fewer []string `json:"fewer,omitempty"`
 }
 
-// Answers has the present answers of nodes. For a pending pod these are all nodes, for a bound pod
-// the other nodes.
+// Answers has the present answers of nodes: of all nodes for a pending pod, and of the other nodes
+// for a bound pod.
 type Answers struct {
 	// Fits is a request for fewer CPUs that would fit now, if no node admits the pod.
 	Fits *Fit `json:"fits,omitempty"`
-	// Alternatives are such requests for each resource that the pod requests.
+	// Alternatives are changed requests that would fit now, for each resource that the pod
+	// requests.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
 	// Nodes has the answers. Groups has the nodes, grouped by equal answers.
 	Groups []Group  `json:"groups,omitempty"`
 	Nodes  []Answer `json:"nodes,omitempty"`
 }
 
-// Outcomes of a node's answer to a pod.
+// The values of Answer.Answer.
 const (
 	Admits     = "admits"
 	Waits      = "waits"
@@ -123,12 +124,12 @@ type Answer struct {
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
 	Report  int64  `json:"report,omitempty"`
-	// InFlight counts pods that are bound to the node and are not in its report yet.
+	// InFlight is the number of pods that are bound to the node and not yet in its report.
 	InFlight int `json:"inFlight,omitempty"`
-	// Mates counts other members of the pod's gang that a plan would place on this node.
+	// Mates is the number of other members of the pod's gang that a plan would place on this node.
 	Mates int `json:"mates,omitempty"`
-	// SilentSeconds is the time for which the agent has been silent, if the node is not reliable
-	// for this reason.
+	// SilentSeconds is the time for which the agent has been silent. It is 0 unless the answer is
+	// Unreliable for this reason.
 	SilentSeconds int64 `json:"silentSeconds,omitempty"`
 
 	NUMANodes string `json:"numaNodes,omitempty"`
@@ -139,7 +140,7 @@ type Answer struct {
 	Choice  *Choice            `json:"choice,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
 
-	// Given is the used amount of the providers' resources that the pod asks for.
+	// Given has the amounts in use of the providers' resources that the pod requests.
 	Given []Given `json:"given,omitempty"`
 
 	// tooLarge means that the node is excluded only because its total amounts are too small.
@@ -152,7 +153,7 @@ type Group struct {
 	Message string   `json:"message"`
 	Advice  string   `json:"advice,omitempty"`
 	Nodes   []string `json:"nodes"`
-	// Labels has the names of Nodes with descriptions for users.
+	// Labels has the label of each node of Nodes (Answer.label).
 	Labels []string `json:"-"`
 
 	advices []advised
@@ -168,11 +169,11 @@ func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, e
 	return c.explain(ctx, pod, lookup{survey: func(one string) (*Survey, error) { return c.Survey(ctx, one) }, gangs: c.Gangs}, only)
 }
 
-// lookup has the functions that read the data for an explanation.
+// lookup has the functions that read data for an explanation.
 type lookup struct {
 	// survey surveys one node, or all nodes if one is "".
 	survey func(one string) (*Survey, error)
-	// gangs returns the gangs of the pod's namespace, and possibly of others.
+	// gangs returns the gangs of the pod's namespace. It may also return gangs of other namespaces.
 	gangs func(context.Context) (*Gangs, error)
 }
 
@@ -234,7 +235,7 @@ func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *node) {
 	}
 }
 
-// joins fills in the pod's gang and its state.
+// joins fills in the pod's gang and the gang's state.
 func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, by lookup) {
 	all, err := by.gangs(ctx)
 	if err != nil {
@@ -244,7 +245,7 @@ func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, by lookup) {
 	e.MemberOf = all.Of(pod)
 }
 
-// onlyNode returns the only node that must be surveyed, or "" if all nodes are needed.
+// onlyNode returns the node that must be surveyed, or "" if all nodes must be.
 func onlyNode(e *Explained, only string) string {
 	switch {
 	case e.Node == "" || e.Node == only:
@@ -340,7 +341,7 @@ type question struct {
 	// provided has the resources of providers that the pod requests. The field request does not
 	// contain them.
 	provided []string
-	// demand is the demand for nodes, by name. It is nil if nodes are not compared.
+	// demand is the demand for each node, by name. It is nil if nodes are not compared.
 	demand map[string]demand.Level
 }
 
@@ -357,8 +358,8 @@ func (e *Explained) ask(s *Survey, q *question) {
 	}
 }
 
-// askAgain asks where an equal pod could be placed now, for a pod that has a node. For a refused
-// pod it asks the pod's own node, for any other pod the other nodes.
+// askAgain asks where a pod with equal requests could be placed now. For a pod that the kubelet
+// refused, it asks the pod's node. For any other bound pod, it asks the other nodes.
 func (e *Explained) askAgain(s *Survey, q *question) {
 	e.Decided = e.Pinnable || s.nodes[e.Node].hasSay(q.pod, q.request)
 	again := *q.request
@@ -395,7 +396,7 @@ func (e *Explained) answered(answers []Answer) {
 	e.Nodes, e.Groups = answers, groupsOf(answers)
 }
 
-// asked returns the names of the nodes that are asked.
+// asked returns those of the names that q.only selects.
 func (q *question) asked(s *Survey, names []string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return s.nodes[n] == nil || q.only != "" && n != q.only })
 }
@@ -422,7 +423,8 @@ func (q *question) room(s *Survey, n *node) *amounts.Node {
 	return nodestate.RoomOf(n.object, bound, q.classes)
 }
 
-// askNode asks one node. room returns the node's free amounts. The answer uses the pod's keys.
+// askNode asks one node. room returns the node's free amounts. The answer's texts name the
+// annotation keys that the pod uses.
 func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, room func() *amounts.Node) (a Answer) {
 	defer func() { a.say(q.said) }()
 	a = Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
@@ -462,9 +464,9 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	return a
 }
 
-// unmet explains why a node cannot fulfil the pod's rules, or returns "". It returns "" if Berth
-// does not decide about the pod on the node. It also returns "" if Berth cannot predict the
-// kubelet, because the node's answer then describes that problem.
+// unmet explains why a node cannot meet the pod's rules, or returns "". It also returns "" if Berth
+// does not decide about the pod on the node, and if Berth cannot predict the kubelet. In the latter
+// case, the node's answer describes the problem.
 func (q *question) unmet(n *node) string {
 	switch {
 	case !q.hasSay(n):

@@ -32,8 +32,8 @@ type ExplainedGang struct {
 	// Pods has the members by name. A member with a node has its actual resources, any other member
 	// the resources that it would get now.
 	Pods []GangPod `json:"pods"`
-	// Verdict is the result of planning the waiting members now. It is "" if none waits, or if the
-	// result is unknown. Whole means that enough members would have nodes.
+	// Verdict is the result of planning the waiting members now. It is "" if no member waits, or if
+	// the result is unknown. The verdict Whole means that enough members would have nodes.
 	Verdict string `json:"verdict,omitempty"`
 	Whole   bool   `json:"whole"`
 	// Fit is the number of members that would have nodes, including those with a node.
@@ -200,7 +200,7 @@ func (g *Gang) claim() *gangfit.Claim {
 	return c
 }
 
-// listPods adds the state of each pod.
+// listPods fills in Pods with the state of each member.
 func (e *ExplainedGang) listPods(s *Survey) {
 	for _, pod := range e.Gang.pods {
 		sum, _ := s.pod(pod)
@@ -227,12 +227,12 @@ type trialNodes struct {
 	classes map[corev1.ResourceName]bool
 	// devices is nil if no member has claims.
 	devices *gangDevices
-	// kept has the gangs whose PodGroups protect them. It is read only if the group has
-	// minResources.
+	// kept has the gangs whose PodGroups protect them from eviction. It is read only if the group
+	// has minResources.
 	kept map[string]bool
 }
 
-// gangKind is a set of members with the same resources. A node gives all of them the same answer.
+// gangKind is a set of members with the same requests. A node gives the same answer to all of them.
 type gangKind struct {
 	question
 	// said has the first answer of each node, by the node's number.
@@ -292,7 +292,7 @@ func (t *trialNodes) prepare(ctx context.Context, c *Cluster, claim *gangfit.Cla
 	return nil
 }
 
-// keep records the gangs whose PodGroup protects them from eviction.
+// keep fills in kept.
 func (t *trialNodes) keep(ctx context.Context, c *Cluster) (notes []string, err error) {
 	objects, err := c.from.groupsIn(ctx, metav1.NamespaceAll)
 	if err != nil {
@@ -307,7 +307,7 @@ func (t *trialNodes) keep(ctx context.Context, c *Cluster) (notes []string, err 
 	return objects.notes, nil
 }
 
-// room counts the resources of the nodes for a group with minResources.
+// room returns the resources of the nodes for the check of minResources.
 func (t *trialNodes) room(bool) *gangfit.Room {
 	var nodes []*corev1.Node
 	var pods []*corev1.Pod
@@ -358,8 +358,9 @@ func (t *trialNodes) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Lacking = t.lacking(&v.Plan)
 }
 
-// never names the first resource of which even empty nodes have too little for the members that
-// must start together, or returns "". It compares with the smallest requests of the members.
+// never names the first resource that does not suffice, even on empty nodes, for the members that
+// must start together. If there is none, it returns "". It uses the smallest requests among the
+// members.
 func (t *trialNodes) never() string {
 	asked := map[string][]int64{}
 	for _, pod := range t.pods {
@@ -389,7 +390,7 @@ func (t *trialNodes) never() string {
 	return ""
 }
 
-// nodeLooks is the cost of a node's answer about a kind, in the unit of the plan's budget.
+// nodeLooks is the cost of asking a node about a kind, in units of the plan's budget.
 const nodeLooks = 4
 
 // Nodes implements plan.Field. It returns the nodes that do not refuse members of the kind, in the
@@ -483,7 +484,8 @@ func (t *trialNodes) again(p *plan.Plan, node int) (a Answer) {
 	if a.Answer != Waits || !on.Pins(&member.Pod) {
 		return a
 	}
-	// The node may wait only because the member would endanger the promises to other members.
+	// A node that waits may do so only because the member would endanger the promises to other
+	// members.
 	var d placement.Decision
 	if said := on.Promise(&member.Pod, &d); said.Outcome == ledger.Refused {
 		if refusal, ok := on.Account().View().Advise(member.Candidate.Request, nil); ok {

@@ -36,7 +36,7 @@ type facts struct {
 	beats map[string]beat
 	// pods are the bound pods of all namespaces; nil if they may not be read.
 	pods []corev1.Pod
-	// Each of these is true if the objects may be read.
+	// Each of these fields is true if the objects may be read.
 	nodesKnown, beatsKnown, podsKnown bool
 	// notes describe data that may not be read.
 	notes []string
@@ -49,8 +49,8 @@ type beat struct {
 }
 
 // facts reads all data about one node, or about all nodes if only is "". It reads heartbeats before
-// reports. So no heartbeat confirms a report that is newer than the reports that were read. It
-// reads pods last. Pods that come in between then count as in flight, and never as gone.
+// reports, so that no heartbeat confirms a report newer than the one that was read. It reads pods
+// last, so that a pod created in between counts as in flight, and not as gone.
 func (a *api) facts(ctx context.Context, only string) (*facts, error) {
 	f, _, err := a.readFacts(ctx, only)
 	return f, err
@@ -157,7 +157,7 @@ func (f *facts) readCoarse(ctx context.Context, a *api, only string) error {
 	return nil
 }
 
-// reportsFailed converts the error of reading NodeTopologies to an error for users.
+// reportsFailed converts an error of reading NodeTopologies to an error for users.
 func (a *api) reportsFailed(err error) error {
 	switch {
 	case err == nil:
@@ -168,7 +168,7 @@ func (a *api) reportsFailed(err error) error {
 	return a.failed("nodetopologies.berth.dev", err)
 }
 
-// readTopologies parses reports on all CPUs, while pods are being listed.
+// readTopologies parses reports, on all CPUs of this machine.
 func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 	out, errs := make([]v1alpha1.NodeTopology, len(raw)), make([]error, len(raw))
 	inParallel(len(raw), func(i int) { errs[i] = out[i].UnmarshalJSON(raw[i]) })
@@ -209,7 +209,7 @@ func (a *api) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) 
 	return a.listPods(ctx, metav1.NamespaceAll, o)
 }
 
-// readable determines with small requests which objects may be read.
+// readable finds out with small requests which objects may be read.
 func (a *api) readable(ctx context.Context) (*facts, error) {
 	one := metav1.ListOptions{Limit: 1}
 	var f facts

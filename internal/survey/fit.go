@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Wanted is a pod that does not exist, and the number of copies.
+// Wanted is a pod that does not exist, and the number of its replicas.
 type Wanted = manifest.Template
 
 // FitOptions are the options of Fit.
@@ -37,24 +37,24 @@ type FitOptions struct {
 	Templates []resourcev1.ResourceClaimTemplate
 }
 
-// Fitting is the answer for a pod that does not exist: the nodes that the pod would go to now, and
-// the reasons why other nodes refuse it.
+// Fitting is the answer about a pod that does not exist: the nodes on which it would be placed now,
+// and the reasons why other nodes refuse it.
 type Fitting struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Replicas  int    `json:"replicas"`
-	// Asks has each container's request for resources that could be pinned. Pinnable means that
-	// some kubelet would pin them.
+	// Asks has each container's request for resources that a kubelet could pin. Pinnable means that
+	// a kubelet with the right configuration would pin them.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided means that Berth decides about the pod: it is Pinnable, or Berth decides about it on
-	// a node that was asked. For any other pod, only amounts are checked.
+	// Decided means that the pod is Pinnable, or that Berth decides about it on a node that was
+	// asked. For any other pod, only amounts are checked.
 	Decided bool `json:"decided"`
-	// Berths are the places of the replicas, tried one after the other until one does not fit.
-	// There are at most MaxBerths.
+	// Berths are the places of the replicas, at most MaxBerths. Fit places them one after the other
+	// until one does not fit.
 	Berths []Berthed `json:"berths"`
-	// Placed is the number of tried replicas that find a place. Untried is the number of replicas
-	// beyond MaxBerths.
+	// Placed is the number of tried replicas that fit. Untried is the number of replicas beyond
+	// MaxBerths, which were not tried.
 	Placed  int `json:"placed"`
 	Untried int `json:"untried,omitempty"`
 	// Copies is the total number of copies that fit, including replicas. Nodes has the number of
@@ -100,21 +100,21 @@ func answersOf(all []NodeFit) []Answer {
 	return answers
 }
 
-// Picture has the data to draw a node with its pods.
+// Picture has the data for drawing a node with its pods.
 type Picture struct {
 	Node    string
 	Machine *topology.Machine
 	Berths  *machineview.Berths
 }
 
-// Remarks about pods that are not on the node yet.
+// Notes on pods that are not on the node yet.
 const (
-	// WouldCome is the remark for pods that do not exist.
+	// WouldCome is the note on pods that do not exist.
 	WouldCome = "would come"
 	movesHere = "moves here from "
 )
 
-// IsNew reports whether a note belongs to a pod that does not exist yet.
+// IsNew reports whether a note belongs to a pod that is not on the node yet.
 func IsNew(note string) bool { return note == WouldCome || strings.HasPrefix(note, movesHere) }
 
 // maxPictures is the maximum number of nodes that are drawn.
@@ -309,7 +309,7 @@ type fitter struct {
 	affinity nodeaffinity.RequiredNodeAffinity
 }
 
-// seat is a node with the copies that were placed there.
+// seat is a node with the copies that were placed on it.
 type seat struct {
 	suppose.Node
 	node   *node
@@ -371,7 +371,7 @@ func (f *fitter) copyOf(s *seat) *suppose.Pod {
 // uid returns the UID of the i-th copy on a node.
 func (f *fitter) uid(i int) string { return fmt.Sprintf("%s/copy-%d", f.request.UID, i+1) }
 
-// take puts a copy on a node that has admitted one.
+// take places a copy on a node whose last answer admits it.
 func (f *fitter) take(s *seat) (Berthed, bool) {
 	b := Berthed{Node: s.node.name, Exact: true}
 	p, d := f.copyOf(s), placement.Decision{}
@@ -414,8 +414,8 @@ func (f *fitter) count(s seat, limit int) NodeFit {
 	}
 }
 
-// next puts a copy on the best node, in the scheduler's order. It returns false if no node admits a
-// copy.
+// next places a copy on the best node, in the scheduler's order. It returns false if no node admits
+// a copy.
 func (f *fitter) next(seats []*seat) (Berthed, bool) {
 	for {
 		var best *seat

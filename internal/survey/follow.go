@@ -16,7 +16,7 @@ type Follower[T any] struct {
 	// Show receives items that may have changed, by their keys. A nil item means that it is gone.
 	// If Show returns an error, the watch ends.
 	Show func(keys []string, items map[string]*T) error
-	// Tell receives problems of the watch, which is then retried.
+	// Tell receives each problem of the watch. The watch then continues.
 	Tell func(string)
 }
 
@@ -79,9 +79,9 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	}, to.Tell)
 }
 
-// remember keeps the outcome that was seen before the pod ended. No later report shows this
-// outcome, and a report without the pod may arrive before the event that ends the pod. last is
-// keyed by UID.
+// remember keeps the last outcome of a running pod for the time after its end. Later reports do not
+// list the pod, and such a report may arrive before the event that ends the pod. last has the
+// outcomes by UID.
 func (p *Pod) remember(last map[string]string) {
 	over := p.Outcome == PromisePast || p.Outcome == PromiseOpen
 	if before := last[p.UID]; over && before != "" && before != PromiseOpen {

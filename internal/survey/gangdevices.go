@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// gangDevices finds devices for the members of a gang as the scheduler's plan of the gang does.
+// gangDevices finds devices for the members of a gang, like the scheduler's gang plan.
 type gangDevices struct {
 	ctx       context.Context //nolint:containedctx // it lives as long as the call that makes it
 	allocator *allocator
@@ -23,8 +23,8 @@ type gangDevices struct {
 	// members are the members that may have claims, by number. places has an element for each node.
 	members map[int]*claimant
 	places  []claimPlace
-	// had has the last devices of each member in the plan. refused has pairs of member and node for
-	// which devices were missing.
+	// had has the devices that each member last had in the plan. refused has the pairs of a member
+	// and a node that lacks devices for it.
 	had     map[int][]resourcev1.AllocationResult
 	refused map[[2]int]bool
 }
@@ -118,8 +118,8 @@ func (d *gangDevices) give(t *trialNodes, member, node int, would plan.Lies, aga
 	return true
 }
 
-// explain changes the answers about the member that got no node. If its devices exclude a node,
-// that node refuses the member. The other members have their places and devices.
+// explain changes the answers about the member that got no node: a node that lacks devices for it
+// refuses it. The other members keep their places and devices.
 func (d *gangDevices) explain(t *trialNodes, p *plan.Plan, answers []Answer) {
 	x := d.members[p.Lacking]
 	var all []Claimed

@@ -168,7 +168,7 @@ func (g *gathering) readMembers() {
 	g.spec, g.wrong = wire.GangOfMembers(g.key, counting)
 }
 
-// whatIsWrong returns the reason why no member is tried even if resources are free, or nil.
+// whatIsWrong returns the error because of which the scheduler tries no member of the gang, or nil.
 func (g *gathering) whatIsWrong() error {
 	switch {
 	case g.wrong != nil:
@@ -183,7 +183,7 @@ func (g *gathering) whatIsWrong() error {
 	return wire.CheckMates(g.active())
 }
 
-// leaveFormer removes the pods of former runs.
+// leaveFormer removes the pods of former runs of the job.
 func (g *gathering) leaveFormer() {
 	runs := gangs.RunsOf(g.pods)
 	var pods []*corev1.Pod
@@ -293,8 +293,8 @@ func saidOf(pod *corev1.Pod) string {
 	return WithoutPreemption(text)
 }
 
-// WithoutPreemption removes the parts that kube-scheduler adds to every refusal: that it
-// deallocates no claim, and the result of preemption.
+// WithoutPreemption removes two parts that kube-scheduler adds to every refusal: the result of
+// preemption, and the remark that it deallocates no claim.
 func WithoutPreemption(message string) string {
 	message, _, _ = strings.Cut(message, " preemption: ")
 	for _, noise := range []string{",", "no new claims to deallocate", ",", "."} {

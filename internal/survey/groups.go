@@ -19,7 +19,7 @@ import (
 // groupObjects has objects that declare gangs, mostly unparsed.
 type groupObjects struct {
 	list []json.RawMessage
-	// hidden has the kinds that may not be read; notes name them.
+	// hidden has the kinds that may not be read. notes has a note about each of them.
 	hidden map[wire.GangSource]bool
 	notes  []string
 }
@@ -73,7 +73,7 @@ func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
 	return data
 }
 
-// protecting returns the annotation or label that protects a group from eviction, if it is set.
+// protecting returns only those annotations or labels that protect a group from eviction.
 func protecting(words map[string]string) map[string]string {
 	text, said := words[wire.PreemptableKey]
 	if !said {

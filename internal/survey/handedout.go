@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// handedOut has the devices of Dynamic Resource Allocation, and their claims. A list is nil if it
-// could not be read; notes have the reason.
+// handedOut has the devices of Dynamic Resource Allocation, and the claims. A list is nil if it
+// could not be read. Then notes has the reason.
 type handedOut struct {
 	slices  []*resourcev1.ResourceSlice
 	claims  []*resourcev1.ResourceClaim

@@ -72,9 +72,9 @@ func placeOf(o *koordinator.Reservation) string {
 
 // places has the unused parts of Reservations' places on one node.
 type places struct {
-	// pods stand for the unused part of each place, if there is one.
+	// pods are stand-in pods, one for each place with an unused part.
 	pods []*corev1.Pod
-	// left has, by UID, the Holding of each of these pods for the account. If Berth decides on the
+	// left has the Holding of each of these pods for the account, by UID. If Berth decides on the
 	// node, Holding.Held is the unused part.
 	left map[string]ledger.Holding
 	// wrong describes the Reservations that cannot be read.
@@ -111,7 +111,7 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 	return out
 }
 
-// seeHeld adds a Reservation's unused resources to the node's account.
+// seeHeld adds the unused resources of a Reservation, for which pod stands, to the node's account.
 func (n *node) seeHeld(pod *corev1.Pod) error {
 	ask, err := wire.HeldRequest(pod)
 	if err == nil {
@@ -263,7 +263,8 @@ func (n *node) heldBy(pod *corev1.Pod) []Vacancy {
 	return all
 }
 
-// heldAnywhere returns the held amounts if the kubelet chooses.
+// heldAnywhere returns the held amounts of a Reservation whose CPUs and NUMA nodes the kubelet
+// chooses.
 func heldAnywhere(pod *corev1.Pod) []Vacancy {
 	h := Vacancy{Reservation: pod.Name, UID: string(pod.UID), Anywhere: true}
 	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {

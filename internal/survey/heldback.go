@@ -60,8 +60,8 @@ var refusals = []refusal{
 
 const claimAdvice = "bind the claim: kubectl describe pvc shows if it waits for a StorageClass, a provisioner, or a PersistentVolume"
 
-// askedHere has parts of kube-scheduler's and Berth's reasons. The nodes' answers already cover
-// these reasons.
+// askedHere has parts of those reasons of kube-scheduler and Berth that the nodes' answers already
+// cover.
 var askedHere = []string{"Insufficient ", "Too many pods", "taint", "unschedulable", "node affinity/selector", "free ports", "requested node name",
 	"kubelet", "Berth", "berth", "report", "certain", "Reservation", "gang", "No preemption", "preempt", "node(s) whose", "filtered out"}
 
@@ -89,8 +89,8 @@ func reasonsOf(message string) (out []string) {
 }
 
 // heldBack returns the reason why a pending pod gets no node, or nil. It uses the pod's spec, the
-// nodes and the scheduler's message. admits means that a node would otherwise admit the pod. Only
-// then does the message count, because it may be older than the nodes' answers.
+// nodes and the scheduler's message. admits means that a node would otherwise admit the pod. The
+// message, which may be older than the nodes' answers, is used only if admits is true.
 func (s *Survey) heldBack(pod *corev1.Pod, admits bool) *HeldBack {
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
 		names := make([]string, len(gates))

@@ -14,15 +14,15 @@ import (
 // Holder is a container with exclusive CPUs on a NUMA node, or a Reservation that holds CPUs there.
 type Holder struct {
 	NUMA topology.NUMAID `json:"numa"`
-	// Namespace and Name are "" if the API does not have the pod. A Reservation has no namespace
-	// and the name "reservation/NAME".
+	// Namespace and Name are "" if the API server does not have the pod. A Reservation has no
+	// namespace and the name "reservation/NAME".
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid"`
 	Container string `json:"container"`
 	// CPUs is "" on a node whose report has only amounts.
 	CPUs string `json:"cpus"`
-	// Count is the number of CPUs, known even if CPUs is "".
+	// Count is the number of CPUs. It is set even if CPUs is "".
 	Count int `json:"count"`
 }
 

@@ -23,9 +23,9 @@ import (
 // use.
 type Live struct {
 	c *Cluster
-	// w is nil if the data never changes.
+	// w watches the cluster. It is nil for a snapshot.
 	w *watcher
-	// still has the pods of a Live that never changes, by key.
+	// still has the pods of a snapshot, by key. It is nil for a cluster.
 	still map[string]*corev1.Pod
 	// groups are the objects that declare gangs.
 	groups recent[groupObjects]
@@ -33,7 +33,7 @@ type Live struct {
 	mu   sync.RWMutex
 	s    *Survey
 	rows map[string]*Row // of s, by name
-	// ready is closed when there is something to read.
+	// ready is closed when the first data is available.
 	ready chan struct{}
 	once  sync.Once
 	// trouble is the last problem of the watch.
@@ -50,13 +50,13 @@ func (c *Cluster) NewLive() *Live {
 	return &Live{c: c, s: &Survey{nodes: map[string]*node{}, facts: &facts{}, Now: time.Now()}, rows: map[string]*Row{}, ready: make(chan struct{})}
 }
 
-// Ready is closed when there is something to read.
+// Ready returns a channel that is closed when the first data is available.
 func (l *Live) Ready() <-chan struct{} { return l.ready }
 
 // Where returns the name of the data source: the server, or the file.
 func (l *Live) Where() string { return l.c.Where }
 
-// Moves reports whether the cluster may change. A snapshot does not change.
+// Moves reports whether the data may change. A snapshot does not change.
 func (l *Live) Moves() bool { return l.still == nil }
 
 // Run follows the cluster until ctx ends. It calls told with names of nodes and keys of pods that
@@ -198,7 +198,7 @@ type Row struct {
 	textErr error
 }
 
-// JSON returns the row as JSON, encoded once. Do not change the result.
+// JSON returns the row as JSON. It encodes the row only once: do not change the result.
 func (r *Row) JSON() ([]byte, error) {
 	r.once.Do(func() { r.text, r.textErr = json.Marshal(r) })
 	return r.text, r.textErr
@@ -331,7 +331,7 @@ func (l *Live) surveyOf(name string) *Survey {
 	return &s
 }
 
-// Pod summarises a pod; false if there is none.
+// Pod returns the summary of a pod, or false if there is no such pod.
 func (l *Live) Pod(namespace, name string) (Pod, bool) {
 	pod := l.pod(keyOf(namespace, name))
 	if pod == nil {
@@ -343,8 +343,8 @@ func (l *Live) Pod(namespace, name string) (Pod, bool) {
 	return sum, true
 }
 
-// Summaries summarises pods, in the given order. An entry is nil if no kubelet would pin anything
-// for the pod.
+// Summaries returns the summaries of pods, in the given order. An entry is nil if no kubelet would
+// pin anything for the pod.
 func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
 	s := l.survey()
 	out := make([]*Pod, len(pods))
@@ -376,9 +376,8 @@ func (l *Live) pod(key string) *corev1.Pod {
 // Stranded returns the stranded resources on all nodes, as Survey.Stranded does.
 func (l *Live) Stranded() []Stranded { return l.survey().Stranded(l.c.wantsOf(l.Pods())) }
 
-// Another returns a pod with the same request, as a user would write it to create another one. It
-// has no node, status or volumes, and no fields that only a scheduler writes. Another returns nil
-// if the pod does not exist.
+// Another returns a copy of a pod as a user would write it: without node, status, volumes, and the
+// fields that only a scheduler writes. It returns nil if the pod does not exist.
 func (l *Live) Another(namespace, name string) *corev1.Pod {
 	pod := l.pod(keyOf(namespace, name))
 	if pod == nil {
@@ -397,7 +396,7 @@ func (l *Live) Another(namespace, name string) *corev1.Pod {
 	return out
 }
 
-// Pods returns all known pods, in no order. They are shared: do not change them.
+// Pods returns all known pods, in no particular order. They are shared: do not change them.
 func (l *Live) Pods() []*corev1.Pod {
 	if l.w == nil {
 		return slices.Collect(maps.Values(l.still))

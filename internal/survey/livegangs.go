@@ -55,8 +55,8 @@ func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 	return gangsOf(l.Pods(), objects, l.Now()), nil
 }
 
-// GangsOf returns the gangs of all known pods if any of the given pods is in a gang, and otherwise
-// none.
+// GangsOf returns the gangs of all known pods if at least one of the given pods is in a gang.
+// Otherwise it returns no gangs.
 func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) {
 	if !slices.ContainsFunc(pods, wire.InGang) {
 		return &Gangs{}, nil

@@ -27,8 +27,8 @@ type Moment struct {
 	Pods   []*corev1.Pod
 }
 
-// Write writes the moment in the format of Snapshot, which Open reads. In the file, the agent is
-// alive.
+// Write writes the moment in the format of Snapshot, which Open reads. The file says that the agent
+// is alive.
 func (m *Moment) Write(w io.Writer) error {
 	out := still{Kind: stillKind, Version: stillVersion, Taken: m.Taken.UTC(), Where: m.Where, StaleAfter: m.StaleAfter.String()}
 	if m.Node != nil {

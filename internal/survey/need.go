@@ -30,14 +30,15 @@ type NeverFits struct {
 	Why  string `json:"why"`
 }
 
-// Limits of the count.
+// The limits of need and its callers.
 const (
 	// MaxNeeded is the maximum number of pods of a load.
 	MaxNeeded = 2000
 	maxGroups = 16
 )
 
-// groupNodes groups the reliable nodes. It returns at most maxGroups groups, the largest first.
+// groupNodes groups the nodes with reliable reports. It returns at most maxGroups groups, the
+// largest first.
 func groupNodes(s *Survey, names []string) [][]string {
 	groups := map[string][]string{}
 	for _, name := range names {

@@ -33,7 +33,7 @@ type node struct {
 	// inFlight counts pods that are bound and are not in a report yet. lingering counts pods in
 	// flight that have ended or are being deleted.
 	inFlight, lingering int
-	// notes name pods that could not be read.
+	// notes has a note about each pod that could not be read.
 	notes []string
 	// bound are the node's pods, and pods that stand for places of Reservations on the node.
 	bound []*corev1.Pod
@@ -53,7 +53,7 @@ type nodeFacts struct {
 	held   map[string]ledger.Holding
 }
 
-// glance has the inputs for computing the state of nodes.
+// glance has the inputs, common to all nodes, for computing a node's state.
 type glance struct {
 	kinds      *nodestate.Kinds
 	nodesKnown bool // true if Nodes may be read
@@ -94,7 +94,8 @@ func (g *glance) at(name string, s *nodeFacts) *node {
 	return n
 }
 
-// goByAmounts uses the reports of other exporters, if no agent reports. These contain only amounts.
+// goByAmounts uses the report of another exporter, which contains only amounts, if no agent
+// reports.
 func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	beside := nodestate.BesideOf(s.object, s.pods)
 	var readings []*nodestate.Reading
@@ -114,8 +115,7 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 	}
 }
 
-// hears reports whether a heartbeat is newer than the report, and shows that the report is still
-// valid.
+// hears reports whether a heartbeat is newer than the report and confirms it.
 func (n *node) hears(b *beat) bool {
 	if n.reading != nil && n.reading.Mark != (nodestate.Mark{}) && !b.VouchesFor(n.reading.Mark.Sequence()) {
 		return false
@@ -210,7 +210,7 @@ func (n *node) sequence() int64 {
 	return 0
 }
 
-// reported finds a pod in the report; nil if it is not listed.
+// reported returns the pod's entry in the report, or nil, and the pod's state.
 func (n *node) reported(uid string) (*placement.PodAllocation, string) {
 	r := n.report()
 	if r == nil {

@@ -108,7 +108,7 @@ func (s *Survey) noNodeHas(pod *corev1.Pod, asked amounts.List, classes map[core
 	return out
 }
 
-// advice lists the label values that nodes have instead.
+// advice lists the values that the label in question has on the nodes.
 func (t *term) advice(nodes []*corev1.Node) string {
 	values, keys := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {
@@ -142,7 +142,7 @@ func (t *term) kind() string {
 	return kind
 }
 
-// adviceFor returns the advice about an exclusion that applies to every node, or "".
+// adviceFor returns the advice about a requirement that no node meets, or "".
 func (q *question) adviceFor(why string) string {
 	for what, advice := range q.noNode {
 		if strings.HasSuffix(why, ": "+what) || strings.Contains(why, " "+what+" in total, ") || what == amounts.CPU && strings.Contains(why, " CPUs in total, ") {

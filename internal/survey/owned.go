@@ -16,9 +16,10 @@ type Owned struct {
 	Name  string `json:"name"`
 	Phase string `json:"phase,omitempty"` // "" of one that is gone
 	Node  string `json:"node,omitempty"`
-	// Has means that the pod uses the Reservation's place.
+	// Has means that the pod already uses the Reservation's place.
 	Has bool `json:"has,omitempty"`
-	// Takes means that the pod would be placed there now. Message explains why not.
+	// Takes means that the pod would get its place in the Reservation now. Otherwise Message
+	// explains why not.
 	Takes   bool   `json:"takes,omitempty"`
 	Message string `json:"message,omitempty"`
 
@@ -111,7 +112,7 @@ func ownersOn(r *wire.Reservation, bound []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
-// from returns the Reservation on the node in which the pod would get its place, or nil.
+// from returns the Reservation on the node from which the pod would get its place, or nil.
 func (q *question) from(node string) *Owned {
 	at := slices.IndexFunc(q.owned, func(o Owned) bool { return o.Takes && o.Node == node })
 	if at < 0 {

@@ -25,8 +25,8 @@ type Pod struct {
 	// admitted, ended, refused, unknown. A Reservation's resources have the state held and no
 	// namespace.
 	State string `json:"state"`
-	// NUMANodes and CPUs are the places that the pod has. If the pod is in flight, they are the
-	// promised places.
+	// NUMANodes and CPUs are the NUMA nodes and CPUs that the pod has, or was promised if it is in
+	// flight.
 	NUMANodes string `json:"numaNodes,omitempty"`
 	CPUs      string `json:"cpus,omitempty"`
 	// UnknownCPUs is the number of exclusive CPUs if the node's report does not list CPU ids.
@@ -45,7 +45,7 @@ type Pod struct {
 	Error      string      `json:"error,omitempty"`
 }
 
-// States of a pod in addition to those of a report.
+// The states of a pod that a report does not have.
 const (
 	StatePending  = "pending"
 	StateInFlight = "in flight"
@@ -87,8 +87,8 @@ func (c *Cluster) noPod(name string) error {
 	return fmt.Errorf("no pod %s in namespace %s at %s", name, c.Namespace, c.Where)
 }
 
-// podsOf summarises the pods that could be pinned, by namespace and name. If only is set, it
-// summarises all given pods.
+// podsOf returns the summaries of the pods that could be pinned, sorted by namespace and name. If
+// only is set, it returns the summaries of all given pods.
 func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	all := []Pod{}
 	for i := range pods {
@@ -102,8 +102,8 @@ func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	return all
 }
 
-// pod summarises a pod. It reports whether the pod could be pinned, or has a placement that pins
-// it.
+// pod returns the summary of a pod. It also reports whether the pod could be pinned, or has a
+// placement that pins it.
 func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	if wire.OfReservation(pod) {
 		return s.heldPod(pod), true
@@ -163,8 +163,8 @@ func pins(d *placement.Decision) bool {
 	})
 }
 
-// addProvided adds the providers' resources. Only the decision that is stored with the Binding has
-// them.
+// addProvided adds the amounts of providers' resources. Only the decision that is stored with the
+// Binding has these amounts.
 func (p *Pod) addProvided(d *placement.Decision) {
 	for i := range p.Containers {
 		c := &p.Containers[i]

@@ -51,7 +51,7 @@ func fractions(r *placement.Request) (out []string) {
 	return out
 }
 
-// wholeBeside names the whole numbers of CPUs next to a fraction.
+// wholeBeside names the whole numbers of CPUs just below and above a fraction.
 func wholeBeside(milli int64) string {
 	if milli < 1000 {
 		return "1"
@@ -70,7 +70,7 @@ type Holding struct {
 	Containers []Container     `json:"containers,omitempty"`
 }
 
-// Results of comparing a promise with a report.
+// The values of Bound.Outcome: the results of comparing a promise with a report.
 const (
 	PromiseKept    = "kept"
 	PromiseOpen    = "not yet reported"
@@ -81,7 +81,7 @@ const (
 	PromisePast = "no longer reported"
 )
 
-// States of a pod in a report, in addition to v1alpha1.PodState in lower case.
+// The values of Holding.State in addition to those of v1alpha1.PodState in lower case.
 const (
 	StateAdmitted = "admitted"
 	StateAbsent   = "absent"
@@ -144,7 +144,7 @@ func (n *node) holding(uid string, now time.Time) *Holding {
 	return out
 }
 
-// nodesOf returns the NUMA nodes of all resources that a pod holds.
+// nodesOf returns the NUMA nodes of all resources that a pod has in the report.
 func (n *node) nodesOf(p *placement.PodAllocation) topology.NUMASet {
 	return p.NUMANodes(n.machine(), n.deviceAt)
 }
@@ -176,8 +176,8 @@ func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	return PromiseBroken
 }
 
-// keeps reports whether the node gave a pod the decided resources. If Berth decides on the node,
-// the report lists only running containers.
+// keeps reports whether the resources held are those of the decision d. If Berth decides on the
+// node, it compares only running containers, because the report lists no others.
 func (n *node) keeps(d *placement.Decision, held *placement.PodAllocation) bool {
 	if n.decides() {
 		return ledger.Obeyed(d, held)
@@ -190,7 +190,8 @@ func (n *node) decides() bool {
 	return n.spec() != nil && n.spec().Authority == v1alpha1.AuthorityBerth
 }
 
-// givesWhole reports whether the kubelet gives the pod exclusive CPUs because of spec.resources.
+// givesWhole reports whether the kubelet gives exclusive CPUs to the pod as a whole, because of
+// spec.resources.
 func (n *node) givesWhole(r *placement.Request) bool {
 	return n.reading != nil && n.reading.Kind != nil && n.reading.Kind.Model != nil && n.reading.Kind.Model.GivesWhole(r)
 }

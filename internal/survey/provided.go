@@ -20,8 +20,8 @@ type Given struct {
 	Amount   uint64 `json:"amount"`
 }
 
-// givenOf adds up the providers' resources in the Bindings of pods, by resource and place. Each pod
-// counts with its peak amount.
+// givenOf adds up the providers' resources in the Bindings of pods, by resource and place. It
+// counts the peak amount of each pod.
 func givenOf(pods []*corev1.Pod) []Given {
 	type place struct{ resource, name string }
 	all := map[place]uint64{}
@@ -54,8 +54,8 @@ func givenOf(pods []*corev1.Pod) []Given {
 	return out
 }
 
-// withoutProvided removes the providers' resources from a request, and returns their names. A
-// resource counts as a provider's if some Binding has it, because no other data shows which
+// withoutProvided removes the providers' resources from a request, and returns their names. It
+// recognises a provider's resource by a Binding that has it, because no other data shows which
 // providers a scheduler has.
 func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request, provided []string) {
 	known := map[string]bool{}
@@ -82,7 +82,7 @@ func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request,
 	return &one, slices.Sorted(maps.Keys(names))
 }
 
-// besideProvided adds the used amounts of the providers' resources to a node's answer.
+// besideProvided adds to a node's answer the amounts of providers' resources that are in use.
 func (n *node) besideProvided(provided []string, a *Answer) {
 	if len(provided) == 0 || n.trouble != nil {
 		return

@@ -85,7 +85,7 @@ func (c *Cluster) Resize(ctx context.Context, name string, changes []Change) (*R
 	return out, nil
 }
 
-// resizedTo returns the pod with changed requests. If a limit equals the request, it changes too.
+// resizedTo returns the pod with changed requests. It also changes a limit that equals the request.
 func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 	wants := pod.DeepCopy()
 	for _, change := range changes {
@@ -131,8 +131,8 @@ func containerNamed(pod *corev1.Pod, name string) (*corev1.Container, error) {
 	return nil, fmt.Errorf("pod %s/%s: container %q: want one of %s", pod.Namespace, pod.Name, name, strings.Join(names, ", "))
 }
 
-// unresizable returns an answer if every API server rejects the change (ValidatePodResize of
-// pkg/apis/core/validation). Otherwise it returns the zero answer.
+// unresizable returns the answer to a change that every API server rejects (ValidatePodResize of
+// pkg/apis/core/validation), or the zero answer.
 func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
 	switch _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; {
 	case static:
@@ -143,7 +143,7 @@ func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
 	return placement.ResizeAnswer{}
 }
 
-// resize asks the pod's node.
+// resize returns the predicted answer of the pod's node n.
 func (s *Survey) resize(n *node, pod, wants *corev1.Pod) placement.ResizeAnswer {
 	unknown := func(why string) placement.ResizeAnswer {
 		return placement.ResizeAnswer{Outcome: placement.ResizeUnknown, Message: why}
@@ -182,8 +182,8 @@ func (s *Survey) resize(n *node, pod, wants *corev1.Pod) placement.ResizeAnswer 
 	return state.Resize(&r)
 }
 
-// sums returns CPU and memory of the resized pod, and the amounts that the kubelet has allocated to
-// the node's other pods.
+// sums returns, for CPU and memory, the request of the resized pod, the total that the kubelet has
+// allocated to the node's other pods, and the allocatable amount.
 func (s *Survey) sums(n *node, wants *corev1.Pod) (cpu, memory placement.ResizeSum) {
 	bare := *wants
 	bare.Status.ContainerStatuses, bare.Status.InitContainerStatuses, bare.Status.Resources, bare.Status.AllocatedResources = nil, nil, nil, nil

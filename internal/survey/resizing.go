@@ -99,8 +99,8 @@ func conditionOf(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodConditi
 	return &pod.Status.Conditions[i]
 }
 
-// moves reports whether the node has not yet carried out a decision after a resize. If so, the
-// report has an older decision, or resources that the pod is giving up.
+// moves reports whether the node has not yet carried out a decision after a resize. In that case,
+// the report has an older decision, or resources that the pod is giving up.
 func moves(p *wire.Placement, held *placement.PodAllocation) bool {
 	if p.Generation < 2 || p.Generation > max(held.Generation, 1) {
 		return p.Generation >= 2

@@ -11,11 +11,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasSay reports whether Berth decides about the pod on the node, as in the scheduler. Berth
-// decides if a kubelet might pin something for the pod. For other pods, Berth decides only on nodes
-// with authority berth, or if the pod's rules count NUMA nodes. On an unreliable node, the pod must
-// also have rules. Berth does not decide about such pods if they are members of gangs, or if the
-// node is nil.
+// hasSay reports whether Berth's scheduler plugin decides about the pod on the node. It decides if
+// a kubelet might pin something for the pod. It decides about other pods only on nodes with
+// authority berth, or if the pod's rules count NUMA nodes. On an unreliable node, these other pods
+// must have rules. It does not decide about these other pods if they are members of gangs, or if
+// the node is nil.
 func (n *node) hasSay(pod *corev1.Pod, r *placement.Request) bool {
 	switch {
 	case r.Pinnable():
@@ -74,7 +74,7 @@ func (q *question) advise(n *node, room func() *amounts.Node, a *Answer) {
 	a.Refusal, a.Advice = &refusal, refusal.Advice()
 }
 
-// roomy returns a function that reports whether the node has enough amounts for another request of
+// roomy returns a function that reports whether the node has the amounts for a changed request of
 // the pod.
 func (q *question) roomy(n *node, room *amounts.Node) placement.Fits {
 	return func(r *placement.Request, empty bool) bool {
@@ -84,7 +84,7 @@ func (q *question) roomy(n *node, room *amounts.Node) placement.Fits {
 }
 
 // answer asks a node on which Berth decides about the pod. If no kubelet pins anything for the pod,
-// it removes the Choice, because other plugins choose among the nodes.
+// answer removes the Choice, because other plugins choose among the nodes.
 func (q *question) answer(n *node, c *ledger.Candidate, a *Answer) {
 	n.answer(c, q.demand[n.name], a)
 	if !q.request.Pinnable() && len(q.provided) == 0 {

@@ -121,8 +121,8 @@ func (o *Setting) on(s *Survey, names []string) *Survey {
 	return &out
 }
 
-// empties reports whether the node is treated as empty, because Empty is set or the change needs a
-// drain.
+// empties reports whether the node is treated as empty, because Empty is set or the change requires
+// that the node is drained.
 func (o *Setting) empties(n *node) bool {
 	if o.Empty || o.NUMAPerPackage > 0 {
 		return true
@@ -188,8 +188,8 @@ func (o *Setting) allocatableOf(object *corev1.Node) *corev1.Node {
 	return out
 }
 
-// divide changes the number of NUMA nodes in each package of the machine, and returns the devices
-// at their new places.
+// divide changes the number of NUMA nodes in each package of the machine. It returns the devices
+// with their new NUMA nodes.
 func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) ([]placement.DevicePool, error) {
 	d, err := spec.Machine.Divide(perPackage)
 	if err != nil {
@@ -202,7 +202,7 @@ func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) (
 	return Rehang(d, pools), nil
 }
 
-// Rehang returns the devices at their places on the divided machine.
+// Rehang returns the devices with their NUMA nodes on the divided machine.
 func Rehang(d *topology.Division, pools []placement.DevicePool) []placement.DevicePool {
 	out := make([]placement.DevicePool, len(pools))
 	for i := range pools {

@@ -103,8 +103,8 @@ func slimClass(c *resourcev1.DeviceClass) *resourcev1.DeviceClass {
 	return out
 }
 
-// slimVolumes keeps the kinds of volumes that tie a pod to its node or contain data of the pod. It
-// removes their contents.
+// slimVolumes keeps the volumes that tie a pod to its node or contain data of the pod. It removes
+// their contents.
 func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 	for i := range all {
 		v, kept := &all[i], corev1.Volume{Name: all[i].Name}
@@ -176,8 +176,8 @@ func slimNode(node *corev1.Node) *corev1.Node {
 	}
 }
 
-// Slim is a transform for informers. It keeps the fields of an object that a survey reads. It
-// removes fields that may contain secrets.
+// Slim is a transform for informers. It keeps only the fields of an object that a survey reads, so
+// that no secrets stay in memory.
 func Slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:

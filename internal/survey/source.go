@@ -19,7 +19,8 @@ type source interface {
 	facts(ctx context.Context, only string) (*facts, error)
 	nodeNames(ctx context.Context) ([]string, error)
 	namespaces(ctx context.Context) ([]string, error)
-	// podsIn returns the pods of a namespace, bound or not, or only the named one.
+	// podsIn returns the pods of a namespace, bound or not. If only is set, it returns only the pod
+	// of that name.
 	podsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error)
 	// pod returns one pod, or nil if there is none.
 	pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
@@ -33,18 +34,18 @@ type source interface {
 	// deviceClasses returns the extended resources of device classes. A class has a default name,
 	// and may set another one; the result has both. The notes name missing permissions.
 	deviceClasses(ctx context.Context) (classes map[corev1.ResourceName]bool, notes []string, err error)
-	// handedOut returns the devices of Dynamic Resource Allocation and the claims, for pods of a
-	// namespace.
+	// handedOut returns the devices of Dynamic Resource Allocation, and the claims that pods of a
+	// namespace depend on.
 	handedOut(ctx context.Context, namespace string) (*handedOut, error)
 	// claimTemplates returns the ResourceClaimTemplates of a namespace. The notes name missing
 	// permissions.
 	claimTemplates(ctx context.Context, namespace string) (all []*resourcev1.ResourceClaimTemplate, notes []string, err error)
 }
 
-// errNoClasses means that a snapshot has no PriorityClasses.
+// errNoClasses is the error of reading PriorityClasses from a snapshot.
 var errNoClasses = errors.New("a snapshot has no PriorityClasses")
 
-// priorityClass has the relevant fields of a PriorityClass.
+// priorityClass has the fields of a PriorityClass that determine a pod's priority.
 type priorityClass struct {
 	Metadata      metav1.ObjectMeta `json:"metadata"`
 	Value         int32             `json:"value"`

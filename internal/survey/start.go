@@ -30,7 +30,7 @@ type StartNode struct {
 	// Has is the amount of each resource that the empty node has for pods.
 	Has amounts.List
 	// Pods are the node's pods except pods of DaemonSets, static pods, places of Reservations, and
-	// unreadable pods. Kept has the total requests of these exceptions.
+	// unreadable pods. Kept has the total requests of these excepted pods.
 	Pods []StartPod
 	Kept amounts.List
 }
@@ -41,7 +41,7 @@ type StartPod struct {
 	Asks amounts.List
 	// Request is the request that the kubelet receives.
 	Request placement.Request
-	// Stays is the reason why `berth defrag` would not move it, or "".
+	// Stays is the reason why `berth defrag` would not move the pod, or "".
 	Stays string
 }
 
@@ -68,7 +68,7 @@ func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes 
 	return all, notes
 }
 
-// closed explains why new pods may not go to the node. It returns "" if they may.
+// closed explains why new pods may not go to the node, or returns "".
 func (n *node) closed() string {
 	switch {
 	case n.trouble != nil:

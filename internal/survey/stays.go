@@ -66,7 +66,7 @@ func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 }
 
 // mover decides which pods may be moved to make room for other pods. It has the priority and the
-// scheduler of these other pods.
+// scheduler of the pods that need room.
 type mover struct {
 	priority  int32
 	scheduler string
@@ -138,7 +138,8 @@ func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	return ""
 }
 
-// budgeted explains why a PodDisruptionBudget prevents the eviction of the pod now, or returns "".
+// budgeted names a PodDisruptionBudget that now prevents the eviction of the pod, and explains why.
+// It returns "" if there is none.
 func (m *mover) budgeted(pod *corev1.Pod) string {
 	of := ofPod(m.budgets, pod)
 	if len(of) > 1 {
@@ -150,8 +151,7 @@ func (m *mover) budgeted(pod *corev1.Pod) string {
 	return ""
 }
 
-// unpinned reports whether no kubelet pins anything for the pod. Reports then need not list the
-// pod.
+// unpinned reports whether no kubelet pins anything for the pod. A report may lack such a pod.
 func unpinned(pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	return err == nil && !ask.Request.Pinnable()

@@ -42,7 +42,7 @@ type still struct {
 	Taken      time.Time `json:"taken"`
 	Where      string    `json:"where"`
 	StaleAfter string    `json:"staleAfter"`
-	// Terms are Options.Terms. Earlier files do not have this field.
+	// Terms are Options.Terms. Files of older releases do not have this field.
 	wire.Terms
 	Notes   []string       `json:"notes,omitempty"`
 	Unknown []string       `json:"unknown,omitempty"` // "nodes", "leases", "pods" that could not be read
@@ -51,20 +51,21 @@ type still struct {
 	Reports []json.RawMessage       `json:"nodeTopologies"`
 	Leases  []*coordinationv1.Lease `json:"leases"`
 	Pods    []*corev1.Pod           `json:"pods"`
-	// These are the reports that contain only amounts.
+	// These two lists are the reports that contain only amounts.
 	Numatopologies []*nodeinfo.Numatopology    `json:"numatopologies,omitempty"`
 	Zones          []*nrt.NodeResourceTopology `json:"nodeResourceTopologies,omitempty"`
-	// Groups are the objects that declare gangs, mostly unparsed. Earlier files do not have this
-	// field.
+	// Groups are the objects that declare gangs, mostly unparsed. Files of older releases do not
+	// have this field.
 	Groups []json.RawMessage `json:"podGroups,omitempty"`
-	// Reservations are Koordinator's Reservations. Earlier files do not have this field.
+	// Reservations are Koordinator's Reservations. Files of older releases do not have this field.
 	Reservations []*koordinator.Reservation `json:"reservations,omitempty"`
 	// Malformed has the errors of reports and Reservations that do not fit their types, by list and
-	// name. Earlier files do not have this field.
+	// name. Files of older releases do not have
+	// this field.
 	Malformed map[string]string `json:"malformed,omitempty"`
-	// Budgets is nil if they could not be read, or if an older release took the snapshot.
+	// Budgets is nil if the budgets could not be read, or if an older release took the snapshot.
 	Budgets []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
-	// Each of these is nil if it could not be read, or if an older release took the snapshot.
+	// Each of these lists is nil if it could not be read, or if an older release took the snapshot.
 	Slices  []*resourcev1.ResourceSlice `json:"resourceSlices"`
 	Claims  []*resourcev1.ResourceClaim `json:"resourceClaims"`
 	Classes []*resourcev1.DeviceClass   `json:"deviceClasses"`
@@ -72,9 +73,9 @@ type still struct {
 	reports []v1alpha1.NodeTopology // Reports, read
 }
 
-// Snapshot writes the data that a survey of a live cluster reads to a file: nodes, reports,
-// heartbeats, and pods without commands, environments, volumes and unrelated annotations. The file
-// is JSON, packed with gzip.
+// Snapshot writes to w the data that a survey of a live cluster reads: nodes, reports, heartbeats,
+// and pods without commands, environments, volumes and unrelated annotations. The format is JSON,
+// compressed with gzip.
 func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	a, err := c.live()
 	if err != nil {
@@ -267,7 +268,7 @@ func (s *still) check(name string) error {
 // now implements source.
 func (s *still) now() time.Time { return time.Unix(s.Taken.Unix(), 0) }
 
-// facts implements source. It returns what the API server answered at the time of the snapshot.
+// facts implements source. It returns the facts at the time of the snapshot.
 func (s *still) facts(_ context.Context, only string) (*facts, error) {
 	f := &facts{
 		beats: map[string]beat{}, notes: slices.Clone(s.Notes), nodesKnown: !slices.Contains(s.Unknown, "nodes"),
@@ -333,7 +334,7 @@ func (s *still) nodeNames(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys((&Survey{facts: f}).perNode())), err
 }
 
-// errNoBudgets means that a snapshot has no PodDisruptionBudgets.
+// errNoBudgets is the error of reading PodDisruptionBudgets from a snapshot that has none.
 var errNoBudgets = errors.New("the snapshot has no PodDisruptionBudgets: an older release of Berth took the snapshot, or the PodDisruptionBudgets could not be read")
 
 // budgets implements source.
@@ -386,7 +387,7 @@ func (s *still) groupsIn(_ context.Context, namespace string) (*groupObjects, er
 	return out, nil
 }
 
-// liveOf makes a Live that never changes.
+// liveOf returns a Live with the data of the snapshot, which never changes.
 func (s *still) liveOf(c *Cluster) *Live {
 	f, _ := s.facts(context.Background(), "") // a file always answers
 	l := &Live{c: c, s: c.surveyOf(f), rows: map[string]*Row{}, ready: make(chan struct{}), still: map[string]*corev1.Pod{}}

@@ -25,16 +25,15 @@ type Stranded struct {
 	Resource string `json:"resource"`
 	Free     uint64 `json:"free"`
 	Stranded uint64 `json:"stranded"`
-	// Reason is the reason of the node's trouble, or Cordoned. Otherwise it is NoCPUs or NoMemory
-	// if these are short, or TooFewDevices if every pod requests more devices.
+	// Reason is the reason of the node's trouble, or Cordoned. For other nodes, it is NoCPUs,
+	// NoMemory, or TooFewDevices: every pod requests more devices than are free.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Rule is the rule by which the resource counts as stranded. It is "" if the node accepts no
-	// pods.
+	// Rule is the rule of package stranded that applies. It is "" if the node accepts no pods.
 	Rule string `json:"rule,omitempty"`
 }
 
-// Reasons in addition to those of a node's trouble.
+// The values of Stranded.Reason in addition to the reasons of a node's trouble.
 const (
 	strandedCordoned = "Cordoned"
 	strandedNoCPUs   = "NoCPUs"
@@ -42,8 +41,8 @@ const (
 	strandedTooFew   = "TooFewDevices"
 )
 
-// Stranded returns the stranded resources, the largest amount of a resource first, then by node and
-// NUMA node. wants are the requests for devices.
+// Stranded returns the stranded resources. For each resource, the largest amount comes first; equal
+// amounts are sorted by node and NUMA node. wants are the requests for devices.
 func (s *Survey) Stranded(wants *stranded.Wants) []Stranded {
 	var out []Stranded
 	for _, name := range s.Names() {
@@ -71,7 +70,8 @@ type StrandedSum struct {
 	Count int `json:"count"`
 }
 
-// StrandedReason is the amount that is stranded for one reason, and the number of NUMA nodes.
+// StrandedReason is the amount that is stranded for one reason, and the number of NUMA nodes with a
+// part of it.
 type StrandedReason struct {
 	Reason   string `json:"reason"`
 	Stranded uint64 `json:"stranded"`
@@ -137,8 +137,8 @@ type Wants = stranded.Wants
 // maxShapes is the maximum number of shapes that free devices are compared with.
 const maxShapes = 64
 
-// wantsOf returns the requests for devices of pods that wait, run or ran recently. It keeps the
-// most frequent shapes.
+// wantsOf returns the shapes of the requests for devices of the given pods, which wait, run or ran
+// recently. It keeps the most frequent shapes.
 func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 	out := &stranded.Wants{PerDevice: c.Terms.CPUsPerDevice}
 	count, shapes := map[string]int{}, map[string]stranded.Shape{}

@@ -26,9 +26,9 @@ type Node struct {
 	// AgeSeconds is the time since the agent's last sign of life.
 	AgeSeconds int64    `json:"ageSeconds,omitempty"`
 	Trouble    *Trouble `json:"trouble,omitempty"`
-	// Warnings are the doubts about a node, whether or not it is in trouble.
+	// Warnings are further problems of the node. The report may be reliable in spite of them.
 	Warnings []Trouble `json:"warnings,omitempty"`
-	// Conditions are the conditions of the report and of the Node that show a problem:
+	// Conditions are the conditions of the report and of the Node that show a problem, as
 	// TYPE=STATUS(REASON).
 	Conditions []string `json:"conditions,omitempty"`
 	// Gone means that a watch has seen the deletion of the node.
@@ -36,7 +36,7 @@ type Node struct {
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
 	// Held are the Reservations' resources for future pods, by name and NUMA node.
 	Held []Vacancy `json:"held,omitempty"`
-	// Given is the used amount of the providers' resources.
+	// Given has the amounts of providers' resources that are in use.
 	Given []Given `json:"given,omitempty"`
 	// Holders has the holders of the node's CPUs. It is set only for nodes that were requested by
 	// name.
@@ -48,8 +48,7 @@ type Node struct {
 	Resizes []PodResize `json:"resizes,omitempty"`
 }
 
-// Managers has the kubelet's release, and the policies of its managers. A field is empty if it is
-// not known.
+// Managers has the kubelet's release, and the policies of its managers. An unknown field is empty.
 type Managers struct {
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	CPUManager     string `json:"cpuManager,omitempty"`
@@ -69,7 +68,7 @@ type (
 	Amount   = stranded.Amount
 )
 
-// Nodes summarises all nodes, by name.
+// Nodes returns the summaries of all nodes, sorted by name.
 func (s *Survey) Nodes() []Node {
 	names := s.Names()
 	all := make([]Node, len(names))
@@ -77,7 +76,7 @@ func (s *Survey) Nodes() []Node {
 	return all
 }
 
-// summary summarises a node.
+// summary returns the summary of the node.
 func (n *node) summary(now time.Time) Node {
 	out := Node{Name: n.name, Guarantee: n.guarantee().String(), Report: n.sequence(), Trouble: n.trouble, Warnings: n.warnings(), Conditions: n.conditions(), Given: n.given}
 	if n.coarse() {

@@ -1,7 +1,7 @@
-// Package survey reads a cluster or a snapshot of one. It computes the free resources of the nodes
-// and the resources of the pods, and explains why a pod is on its node or has none. The results
-// have JSON tags; the CLI prints them, and the web page shows them. The package writes nothing to
-// the cluster.
+// Package survey reads a cluster or a snapshot of a cluster. It computes the free resources of the
+// nodes and the resources of the pods, and explains why a pod is on its node or has none. The
+// results have JSON tags; the CLI prints them, and the web page shows them. The package writes
+// nothing to the cluster.
 package survey
 
 import (
@@ -46,7 +46,7 @@ func (s *Survey) missing(name string) *Trouble {
 	return &Trouble{Reason: nodestate.NoReport, Message: "there is no NodeTopology " + name, Advice: adviceFor(nodestate.NoReport, name)}
 }
 
-// noNode returns the error that there is no such node.
+// noNode returns the error that there is no such node in the cluster.
 func (c *Cluster) noNode(s *Survey, name string) error {
 	return fmt.Errorf("%s at %s", s.missing(name).Message, c.Where)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// together finds the devices of all claims of a pod on one node.
+// together finds devices on one node for all claims of a pod together.
 type together struct {
 	claimant *claimant
 	at       *claimPlace
@@ -20,8 +20,8 @@ type together struct {
 	// has are the claims with devices, and open the claims without devices. Both are in the order
 	// of spec.resourceClaims, in which the scheduler's allocator gets them.
 	has, open []*claimHere
-	// steered means that devices on other NUMA nodes may be hidden from the allocator. No claim
-	// requests all devices.
+	// steered means that no claim requests all devices. Only then may devices on other NUMA nodes
+	// be hidden from the allocator.
 	steered bool
 }
 
@@ -33,8 +33,9 @@ type claimHere struct {
 	users  func(claims.Lying) []claims.User
 	object *resourcev1.ResourceClaim
 	out    *ClaimOnNode
-	// The following fields belong to an open claim. near has the NUMA nodes where its devices would
-	// be near, over all ways. whys has the reasons why it has no devices there.
+	// The following fields are used for an open claim. near has the NUMA nodes, over all tried
+	// ways, on which its devices would be near. whys has the reasons why it gets no devices on
+	// these NUMA nodes.
 	devices *devicesFor
 	near    topology.NUMASet
 	apart   string
@@ -180,8 +181,9 @@ func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	return fits
 }
 
-// lie allocates devices to all open claims in the present way, as the scheduler does. The allocator
-// may choose devices on the NUMA nodes of any of these claims, and the result is judged afterwards.
+// lie allocates devices to all open claims for the present way, as the scheduler does. The
+// allocator may choose devices on the NUMA nodes of any of these claims. lie checks afterwards that
+// each claim got near devices.
 func (t *together) lie(ctx context.Context, fits bool) bool {
 	only, restricted := topology.NUMASet(0), false
 	for _, h := range t.open {
@@ -236,8 +238,8 @@ func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*
 	return why
 }
 
-// alone explains for each claim why the claims cannot have devices together. Either the claim gets
-// none even by itself, or another claim gets none, or there are not enough devices for all.
+// alone explains for each claim why the claims cannot have devices together: the claim gets none
+// even by itself, another claim gets none, or there are not enough devices for all claims.
 func (t *together) alone(ctx context.Context, why string) {
 	whys, none := make([]string, len(t.open)), ""
 	for i, h := range t.open {
@@ -307,7 +309,7 @@ func (n *node) awayFrom(c *resourcev1.ResourceClaim) bool {
 	return c.Status.Allocation != nil && c.Status.Allocation.NodeSelector != nil && n.object != nil && !matchesNode(n.object, "", nil, c.Status.Allocation.NodeSelector)
 }
 
-// say adds a reason, if it is new.
+// say adds a reason unless whys already has it.
 func (h *claimHere) say(why string) {
 	if !slices.Contains(h.whys, why) {
 		h.whys = append(h.whys, why)

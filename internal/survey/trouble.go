@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// Trouble explains why a node's report is not reliable for pods that could be pinned. It can also
-// be a warning about the node.
+// Trouble explains why a node's report is not reliable for pods that could be pinned. Node.Warnings
+// uses the same type for warnings.
 type Trouble struct {
 	// Reason is one word. A report that is not Ready has the reason of its condition.
 	Reason  string `json:"reason"`

@@ -17,7 +17,8 @@ import (
 // NoScheduler is the reason of a pod's trouble if no scheduler has looked at the pod.
 const NoScheduler = "NoScheduler"
 
-// unservedAfter is the age from which a pod counts as unserved. A scheduler needs some time.
+// unservedAfter is the age from which a pod counts as unserved. Before that, a scheduler may still
+// be about to try it.
 const unservedAfter = 10 * time.Second
 
 // usualLease is the assumed duration of a Lease that does not set it. It is kube-scheduler's
@@ -49,8 +50,8 @@ func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, 
 	e.Unserved = a.unserved(ctx, s, pod, age)
 }
 
-// waitOf returns the age of the youngest pod, because the scheduler tries a gang when its last pod
-// exists. unserved means that no scheduler seems to serve the pods.
+// waitOf returns the age of the youngest pod, because the scheduler does not try a gang before its
+// last pod exists. unserved means that no scheduler seems to have looked at the pods.
 func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, unserved bool) {
 	if slices.ContainsFunc(together, isLookedAt) {
 		return 0, false
@@ -65,8 +66,8 @@ func isLookedAt(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
 }
 
-// unserved returns the trouble that no scheduler has looked at a pod for that time. It lists the
-// schedulers of that name that it finds.
+// unserved returns the trouble that no scheduler has looked at the pod in the time age. The message
+// names the schedulers of the pod's schedulerName that were found.
 func (a *api) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time.Duration) *Trouble {
 	name := nameOfScheduler(pod)
 	served := servedBy(s)

@@ -55,7 +55,7 @@ type watcher struct {
 	// not be listed.
 	synced []cache.InformerSynced
 	// contact tracks the resources that cannot be followed. swung is called when these change. If
-	// it is nil, Follower.Tell receives a description.
+	// swung is nil, Follower.Tell receives a description.
 	contact *contact
 	swung   func()
 
@@ -64,13 +64,13 @@ type watcher struct {
 	ping    chan struct{}
 	notes   chan string
 	fatal   chan error
-	// silent has the nodes whose agents were found silent. deaf means that heartbeats cannot be
-	// received now. listens is the time from which they can be received again. Only follow uses
-	// these fields.
+	// silent has the nodes whose agents are silent. deaf means that heartbeats cannot be received
+	// now. listens is the time since which heartbeats can be received again. Only follow uses these
+	// fields.
 	silent  map[string]bool
 	deaf    bool
 	listens time.Time
-	// looked is the time of the last check if the machine was suspended, by the monotonic clock.
+	// looked is the time, by the monotonic clock, of the last check for a suspended machine.
 	// lookedWall is the same time by the wall clock.
 	looked, lookedWall time.Time
 }
@@ -81,7 +81,7 @@ type informers struct {
 	reports, nodes, leases, pods cache.SharedIndexInformer
 	// coarse follow the reports that contain only amounts, in the order of apiclient.CoarseKinds.
 	coarse [2]cache.SharedIndexInformer
-	// places follows Reservations.
+	// places follows Koordinator's Reservations.
 	places cache.SharedIndexInformer
 }
 
@@ -206,7 +206,8 @@ func (w *watcher) placeTold(obj any) {
 	}
 }
 
-// leaseTold records a heartbeat. A heartbeat changes only whether the agent counts as silent.
+// leaseTold handles an event of a heartbeat. A heartbeat changes only whether the agent counts as
+// silent.
 func (w *watcher) leaseTold(obj any) {
 	if l, ok := apiclient.Last(obj).(*coordinationv1.Lease); ok {
 		if b, err := nodestate.HeartbeatOf(l); err == nil {
@@ -254,8 +255,8 @@ func (w *watcher) now() time.Time {
 	return now
 }
 
-// run follows until ctx ends. It calls each with possible changes, the first time with all nodes
-// and pods, and calls tell with problems.
+// run follows the data until ctx ends. It calls each with the nodes and pods that may have changed,
+// the first time with all of them. It calls tell with problems.
 func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -323,8 +324,8 @@ func (w *watcher) take() changes {
 	return c
 }
 
-// sayLost reports the resources that cannot be followed or may not be followed, if they have
-// changed.
+// sayLost reports the resources that cannot or may not be followed, if there is a change since the
+// last call.
 func (w *watcher) sayLost(tell func(string)) {
 	lost, news := w.contact.say()
 	deaf := slices.ContainsFunc(lost, func(l Lost) bool { return l.Resource == leasesResource }) || w.contact.isDenied(leasesResource)
@@ -347,8 +348,8 @@ func (w *watcher) sayLost(tell func(string)) {
 	}
 }
 
-// hears reports whether heartbeats could be received for the last StaleAfter. Otherwise no agent
-// can be called silent.
+// hears reports whether heartbeats could be received during all of the last StaleAfter. If not, no
+// agent counts as silent.
 func (w *watcher) hears() bool {
 	denied := w.contact != nil && w.contact.isDenied(leasesResource)
 	return !w.deaf && !denied && time.Since(w.listens) > w.c.StaleAfter
@@ -357,8 +358,8 @@ func (w *watcher) hears() bool {
 // filled reports whether an informer has its initial objects. A nil informer needs none.
 func filled(informer cache.SharedIndexInformer) bool { return informer == nil || informer.HasSynced() }
 
-// lookForSleep restarts the time of hears if the machine was suspended, because the heartbeats of
-// that time have not arrived yet.
+// lookForSleep sets listens to the present time if this machine was suspended, because heartbeats
+// from the time of suspension have not arrived yet.
 func (w *watcher) lookForSleep() {
 	now := time.Now()
 	if slept := now.Round(0).Sub(w.lookedWall) - now.Sub(w.looked); !w.looked.IsZero() && slept > watchTick {

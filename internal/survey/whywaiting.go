@@ -15,8 +15,8 @@ import (
 // NothingWritten is the reason of a pod to which no scheduler has written a condition.
 const NothingWritten = "NothingWritten"
 
-// WhyWaiting returns a word and a sentence that explain why a pod does not run. If the whole gang
-// waits, it is the reason of the gang. Otherwise it is the reason of the scheduler, the scheduling
+// WhyWaiting explains why a pod does not run: reason is one word, and message is a sentence. If the
+// whole gang waits, both explain the gang. Otherwise they come from the scheduler, the scheduling
 // gates or the kubelet. gang is the pod's gang, or nil.
 func WhyWaiting(p *corev1.Pod, gang *Gang) (reason, message string) {
 	if wire.Refused(p) {
