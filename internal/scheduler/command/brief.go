@@ -15,7 +15,7 @@ const (
 	// noteMore ends a shortened note. The complete text is in the pod's condition PodScheduled, and
 	// in kubectl berth explain.
 	noteMore = "; more: kubectl berth explain"
-	// leastHead is the minimum space in a note for kube-scheduler's own reasons.
+	// leastHead is the minimum number of bytes in a note for kube-scheduler's own reasons.
 	leastHead = 110
 )
 
@@ -36,8 +36,8 @@ func (s shortened) Eventf(about, related runtime.Object, kind, reason, action, n
 	s.EventRecorderLogger.Eventf(s.said.About(about, reason, action, note), related, kind, reason, action, "%s", note)
 }
 
-// briefNote shortens a note to clip.Event bytes. It keeps kube-scheduler's reasons, without the
-// result of preemption, and then Berth's own.
+// briefNote shortens a note to clip.Event bytes. It removes the result of preemption, and puts
+// kube-scheduler's reasons before Berth's.
 func briefNote(note string) string {
 	if len(note) <= clip.Event {
 		return note
@@ -58,7 +58,7 @@ func briefNote(note string) string {
 	return head + cutAt(own, "; ", room-len(head)) + noteMore
 }
 
-// cutAt shortens the text to at most that many bytes. It cuts before a separator if possible.
+// cutAt shortens the text to at most most bytes. It cuts before a separator if possible.
 func cutAt(text, separator string, most int) string {
 	if len(text) <= most {
 		return text

@@ -62,7 +62,7 @@ all of its extension points. Otherwise berth-scheduler reports the missing lines
 	return cmd
 }
 
-// addFlags gives the command the flags of kube-scheduler, in its groups.
+// addFlags gives the command the flags of kube-scheduler, grouped as in kube-scheduler's help.
 func addFlags(cmd *cobra.Command, opts *options.Options) {
 	verflag.AddFlags(opts.Flags.FlagSet("global"))
 	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
@@ -73,8 +73,9 @@ func addFlags(cmd *cobra.Command, opts *options.Options) {
 	cliflag.SetUsageAndHelpFunc(cmd, *opts.Flags, columns)
 }
 
-// run does the same as kube-scheduler's own command (runCommand of cmd/kube-scheduler/app). Between
-// Setup and Run, it checks the profiles and equips the scheduler. It ends when a signal arrives.
+// run does the same as kube-scheduler's own command (runCommand of cmd/kube-scheduler/app). In
+// addition, between Setup and Run, it checks the profiles and calls Equip. It returns when the
+// process receives a signal to end.
 func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.PluginFactory) error {
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
@@ -145,9 +146,9 @@ func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) 
 	return errors.Join(wrong...)
 }
 
-// outvotes reports whether other score plugins together can outweigh one step of scheduler.Tiers,
-// and returns the sum of their weights. This is not an error, because a user may choose such
-// weights on purpose.
+// outvotes reports whether other score plugins together can outweigh one tier of scheduler.Tiers,
+// and returns the sum of their weights. It returns no error, because a user may choose such weights
+// on purpose.
 func outvotes(scored []config.Plugin) (rivals int64, outvoted bool) {
 	var tiers int64
 	for _, p := range scored {

@@ -38,8 +38,8 @@ type (
 	failureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time)
 )
 
-// narrowed has the methods that search replaces in a profile, for one call of SchedulePod.
-// kube-scheduler must run plugins through them.
+// narrowed has the methods of a profile that search replaces for one call of SchedulePod. The wrap
+// works only if kube-scheduler runs plugins through these methods.
 type narrowed interface {
 	PercentageOfNodesToScore() *int32
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
@@ -58,15 +58,15 @@ var (
 // wrap is one function or field of kube-scheduler that Berth replaces by a wrapper.
 type wrap struct {
 	place string
-	// why is the effect of the wrap. A plugin cannot achieve this effect.
+	// why is the effect of the wrap, which a plugin cannot achieve.
 	why string
 	// worth is the measured saving, or the problem that would exist without the wrap.
 	worth string
 	put   func(*equipment)
 }
 
-// wraps has all wraps, in the order in which they are applied. For a pod that Berth does not decide
-// about, each wrap calls kube-scheduler's own function with the pod's own profile. The profiles of
+// wraps has all wraps, in the order in which they are applied. For a pod about which Berth does not
+// decide, each wrap calls kube-scheduler's own function with the pod's own profile. The profiles of
 // the scheduler do not change; search and aside replace a profile during one call.
 var wraps = []wrap{
 	{
@@ -141,9 +141,9 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 	return nil
 }
 
-// attentive is a queue that checks an event only against pods that the event can help.
-// kube-scheduler itself checks each event against every waiting pod. While thousands of pods wait
-// for reports, it would go through all of them at each Binding.
+// attentive is a scheduling queue that checks an event only against pods that the event can help.
+// kube-scheduler itself would check each event against every waiting pod, and so check thousands of
+// pods at each Binding while they wait for reports.
 type attentive struct {
 	queue.SchedulingQueue
 	// ours reports whether a pod waits only for Berth.

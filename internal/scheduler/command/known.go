@@ -25,8 +25,8 @@ type known struct {
 	spreads bool
 	// defaults has the spread constraints for pods without their own.
 	defaults []corev1.TopologySpreadConstraint
-	// ours means that all PreScore plugins are kube-scheduler's or Berth's. None of these plugins
-	// keeps the list of nodes after its call.
+	// ours means that all PreScore plugins are kube-scheduler's or Berth's, which do not keep the
+	// list of nodes after the call.
 	ours bool
 }
 
@@ -57,13 +57,13 @@ func onlyKnown(enabled config.PluginSet) bool {
 	})
 }
 
-// foreseen has the filter plugins whose answers Berth can predict.
+// foreseen has, by plugin name, the filter plugins whose refusals Berth can predict.
 var foreseen = map[string]scheduler.Foresight{
 	names.NodeUnschedulable: scheduler.SeesUnschedulable, names.TaintToleration: scheduler.SeesTaints,
 	names.NodeResourcesFit: scheduler.SeesAmounts, names.NodeAffinity: scheduler.SeesAffinity, names.VolumeBinding: scheduler.SeesVolumes,
 }
 
-// foresightOf returns which of these plugins a profile uses.
+// foresightOf returns the plugins of foreseen that a profile uses.
 func foresightOf(listed *config.Plugins) (f scheduler.Foresight) {
 	for _, p := range listed.Filter.Enabled {
 		f |= foreseen[p.Name]
@@ -92,8 +92,8 @@ func defaultsOf(configs []config.PluginConfig) []corev1.TopologySpreadConstraint
 
 // spreadBy returns the topology keys and selectors by which PodTopologySpread scores nodes for the
 // pod. It reads constraints as that plugin does (filterTopologySpreadConstraints,
-// buildDefaultConstraints). It omits the default spreading over nodes, so that the plugin spreads
-// only over the nodes that Berth names.
+// buildDefaultConstraints). It omits the default constraint that spreads pods over nodes, so that
+// the plugin applies this constraint only to the nodes that Berth names.
 func (k *known) spreadBy(profile framework.Framework, pod *corev1.Pod) ([]scheduler.Spread, error) {
 	if k == nil || !k.spreads {
 		return nil, nil

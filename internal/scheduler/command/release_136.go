@@ -17,7 +17,7 @@ import (
 
 // This file has the declarations for kube-scheduler 1.36. release_137.go declares the same names.
 
-// entity is the start of a cycle.
+// entity is the queue's entry with which a cycle begins: a pod.
 type entity = *framework.QueuedPodInfo
 
 // eachPod calls do for every pod of the entity.
@@ -48,7 +48,7 @@ func minimumIn(shared informers.SharedInformerFactory) func(namespace, name stri
 	}
 }
 
-// backlog is the scheduling queue as Reservations use it.
+// backlog implements reservation.Queue with the scheduling queue.
 type backlog struct{ queue.SchedulingQueue }
 
 // PutBack implements reservation.Queue.
@@ -63,7 +63,7 @@ func (p patching) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition
 	return nil, nil
 }
 
-// firstPod is not needed: this release's queue can return a given pod.
+// firstPod is empty, because the queue of this release can return a given pod.
 type firstPod struct{}
 
 func firstPodIn(context.Context, informers.SharedInformerFactory) *firstPod { return nil }

@@ -19,7 +19,7 @@ import (
 
 // This file has the declarations for kube-scheduler 1.37. release_136.go declares the same names.
 
-// entity is the start of a cycle: a pod, or a Kubernetes PodGroup.
+// entity is the queue's entry with which a cycle begins: a pod, or a Kubernetes PodGroup.
 type entity = framework.QueuedEntityInfo
 
 // eachPod calls do for every pod of the entity.
@@ -98,7 +98,7 @@ func minimumIn(shared informers.SharedInformerFactory) func(namespace, name stri
 	}
 }
 
-// backlog is the scheduling queue as Reservations use it.
+// backlog implements reservation.Queue with the scheduling queue.
 type backlog struct{ queue.SchedulingQueue }
 
 // Delete implements reservation.Queue.
@@ -158,8 +158,8 @@ func (c *firstPod) is(e fwk.QueuedEntityInfo) bool {
 	return ok && one.Pod.UID == *uid
 }
 
-// of returns the properties of an entity that Sort compares. A group counts since it was queued,
-// because its members have different ages.
+// of returns the properties of an entity that Sort compares. For a group it uses the time when the
+// group was queued, because its members have different ages.
 func (s Sort) of(e fwk.QueuedEntityInfo) waiting {
 	if one, ok := e.(*framework.QueuedPodInfo); ok {
 		return s.one(one.Pod, one.GetPriority(), one.GetTimestamp(), one.GetAttempts())

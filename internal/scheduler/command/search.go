@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// lookingFurther returns next with its own search for each pod that could be pinned.
+// lookingFurther returns a SchedulePod that calls next with a search in place of the profile, for
+// each pod that could be pinned.
 func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profiles map[string]*known) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		if !scheduler.MightPin(pod.Pod) {
@@ -48,21 +49,22 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 	}
 }
 
-// search replaces a profile in the cycle of one pod. Its PreFilter names the best nodes by Berth's
-// order that no plugin refuses, and the framework runs Filter and Score only on these nodes. If
-// there are no such nodes, the cycle continues with all nodes as usual.
+// search replaces a profile in the cycle of one pod. Its PreFilter names the best nodes, by Berth's
+// order, among the nodes that no plugin refuses. The framework runs Filter and Score only on the
+// named nodes. If PreFilter names no nodes, the cycle continues with all nodes as usual.
 //
 // kube-scheduler uses a search for one call of SchedulePod. Plugins, preemption and the cycles of
 // groups use the profile itself.
 type search struct {
 	framework.Framework
-	// percentage is the percentage of all nodes among which kube-scheduler would choose.
+	// percentage is the percentage of all nodes that kube-scheduler would check.
 	percentage int32
-	// all means that PreFilter must not name nodes: kube-scheduler looks at all nodes.
+	// all means that PreFilter must not name nodes, so that kube-scheduler checks all nodes.
 	all bool
 	// known has the constant properties of the profile.
 	known *known
-	// named has the named nodes, which have passed Filter; nil if PreFilter has named none.
+	// named has the named nodes, which have passed Filter. It is nil if PreFilter has named no
+	// nodes.
 	named sets.Set[string]
 	// waits is Candidates.Waits if there were no candidates, otherwise nil.
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
@@ -118,7 +120,7 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 }
 
 // maxRounds is the maximum number of batches of candidates that the search tries in each class of
-// nodes. After that it is cheaper to look at all nodes.
+// nodes. More batches would cost more than a check of all nodes.
 const maxRounds = 8
 
 // findInAll returns the best candidates of each class that no plugin refuses. It returns nil if
@@ -149,8 +151,9 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 	return named
 }
 
-// find calls next, which returns a few candidates at a time, until no plugin refuses some of them.
-// It adds these to named. It reports whether it has added any, and how often it called next.
+// find calls next, which returns a few candidates at a time, until at least one candidate of a
+// batch passes all plugins. It adds these candidates to named. It reports whether it has added any,
+// and how often it called next.
 func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, named sets.Set[string], next func() []fwk.NodeInfo) (found bool, rounds int) {
 	for !found && rounds < maxRounds {
 		few := next()
@@ -178,7 +181,7 @@ func (s *search) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, p
 }
 
 // RunFilterPluginsWithNominatedPods implements framework.Framework. Named nodes have already passed
-// Filter. If a node must report first, other plugins are not asked about it.
+// Filter. If a node must report first, no other plugin is called for it.
 func (s *search) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if s.named.Has(info.Node().Name) {
 		return nil

@@ -18,11 +18,12 @@ import (
 // its position depends on the end of the second of its creation instead of the time when it was
 // queued.
 //
-// A starting scheduler finds all waiting pods at once, in no order. A kubelet that receives several
-// pods at once admits older pods first (HandlePodAdditions of pkg/kubelet/kubelet.go). An old pod
-// that is tried after younger pods could therefore take CPUs that were promised to them, and would
-// have to wait for reports. After the first minute, pods enter the queue in the order of their
-// creation, so that a tenant gains nothing by keeping old pods.
+// A starting scheduler finds all waiting pods at once, in no particular order. A kubelet that
+// receives several pods at once admits older pods first (HandlePodAdditions of
+// pkg/kubelet/kubelet.go). If the scheduler tried an old pod after younger pods, the old pod could
+// take CPUs that were promised to them, so it would have to wait for reports. After the first
+// minute, pods enter the queue in the order of their creation, so that a tenant gains nothing by
+// keeping old pods.
 type Sort struct {
 	// started is the time at which the first minute of the process ends.
 	started time.Time
@@ -30,14 +31,13 @@ type Sort struct {
 	first *firstPod
 }
 
-// starting is the time within which a new scheduler process finds the pods that were already
-// waiting.
+// starting is the time after the start of the process for which the exception applies.
 const starting = time.Minute
 
 var _ fwk.QueueSortPlugin = Sort{}
 
-// NewSort makes the plugin; it has the signature of frameworkruntime.PluginFactory. There are no
-// arguments.
+// NewSort makes the plugin, which has no arguments. It has the signature of
+// frameworkruntime.PluginFactory.
 func NewSort(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	if err := scheduler.NoArgs(obj); err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w: want none", scheduler.SortName, err)
@@ -52,7 +52,7 @@ func NewSort(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Pl
 // Name implements fwk.Plugin.
 func (Sort) Name() string { return scheduler.SortName }
 
-// waiting has the properties that Sort compares.
+// waiting has the properties of a queue's entry that Sort compares.
 type waiting struct {
 	priority int32
 	since    time.Time
@@ -62,7 +62,7 @@ type waiting struct {
 // one returns the compared properties of a pod.
 func (s Sort) one(pod *corev1.Pod, priority int32, queued time.Time, attempts int) waiting {
 	w := waiting{priority, queued, queued}
-	// The API server cuts times of creation down to seconds.
+	// The API server truncates creation times to seconds.
 	if created := pod.CreationTimestamp.Add(time.Second); attempts == 0 && queued.Before(s.started) && created.Before(queued) {
 		w.since = created
 	}

@@ -26,7 +26,7 @@ type admitter struct {
 	book *book
 	// admitted has the admitted groups with minResources.
 	admitted map[wire.GangKey]*admission
-	// spoiled has the namespaces of groups for which resources were kept without success: no pod
+	// spoiled has the namespaces in which resources were kept for a group and no pod of the group
 	// got a node. Until the given time, groups of such a namespace keep resources from other
 	// namespaces only if one of their pods has a node.
 	spoiled map[string]time.Time
@@ -39,17 +39,16 @@ type admitter struct {
 }
 
 // admission is the record of an admitted group with minResources. Other groups cannot use the part
-// of minResources that the group does not use yet. This is necessary because a controller may
-// create the pods of a group in stages. Without it, several groups could each start their first
-// stage only, and block each other forever.
+// of minResources that the group does not use yet. Otherwise, if controllers create pods in stages,
+// several groups could each start only their first stage and block each other forever.
 type admission struct {
 	asked amounts.List
-	// priority is the group's priority while it has no pods. foreign replaces it for groups of
-	// other namespaces. foreign is at most the priority of pods without a PriorityClass, because
+	// priority is the group's priority while it has no pods. Towards groups of other namespaces,
+	// foreign is used instead. It is at most the priority of pods without a PriorityClass, because
 	// the author of a PodGroup may name any class.
 	priority, foreign int32
 	// until is the time when the kept resources are released. It is extended only once, when the
-	// first members get nodes, so that a tenant cannot extend it again and again.
+	// first members get nodes, so that a tenant cannot extend it repeatedly.
 	until  time.Time
 	placed bool
 }
@@ -82,9 +81,7 @@ func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.book.stirred()
 }
 
-// spoil records that resources were kept for a group of the namespace, and that no member got a
-// node. For some time, groups of this namespace cannot keep resources from other namespaces in this
-// way. The caller holds the lock.
+// spoil adds the namespace to spoiled for a while. The caller holds the lock.
 func (b *admitter) spoil(namespace string) {
 	now := b.book.Clock.Now()
 	maps.DeleteFunc(b.spoiled, func(_ string, until time.Time) bool { return !now.Before(until) })
@@ -93,7 +90,7 @@ func (b *admitter) spoil(namespace string) {
 }
 
 // discharge removes the admission of a group whose object is gone, and reports whether resources
-// were kept for it. The caller holds the lock.
+// were kept for the group. The caller holds the lock.
 func (b *admitter) discharge(key wire.GangKey) (kept bool) {
 	a := b.admitted[key]
 	delete(b.admitted, key)
@@ -120,11 +117,11 @@ func (b *admitter) holds(key wire.GangKey) bool {
 	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
 
-// keptFrom returns the resources that a group of that priority may not use, because they are kept
-// for other admitted groups. Groups of lower priority do not count, because the group could evict
-// their pods. If attempt is set, members that have reached Permit or were bound count as placed, as
-// in the scheduler's cache. Otherwise only members count that the watch shows with a node. The
-// caller holds the lock.
+// keptFrom returns the resources that a group of the given priority may not use, because they are
+// kept for other admitted groups. It ignores groups of lower priority, because the group could
+// evict their pods. If attempt is set, members that have reached Permit or were bound count as
+// placed, as in the scheduler's cache. Otherwise a member counts as placed only if the watch shows
+// it with a node. The caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
 	kept, now := amounts.List{}, b.book.Clock.Now()
 	for other, a := range b.admitted {
@@ -184,7 +181,7 @@ func (g *group) seats() []*place {
 	return g.plan.places
 }
 
-// takes returns the resources that a member uses on its node.
+// takes returns the amounts that a member uses on its node: its requests, and one pod.
 func (m *member) takes() amounts.List {
 	if m.asks == nil {
 		m.asks = wire.ReadAmounts(m.pod)

@@ -18,15 +18,15 @@ import (
 
 // Turn is the answer to a member's PreFilter.
 type Turn struct {
-	// Node is the member's planned node. It is "" if the member is placed like a single pod, or is
-	// not tried.
+	// Node is the member's planned node. It is "" if the scheduler places the member like a single
+	// pod, or does not try it.
 	Node string
-	// Held is the reason why the member is not tried, or nil.
+	// Held is the reason why the scheduler does not try the member, or nil.
 	Held *fwk.Status
 }
 
 // PreFilter returns a member's planned node. The call for the first member of a ready group plans
-// all members. It plans on copies, without a lock.
+// all members, on copies and without a lock.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	if !wire.InGang(pod) {
 		return Turn{}
@@ -118,13 +118,13 @@ type job struct {
 	terms Terms
 	// single means that the pod is a late member.
 	single bool
-	// others has information about pods outside of the gang. patient reports whether evictions must
-	// wait, because reports of nodes may still show free resources.
+	// others answers questions about pods outside of the gang. patient reports whether evictions
+	// must wait, because reports of nodes may still show free resources.
 	others  others
 	patient func(reports bool) bool
 }
 
-// others answers questions about pods on nodes.
+// others answers questions about evictions of pods on nodes.
 type others interface {
 	// Occupant returns the properties of a running pod that decide whether another pod may evict
 	// it. The requests are not set.
@@ -149,12 +149,12 @@ type outcome struct {
 	failed, why string
 	// evicts has the victims for the members, or is nil if no pod is evicted.
 	evicts *eviction
-	// asked means that the attempt asked nodes. It does so only if the group's minResources are
-	// free.
+	// asked means that the group's minResources are free, so that the attempt asked nodes.
 	asked bool
 }
 
-// outcome returns the outcome for the result of a trial. It reserves a complete plan.
+// outcome returns the outcome of the attempt for the result of its trial. If the plan is complete,
+// outcome reserves it.
 func (a *attempt) outcome(r *result) *outcome {
 	switch {
 	case r.wrong != nil:
@@ -171,7 +171,7 @@ func (a *attempt) outcome(r *result) *outcome {
 	return &outcome{plan: p}
 }
 
-// doesNotFit determines why the members do not fit, and which pods would have to be evicted.
+// doesNotFit returns the outcome for members that do not fit: the reason, and the pods to evict.
 func (a *attempt) doesNotFit(r *result) *outcome {
 	o := &outcome{failed: failedCapacity, why: a.job.explain(r), asked: r.Short == nil}
 	waits := r.Hopes()
@@ -274,8 +274,8 @@ func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 	return Turn{Node: at.node}
 }
 
-// misfit records that a group does not fit, or is too expensive to plan. It is tried again when the
-// cluster has changed. The caller holds the lock.
+// misfit records that a group does not fit, or is too expensive to plan. The group is tried again
+// when the cluster has changed. The caller holds the lock.
 func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	g, why := a.group, o.why
 	g.kept = nil
@@ -311,8 +311,8 @@ func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	return Turn{Held: notNow(m.Why)}
 }
 
-// noPlaceBeside records that a late member does not fit. Other late members of the gang are tried
-// nevertheless. The caller holds the lock.
+// noPlaceBeside records that a late member does not fit. The scheduler still tries other late
+// members of the gang. The caller holds the lock.
 func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 	g, pod := a.group, a.pod
 	why := "pod " + pod.Name + " is placed after its gang, and its place depends on the NUMA nodes of other members: " + o.why

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// barrier makes members wait in Permit until all members are there. It also makes them wait before
-// their Bindings until the node has admitted the members that must be admitted first. It does not
+// barrier makes members wait in Permit until all members have reached it. It also makes a member
+// wait before its Binding until the node has admitted the members of earlier waves. It does not
 // know groups. A caller that holds the book's lock may take the barrier's lock, but not the
 // reverse.
 type barrier struct {
@@ -109,7 +109,7 @@ func (b *barrier) nextStir() <-chan struct{} {
 	return b.waves
 }
 
-// stir makes members that wait for their waves check again.
+// stir makes the members that wait for their waves check again.
 func (b *barrier) stir() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

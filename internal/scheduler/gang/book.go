@@ -30,14 +30,14 @@ import (
 type Options struct {
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// Timeout is the time that members wait for each other if their group names none.
+	// Timeout is the time that members wait for each other if their group names no time.
 	Timeout time.Duration
 	// Client deletes members of failed gangs, and writes conditions of pods.
 	Client kubernetes.Interface
 	Events events.EventRecorder
 	// Objects reads and writes the API objects of groups; nil if there are none.
 	Objects Objects
-	// Ended has the members that have ended; nil if they are not watched.
+	// Ended has the members that have ended. It is nil if ended pods are not watched.
 	Ended Ended
 	// Activate moves pods to the active queue. It is called without a lock.
 	Activate func(pods map[string]*corev1.Pod)
@@ -45,7 +45,7 @@ type Options struct {
 	Waiting func(uid types.UID) fwk.WaitingPod
 	// Budgets lists the PodDisruptionBudgets.
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
-	// Ours reports whether this scheduler serves pods with that scheduler name.
+	// Ours reports whether this scheduler serves pods with the given spec.schedulerName.
 	Ours func(schedulerName string) bool
 	// Forgo stops keeping a node for a pod, and retries the pods that could not use the node. It is
 	// called without a lock. It may be nil.
@@ -54,12 +54,13 @@ type Options struct {
 	Room func() (*gangfit.Room, error)
 	// Countable removes from amounts the resources that Room does not count. It may be nil.
 	Countable func(amounts.List) amounts.List
-	// Terms returns the profile's terms for pods with that scheduler name; nil means the defaults.
+	// Terms returns the Terms of the profile with the given name; nil means the defaults.
 	Terms func(schedulerName string) Terms
 	// Protects reports whether pods and gangs of the namespace may protect themselves from
 	// eviction; nil means that all may.
 	Protects func(namespace string) bool
-	// Lead allows writes and deletions. If it is nil, the groups make a gate. Follow opens it.
+	// Lead allows writes and deletions once it is open. If it is nil, New makes a gate. Follow
+	// opens the gate.
 	Lead *lead.Gate
 }
 
@@ -86,32 +87,34 @@ type Objects interface {
 	Want(source wire.GangSource)
 	// Read reads an object from the API server. The error text is for users.
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
-	// JobOf returns the settings that a Job of batch.volcano.sh makes for its pods.
+	// JobOf returns the settings that the pods of a Job of batch.volcano.sh will have.
 	JobOf(ctx context.Context, namespace, name string) (Job, error)
 	// QueueState returns the state of a Volcano Queue, or "" if it does not exist.
 	QueueState(ctx context.Context, queue string) (string, error)
-	// Write writes the standing into the object's status, unless it is already there. It returns
-	// the version of the object with this status.
+	// Write writes s into the object's status unless the status already shows it. It returns the
+	// version of the object with this status.
 	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
 }
 
-// Ended returns pods of gangs that have ended. kube-scheduler's own watch omits such pods
+// Ended has the pods of gangs that have ended. kube-scheduler's own watch omits such pods
 // (newPodInformer in pkg/scheduler/scheduler.go).
 type Ended interface {
-	// Want starts to watch them.
+	// Want starts the watch.
 	Want()
-	// Await returns when the objects that existed at the start have been seen, or after a while.
+	// Await returns when the watch has shown the pods that existed at its start, or after a
+	// timeout.
 	Await()
 	// Of returns the ended pods of all runs of a gang (gangs.Run).
 	Of(key wire.GangKey) []*corev1.Pod
-	// Last returns the last version of a pod that has ended; nil if it has not ended or is gone.
+	// Last returns the last version of a pod that has ended, or nil if the pod has not ended or is
+	// gone.
 	Last(pod *corev1.Pod) *corev1.Pod
 }
 
 // book has the groups, their members and their states. Its lock guards most data of the package.
 type book struct {
 	Options
-	// any means that there is, or was, a group.
+	// any means that there is, or was, at least one group.
 	any atomic.Bool
 
 	mu     sync.Mutex
@@ -124,7 +127,7 @@ type book struct {
 	// synced means that all initial pods have been seen. Before that, a whole gang could look
 	// incomplete.
 	synced bool
-	// ledFrom is the time from which this process has been the leader and has seen all pods.
+	// ledFrom is the time since which this process has been the leader and has seen all pods.
 	ledFrom time.Time
 	// stirred records a change for all groups (Groups.Stir).
 	stirred func()
@@ -132,8 +135,8 @@ type book struct {
 
 // join adds the pod to its group, which it creates if necessary. It returns the group, or nil for a
 // pod without a gang. Pods of other schedulers create no group, but are added to an existing group
-// that they name. Only the watch calls join, because other callers may ask about a pod that is
-// gone. The caller holds the lock.
+// that they name. Only the handler of the watch calls join, because other callers may have a pod
+// that is already gone. The caller holds the lock.
 func (b *book) join(pod *corev1.Pod) *group {
 	if g := b.of[pod.UID]; g != nil {
 		return g
@@ -154,8 +157,8 @@ func (b *book) join(pod *corev1.Pod) *group {
 	return g
 }
 
-// memberOf returns a new member for the pod, or nil if it belongs to no gang. The caller holds the
-// lock.
+// memberOf returns a new member for the pod, or nil if the pod belongs to no gang. The caller holds
+// the lock.
 func (b *book) memberOf(pod *corev1.Pod) *member {
 	m, ok := gangs.PartOf(pod, !b.synced)
 	if !ok {
@@ -164,7 +167,7 @@ func (b *book) memberOf(pod *corev1.Pod) *member {
 	return &member{pod: pod, claims: m.Claims, says: m.Says, wrong: m.Wrong}
 }
 
-// belongs reports whether the pod may be a member. It is cheap.
+// belongs reports whether the pod may be a member. The check is cheap.
 func belongs(pod *corev1.Pod) bool {
 	_, said := pod.Annotations[wire.BoundForAnnotation]
 	return said || wire.InGang(pod)
@@ -196,7 +199,7 @@ func (g *group) unknown() error {
 	return fmt.Errorf("%s does not exist, or this scheduler has not seen it yet", g.key)
 }
 
-// swears reports whether the annotation that the pod's Binding has written names that gang.
+// swears reports whether the annotation from the pod's Binding names the gang.
 func swears(pod *corev1.Pod, key wire.GangKey) bool {
 	bound, said := wire.ReadBoundFor(pod)
 	return said && bound.Gang == key
@@ -219,7 +222,7 @@ func (b *book) wantsObject(g *group) bool {
 // unseen is the text for a pod that the watch has not shown yet, or no longer shows.
 const unseen = "the pod has not been seen yet, or is gone"
 
-// PreEnqueue returns nil if a pod may be tried, or the reason why it may not.
+// PreEnqueue returns nil if the scheduler may try a pod, or the reason why it may not.
 func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	if !wire.InGang(pod) {
 		return nil
@@ -240,8 +243,8 @@ func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// gate returns the reason why a member is not tried, or "" if it is. If this pod has made the group
-// ready, PodSeen activates the leader. The caller holds the lock.
+// gate returns the reason why the scheduler must not try a member, or "". If this pod has made the
+// group ready, PodSeen activates the leader. The caller holds the lock.
 func (b *book) gate(g *group, uid types.UID) string {
 	if !b.synced {
 		return "the groups of pods have not been read yet"
@@ -272,7 +275,7 @@ func (b *book) gate(g *group, uid types.UID) string {
 	return "the attempt of its first member plans all members of " + name
 }
 
-// stillThere reports whether all members of a plan still want a node. The caller holds the lock.
+// stillThere reports whether all members of a plan still need a node. The caller holds the lock.
 func (b *book) stillThere(g *group, p *planned) bool {
 	for _, at := range p.places {
 		if m := g.members[at.uid]; m == nil || !m.pending() {
@@ -295,8 +298,8 @@ func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.
 	return nil
 }
 
-// Alone reports whether the pod is placed like a single pod. This is so if it belongs to no gang,
-// or if its gang has its minimum.
+// Alone reports whether the scheduler places the pod like a single pod: it belongs to no gang, or
+// its gang has its minimum.
 func (b *book) Alone(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -304,7 +307,7 @@ func (b *book) Alone(pod *corev1.Pod) bool {
 	return g == nil || !g.Planned() && g.settled()
 }
 
-// find returns a member's plan and place; nil if it has none.
+// find returns a member's plan and its place in the plan, or nil if there is no plan.
 func (b *book) find(uid types.UID) (*planned, *place) {
 	if !b.any.Load() {
 		return nil, nil
@@ -343,10 +346,10 @@ func (b *book) timeout(g *group) time.Duration {
 	return b.Timeout
 }
 
-// boundSince returns the time from which the deadline of a gang counts. This is the time when this
-// process, as the leader, first saw a bound member, because other clocks may be wrong, and the
-// previous leader's Bindings may still arrive. The time is zero if no member is bound, or if no new
-// deadline is needed. The caller holds the lock.
+// boundSince returns the time from which the deadline of a gang counts: when this process, as the
+// leader, first saw a bound member. Other times would be unsafe, because other clocks may be wrong,
+// and Bindings of the previous leader may still arrive. boundSince returns zero if no member is
+// bound, or if no new deadline is needed. The caller holds the lock.
 func (b *book) boundSince(g *group) (first time.Time) {
 	if !b.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
 		return first
@@ -376,7 +379,8 @@ func (b *book) Count() map[gangs.Stage]int {
 	return out
 }
 
-// notNow returns the status of a member that is not tried for a reason other than missing capacity.
+// notNow returns the status of a member that the scheduler does not try, for a reason other than
+// missing capacity.
 func notNow(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+why)
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// copy returns a group with the same specification, and with the UIDs of the members only.
+// copy returns a copy of the group that has the specification and the UIDs of the members, but not
+// their pods.
 func (g *group) copy() *group {
 	out := &group{key: g.key, spec: g.spec, members: map[types.UID]*member{}}
 	out.Whole = g.Whole
@@ -25,8 +26,8 @@ func (g *group) copy() *group {
 	return out
 }
 
-// recount reads a group's object and its pods from the API server, because the watch may be older
-// than the last Binding. It sets wrong if the object has fields that Berth does not support.
+// recount reads the group's object and pods from the API server, because the watch may not show the
+// last Bindings yet. It sets wrong if the object has fields that Berth does not support.
 func (t *teller) recount(g *group) error {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()

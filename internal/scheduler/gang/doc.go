@@ -27,24 +27,24 @@
 //	parked       it did not fit: it is not tried before a change that could help
 //	ending       it missed its deadline, and its bound members are being deleted
 //
-// A group that was whole once, which means that its minimum had nodes, stays settled whatever
-// happens to members later.
+// A group is whole when its minimum has nodes. Once it was whole, it stays settled, even if members
+// are lost later.
 //
 // If a member fails before all have passed Permit, the plan is dropped unless the other members
 // reach the minimum. If a member fails later, some members are bound, and the others are planned
 // again until the deadline. At the deadline, the gang's object and pods are read from the API
 // server. If these do not show a whole gang either, the bound members are deleted, by UID.
 //
-// Replicas that do not lead keep the same state, but write and delete nothing (package lead).
+// Replicas that do not lead maintain this state too, but write and delete nothing (package lead).
 //
 // # State
 //
 // All state here can be rebuilt from the API: members from pods, the minimum from the group's
 // object or the pods' annotations. The deadline counts from the moment at which this process, as
 // the leader, first saw a bound member, so that no other clock decides when pods are deleted. The
-// status of the group's object shows if it was whole once. If it has no object, the condition
-// wire.GangWholeCondition of a bound member shows it.
+// status of the group's object shows whether the group was whole once. If it has no object, the
+// condition wire.GangWholeCondition of a bound member shows this.
 //
-// The lock of the book is never held while the framework is called, because PreEnqueue is called
-// with the lock of the scheduling queue.
+// No code calls the framework while it holds the lock of the book, because the scheduling queue
+// calls PreEnqueue with its own lock held.
 package gang

@@ -20,11 +20,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// endedPatience is the time after which a missing member counts as deleted. The member has left the
-// scheduler's watch, and the watch for ended pods does not show it.
+// endedPatience is the time after which a member counts as deleted if the scheduler's watch no
+// longer shows it and the watch for ended pods does not show it either.
 const endedPatience = 5 * time.Second
 
-// endings handles members that have ended. It keeps them in their gangs as long as they count.
+// endings handles members that have ended. It keeps them in their gangs while they count towards
+// the minimum.
 type endings struct{ gs *Groups }
 
 // wanted reports whether an ended pod counts as a member. It counts if it already is a member. It
@@ -53,8 +54,9 @@ func (e endings) gone(uid types.UID) {
 	})
 }
 
-// part records that the scheduler's watch no longer shows a member. It returns the pod if it has
-// ended. open means that it is not known yet if the pod has ended. The caller holds the lock.
+// part records that the scheduler's watch no longer shows a member. It returns the pod if the pod
+// has ended. open means that it is not known yet whether the pod has ended. The caller holds the
+// lock.
 func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	gs := e.gs
 	if gs.Ended == nil || m.pod.Spec.NodeName == "" {
@@ -122,7 +124,7 @@ func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 	}
 }
 
-// recall adds the members that ended before the gang was known. The caller holds the lock.
+// recall adds the pods of the gang that ended before the gang was known. The caller holds the lock.
 func (e endings) recall(g *group) {
 	gs := e.gs
 	if gs.Ended == nil {
@@ -135,8 +137,8 @@ func (e endings) recall(g *group) {
 	}
 }
 
-// prune forgets members of former runs when another run has begun or ended. The caller holds the
-// lock.
+// prune forgets members of former runs if a run has begun or ended since the last call. The caller
+// holds the lock.
 func (e endings) prune(g *group) {
 	live := g.runs.Live()
 	if live == g.pruned || g.ended == 0 {
@@ -199,8 +201,8 @@ func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) er
 	return nil
 }
 
-// handler records events of pods that have ended. After a broken watch, a list may show a pod that
-// was deleted and created again under its name as an update.
+// handler records events of pods that have ended. After a broken watch, an update may be from a
+// deleted pod to a new pod of the same name.
 func (e endings) handler() cache.ResourceEventHandler {
 	seen := func(obj any) {
 		switch pod, ok := obj.(*corev1.Pod); {

@@ -30,7 +30,7 @@ type seated struct {
 	body fwk.PodInfo
 }
 
-// eviction has the victims that make a group fit.
+// eviction is a set of victims whose eviction makes a group fit.
 type eviction struct {
 	// victims are the pods to evict. leaving is the number of pods that are already being deleted.
 	victims []*corev1.Pod
@@ -41,7 +41,7 @@ type eviction struct {
 	cut bool
 }
 
-// crowd is a trial that can remove running pods from its nodes. It implements plan.Crowd.
+// crowd is a trial from whose nodes running pods can be removed. It implements plan.Crowd.
 type crowd struct {
 	*trial
 	pods [][]seated // of each victim
@@ -75,7 +75,7 @@ func (c *crowd) Restore(victim int) {
 	}
 }
 
-// maxCleared is the number of nodes that a trial clears of pods, in addition to two per member.
+// maxCleared limits the nodes that a trial clears of pods: maxCleared nodes, plus two per member.
 // Like kube-scheduler's preemption, Berth does not try all nodes of a large cluster.
 const maxCleared = 100
 
@@ -182,7 +182,7 @@ func (t *trial) victims() (units []unit) {
 	return units
 }
 
-// crew has the members of a gang that are on nodes. They are evicted together or not at all.
+// crew has the members of a gang that are on nodes, which are evicted together or not at all.
 type crew struct {
 	pods   []seated
 	lowest int32
@@ -196,15 +196,15 @@ func (c *crew) add(s seated, o *gangfit.Occupant, open bool) {
 	c.stays, c.open = c.stays || o.Stays, c.open || open
 }
 
-// mayOpen reports whether the node may accept members after pods were evicted.
+// mayOpen reports whether the node may accept members after evictions.
 func (t *trial) mayOpen(node int) bool {
 	return slices.ContainsFunc(t.kinds, func(k *kind) bool {
 		return (k.allowed == nil || k.allowed.Has(t.name(node))) && (k.refused[node] == nil || k.refused[node].Code() == fwk.Unschedulable)
 	})
 }
 
-// choose selects the nodes that a trial clears: the nodes with the fewest evictable pods. most is
-// the maximum number of nodes, and pods the maximum number of pods on them.
+// choose returns the nodes that a trial clears: the nodes with the fewest evictable pods. most is
+// the maximum number of these nodes, and pods the maximum total of pods on them.
 func choose(units []unit, most, pods int) map[int]bool {
 	count := map[int]int{}
 	for _, u := range units {
@@ -257,7 +257,8 @@ func (b *budgets) allowed() []int {
 	return out
 }
 
-// of returns the budgets that match a pod, except budgets that already count its disruption.
+// of returns the budgets that match a pod, except the budgets that already count the pod as
+// disrupted.
 func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	for i := range b.list {
 		if b.list[i].Namespace != pod.Namespace || len(pod.Labels) == 0 || !b.selectors[i].Matches(labels.Set(pod.Labels)) {
@@ -282,9 +283,9 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 
 // MakeRoom evicts pods for a pod without a gang, which it plans as a gang of one. A gang is evicted
 // as a whole or not at all. node is the pod's node afterwards, or "" if evictions do not help.
-// asked is false if neither a gang nor a protected pod could be among the victims. In this case
-// kube-scheduler's own preemption can do the job. In other cases it might evict single members of
-// gangs, or protected pods.
+// asked is false if neither a gang nor a protected pod could be among the victims. Then
+// kube-scheduler's own preemption is enough. Otherwise it might evict single members of gangs, or
+// protected pods.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)
@@ -308,8 +309,8 @@ func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod
 	return e.nodes[pod.UID], true
 }
 
-// couldTear reports whether a gang with members of lower priority has nodes, or a pod was evicted
-// recently.
+// couldTear reports whether kube-scheduler's own preemption could evict single members of a gang: a
+// gang on nodes has members of lower priority, or a pod was evicted recently.
 func (gs *Groups) couldTear(limit int32) bool {
 	if gs.evictor.awaits() {
 		return true

@@ -24,7 +24,7 @@ type evictor struct {
 	o *Options
 	// of knows the gangs of the pods.
 	of *book
-	// any means that there is, or was, a protected pod.
+	// any means that there is, or was, at least one protected pod.
 	any atomic.Bool
 
 	mu sync.Mutex
@@ -62,7 +62,7 @@ func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
 }
 
-// note updates the protected pods for a version of a pod that the watch has shown.
+// note updates protected when the watch shows a version of a pod.
 func (e *evictor) note(pod *corev1.Pod, onNode bool) {
 	protected := onNode && e.protects(pod)
 	if !protected && !e.any.Load() {
@@ -76,7 +76,7 @@ func (e *evictor) note(pod *corev1.Pod, onNode bool) {
 	}
 }
 
-// sparesBelow reports whether a protected pod has a lower priority.
+// sparesBelow reports whether some protected pod has a priority below limit.
 func (e *evictor) sparesBelow(limit int32) bool {
 	if !e.any.Load() {
 		return false
@@ -91,8 +91,8 @@ func (e *evictor) sparesBelow(limit int32) bool {
 	return false
 }
 
-// leaveTimeout is the time after which an evicted pod counts as staying if the watch has not shown
-// its deletion.
+// leaveTimeout limits how long an evicted pod counts as leaving while the watch does not show its
+// deletion.
 const leaveTimeout = 30 * time.Second
 
 // isLeaving reports whether a pod is being deleted.
@@ -106,7 +106,7 @@ func (e *evictor) isLeaving(pod *corev1.Pod) bool {
 	return ok && e.o.Clock.Now().Sub(at) < leaveTimeout
 }
 
-// awaits reports whether a pod was evicted within leaveTimeout.
+// awaits reports whether any pod was evicted within the last leaveTimeout.
 func (e *evictor) awaits() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,7 +114,8 @@ func (e *evictor) awaits() bool {
 	return len(e.evicted) > 0
 }
 
-// forgetOld removes pods that count as staying. The caller holds the evictor's lock.
+// forgetOld removes evictions that are older than leaveTimeout. The caller holds the evictor's
+// lock.
 func (e *evictor) forgetOld() {
 	now := e.o.Clock.Now()
 	maps.DeleteFunc(e.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
@@ -139,8 +140,8 @@ func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
 	}()
 }
 
-// preempt evicts one victim. A victim that waits in Permit goes back to the queue; any other victim
-// is deleted.
+// preempt evicts one victim. It rejects a victim that waits in Permit, which then goes back to the
+// queue. It deletes any other victim.
 func (e *evictor) preempt(victim *corev1.Pod, by string) {
 	if w := e.o.Waiting(victim.UID); w != nil && w.Preempt(Name, "preempted by "+by) {
 		return

@@ -74,7 +74,7 @@ func (t *trial) why(r *result) string {
 	return strings.Join(out, "; ")
 }
 
-// tangled is the text for a node that admits members created in the same second only in some
-// orders.
+// tangled is the text for a node on which members that were created in the same second are admitted
+// only in some orders.
 const tangled = "admits the pods only in some of the orders that its kubelet may use for pods created in the same second: " +
 	"create pods of different kinds one second apart, or leave one more CPU free"

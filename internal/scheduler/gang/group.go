@@ -20,7 +20,7 @@ import (
 type group struct {
 	key     wire.GangKey
 	members map[types.UID]*member
-	// sums has totals over members, which may be many.
+	// sums has totals over the members.
 	sums
 
 	// spec is the gang's specification. wrong is the error if the specification is unknown or not
@@ -30,7 +30,7 @@ type group struct {
 	// object is the version of the API object that spec was read from, or "".
 	object string
 	// changes counts changes of the members and of the specification. fresh is the value of changes
-	// at the last request for the object. confirming means that a request is running.
+	// at the last successful request for the object. confirming means that a request is running.
 	changes, fresh uint64
 	confirming     bool
 
@@ -44,14 +44,15 @@ type group struct {
 	again time.Time
 	// Failed requests to the API server are repeated, with growing pauses.
 	deletions, reads retry
-	// letIn means that the group is admitted, so that it need not wait until its minResources are
-	// free. The phase of its object shows this.
+	// letIn means that the phase of the object shows that the group was admitted, so that it need
+	// not wait until its minResources are free.
 	letIn bool
-	// shut is the reason why the group is not admitted while pods are missing, or "".
+	// shut is the reason why the group, whose pods are missing, is not admitted, or "".
 	shut string
 	// kept has the nodes that are kept for members while evicted pods leave them, by UID.
 	kept map[types.UID]kept
-	// told has the last reports about the group. The teller's lock protects it.
+	// told is the last information about the group that was written to the API. The teller's lock
+	// protects it.
 	told told
 }
 
@@ -59,7 +60,7 @@ type group struct {
 type member struct {
 	pod *corev1.Pod
 	// claims is the declaration of the gang in the pod's own annotations. says is the declaration
-	// that applies: if the Binding names another gang, that gang. wrong is the error if the
+	// that applies: the gang that the Binding names, or otherwise claims. wrong is the error if the
 	// declaration cannot be parsed.
 	claims, says wire.Membership
 	wrong        error
@@ -80,8 +81,8 @@ type member struct {
 	nominated string
 	// marked means that wire.GangWholeCondition was written, even if the watch has not shown it.
 	marked bool
-	// at is the member's position in the group's line, counted from 1; 0 means that it is not in
-	// the line.
+	// at is the member's position in the group's line, counted from 1, or 0 if it is not in the
+	// line.
 	at int
 	// parted means that the scheduler's watch no longer shows the pod, which may have ended or be
 	// gone.
@@ -93,18 +94,18 @@ func (m *member) placed() bool { return m.posted || m.pod.Spec.NodeName != "" }
 // active reports whether the pod has not ended and is not being deleted.
 func (m *member) active() bool { return gangs.Active(m.pod) }
 
-// pending reports whether the pod waits for a node, and only its group may hold it.
+// pending reports whether the pod waits for a node, and nothing except its group may hold it.
 func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 
 // lacks describes how many members the counts lack for the minimum, or returns "".
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
-// settled reports whether the minimum has nodes, or no longer needs them.
+// settled reports whether the minimum of the group has nodes, or has had them.
 func (g *group) settled() bool {
 	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
 }
 
-// blocked returns the reason why the group cannot be tried, even if there is room, or "".
+// blocked returns the reason why the group cannot be tried even if resources are free, or "".
 func (g *group) blocked() string {
 	if g.wrong != nil {
 		return g.wrong.Error()
@@ -174,8 +175,8 @@ func (g *group) atOnce() []*member {
 	return gangs.Together(g.pending(), func(m *member) string { return m.says.Task }, wire.MaxGang, left.Tasks)
 }
 
-// asksOf reports whether the pod's place depends on other members. This is so if the pod or a
-// placed member has wishes about the NUMA nodes of others.
+// asksOf reports whether the pod's place depends on other members, because the pod or a placed
+// member has wishes about the NUMA nodes of other members.
 func (g *group) asksOf(pod *corev1.Pod) bool {
 	return g.asking > 0 && (wire.AsksMates(pod) || slices.ContainsFunc(g.seated(), wire.AsksMates))
 }
@@ -204,14 +205,15 @@ func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
-	// lacking describes the missing capacity. It is "" if none is missing, or if this is unknown.
+	// lacking describes the missing capacity. It is "" if no capacity is missing, or if this is
+	// unknown.
 	lacking string
 }
 
-// told has the last reports about a group.
+// told is the last information about a group that was written to the API.
 type told struct {
 	// writing means that a write of the status is scheduled or running. outdated means that the
-	// group has changed since.
+	// group has changed since that write began.
 	writing, outdated bool
 	// status is the last written status. version is the version of the object after that write, or
 	// "".
@@ -243,13 +245,15 @@ func newer(a, b string) bool {
 	return err != nil || wrong != nil || x > y
 }
 
-// kept is a node that is kept for a member while evicted pods leave it. The member is nominated
-// there in the scheduling queue, so that pods of its priority or below do not get the place.
+// kept is a node that is kept for a member while evicted pods leave the node. The scheduling queue
+// has the member as nominated to the node, so that pods of the same or a lower priority do not get
+// the place.
 type kept struct {
 	pod  *corev1.Pod
 	node string
-	// shows means that the pod's status has, or will have, the nomination. This is true only for
-	// the leader, which PostFilter nominates. Other nominations are only in the scheduling queue.
+	// shows means that the pod's status has, or will have, the nomination. It is true only for the
+	// leader, which PostFilter nominates. The nominations of other members exist only in the
+	// scheduling queue.
 	shows bool
 }
 

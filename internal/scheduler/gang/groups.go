@@ -34,7 +34,7 @@ type Groups struct {
 	lone map[types.UID]*group
 }
 
-// New returns Groups without a group.
+// New returns Groups that have no group yet.
 func New(o Options) *Groups {
 	if o.Lead == nil {
 		o.Lead = new(lead.Gate)
@@ -79,8 +79,8 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 		}
 		endings{gs}.prune(g)
 	}
-	// PreEnqueue may have held this pod before the groups knew it. If its gang has its minimum, no
-	// leader will activate it.
+	// PreEnqueue may have held this pod before the groups knew it. If its gang already has its
+	// minimum, no leader will activate the pod.
 	free := was != nil || g != nil && !known && g.Open
 	gs.mu.Unlock()
 	if free && pod.Spec.NodeName == "" {
@@ -93,8 +93,8 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	}
 }
 
-// leaveOther removes a pod without a node from its group if it now declares another gang, and
-// returns that group, or nil. The caller holds the lock.
+// leaveOther removes a pod without a node from its group if the pod now declares another gang. It
+// returns the group that the pod left, or nil. The caller holds the lock.
 func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 	g := gs.of[pod.UID]
 	if g == nil || pod.Spec.NodeName != "" || g.members[pod.UID].placed() {
@@ -211,7 +211,7 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 const sweepEvery = time.Minute
 
 // Sweep regularly removes pods that are gone, until ctx ends. uid returns the UID of the pod with
-// that name, or "".
+// the given name, or "".
 func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
 	for later.Wait(ctx, gs.Clock, sweepEvery) {
 		gs.sweep(uid)
@@ -277,8 +277,8 @@ func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	return do
 }
 
-// lookAt sets the timer of a group to that time, or stops it if the time is zero. The caller holds
-// the lock.
+// lookAt sets the timer of a group to the time at, or stops it if the time is zero. The caller
+// holds the lock.
 func (gs *Groups) lookAt(g *group, at time.Time) {
 	if at.Equal(g.again) {
 		return
@@ -395,8 +395,8 @@ func (gs *Groups) Stir() {
 			m.Stir(gs.stirs)
 		}
 	}
-	// The group that has waited longest comes first. Otherwise new groups of the same priority
-	// could always precede it.
+	// The group that has waited longest comes first, so that new groups of the same priority cannot
+	// always precede it.
 	slices.SortFunc(woken, func(a, b *group) int {
 		return cmp.Or(a.Complete.Compare(b.Complete), strings.Compare(a.key.String(), b.key.String()))
 	})
@@ -409,8 +409,8 @@ func (gs *Groups) Stir() {
 	}
 }
 
-// change calls do for the group of a member, with the lock held. If do reports a change, change
-// then checks the group.
+// change calls do for the group of a member, with the lock held. If do returns true, change then
+// checks the group.
 func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 	if !gs.any.Load() {
 		return
@@ -549,7 +549,7 @@ func (gs *Groups) Bound(uid types.UID, node string) {
 	})
 }
 
-// place removes a member that has its node from the plan. The caller holds the lock.
+// place removes a member from its plan, because the member has its node. The caller holds the lock.
 func (gs *Groups) place(g *group, uid types.UID) {
 	if at := g.placeOf(uid); at != nil {
 		g.plan.remove(at)
@@ -612,7 +612,7 @@ func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(
 			if found := take(logger, pod); found != none {
 				return found, nil
 			}
-			// The pod is on its way into the queue: activate it, so that it is tried soon.
+			// The pod is not in the queue yet: activate it, so that it is tried soon.
 			gs.send(pod)
 		}
 		return next(logger)

@@ -19,10 +19,10 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	}
 }
 
-// forgone returns nodes that are kept unnecessarily: for pods that have left the group, or for all
-// its pods if the group is blocked. Without forgone, only the next attempt would release them.
-// forgone also removes them from kept. A nomination stays in kept until the pod's status shows it,
-// so that it can then be withdrawn. The caller holds the lock, and passes the result to forgo.
+// forgone removes from kept, and returns, the nodes that are kept unnecessarily: for pods that have
+// left the group, or for all its pods if the group is blocked. Without forgone, only the next
+// attempt would release these nodes. A nomination stays in kept until the pod's status shows it, so
+// that it can then be withdrawn. The caller holds the lock, and passes the result to forgo.
 func (g *group) forgone() (list []kept) {
 	if len(g.kept) == 0 || g.Planned() {
 		return nil

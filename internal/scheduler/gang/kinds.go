@@ -29,7 +29,8 @@ func affinityKeys(pod *corev1.Pod) (keys []string) {
 	return keys
 }
 
-// looked adds to keys the label keys that the required anti-affinity terms of existing pods use.
+// looked adds to keys the label keys that the required anti-affinity terms of existing pods select
+// by.
 func (t *trial) looked(keys sets.Set[string]) {
 	for _, info := range t.infos {
 		loners := info.GetPodsWithRequiredAntiAffinity()
@@ -85,7 +86,7 @@ func (l *loners) add(body fwk.PodInfo, kind int, node *corev1.Node, n int) {
 	}
 }
 
-// mind reports whether the anti-affinity of a placed member excludes the pod from the node.
+// mind reports whether the anti-affinity of any placed member excludes the pod from the node.
 func (l loners) mind(pod *corev1.Pod, node *corev1.Node) bool {
 	for key, by := range l {
 		value, ok := node.Labels[key]

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// APIObjects reads and writes the API objects of groups. It watches a kind from the time when a pod
-// names a group of that kind, or when discover finds that the API server serves it.
+// APIObjects reads and writes the API objects of groups. It starts to watch a kind when a pod names
+// a group of the kind, or when discover finds that the API server serves the kind.
 type APIObjects struct {
 	ctx    context.Context //nolint:containedctx // watches begin when the first pod names them
 	config *rest.Config
@@ -48,10 +48,10 @@ func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *API
 	return o
 }
 
-// discoverEvery is the interval of the search for kinds that are not served yet.
+// discoverEvery is the interval at which discover asks for kinds that are not served yet.
 const discoverEvery = time.Minute
 
-// discover watches each kind from the time when the API server serves it.
+// discover starts to watch each kind as soon as the API server serves it.
 func (o *APIObjects) discover() {
 	for o.ctx.Err() == nil {
 		left := 0
@@ -98,8 +98,8 @@ func (o *APIObjects) Want(s wire.GangSource) {
 	go informer.RunWithContext(klog.NewContext(o.ctx, o.groups.Logger))
 }
 
-// handler records events of the groups of a source. After a broken watch, a list may show a group
-// that was deleted and created again under its name as an update.
+// handler records events of the groups of a source. After a broken watch, an update may be from a
+// deleted group to a new group of the same name.
 func (o *APIObjects) handler(s wire.GangSource) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { o.seen(s, obj) },

@@ -26,8 +26,8 @@ type planned struct {
 	lost bool
 	// next is the index of the first place that nextMate has not returned.
 	next int
-	// last is the place that is bound after all others, so that its Binding can record that the
-	// gang is whole. It may be nil. alone is closed when only one place is left.
+	// last is the place whose member is bound after all others, so that its Binding can record that
+	// the gang is whole. It may be nil. alone is closed when only one place is left.
 	last  *place
 	alone chan struct{}
 }
@@ -39,7 +39,7 @@ type place struct {
 	node string
 	// account is the ledger with the member's reservation; nil if nothing is pinned.
 	account *ledger.Node
-	// sent means that nextMate has returned the member, or that it is in its cycle.
+	// sent means that nextMate has returned the member, or that the member is already in its cycle.
 	sent bool
 	// arrived means that the member waits in Permit or has passed it.
 	arrived bool
@@ -56,8 +56,8 @@ type place struct {
 	dealt   bool
 }
 
-// inTurn links the places of each node, so that their members are bound in the order of the plan.
-// The plan asked the node about them in this order.
+// inTurn links the places of each node, so that their members are bound in the order in which the
+// plan asked the node about them.
 func inTurn(places []*place) {
 	last := map[string]*place{}
 	for _, p := range places {
@@ -71,8 +71,8 @@ func inTurn(places []*place) {
 	}
 }
 
-// closing returns a place that no other place waits for, or nil: the last place of its node, in the
-// node's last wave.
+// closing returns a place for which no other place waits, or nil. It is the last place on its node
+// and belongs to the node's last wave.
 func closing(places []*place) *place {
 	for i, p := range slices.Backward(places) {
 		waitedFor := slices.ContainsFunc(places[i+1:], func(o *place) bool { return o.node == p.node }) ||
@@ -151,8 +151,8 @@ func (p *planned) members() (pass []types.UID) {
 	return pass
 }
 
-// forget releases the reservations of members that have not reached Permit. Unreserve releases the
-// others.
+// forget releases the reservations of members that have not reached Permit. Unreserve releases
+// those of the other members.
 func (p *planned) forget() {
 	for _, at := range p.places {
 		if at.account != nil && !at.arrived {

@@ -13,7 +13,7 @@ import (
 // for each member. If a node refuses a member because of the pods in its topology domain, so does
 // every node of that domain, until a member is placed in another domain.
 type shut struct {
-	// full has the nodes that refuse the kind whatever happens on other nodes.
+	// full has the nodes that refuse the kind, even if members are placed on other nodes.
 	full []bool
 	// spread and affinity have the domains of the two plugins that refuse by domain. A domain is a
 	// combination of values of the labels that the plugin reads.

@@ -47,7 +47,8 @@ func (t *teller) tellStatus(g *group) {
 	}
 }
 
-// tellSoon schedules a write after statusPause. The caller holds the teller's lock.
+// tellSoon schedules a write of the group's status after statusPause. The caller holds the teller's
+// lock.
 func (t *teller) tellSoon(g *group) {
 	g.told.writing = true
 	t.book.callAt(t.book.Clock.Now().Add(statusPause), func() { t.writeStatus(g) })
@@ -104,9 +105,9 @@ func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }
 
-// leftBehind reports whether the group has lost its last member and its status must show this. A
-// completed group stays completed. A group that was not admitted needs no change. The caller holds
-// both locks.
+// leftBehind reports whether the group has lost its last member and its status must show this. The
+// status of a completed group, or of a group that was not admitted, does not change. The caller
+// holds both locks.
 func (g *group) leftBehind(s standing) bool {
 	completed := g.told.status.phase == volcano.PodGroupCompleted || g.spec.Phase == string(volcano.PodGroupCompleted)
 	return len(g.members) == 0 && s.phase == volcano.PodGroupInqueue && !completed
@@ -147,8 +148,8 @@ func (g *group) standing() (s standing) {
 	return s
 }
 
-// maxMarks is the number of members of a gang that get wire.GangWholeCondition. The second is a
-// reserve if the first is deleted.
+// maxMarks is the number of members of a gang that get wire.GangWholeCondition. There is a second
+// in case the first is deleted.
 const maxMarks = 2
 
 // marks returns the members that must get wire.GangWholeCondition. The caller holds the lock.
@@ -209,8 +210,8 @@ func (t *teller) tellMates(g *group) {
 	}
 }
 
-// untold returns the gang's leader, and the pods whose status does not show yet that the gang lacks
-// room.
+// untold returns the gang's leader, and the pods whose status does not show yet that the gang does
+// not fit.
 func (t *teller) untold(g *group) (leader *member, pods []*corev1.Pod) {
 	t.book.mu.Lock()
 	defer t.book.mu.Unlock()
@@ -242,7 +243,7 @@ func (o *Options) patchCondition(ctx context.Context, pod *corev1.Pod, c corev1.
 	return o.patchStatus(ctx, pod, map[string]any{"conditions": []corev1.PodCondition{c}})
 }
 
-// patchStatus changes the status of this pod. It fails if another pod has the name now.
+// patchStatus changes the status of the pod. It fails if the name now belongs to another pod.
 func (o *Options) patchStatus(ctx context.Context, pod *corev1.Pod, status map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
@@ -273,7 +274,7 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 }
 
 // ofVolcano returns the status to write for a PodGroup of Volcano, or nil if nothing has changed.
-// Conditions of other types stay.
+// It keeps conditions of other types.
 func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus {
 	conditions := slices.Clone(g.Status.Conditions)
 	set := func(kind volcano.PodGroupConditionType, status corev1.ConditionStatus, reason, message string) (changed bool) {

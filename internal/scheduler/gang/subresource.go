@@ -15,17 +15,19 @@ import (
 
 // Berth's definition of PodGroups has the status subresource. Volcano's own definition (v1.9 to
 // v1.15) does not have it: the status is an ordinary field of the object. A write to the wrong
-// place fails in one of two ways. If the subresource is missing, a write to it returns 404, as for
-// an object that is gone. If there is a subresource, a write of the object ignores the status.
+// place fails in one of two ways. If the subresource is missing, the API server answers a write to
+// it with 404, as for an object that is gone. If there is a subresource, the API server ignores the
+// status in a write of the object.
 
 const (
 	groupsResource = "podgroups"
 	statusPart     = "status"
 )
 
-// writeStatus writes the status of an object and returns the object's new version. If the status
-// was not accepted, it reads the API definition again, once, because the definition may have been
-// replaced. The error is NotFound or Conflict only if the object with that UID is gone.
+// writeStatus writes the status of an object and returns the object's new version. If the API
+// server did not accept the status, writeStatus reads the API definition again, once, because the
+// definition may have been replaced. The error is NotFound or Conflict only if the object with that
+// UID is gone.
 func (o *APIObjects) writeStatus(ctx context.Context, key wire.GangKey, uid types.UID, status groupStatus) (string, error) {
 	c, err := o.client(key.Source)
 	if err != nil {

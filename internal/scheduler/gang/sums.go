@@ -21,7 +21,7 @@ type sums struct {
 	// same sum for members whose Bindings were written but not shown yet.
 	shown, posted amounts.List
 	// ended counts members that have succeeded or failed. parted counts members that the
-	// scheduler's watch no longer shows: they may have ended or be gone.
+	// scheduler's watch no longer shows, because they have ended or are gone.
 	ended, parted int
 	// runs has the members' runs. pruned is the number of unfinished runs when members of former
 	// runs were last removed.
@@ -34,7 +34,8 @@ type sums struct {
 	schedulers map[string]int
 	priorities map[int32]int
 	declared   map[wire.Declaration]int
-	// line has the members that need a node, the oldest first, and some that no longer need one.
+	// line has the members that need a node, the oldest first. It may also have members that no
+	// longer need a node.
 	line line
 }
 
@@ -69,7 +70,7 @@ func (l *line) Pop() any {
 	return m
 }
 
-// leader returns the oldest member that needs a node, or nil. Its cycle plans all members.
+// leader returns the oldest member that needs a node, or nil. The leader's cycle plans all members.
 func (g *group) leader() *member {
 	for len(g.line) > 0 {
 		if first := g.line[0]; first.summed.waits {
@@ -227,7 +228,7 @@ func (g *group) agree() bool {
 	return g.wrongs == 0 && len(g.schedulers) <= 1
 }
 
-// read derives the specification of a group without an object from its members' declarations.
+// read sets the specification of a group without an object, from its members' declarations.
 func (g *group) read() {
 	if g.key.Source.HasObject() {
 		return

@@ -26,8 +26,8 @@ import (
 // Profile has the parts of the pods' scheduling profile that a trial needs.
 type Profile struct {
 	Handle fwk.Handle
-	// Candidate returns a pod's request for the ledgers, or nil if the pod pins nothing. The error
-	// is for users.
+	// Candidate returns a pod's request for the ledgers, or nil if nothing is pinned for the pod.
+	// The error is for users.
 	Candidate func(pod *corev1.Pod) (*ledger.Candidate, error)
 	// BestFirst returns the indexes of the nodes that accept a pod in Berth's own order, the best
 	// first. The result is nil if other plugins may prefer other nodes.
@@ -37,11 +37,11 @@ type Profile struct {
 	// Check returns an error if a decision cannot be stored with the pod's Binding.
 	Check func(pod *corev1.Pod, d *placement.Decision) error
 	// Devices begins a search for devices for the members' claims. It returns nil if the profile
-	// does not choose devices.
+	// has no plugin that chooses devices.
 	Devices func(ctx context.Context) Devices
 }
 
-// Lies is a member's place on a node. Again moves the member to another place there.
+// Lies is a member's place on a node. Again moves the member to another place on the node.
 type (
 	Lies  = plan.Lies
 	Again = plan.Again
@@ -94,7 +94,7 @@ type trial struct {
 	// cleared has the nodes from which the trial may remove pods, or is nil. The answers of all
 	// other nodes are then known.
 	cleared map[int]bool
-	// wide means that Nodes must ask all nodes. left means that Nodes has omitted some.
+	// wide means that Nodes must ask all nodes. left means that Nodes has omitted some nodes.
 	wide, left bool
 	// loners has the placed members with required anti-affinity.
 	loners loners
@@ -102,7 +102,7 @@ type trial struct {
 	devices Devices
 	// coupled is the number of coupled kinds.
 	coupled int
-	// dirty means that some kind has recorded refusals in shut.
+	// dirty means that the shut of some kind has refusals.
 	dirty bool
 }
 
@@ -114,7 +114,7 @@ var (
 	_ gangfit.Reporting = (*trial)(nil)
 )
 
-// kind is a set of members that no plugin distinguishes.
+// kind is a set of members for which every plugin gives the same answers.
 type kind struct {
 	// pod represents all pods of the kind.
 	pod     *corev1.Pod
@@ -285,7 +285,7 @@ func (t *trial) Widen() bool {
 }
 
 // best returns the first nodes in Berth's order that every plugin accepts for members of the kind.
-// ranked would score only these nodes, so best does not ask the others. It returns nil if there are
+// best does not ask other nodes, because ranked would not score them. It returns nil if there are
 // too few nodes, or if Berth has no order. If there are many kinds, it examines only a part of the
 // nodes.
 func (t *trial) best(k *kind) []int {
@@ -369,8 +369,8 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 	return t.filter(k, t.info(node))
 }
 
-// scoredNodes is the number of Berth's best nodes that the framework scores for a kind. If two
-// nodes per member are more, that number is used. The others follow in Berth's order.
+// scoredNodes is the number of Berth's best nodes that the framework scores for a kind, or two per
+// member if that is more. The other nodes follow in Berth's order.
 const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }

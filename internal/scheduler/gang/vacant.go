@@ -23,9 +23,9 @@ import (
 
 // The pods of many groups are created only after their groups have left the phase Pending.
 // Volcano's controller and the operators of Kubeflow, Paddle and others wait for that. So Berth
-// admits a group while pods are missing, or writes why not. If the group has no pods, its Job names
-// its scheduler. Without a Job it belongs to the scheduler that serves the name volcano, because a
-// PodGroup does not name a scheduler.
+// admits a group while pods are missing, or writes why not. If a group has no pods, its Job names
+// its scheduler, because a PodGroup does not. A group without a Job belongs to the scheduler that
+// serves the name volcano.
 
 // vacantEvery is the interval at which groups without enough pods are checked, because their
 // minResources may have become free.
@@ -38,7 +38,7 @@ const volcanoScheduler = "volcano"
 type vacancy struct {
 	spec  wire.Gang
 	wrong error
-	// looked is the number of the look that last checked the group.
+	// looked is the value of admitter.vacantLooks at the last check of the group.
 	looked int
 	// known has the results of looks. Only lookAtVacant changes it.
 	known *known
@@ -47,7 +47,7 @@ type vacancy struct {
 // known has the facts that look has found about a group without enough pods.
 type known struct {
 	// scheduler is the scheduler that the group's Job names, or "" if the Job was not read. classes
-	// are the PriorityClasses that its pods will name. priced means that priority is known.
+	// are the PriorityClasses that the group's pods will name. priced means that priority is known.
 	scheduler string
 	classes   []string
 	priority  int32
@@ -94,8 +94,8 @@ func (t *admitter) wait(spec wire.Gang, wrong error) {
 	t.lookAtVacantIn(statusPause)
 }
 
-// wasLetIn records that a group is admitted: the phase of its object shows that some program has
-// admitted it. g is nil if the group has no pods. The caller holds the lock.
+// wasLetIn records that a group is admitted, because the phase of its object shows it. g is nil if
+// the group has no pods. The caller holds the lock.
 func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	scheduler := volcanoScheduler
 	if g != nil {
@@ -139,7 +139,8 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 }
 
 // lookAtVacant admits groups whose minResources are free, one after another: by priority and then
-// by the time of the last check. If it admits some groups without checking all, it soon runs again.
+// by the time of the last check. If it admits groups and has not checked all groups, it soon runs
+// again.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -196,8 +197,8 @@ type look struct {
 	classes map[string]int32
 }
 
-// find determines the scheduler of a group and its priority. It returns false if the group belongs
-// to another scheduler, or its Job cannot be read.
+// find finds out the scheduler of a group and the group's priority. It returns false if the group
+// belongs to another scheduler, or its Job cannot be read.
 func (l *look) find(v vacancy) bool {
 	l.admitter.book.mu.Lock()
 	g := l.admitter.book.groups[v.spec.Key]
@@ -231,8 +232,8 @@ func (l *look) find(v vacancy) bool {
 	return true
 }
 
-// priorityOf returns the lowest value of these PriorityClasses; known means that all of them exist.
-// A missing class counts as 0, because the API server will refuse pods that name it.
+// priorityOf returns the lowest value of the named PriorityClasses. known means that all of them
+// exist. A missing class counts as 0, because the API server will refuse pods that name it.
 func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, known bool) {
 	if l.classes == nil && l.admitter.book.Client != nil {
 		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
