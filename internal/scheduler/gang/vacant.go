@@ -417,8 +417,8 @@ func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, erro
 	return read.Status.State, err
 }
 
-// read reads an object of Volcano into the fields of into. Tenants choose the name, so a name that
-// would change the request path is refused.
+// read reads an object of Volcano into the fields of into. It refuses a name that would change the
+// request path, because tenants choose the name.
 func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, namespace, resource, name string, into any) error {
 	c, err := o.client(wire.GangOfVolcano)
 	if err != nil {
@@ -432,10 +432,10 @@ func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, name
 	return json.Unmarshal(data, into)
 }
 
-// Job has the settings that a Job of batch.volcano.sh makes for its pods.
+// Job has the settings that the pods of a Job of batch.volcano.sh will have.
 type Job struct {
 	Scheduler string
-	// Classes has the PriorityClasses of its tasks; "" means none.
+	// Classes has the PriorityClass of each of the Job's tasks; "" means none.
 	Classes []string
 }
 

@@ -1,9 +1,9 @@
-// Package handover makes a change of leaders safe for Bindings that are under way: requests that
-// the API server may still carry out. It needs a Lease, the pods and two durations.
+// Package handover makes a change of leaders safe while Bindings are under way, which are requests
+// that the API server may still carry out. It needs a Lease, the pods and two durations.
 //
 // A leader that dies may have sent Bindings that the API server has not written yet. The next
-// leader does not know their nodes. So a leader records in a Lease whether Bindings are under way,
-// and the next leader reads the Lease before it places its first pod:
+// leader does not know the nodes of these Bindings. So a leader records in a Lease whether Bindings
+// are under way, and the next leader reads the Lease before it places its first pod:
 //
 //	the Lease says           the new leader
 //	there is no Lease        begins at once if no pod has a decision; otherwise as with under-way

@@ -24,7 +24,8 @@ import (
 // sent earlier.
 const fenceType corev1.PodConditionType = "berth.dev/fenced"
 
-// FencedSince reports whether another scheduler has fenced the pod between these two versions.
+// FencedSince reports whether another scheduler has fenced the pod between the versions then and
+// now.
 func (h *Handover) FencedSince(then, now *corev1.Pod) bool {
 	fence := fenceOf(now)
 	return fence != fenceOf(then) && fence != h.lease.name
@@ -40,12 +41,12 @@ func fenceOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// fenceWorkers is the number of pods that are fenced at a time.
+// fenceWorkers is the maximum number of pods that are fenced at a time.
 const fenceWorkers = 16
 
-// fence fences all pods that could be bound or are resized, and returns their number. It waits
-// until the watch shows that each of these pods is fenced, bound or gone, or until ctx ends. The
-// error explains why a pod was not fenced.
+// fence fences all pods that another scheduler could be binding or resizing, and returns their
+// number. It waits until the watch shows that each of these pods is fenced, bound or gone, or until
+// ctx ends. The error explains why a pod was not fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
 	pods, err := h.bindable(ctx)
 	if err != nil {
@@ -60,7 +61,8 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		g.Go(func() error { return h.fenceOne(ctx, pod) })
 	}
-	// Until ctx ends, a pod that could not be fenced, or is not shown fenced, may still be bound.
+	// Until ctx ends, a pod may still be bound if it could not be fenced or the watch does not show
+	// it fenced.
 	err = g.Wait()
 	select {
 	case <-done:
@@ -111,7 +113,7 @@ func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bo
 	pods := h.Pods.Pods(pod.Namespace)
 	_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	another := false
-	// There is another pod of this name, or the API server gave up after several concurrent writes.
+	// The name belongs to another pod, or the API server gave up because of concurrent writes.
 	if apierrors.IsConflict(err) {
 		var now *corev1.Pod
 		if now, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil && now.UID == pod.UID {
@@ -140,13 +142,13 @@ func (h *Handover) Seen(pod *corev1.Pod) {
 // Gone must be called for every deleted pod, after the feed has processed it.
 func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }
 
-// fences waits until the watch shows that pods are fenced. The zero value waits for none.
+// fences waits until the watch shows that pods are fenced. The zero value waits for no pod.
 type fences struct {
 	active atomic.Bool
 	mu     sync.Mutex
 	name   string
-	// awaited has the pods that the watch must still show. The value is true if the pod may be
-	// shown bound instead of fenced.
+	// awaited has the pods that the watch must still show fenced. The value is true if it is enough
+	// that the watch shows the pod bound.
 	awaited map[types.UID]bool
 	done    chan struct{}
 }

@@ -25,14 +25,14 @@ const (
 	leaseAnnotation  = "berth.dev/bindings"
 	bindingsUnderWay = "under-way"
 	bindingsNone     = "none"
-	// leaseIdle is the time that a leader waits after its last Binding before it records that none
-	// is under way. So it writes the Lease at most twice in that time. Under load it writes the
-	// Lease once per leaseFresh.
+	// leaseIdle is the time that a leader waits after its last Binding before it records that no
+	// Binding is under way. So it writes the Lease at most twice in leaseIdle. Under load it writes
+	// the Lease once per leaseFresh.
 	leaseIdle = time.Second
 	// leaseFresh is the time for which a leader assumes that the Lease is still its own. A process
-	// that was suspended for longer notices before its next Binding that another process leads. The
-	// election makes another process the leader no sooner than a lease duration after the last
-	// renewal.
+	// that was suspended for longer checks the Lease before its next Binding, and so learns that
+	// another process leads. The election makes another process the leader no sooner than a lease
+	// duration after the last renewal.
 	leaseFresh = time.Second
 	// writeTimeout is the timeout of one attempt to record whether Bindings are under way.
 	writeTimeout = 10 * time.Second
@@ -50,29 +50,30 @@ type bindingsLease struct {
 	logger klog.Logger
 	// name identifies this process among all schedulers that ever ran.
 	name string
-	// bindTimeout is the time for which a Binding of the previous leader can still be written.
+	// bindTimeout is the time for which the API server may still write a Binding of the previous
+	// leader.
 	bindTimeout time.Duration
 	// fresh is leaseFresh, except for tests.
 	fresh time.Duration
 
 	// writing is held during a write of the Lease and during changes of lease or marked. mu guards
-	// all following fields. It is never held during a request, so that leave never waits for a
+	// all following fields. mu is never held during a request, so that leave never waits for a
 	// request.
 	writing sync.Mutex
 	mu      sync.Mutex
 	// lease is the last written or read version. It is nil while the Lease is not ours or cannot be
-	// written. Then there is no record, and the next leader must assume that Bindings are under
-	// way.
+	// written. Then this process leaves no record, and the next leader must assume that Bindings
+	// are under way.
 	lease *coordinationv1.Lease
 	// marked means that the Lease contains under-way.
 	marked bool
-	// confirmed is the last time when we checked that the Lease is ours. It is on the monotonic
-	// clock of this process, which cannot be set.
+	// confirmed is the last time when this process found that the Lease is its own, by the
+	// monotonic clock, which cannot be set.
 	confirmed time.Time
 	// bindings is the number of Bindings under way.
 	bindings int
-	// quietFrom is the time from which the API server can no longer write any of the ended
-	// Bindings.
+	// quietFrom is the time after which the API server can no longer write any Binding for which
+	// leave was called.
 	quietFrom time.Time
 	// armed means that a call of clear is scheduled.
 	armed bool
@@ -141,7 +142,7 @@ func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
 	l.lease = lease
 }
 
-// endFound records that the Bindings that claim found under way have ended.
+// endFound records that the Bindings of the previous leader have ended.
 func (l *bindingsLease) endFound() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,9 +176,10 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	return nil
 }
 
-// goesOn counts a Binding that needs no write of the Lease. No write is needed if the Lease already
-// says under-way and was checked recently, or if this process does not hold it. goesOn cancels a
-// running write of "none", because enter will write the Lease again.
+// goesOn reports whether a Binding needs no write of the Lease, and then counts the Binding. No
+// write is needed if the Lease already says under-way and was checked recently, or if this process
+// does not hold the Lease. goesOn cancels a running write of "none", because enter will write the
+// Lease again.
 func (l *bindingsLease) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,15 +202,15 @@ func (l *bindingsLease) unclaimed() bool {
 	return l.lease == nil && time.Since(l.confirmed) >= l.fresh
 }
 
-// leads records that this process was the leader at the time of the check.
+// leads records that this process was the leader at the time asked.
 func (l *bindingsLease) leads(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.confirmed = asked
 }
 
-// leave is called when the result of a Binding is known, or when the scheduler stops asking for it.
-// After quietFrom the Binding can no longer be written.
+// leave is called when the result of a Binding is known, or when the scheduler gives up asking for
+// the result. After quietFrom the API server can no longer write the Binding.
 func (l *bindingsLease) leave(quietFrom time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,7 +230,7 @@ func (l *bindingsLease) arm() {
 	later.Call(l.clock, max(0, l.quietFrom.Add(leaseIdle).Sub(l.clock.Now())), l.clear)
 }
 
-// clear records that no Binding is under way, if this is true.
+// clear writes into the Lease that no Binding is under way, unless there is one.
 func (l *bindingsLease) clear() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -251,7 +253,7 @@ func (l *bindingsLease) clear() {
 	}
 }
 
-// beginClear reports whether clear must write. giveUp cancels the write.
+// beginClear reports whether clear must write the Lease. giveUp cancels the write.
 func (l *bindingsLease) beginClear(giveUp context.CancelFunc) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,7 +275,7 @@ func (l *bindingsLease) write(ctx context.Context, state string) error {
 	var err error
 	for range tries {
 		next := l.lease.DeepCopy()
-		// If a user has removed the last annotation, there is no map.
+		// The map of annotations may be nil, because a user may have removed the last annotation.
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, leaseAnnotation, state)
 		var written *coordinationv1.Lease
 		if written, err = l.leases.Update(ctx, next, metav1.UpdateOptions{}); err == nil {

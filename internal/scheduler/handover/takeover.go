@@ -27,8 +27,8 @@ type Options struct {
 	Pods   corev1client.PodsGetter
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// SettleAfter is the maximum time until a kubelet knows of a pod that was bound and then left
-	// the API.
+	// SettleAfter is the maximum time until a kubelet knows of a pod that was bound and then
+	// force-deleted.
 	SettleAfter time.Duration
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	BindTimeout time.Duration
@@ -56,7 +56,7 @@ type Handover struct {
 	pace   *turns.Turns
 	fences fences
 	state  atomic.Int32
-	// decided means that there is a pod with a decision (Options.Decided).
+	// decided means that at least one pod has a decision (Options.Decided).
 	decided atomic.Bool
 	// synced is the time at which all initial objects had been processed.
 	synced time.Time
@@ -78,8 +78,8 @@ const (
 // maxUnderWay is the maximum number of concurrent Bindings. The API server allows a connection 100
 // requests at a time (--http2-max-streams-per-connection), including watches. With more Bindings,
 // client-go opens one connection after another. An API server under high load answers a Binding
-// with "too many requests", and the pod then waits for seconds. If the pod waits for its turn here
-// instead, it loses nothing, and its decision uses the newest report of its node.
+// with "too many requests", and the pod then waits for seconds. A pod that waits here instead loses
+// nothing, and its decision uses the newest report of its node.
 const maxUnderWay = 64
 
 // New returns a Handover that has not taken over yet.
@@ -88,10 +88,10 @@ func New(o Options) *Handover {
 		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout, fresh: leaseFresh}}
 }
 
-// Pace waits until a Binding of the namespace may be written next to the running ones. The caller
-// calls done at least once when the Binding is written. A namespace with many pods delays another
-// namespace only on nodes where its pods come first. A repeated Binding does not count. If ctx ends
-// first, Pace returns its error.
+// Pace waits until the number of running Bindings allows another Binding of the namespace. The
+// caller calls done at least once when the Binding is written. A namespace with many pods delays
+// another namespace only on nodes on which its pods come first. Pace does not count a repeated
+// Binding. If ctx ends first, Pace returns its error.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)
 }
@@ -111,8 +111,8 @@ func (h *Handover) Ready(ctx context.Context) bool {
 	return false
 }
 
-// takeOver makes sure that the API server writes no more Bindings of the previous leader. After
-// Options.BindTimeout the API server has given them up.
+// takeOver returns when the API server can write no more Bindings of the previous leader, at the
+// latest after Options.BindTimeout.
 func (h *Handover) takeOver(ctx context.Context) {
 	h.awaitLead(ctx)
 	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
@@ -122,8 +122,7 @@ func (h *Handover) takeOver(ctx context.Context) {
 		left = foundUnderWay
 	}
 	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
-		// A kubelet may not have seen a pod yet that was bound and force-deleted before our
-		// watch began.
+		// A kubelet may not know yet a pod that was bound and force-deleted before our watch began.
 		<-h.Clock.After(young)
 	}
 	if left == foundUnderWay || left == foundUnknown {
@@ -143,8 +142,8 @@ func (h *Handover) takeOver(ctx context.Context) {
 // claimPause is the time after which a leader tries again to claim the Lease.
 const claimPause = 10 * time.Second
 
-// claimLater tries again to claim the Lease. Without a claim, the next leader would read the record
-// of the previous leader as the record of this process.
+// claimLater tries again to claim the Lease. Without a claim, the next leader would take the record
+// of the previous leader for the record of this process.
 func (h *Handover) claimLater(ctx context.Context) {
 	for later.Wait(ctx, h.Clock, claimPause) {
 		h.awaitLead(ctx)
@@ -217,9 +216,8 @@ func (h *Handover) Enter(ctx context.Context) error {
 	return err
 }
 
-// stillLeads asks the API server which process leads, if this process could not claim the Lease.
-// Without the Lease, a leader that was suspended for a while cannot learn from it that another
-// process leads.
+// stillLeads asks the API server which process leads, if this process could not claim the Lease. A
+// leader with the Lease learns from it that another process leads, for example after a suspension.
 func (h *Handover) stillLeads(ctx context.Context) error {
 	if h.Leads == nil || !h.lease.unclaimed() {
 		return nil

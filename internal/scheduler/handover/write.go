@@ -14,7 +14,8 @@ import (
 var (
 	// ErrInDoubt means that the scheduler cannot find out whether a Binding was written.
 	ErrInDoubt = errors.New("it is not known whether the Binding was written")
-	// errUnread means that the pod could not be read. The error says nothing about the Binding.
+	// errUnread means that the pod could not be read. It is then not known whether the Binding was
+	// written.
 	errUnread = errors.New("the pod could not be read back")
 )
 
@@ -35,8 +36,8 @@ type Binding interface {
 	// Read returns the current version of the pod in the API server. It may be another pod of the
 	// same name.
 	Read(ctx context.Context) (*corev1.Pod, error)
-	// Reconsider returns the reason why the decision is no longer valid, or nil. Afterwards Make
-	// describes the decision by the newest information about the node.
+	// Reconsider decides again from the newest information about the node. It returns the reason
+	// why the decision is no longer valid, or nil. A later Make uses the new decision.
 	Reconsider() error
 	// Forbidden returns the reason why this version of the pod may not be bound, or "".
 	Forbidden(now *corev1.Pod) string
@@ -49,7 +50,8 @@ type write struct {
 	node string
 	// now is the version of the pod that is bound.
 	now *corev1.Pod
-	// lost means that some request had no answer, so that its Binding may still be written.
+	// lost means that some request had no answer, so that the API server may still write its
+	// Binding.
 	lost bool
 }
 
@@ -114,8 +116,8 @@ func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	if err := w.Reconsider(); err != nil {
 		return !w.lost, err
 	}
-	// Even a definite refusal may mean that the first request was carried out meanwhile, so check
-	// again.
+	// Check again even after a definite refusal, because it may be the consequence of the first
+	// request.
 	err = w.send(ctx)
 	return err == nil, err
 }
@@ -159,7 +161,7 @@ func (w *write) conflict(why string) error {
 	return apierrors.NewConflict(corev1.Resource("pods"), w.pod.Name, errors.New(why))
 }
 
-// definite reports whether the error proves that the Binding was not written.
+// definite reports whether the error proves that this request did not write the Binding.
 func definite(err error) bool {
 	var not unsent
 	return errors.As(err, &not) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||

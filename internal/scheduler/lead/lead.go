@@ -1,5 +1,5 @@
-// Package lead reports whether this process leads its replicas. Replicas watch the same pods, and
-// each has its own view of them. Only the leader may write according to its view.
+// Package lead reports whether this process leads its replicas. All replicas watch the same pods,
+// but a watch may be older in one replica than in another. Only the leader may write.
 package lead
 
 import (
@@ -19,8 +19,8 @@ type Gate struct {
 // Leads reports whether this process may write and delete.
 func (g *Gate) Leads() bool { return g.open.Load() }
 
-// Open is called before each pod is taken from the scheduling queue. kube-scheduler takes the first
-// pod only after it was elected.
+// Open opens the gate. It is called before each pod is taken from the scheduling queue, because
+// kube-scheduler takes pods only after it was elected.
 func (g *Gate) Open() {
 	if g.open.Load() {
 		return

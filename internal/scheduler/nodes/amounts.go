@@ -20,9 +20,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// watchAmounts passes on the reports of a kind that has only amounts, until ctx ends. If the API
-// server does not serve the kind, watchAmounts asks again from time to time, because the kind may
-// be installed later.
+// watchAmounts feeds the reports of a kind that has only amounts to the Feed, until ctx ends. If
+// the API server does not serve the kind, watchAmounts asks again from time to time, because the
+// kind may be installed later.
 func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apiclient.Coarse) {
 	client, err := kind.Client(config)
 	if err != nil {
@@ -49,7 +49,7 @@ func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apic
 	}
 }
 
-// lookForKinds is the interval of the search for kinds that are not served.
+// lookForKinds is the interval at which watchAmounts asks again for a kind that is not served.
 const lookForKinds = time.Minute
 
 func coarseNumber(kind *apiclient.Coarse) int {
@@ -152,9 +152,10 @@ func (f *Feed) goByAmounts(n *Node) news {
 	return noNews
 }
 
-// amountsWith records a pod of a node that uses amounts, and updates which pods the node's reports
-// count. It returns false for pods of other nodes. It forgets an ended pod at once, because the
-// kubelet releases a pod's resources before it reports the end.
+// amountsWith records a pod on a node that uses reports with only amounts, and recounts the pods
+// that these reports include. It returns false if the pod's node does not use such reports. It
+// forgets an ended pod at once, because the kubelet releases a pod's resources before it reports
+// the end.
 func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
@@ -194,7 +195,7 @@ func (f *Feed) NodeSeen(name string) {
 	}
 }
 
-// recount reads the reports of a node again if they may count different pods.
+// recount reads the reports of a node again if the pods that they include may have changed.
 func (f *Feed) recount(n *Node) {
 	f.reports.Lock()
 	what := f.goByAmounts(n)

@@ -13,10 +13,10 @@ type Answers[K comparable] struct {
 	byKey map[K]*answerTable
 }
 
-// maxTables is the maximum number of tables. If there are more, all are emptied.
+// maxTables is the maximum number of tables. If there are more, all tables are emptied.
 const maxTables = 64
 
-// of returns the table of a key, with room for count nodes.
+// of returns the table of a key. A new table has room for count nodes.
 func (a *Answers[K]) of(key K, count int) *answerTable {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -32,16 +32,16 @@ func (a *Answers[K]) of(key K, count int) *answerTable {
 }
 
 // batch identifies pods of one shape that were created in the same second and have the same value
-// of ledger.Candidate.Loose. The kubelet may admit them before or after any of the pods in flight.
+// of ledger.Candidate.Loose. The kubelet may admit these pods before or after the pods in flight.
 type batch struct {
 	shape   ledger.Shape
 	created int64
 	loose   bool
 }
 
-// answerTable has the last answers of the nodes to the pods of one key. Filter and Score of a large
-// cluster read a few consecutive pages of memory, without a lock. An answer is valid until the
-// node's counter changes.
+// answerTable has the last answers of the nodes about the pods of one key. In a large cluster,
+// Filter and Score read it without a lock, from a few consecutive pages of memory. An answer is
+// valid until the node's counter changes.
 //
 // The table also has answers by StateID. If several nodes are in the same state, only one of them
 // is asked about a new shape. If there is no answer for a node's StateID, the node's own answer is
@@ -90,7 +90,7 @@ func newAnswerTable(count int) *answerTable {
 	return &answerTable{byNumber: column{count: count + count/8}, byState: column{count: states}}
 }
 
-// ofNode returns the stored answer of the node with that number. The answer may be outdated.
+// ofNode returns the stored answer of the node with the given number. The answer may be outdated.
 func (t *answerTable) ofNode(number int) PackedAnswer {
 	if number >= t.byNumber.count {
 		return 0
@@ -98,14 +98,14 @@ func (t *answerTable) ofNode(number int) PackedAnswer {
 	return t.byNumber.at(number)
 }
 
-// noteNode stores the answer of the node with that number.
+// noteNode stores the answer of the node with the given number.
 func (t *answerTable) noteNode(number int, p PackedAnswer) {
 	if number < t.byNumber.count {
 		t.byNumber.note(number, p)
 	}
 }
 
-// ofState returns the stored answer of nodes in that state, or 0.
+// ofState returns the stored answer of nodes with the given StateID, or 0.
 func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
 	p := t.byState.at(int(id) & (t.byState.count - 1))
 	if id == 0 || ledger.StateID(p.count()) != id {
@@ -114,7 +114,7 @@ func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
 	return p
 }
 
-// noteState stores the answer for all nodes in that state.
+// noteState stores the answer for all nodes with the given StateID.
 func (t *answerTable) noteState(id ledger.StateID, p PackedAnswer) {
 	t.byState.note(int(id)&(t.byState.count-1), p.at(uint32(id)))
 }

@@ -29,8 +29,8 @@ type slots []atomic.Pointer[Node]
 const minSlots = 64
 
 // place returns the index of the object's first slot. It hashes only the address, which costs a
-// tenth of a Go hash. If the runtime moved an object in memory, its node would be found by name and
-// added again.
+// tenth of a Go hash. If the Go runtime moved an object in memory, the table would find its node by
+// name and add it again.
 func (s slots) place(object *corev1.Node) uint64 {
 	const spread = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: it spreads neighbouring addresses
 	return uint64(uintptr(unsafe.Pointer(object))) * spread >> 32

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// demandShare limits the work of FollowDemand to 1/demandShare of the time. After demandLate,
-// FollowDemand updates the demand even if the levels have not changed, because nodes and their
-// labels may have changed.
+// FollowDemand works for at most 1/demandShare of the time. After demandLate, it updates the demand
+// of the nodes even if the levels have not changed, because nodes and their labels may have
+// changed.
 const (
 	demandShare = 100
 	demandLate  = 30 * time.Second

@@ -1,13 +1,13 @@
 // Package nodes has a scheduler's table of nodes, their stored answers, and the feed that changes
 // both.
 //
-// The Table has a Node for every known name. A Node combines the ledger's account with facts
-// outside of the account: whether the last report is usable, when the agent was last heard, and
-// which pod's Binding is written next.
+// The Table has a Node for every known name. A Node combines the ledger's account with other facts:
+// whether the last report is usable, when the agent last sent a report or heartbeat, and which
+// pod's Binding is written next.
 //
 // A Query asks thousands of nodes about one pod. Most of them have already answered for a pod of
-// its shape. These answers are stored in 64 bits each and read without a lock. Reserve and Bind ask
-// the account itself.
+// its shape. Each of these answers is stored in 64 bits and read without a lock. Reserve and Bind
+// do not use stored answers, but ask the account itself.
 //
 // The Feed receives pods, reports and heartbeats from the API, and wakes pods.
 package nodes

@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// soonShown is the time within which the watch of pods should show a Binding after its
-	// decision. A kubelet needs longer to stop a deleted pod. So if the watch is this fast, the
+	// soonShown is the time after a decision within which the watch of pods should show its
+	// Binding. A kubelet needs longer to stop a deleted pod. So if the watch is this fast, the
 	// scheduler learns of every deletion before a kubelet can give the freed CPUs to a new pod.
 	soonShown = 200 * time.Millisecond
-	// slowFor is the time for which one late Binding counts.
+	// slowFor is the time for which the watch counts as slow after a late Binding.
 	slowFor = 5 * time.Second
 	// lostAfter is the time after which a Binding that no event shows counts as lost instead of
 	// late.
 	lostAfter = time.Minute
 )
 
-// Prompt reports whether the watch of pods is fast: it showed each Binding of the last seconds soon
-// after its decision, and none is overdue. If the watch is slow, a decision cannot promise CPUs. A
-// pod on the node may have been deleted without the scheduler's knowledge, and the kubelet may give
-// its CPUs to the next pod.
+// Prompt reports whether the watch of pods is fast: it showed each Binding of the last slowFor
+// within soonShown, and no Binding is overdue. If the watch is slow, a decision cannot promise
+// CPUs. A pod on the node may have been deleted without the scheduler's knowledge, and the kubelet
+// may give its CPUs to the next pod.
 func (f *Feed) Prompt() bool {
 	now := f.Table.clock.Now()
 	if last := f.slow.Load(); last != nil && now.Sub(*last) < slowFor {
@@ -47,8 +47,8 @@ func (f *Feed) shown(uid types.UID) (post, bool) {
 	return p, true
 }
 
-// Again records that the Binding of a pod is sent once more. This Binding then no longer counts for
-// Prompt, because anyone who can write the pod can make its Binding fail again and again.
+// Again records that the Binding of a pod is sent once more. Prompt then ignores this Binding,
+// because any user who can write the pod can make its Binding fail repeatedly.
 func (f *Feed) Again(uid types.UID) {
 	v, ok := f.posted.Load(uid)
 	if !ok {
@@ -60,7 +60,7 @@ func (f *Feed) Again(uid types.UID) {
 	f.posted.CompareAndSwap(uid, v, p)
 }
 
-// note records that a Binding was shown, if it was shown late.
+// note records the time if the watch showed a Binding late.
 func (f *Feed) note(p *post) {
 	if now := f.Table.clock.Now(); !p.at.IsZero() && now.Sub(p.at) >= soonShown {
 		f.slow.Store(&now)

@@ -30,10 +30,10 @@ type FeedOptions struct {
 	// SettleAfter is the time after which a pod that has left the API is forgotten, if an active
 	// agent does not list it.
 	SettleAfter time.Duration
-	// Exists reports whether there is a Node object of that name.
+	// Exists reports whether there is a Node object of the given name.
 	Exists func(node string) bool
-	// Beside returns the facts about a node that a report with only amounts lacks, such as the pods
-	// that it counts. It is nil if the feed never reads such reports.
+	// Beside returns facts about a node that a report with only amounts lacks, such as the node's
+	// pods. It is nil if the feed never reads such reports.
 	Beside func(node string) *wire.Beside
 	// Changed is called when a pod has left a node, when a report has arrived, or when a node is
 	// reliable again.
@@ -61,14 +61,14 @@ type Feed struct {
 	FeedOptions
 	// reports is held while a report is accepted or removed.
 	reports sync.Mutex
-	// coarse means that there has been a report with only amounts.
+	// coarse means that the feed has received a report with only amounts.
 	coarse atomic.Bool
-	// posted has pods by UID (type post). Their Bindings may have been written, but the watch has
-	// not yet shown these pods on a node.
+	// posted has, by UID, the pods (type post) whose Bindings may have been written, and which the
+	// watch has not yet shown on a node.
 	posted sync.Map
 	// slow is the time of the last late Binding, or nil.
 	slow atomic.Pointer[time.Time]
-	// lowest is the lowest priority ever seen on a node, or 0.
+	// lowest is the lowest priority of any pod ever seen on a node, or 0.
 	lowest atomic.Int32
 }
 
@@ -100,8 +100,8 @@ func (f *Feed) PostedOn(node string) (pods []*corev1.Pod) {
 	return pods
 }
 
-// Took records that a pod has come to its node, or that its requests there have changed. It ignores
-// pods that Posted has recorded, because the account has them already.
+// Took records that a pod has come to its node, or that the requests of a pod on its node have
+// changed. It ignores pods that Posted has recorded, because the account has them already.
 func (f *Feed) Took(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -117,12 +117,12 @@ func (f *Feed) Took(pod *corev1.Pod) {
 // TakenBack records that the Binding of a pod was not written.
 func (f *Feed) TakenBack(uid types.UID) { f.posted.Delete(uid) }
 
-// LowestPriority returns the lowest priority ever seen on a node, or 0. A pod with no higher
-// priority cannot evict any pod.
+// LowestPriority returns the lowest priority of any pod ever seen on a node, or 0. A pod whose
+// priority is not higher cannot evict any pod.
 func (f *Feed) LowestPriority() int32 { return f.lowest.Load() }
 
-// PodGone records a deletion. If the watch was interrupted, pod is the last known version. The pod
-// may have been bound after this version.
+// PodGone records a deletion. If the watch was interrupted, pod is the last known version, after
+// which the pod may have been bound.
 func (f *Feed) PodGone(pod *corev1.Pod) {
 	f.podGone(pod)
 	if f.coarse.Load() {
@@ -192,8 +192,8 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	case errors.Is(err, nodestate.ErrNotPinnable):
 		return
 	case err != nil:
-		// The API server admitted a pod that we cannot read. The kubelet's report will show its
-		// resources.
+		// The API server has admitted a pod that Berth cannot read. The node's report will show the
+		// pod's resources.
 		f.Logger.Error(err, "Pod on a node cannot be read", "pod", klog.KObj(pod), "node", n.name)
 		return
 	case s.Ignored != nil:
@@ -271,15 +271,16 @@ type news uint8
 
 const (
 	noNews news = iota
-	// nodeChanged means that a node that was reliable before has reported.
+	// nodeChanged means that there is a new report of a node that was already reliable.
 	nodeChanged
 	// nodeReturned means that the node is reliable again, or its hardware or configuration has
 	// changed.
 	nodeReturned
 )
 
-// tell wakes pods. The caller does not hold the Feed's lock, so that the Feed can accept pods and
-// amounts while nodes are asked. Further reports of agents wait in the watch's store until then.
+// tell wakes the pods that the news may help. The caller does not hold the Feed's lock, so that the
+// Feed can accept pods and amounts while nodes are asked. Meanwhile, further reports of agents wait
+// in the watch's store.
 func (f *Feed) tell(n *Node, what news) {
 	switch what {
 	case nodeChanged:
@@ -335,7 +336,7 @@ func refTo(s *nodestate.Source) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID), ResourceVersion: s.Version}
 }
 
-// settle counts and logs the outcome of a promise, unless o is nil.
+// settle counts and logs the outcome o of a promise. o may be nil.
 func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 	if o == nil {
 		return
@@ -370,17 +371,17 @@ func (f *Feed) NodeGone(name string) {
 }
 
 // forgetOfLost forgets the deleted pods of a node after SettleAfter, if the node then has neither a
-// report nor a Node object. No report will show that these pods left. This is safe: the scheduler
-// places no pods there before a new report, and this report makes the ledger forget the pods
-// anyway. forgetOfLost is called when a pod, a report or a Node is gone.
+// report nor a Node object. No report will show that these pods left. This is safe, because the
+// scheduler places no pods on the node before a new report, and this report makes the ledger forget
+// the pods anyway. forgetOfLost is called when a pod, a report or a Node is gone.
 func (f *Feed) forgetOfLost(n *Node) {
 	if n.account.View().Report() == nil {
 		f.letGoLater(n, func() bool { return n.account.View().Report() == nil && !f.Exists(n.name) })
 	}
 }
 
-// letGoLater waits for SettleAfter. If right then returns true, it forgets the pods that had left
-// the node before the wait.
+// letGoLater waits for SettleAfter. If right then returns true, letGoLater forgets the pods that
+// had left the node before the wait.
 func (f *Feed) letGoLater(n *Node, right func() bool) {
 	now := f.Table.clock.Now()
 	later.Call(f.Table.clock, f.SettleAfter, func() {
@@ -390,7 +391,7 @@ func (f *Feed) letGoLater(n *Node, right func() bool) {
 	})
 }
 
-// letGo forgets the pods of a node that were gone at the time by.
+// letGo forgets the pods of a node that had left the API at the time by.
 func (f *Feed) letGo(n *Node, by time.Time) {
 	if n.account.ForgetGone(by, 0) {
 		f.Waiters.NodeChanged(n.account)

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Nearness returns how near the devices of a decision for the node are to each other and to the
-// pod's other resources. known is false if the pod has no devices or the machine is not known.
+// Nearness returns how near the devices of a decision are to each other and to the pod's other
+// resources on the node. known is false if the pod has no devices or the machine is not known.
 func (n *Node) Nearness(d *placement.Decision) (near placement.Nearness, known bool) {
 	var ids []string
 	for i := range d.Containers {

@@ -30,12 +30,12 @@ var (
 // hotFields are the fields of a node that are read for every pod. They are adjacent in memory.
 type hotFields struct {
 	changes ledger.ChangeCounter
-	// heard is the time of the agent's last report or heartbeat, on our clock (see began).
+	// heard is the time of the agent's last report or heartbeat, as the time since began.
 	heard atomic.Int64
-	// troubled means that Berth does not use the node, even if there are valid answers.
+	// troubled means that Berth does not use the node, even if stored answers are valid.
 	// Node.trouble has the reason.
 	troubled atomic.Bool
-	// obeys means that Berth decides on the node, by the last readable report.
+	// obeys means that Berth decides on the node, according to the last readable report.
 	obeys atomic.Bool
 	// traits are the node's properties that do not depend on its free resources.
 	traits traits
@@ -52,7 +52,7 @@ type traits struct{ word atomic.Uint32 }
 
 const shunned = 1 << demand.Bits
 
-// set sets the bits of the mask to the value.
+// set sets the bits in mask to those of value.
 func (t *traits) set(mask, value uint32) {
 	for {
 		old := t.word.Load()
@@ -62,16 +62,16 @@ func (t *traits) set(mask, value uint32) {
 	}
 }
 
-// trusted reports whether the node can be predicted.
+// trusted reports whether the node's report is reliable and its agent is not silent.
 func (h *hotFields) trusted(now, staleAfter time.Duration) bool {
 	return !h.troubled.Load() && now-time.Duration(h.heard.Load()) <= staleAfter
 }
 
-// began is the time zero of our clock. Time.Sub of two readings in one process does not change if
-// the wall clock jumps.
+// began is the time from which this package counts time. Time.Sub of two readings in one process
+// does not change if the wall clock jumps.
 var began = time.Now()
 
-// since returns a time on our clock.
+// since returns the time from began to now.
 func since(now time.Time) time.Duration { return now.Sub(began) }
 
 // Node is a scheduler's record of one node. It is safe for concurrent use.
@@ -81,10 +81,10 @@ type Node struct {
 	account *ledger.Node
 	// turnstile lets one Binding to the node be written at a time.
 	turnstile turnstile
-	// amounts has the node's reports that have only amounts.
+	// amounts has those reports of the node that have only amounts.
 	amounts amountReports
 
-	// took is the last time, on our clock, when a pod of another scheduler came to the node, or 0.
+	// took is the last time, since began, when a pod of another scheduler came to the node, or 0.
 	took atomic.Int64
 	// koordlet means that koordlet carries out decisions on the node.
 	koordlet atomic.Bool
@@ -92,11 +92,11 @@ type Node struct {
 	mu sync.RWMutex
 	// trouble is the reason why the node's report is not reliable, or nil.
 	trouble *nodestate.Unusable
-	// newest is the last received report, accepted the last reliable one.
+	// newest identifies the last received report, and accepted the last reliable report.
 	newest, accepted nodestate.Mark
-	// kind is the kind in the last readable report; nil before the first.
+	// kind is the NodeKind in the last readable report, or nil before the first such report.
 	kind *nodestate.NodeKind
-	// restored is a received report that is older than the newest, or nil.
+	// restored is a report that older has put aside, or nil.
 	restored *nodestate.Reading
 	// renewed is the time in the newest heartbeat, by the agent's clock.
 	renewed time.Time
@@ -122,20 +122,21 @@ func (n *Node) Number() int { return int(n.hot.number) }
 // Account returns the ledger's account of the node.
 func (n *Node) Account() *ledger.Node { return n.account }
 
-// Enter waits until a Binding to the node may be written: one at a time, the lowest number first.
-// It returns an error if ctx ends first. Otherwise the caller calls Leave after the write.
+// Enter waits until the caller may write a Binding to the node. Only one caller may write at a
+// time; the caller with the lowest number comes first. Enter returns an error if ctx ends first.
+// Otherwise the caller calls Leave after the write.
 func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnstile.enter(ctx, number) }
 
 // Leave lets the next Binding be written.
 func (n *Node) Leave() { n.turnstile.leave() }
 
-// TookSince reports whether a pod of another scheduler came to the node after that time.
+// TookSince reports whether a pod of another scheduler came to the node after the time then.
 func (n *Node) TookSince(then time.Time) bool {
 	took := n.took.Load()
 	return took != 0 && took > int64(since(then))
 }
 
-// Obeys reports whether Berth decides on the node, by the last readable report.
+// Obeys reports whether Berth decides on the node, according to the last readable report.
 func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 
 // Shunned reports whether the Node object in the scheduler's last snapshot has a taint
@@ -210,10 +211,10 @@ func (n *Node) noteHeartbeat(now time.Time) { n.hot.heard.Store(int64(since(now)
 // needNoHeartbeat records that the node has no agent, and so no heartbeats.
 func (n *Node) needNoHeartbeat() { n.hot.heard.Store(longAhead) }
 
-// longAhead is a time on our clock that is always in the future: after 70 years.
+// longAhead is a time after began that is always in the future, because it is more than 70 years.
 const longAhead = math.MaxInt64 / 4
 
-// distrust records why the node cannot be predicted, and reports whether this is new.
+// distrust records why the node's report is not reliable, and returns true if the reason is new.
 func (n *Node) distrust(why *nodestate.Unusable) bool {
 	why = shortened(why)
 	n.mu.Lock()
@@ -236,7 +237,7 @@ func shortened(u *nodestate.Unusable) *nodestate.Unusable {
 	return &short
 }
 
-// lastKind returns the kind in the last readable report, or nil.
+// lastKind returns the NodeKind in the last readable report, or nil.
 func (n *Node) lastKind() *nodestate.NodeKind {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -262,7 +263,8 @@ func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate
 	return outcomes, nil
 }
 
-// noteNewest records the newest report, and reports whether it is the same as the accepted one.
+// noteNewest records the newest report, and reports whether it is the report that was accepted
+// last.
 func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -279,9 +281,10 @@ func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	return same
 }
 
-// older puts a report aside and returns an error if the report is older than the newest, or differs
-// from it under the same sequence number. Otherwise it returns nil. The API server refuses to write
-// an older report, but such a report can appear after a restore of the API server's data.
+// older puts a report aside and returns an error if the report is older than the newest report, or
+// differs from it and has the same sequence number. Otherwise it returns nil. The API server
+// refuses to write an older report, but such a report can appear after a restore of the API
+// server's data.
 func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -309,7 +312,7 @@ func (n *Node) confirmed(b *nodestate.Heartbeat) *nodestate.Reading {
 	return n.restored
 }
 
-// refused reports whether the newest report has that sequence number and is not reliable.
+// refused reports whether the newest report has the given sequence number and is not reliable.
 func (n *Node) refused(sequence int64) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -333,7 +336,7 @@ type amountReports struct {
 	// objects has one object of each kind of apiclient.CoarseKinds, in that order; nil for a
 	// missing object.
 	objects [2]metav1.Object
-	// read has the objects that were last read. beside has the other facts about the node at that
+	// read has the objects that were last read. beside has the facts of FeedOptions.Beside at that
 	// time.
 	read   [2]metav1.Object
 	beside *wire.Beside

@@ -18,19 +18,20 @@ type Onlooker interface {
 	// ReportGone is called when a node no longer has a report.
 	ReportGone(node string)
 	// Alive is called when a report or a heartbeat shows that a node's newest report is still
-	// valid. by is that object; clients other than the agent may have written it too.
+	// valid. by is that report or heartbeat, which clients other than the agent may also have
+	// written.
 	Alive(node string, by metav1.Object)
 	// Bound is called when a pod comes to a node, with the expected decision of the node's kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
-	// Foreseen is called with an expectation that was not possible at the Binding, but is possible
-	// after a report.
+	// Foreseen is called with the expectation for a pod if none was possible at its Binding, but
+	// one is possible after a report.
 	Foreseen(*Node, *ledger.Foreseen)
 	// Settled is called with the outcome of an expectation, or of another scheduler's promise.
 	Settled(node string, o *ledger.PromiseOutcome)
 }
 
 // witness records the Binding of a pod. It returns true if another scheduler has placed the pod
-// without a decision. If Berth has placed the pod, its promise is the expectation.
+// without a decision. If Berth has placed the pod, Berth's promise is the expectation.
 func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 	if s.Inherited || s.Ending() || wire.Admitted(pod) || n.account.View().Knows(s.UID) {
 		return false
@@ -72,7 +73,8 @@ func (f *Feed) answered(pod *corev1.Pod) (over bool) {
 	return refused
 }
 
-// foresee reports the expectations that the last event of the node has made possible.
+// foresee passes to the Onlooker the expectations that the last event of the node has made
+// possible.
 func (f *Feed) foresee(n *Node) {
 	if f.Onlooker == nil {
 		return

@@ -10,10 +10,10 @@ import (
 type AnswerKind uint8
 
 const (
-	// NoAnswer is the kind of the zero PackedAnswer: nothing is known.
+	// NoAnswer is the kind of the zero PackedAnswer, which means that the answer is not known.
 	NoAnswer AnswerKind = iota
-	// AtBest means that the node has not been asked, and that the answer has an upper bound of its
-	// rank.
+	// AtBest means that the node has not been asked. The answer contains the best rank that the
+	// node could have.
 	AtBest
 	// Takes means that the node admits the pod, and that waiting would not improve the answer.
 	Takes
@@ -26,15 +26,15 @@ const (
 	Refuses
 	// RefusesEmpty means that the node would refuse the pod even if it were empty.
 	RefusesEmpty
-	// KeepsOff means that the node refuses the pod because of resources that are held for others.
-	// Evictions may help.
+	// KeepsOff means that the node refuses the pod because of resources that are held for other
+	// pods. Evictions may help.
 	KeepsOff
 )
 
-// PackedAnswer is a node's answer in 64 bits: 32 for the count of the node's changes, 4 for the
-// kind, 8 for the score, and 8 each for reason and detail. If the kind is Waits, the score is the
-// ledger.Wait. Admissions and AtBest have the rank of the node, with a tier of 20 bits instead of
-// reason and detail.
+// PackedAnswer is a node's answer in 64 bits: 32 for the node's change count, 4 for the kind, 8 for
+// the score, and 8 each for reason and detail. If the kind is Waits, the score is the ledger.Wait.
+// Admissions and AtBest have the rank of the node, with a tier of 20 bits instead of reason and
+// detail.
 type PackedAnswer uint64
 
 // Positions of kind and score.
@@ -43,8 +43,8 @@ const (
 	kindAt  = scoreAt + 8
 )
 
-// Pack returns the packed form of an answer that a node gave at this count of its changes. It does
-// not set the rank of an admission.
+// Pack returns the packed form of an answer that a node gave at the given change count. It does not
+// set the rank of an admission.
 func Pack(count uint32, a *ledger.Answer) PackedAnswer {
 	return packed(count, kindOf(a), uint8(a.Wait), uint32(a.Verdict.Reason)<<8|uint32(a.Verdict.Detail))
 }
@@ -57,7 +57,7 @@ func packed(count uint32, k AnswerKind, score uint8, rest uint32) PackedAnswer {
 	return PackedAnswer(count)<<32 | PackedAnswer(k)<<kindAt | PackedAnswer(score)<<scoreAt | PackedAnswer(rest)
 }
 
-// at returns the answer with the given count of changes.
+// at returns the answer with the given change count.
 func (p PackedAnswer) at(count uint32) PackedAnswer { return p&(1<<32-1) | PackedAnswer(count)<<32 }
 
 func (p PackedAnswer) count() uint32 { return uint32(p >> 32) }

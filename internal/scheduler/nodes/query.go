@@ -19,10 +19,10 @@ type Query struct {
 	// answers has the nodes' answers to the pod's shape. It is nil if the nodes must be asked about
 	// the pod itself.
 	answers *answerTable
-	// amid has the nodes' answers or estimates for the pod's batch. It also covers nodes with pods
-	// in flight that the kubelet could admit after the pod. It is nil if Share was not called.
+	// amid has the nodes' answers or estimates for the pod's batch, even of nodes with pods in
+	// flight that the kubelet could admit after the pod. It is nil if Share was not called.
 	amid *answerTable
-	// begun is the start of the attempt, on our clock.
+	// begun is the start of the attempt, as the time since began.
 	begun time.Duration
 	// nominated is the node that is kept for the pod, or "".
 	nominated string
@@ -63,8 +63,8 @@ func (q *Query) Refused(n *Node) {
 	}
 }
 
-// Recall returns a stored answer for the pod if it is still valid. The answer is the node's, or
-// another node's in the same state. Recall changes nothing.
+// Recall returns a stored answer for the pod if a valid one exists. It is the answer of the node,
+// or of another node in the same state.
 func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
 	p, ok := q.recall(n)
 	return p, ok && p.Kind() != AtBest
@@ -114,8 +114,8 @@ func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	return p, known && n.name != q.nominated // the name last, because it is not in hot
 }
 
-// holds reports whether an answer for the pod's shape, given at that count of the node's changes,
-// is valid for the pod.
+// holds reports whether an answer for the pod's shape, given at the change count count, is valid
+// for the pod.
 func (q *Query) holds(n *Node, p PackedAnswer, count uint32) bool {
 	return p.Kind() != NoAnswer && n.hot.changes.Follows(q.Candidate.Created) && n.hot.changes.Count() == count
 }
@@ -164,9 +164,9 @@ func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	return s.Answer.OK(), true
 }
 
-// Estimates reports whether the node only estimates its answer: the estimate assumes that the
-// kubelet admits pods in the order of Reserve. If Reserve then refuses the pod, the pod should try
-// another node at once.
+// Estimates reports whether the node's answer is an estimate, which assumes that the kubelet admits
+// pods in the order of Reserve. If Reserve then refuses the pod, the scheduler should try another
+// node at once.
 func (q *Query) Estimates(n *Node) bool {
 	return q.table.Large() || q.Candidate.Loose && !rank.IsBusy(n.hot.changes.InFlight())
 }
@@ -183,15 +183,15 @@ func (q *Query) pack(n *Node, s *ledger.Sample) PackedAnswer {
 	return packAdmission(s.Count, kind, q.rankBy(n, &s.Answer))
 }
 
-// rankBy computes the rank of a node that admits the pod with this answer.
+// rankBy returns the rank of a node that admits the pod with the answer a.
 func (q *Query) rankBy(n *Node, a *ledger.Answer) rank.Rank {
 	o := rank.OfferOf(n.account, q.Candidate.Request, a, n.Machine())
 	return q.scoring.Rank(&o)
 }
 
 // Rank returns the rank of a node that has admitted the pod, or the worst rank if the node now
-// refuses it. The rank includes the node's pods in flight. Stored answers do not include them,
-// because nodes with equal states share answers.
+// refuses the pod. Unlike the ranks in stored answers, which nodes with equal states share, it
+// includes the node's pods in flight.
 func (q *Query) Rank(n *Node) rank.Rank {
 	p, ok := q.Recall(n)
 	if !ok {
@@ -200,7 +200,7 @@ func (q *Query) Rank(n *Node) rank.Rank {
 	return q.RankOf(n, p)
 }
 
-// OrderOf is RankOf as a number: a better rank has a smaller number.
+// OrderOf returns RankOf as a number. A better rank has a smaller number.
 func (q *Query) OrderOf(n *Node, p PackedAnswer) uint32 { return q.scoring.Order(q.RankOf(n, p)) }
 
 // RankOf is like Rank, for a node that has just given this answer.

@@ -22,7 +22,7 @@ type Table struct {
 
 	ledger ledger.Ledger
 	kinds  nodestate.Kinds
-	// Demand computes which nodes are in demand, from the pods with devices.
+	// Demand computes the demand for nodes from the pods with devices.
 	Demand nodestate.Demand
 
 	// byObject lets Filter and Score, which look up thousands of nodes per pod, avoid the lock and
@@ -45,7 +45,7 @@ type Table struct {
 // because after the start the watch may show pods before reports.
 const maxUnproven = 1 << 14
 
-// place is a free node number, with the last count of changes of the node that had it. Answer
+// place is a free node number, with the last change count of the node that had the number. Answer
 // tables may still have answers of that node.
 type place struct {
 	number int
@@ -126,7 +126,7 @@ func (t *Table) Of(object *corev1.Node) *Node {
 }
 
 // OfEach stores the result of Of for each object in found, which must be as long as objects. It is
-// faster than single calls, because accesses to memory overlap.
+// faster than single calls of Of, because its memory accesses overlap.
 func (t *Table) OfEach(objects []*corev1.Node, found []*Node) {
 	all := *t.byObject.slots.Load()
 	for i, object := range objects {
@@ -188,13 +188,13 @@ func (t *Table) countObeying(n *Node) {
 	n.obeying = obeys
 }
 
-// largeTable is the number of nodes from which a cluster is large.
+// largeTable is the minimum number of nodes of a large cluster.
 const largeTable = 256
 
 // Large reports whether the cluster is so large that a Query uses estimates.
 func (t *Table) Large() bool { return t.Size() >= largeTable }
 
-// Size returns the maximum number of nodes that the table has had at a time.
+// Size returns the largest number of nodes that the table has ever had at a time.
 func (t *Table) Size() int { return int(t.numbers.Load()) }
 
 // Candidate returns the question to the ledger about a pod.
@@ -202,7 +202,7 @@ func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidat
 	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }
 
-// Unusable returns the reason why the node cannot be predicted now, or nil.
+// Unusable returns the reason why the node's report is not reliable now, or nil.
 func (t *Table) Unusable(n *Node) *nodestate.Unusable {
 	if n.hot.trusted(since(t.clock.Now()), t.staleAfter) {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// turnstile lets one caller through at a time. If several wait, the lowest number comes first. The
-// zero value is free.
+// turnstile lets one caller pass at a time. If several callers wait, the one with the lowest number
+// comes first. The zero value lets the first caller pass.
 type turnstile struct {
 	mu    sync.Mutex
 	busy  bool
@@ -19,7 +19,7 @@ type waitingTurn struct {
 	open   chan struct{}
 }
 
-// enter waits until the caller may pass. It returns the error of ctx.
+// enter waits until the caller may pass. It returns the error of ctx if ctx ends first.
 func (t *turnstile) enter(ctx context.Context, number uint64) error {
 	t.mu.Lock()
 	if !t.busy {
@@ -45,8 +45,8 @@ func (t *turnstile) enter(ctx context.Context, number uint64) error {
 	}
 }
 
-// giveUp removes w from the queue. If w was let through at the same moment, it lets the next caller
-// through.
+// giveUp removes w from the queue. If w was let pass at the same moment, giveUp lets the next
+// caller pass.
 func (t *turnstile) giveUp(w waitingTurn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +59,7 @@ func (t *turnstile) giveUp(w waitingTurn) {
 	t.next()
 }
 
-// leave lets the next caller through.
+// leave lets the next caller pass.
 func (t *turnstile) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

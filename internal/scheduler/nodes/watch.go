@@ -98,13 +98,13 @@ type reflectorStore[T metav1.Object] struct {
 }
 
 // The rate at which changes of one report are processed. With its default settings, an agent writes
-// no faster. If it does, only the newest change is kept, so that the agent of one node cannot delay
-// the reports of others.
+// no faster. Of faster changes, only the newest is kept, so that the agent of one node cannot delay
+// the reports of other nodes.
 const (
 	reportsPerSecond = 10
 	reportsInARow    = 20
-	// maxWaits bounds how often an early object is put aside, each time for 1/reportsPerSecond
-	// seconds.
+	// maxWaits is the maximum number of times that an early object is put aside, each time for
+	// 1/reportsPerSecond seconds.
 	maxWaits = 10
 	// maxLimits is the maximum number of limits of deleted objects.
 	maxLimits = 1024
@@ -126,8 +126,8 @@ func (s *reflectorStore[T]) run(ctx context.Context, source cache.ListerWatcher,
 	cache.NewReflector(source, expected, s, 0).RunWithContext(ctx)
 }
 
-// poll lists every interval until ctx ends. The API server answers from its cache. After an error,
-// poll waits for the next interval.
+// poll lists the objects at the interval every until ctx ends. The API server answers from its
+// cache. After an error, poll waits for the next interval.
 func (s *reflectorStore[T]) poll(ctx context.Context, source cache.ListerWatcher, c clock.Clock, every time.Duration) {
 	lister := cache.ToListerWithContext(source)
 	for {
@@ -178,8 +178,8 @@ func (s *reflectorStore[T]) take(o T) {
 	s.aside[o.GetName()] = o
 }
 
-// isEarly reports whether an object must still wait because it is early. The number of waits is
-// limited.
+// isEarly reports whether an object must still wait because it is early. An object waits at most
+// maxWaits times.
 func (s *reflectorStore[T]) isEarly(o T) bool {
 	if s.early != nil && s.waits[o.GetName()] < maxWaits && s.early(o) {
 		s.waits[o.GetName()]++
@@ -193,8 +193,8 @@ func (s *reflectorStore[T]) releaseLater(name string) {
 	later.Call(s.clock, time.Second/reportsPerSecond, func() { s.release(name) })
 }
 
-// mayPass reports whether a change of an object is forwarded at once. This is so if no earlier
-// change is in aside and the rate limit allows it.
+// mayPass reports whether a change of an object is forwarded at once: no earlier change is in
+// aside, and the rate limit allows it.
 func (s *reflectorStore[T]) mayPass(name string) bool {
 	if s.clock == nil {
 		return true

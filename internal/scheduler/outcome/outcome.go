@@ -19,7 +19,7 @@ type outcome struct {
 	uid        types.UID
 	condition  *corev1.PodCondition
 	nominating *fwk.NominatingInfo
-	// event writes an event about the attempt; nil if there is none to write.
+	// event writes an event about the attempt. It is nil if there is no event to write.
 	event func()
 	// tries is the number of failed writes.
 	tries int
@@ -35,8 +35,8 @@ func (o *outcome) follow(was *outcome) {
 	}
 }
 
-// write writes the outcome into the pod. It does nothing if the watch shows that the outcome is
-// already there, or that the pod is bound or gone. It returns an error if another try may help.
+// write writes the outcome into the pod. It does nothing if the watch shows that the pod already
+// has the outcome, is bound or is gone. It returns an error if another try may help.
 func (w *Writer) write(ctx context.Context, o *outcome) error {
 	pod, err := w.Pods.Pods(o.ref.Namespace).Get(o.ref.Name)
 	if err != nil || pod.UID != o.uid || pod.Spec.NodeName != "" {

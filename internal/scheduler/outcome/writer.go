@@ -20,15 +20,15 @@ import (
 const (
 	// maxWriting is the maximum number of concurrent writes.
 	maxWriting = 4
-	// long is the duration of a write above which the namespace pauses.
+	// long is the duration of a write after which the namespace pauses.
 	long = 100 * time.Millisecond
 	// retryPause is the pause of a namespace after the first failed write. It doubles after each
 	// further failure for the same pod.
 	retryPause = 50 * time.Millisecond
 	// maxTries is the number of tries to write the outcome of an attempt.
 	maxTries = 6
-	// quiet is the time for which the Writer holds back the outcome of a waiting pod. By then most
-	// pods have a node.
+	// quiet is the time for which the Writer holds back the outcome of a waiting pod. Most pods
+	// have a node before this time ends.
 	quiet = 5 * time.Second
 	// requestTimeout is the timeout of one request to the API server.
 	requestTimeout = 30 * time.Second
@@ -65,8 +65,8 @@ func NewWriter(o Options) *Writer {
 	return &Writer{Options: o, due: map[types.UID]*outcome{}, held: map[types.UID]*outcome{}, nominated: map[types.UID]string{}, line: turns.Line[types.UID]{Each: 1}}
 }
 
-// Write queues the result of an attempt. condition and nominating may be nil. It keeps only the
-// name of the pod.
+// Write queues the result of an attempt. condition and nominating may be nil. Write does not keep
+// the pod object.
 func (w *Writer) Write(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,8 +98,8 @@ func (w *Writer) Shown(pod *corev1.Pod) {
 	}
 }
 
-// Nominated returns the node to which the last outcome nominates a pod; unshown reports whether the
-// watch has not shown it yet.
+// Nominated returns the node to which the last outcome nominates a pod. unshown means that the
+// watch has not shown this nomination yet.
 func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,8 +107,8 @@ func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 	return node, unshown
 }
 
-// WriteLater is like Write, for a pod that only waits, for example for a report. If it still waits
-// after a while, the Writer calls the event and writes the condition of the last attempt.
+// WriteLater is like Write, for a pod that only waits, for example for a report. If the pod still
+// waits after the time quiet, the Writer calls event and writes the condition of the last attempt.
 func (w *Writer) WriteLater(pod *corev1.Pod, condition *corev1.PodCondition, event func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *Writer) WriteLater(pod *corev1.Pod, condition *corev1.PodCondition, eve
 	}
 }
 
-// speak queues the held outcome of a waiting pod to be written.
+// speak queues the write of an outcome that WriteLater has held back.
 func (w *Writer) speak(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,8 +139,8 @@ func (w *Writer) Forget(uid types.UID) {
 	delete(w.nominated, uid)
 }
 
-// add replaces the pod's due outcome, or queues it behind the others of its namespace. The caller
-// holds the lock.
+// add replaces the pod's due outcome, or queues o behind the other outcomes of its namespace. The
+// caller holds the lock.
 func (w *Writer) add(o *outcome) {
 	if was := w.due[o.uid]; was != nil {
 		o.follow(was)

@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Handover reports when decisions may be written.
+// Handover allows the writes of decisions.
 type Handover interface {
 	// Enter is called before a decision is written. If it returns an error, the decision must not
 	// be written. Leave is called with the error of the write when the result is known.
@@ -48,10 +48,11 @@ type Options struct {
 const (
 	// pause is the interval between two checks of the resized pods.
 	pause = 50 * time.Millisecond
-	// retryAfter is the time until resized pods are tried again, also after a failed write.
+	// retryAfter is the maximum time until resized pods are tried again, for example after a failed
+	// write.
 	retryAfter = 5 * time.Second
-	// maxWriting is the maximum number of concurrent writes. maxOfNamespace is the maximum of one
-	// namespace, whose admission webhook may delay them.
+	// maxWriting is the maximum number of concurrent writes. maxOfNamespace is the maximum for one
+	// namespace, whose admission webhook may delay its writes.
 	maxWriting     = 32
 	maxOfNamespace = 8
 )
@@ -62,7 +63,7 @@ type Refitter struct {
 	wake chan struct{}
 
 	mu sync.Mutex
-	// due has the pods whose allocated amounts differ from their decision.
+	// due has the pods whose allocated amounts differ from their decisions.
 	due map[types.UID]types.NamespacedName
 	// writing has the namespace of each pod whose status is being written.
 	writing map[types.UID]string
@@ -74,8 +75,8 @@ func New(o Options) *Refitter {
 }
 
 // Shown records a version of a pod that the watch shows. The account of the pod's node must have
-// this version already. While a decision for the pod is being written, the account already has that
-// decision. The pod stays due, because the write may fail.
+// this version already. A pod whose decision is being written stays due, because the write may
+// fail.
 func (r *Refitter) Shown(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,8 +155,8 @@ func (r *Refitter) Run(ctx context.Context) {
 	}
 }
 
-// Resizing returns the resized pods, as the watch shows them. The previous leader may be writing
-// decisions for them.
+// Resizing returns the resized pods, as the watch shows them. The previous leader may still be
+// writing decisions for these pods.
 func (r *Refitter) Resizing() (pods []*corev1.Pod) {
 	for _, name := range r.inTurn() {
 		if pod, err := r.Pods.Pods(name.Namespace).Get(name.Name); err == nil {
@@ -215,7 +216,7 @@ func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
 	}()
 }
 
-// begin reserves one of the concurrent writes for the pod. It returns false if none is free.
+// begin counts a concurrent write for the pod. It returns false if a limit is reached.
 func (r *Refitter) begin(pod *corev1.Pod) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,7 +236,8 @@ func (r *Refitter) begin(pod *corev1.Pod) bool {
 	return true
 }
 
-// end ends the pod's write. If other pods may have waited for a free write, it makes Run try them.
+// end ends the count of the pod's write. If other pods may wait because of a limit, end makes Run
+// try them.
 func (r *Refitter) end(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,7 +284,7 @@ func (r *Refitter) decide(pod *corev1.Pod, n *nodes.Node) *write {
 	return nil
 }
 
-// refusal explains why there is no room for a container.
+// refusal explains why the node lacks resources for a container.
 func refusal(r *placement.Request, v *placement.Verdict) string {
 	name := ""
 	if c := int(v.Container); c >= 0 && c < len(r.Containers) {

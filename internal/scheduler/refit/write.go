@@ -38,8 +38,8 @@ type write struct {
 	*Refitter
 	pod  *corev1.Pod
 	body []byte
-	// node is the pod's node, or nil if the write has no decision. generation belongs to the
-	// decision.
+	// node is the pod's node, or nil if the write has no decision. generation is the generation of
+	// the decision.
 	node       *nodes.Node
 	generation uint64
 	reason     string
@@ -85,7 +85,8 @@ func summary(d *placement.Decision, generation uint64) string {
 	return text[:len(text)-1]
 }
 
-// deferred returns the write of the reason why a resize waits, or nil if the pod already has it.
+// deferred returns the write of a condition with the reason why a resize waits, or nil if the pod
+// already has this condition.
 func (r *Refitter) deferred(pod *corev1.Pod, why string) *write {
 	w := &write{Refitter: r, pod: pod, reason: "ResizeDeferred", message: clip.Text(why, maxMessage)}
 	if c := isDeferred(pod); c != nil && c.Message == w.message {
@@ -98,7 +99,8 @@ func (r *Refitter) deferred(pod *corev1.Pod, why string) *write {
 	return w
 }
 
-// settled returns the write of a condition that no resize of the pod is deferred any more.
+// settled returns the write of a condition that says that no resize of the pod is deferred any
+// more.
 func (r *Refitter) settled(pod *corev1.Pod) *write {
 	w := &write{Refitter: r, pod: pod, quiet: true, reason: "Resized", message: "the decision matches the amounts that the kubelet has allocated"}
 	if err := w.make(corev1.ConditionTrue, nil); err != nil {
@@ -131,7 +133,7 @@ func (w *write) make(status corev1.ConditionStatus, annotations map[string]strin
 }
 
 // do sends the write. It returns true if the write succeeded, or if only the watch can show whether
-// it did.
+// the write succeeded.
 func (w *write) do(ctx context.Context) bool {
 	if w.node == nil {
 		err := w.send(ctx)
@@ -159,8 +161,8 @@ func (w *write) do(ctx context.Context) bool {
 	return true
 }
 
-// decision repeats the request until it is known whether the decision was written. The error means
-// that this cannot be known, because the pod is gone or ctx has ended.
+// decision repeats the request until it is known whether the decision was written. It returns an
+// error if this cannot be known, because the pod is gone or ctx has ended.
 func (w *write) decision(ctx context.Context) (written bool, err error) {
 	lost := false
 	for rest := firstRetry; ; rest = min(2*rest, lastRetry) {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Phases has the phases that a Reservation of this scheduler can have.
+// Phases has the phases that this scheduler writes into Reservations.
 var Phases = []koordinator.ReservationPhase{
 	koordinator.ReservationPending, koordinator.ReservationAvailable, koordinator.ReservationSucceeded, koordinator.ReservationFailed,
 }

@@ -29,8 +29,8 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 // Reservations. At this interval, awaitRead logs that it still waits.
 const readLimit = 30 * time.Second
 
-// Between is called before the scheduler takes the next pod. The last cycle has then ended, but its
-// Binding may still be running.
+// Between is called before the scheduler takes the next pod. At this time the last cycle has ended,
+// but its Binding may still be running.
 func (rs *Reservations) Between() {
 	if !rs.Lead.Leads() {
 		rs.awaitRead()
@@ -62,8 +62,8 @@ func (rs *Reservations) Between() {
 	rs.unbelieved()
 }
 
-// awaitRead waits until the Reservations that existed at the start have been read. If the scheduler
-// placed pods earlier, they could get resources that Reservations hold.
+// awaitRead waits until the Reservations that existed at the start have been read. Pods that the
+// scheduler placed earlier could get resources that Reservations hold.
 func (rs *Reservations) awaitRead() {
 	for {
 		select {
@@ -76,7 +76,7 @@ func (rs *Reservations) awaitRead() {
 }
 
 // Begins is called with the next pod of the scheduler. If the pod is an owner and fits into a
-// place, the place is opened for it.
+// place, Begins opens the place for the pod.
 func (rs *Reservations) Begins(pod *corev1.Pod) {
 	affinity, err := wire.ReadReservationAffinity(pod)
 	if err != nil || !rs.any.Load() && affinity == nil || wire.OfReservation(pod) || !rs.Ours(pod.Spec.SchedulerName) || pod.Spec.SchedulingGroup != nil || wire.InGang(pod) {
@@ -175,7 +175,8 @@ func (rs *Reservations) Allocated(uid string) string {
 	return ""
 }
 
-// Wants reports whether the pod with this UID still stands for a Reservation that needs a place.
+// Wants reports whether the pod with the given UID stands for a Reservation that still needs a
+// place.
 func (rs *Reservations) Wants(uid types.UID) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -194,8 +195,8 @@ func Raise(info *framework.QueuedPodInfo) {
 	}
 }
 
-// Failed handles a failed attempt of a pod that stands for a Reservation. It returns false for any
-// other pod. kube-scheduler cannot handle the failure itself, because the pod is not in the API.
+// Failed handles a failed attempt of a pod that stands for a Reservation, which kube-scheduler
+// cannot do because the pod is not in the API. It returns false for any other pod.
 func (rs *Reservations) Failed(info *framework.QueuedPodInfo, status *fwk.Status) bool {
 	if !wire.OfReservation(info.Pod) {
 		return false

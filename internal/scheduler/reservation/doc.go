@@ -1,11 +1,11 @@
 // Package reservation is the controller of Koordinator's Reservations. A Reservation holds a place,
 // which is an amount of resources on one node, for future pods: its owners.
 //
-// A Reservation gets its place in an ordinary scheduling cycle. A pod that stands for it waits in
-// the scheduling queue with the priority of the template. After this cycle, the node's account
-// (ledger.Holding) and a pod in the scheduler's cache hold the place; this pod cannot be evicted.
-// The object's annotation has the decision and its status has the node, so that the next leader
-// also holds the place.
+// A Reservation gets its place in an ordinary scheduling cycle. A pod that stands for the
+// Reservation waits in the scheduling queue with the priority of the template. After the cycle, the
+// node's account (ledger.Holding) and a pod in the scheduler's cache hold the place; this pod
+// cannot be evicted. The Reservation object has the decision in its annotation and the node in its
+// status, so that the next leader also holds the place.
 //
 //	waiting   it has no place yet: its pod is in the queue or in its cycle
 //	placed    its place is held; owners come and go
@@ -14,10 +14,10 @@
 // The scheduler first tries an owner with the place. During the owner's cycle, the pod in the cache
 // gives up the owner's part, so that every plugin sees these resources as free. No other pod can
 // get them, because the scheduler handles one pod at a time. If the owner does not fit into the
-// place, the scheduler tries it again at once like any other pod.
+// place, the scheduler tries the owner again at once like any other pod.
 //
 // The unused part of a place is computed from the object and from the Bindings of its owners
-// (wire.AllocatedAnnotation). There are no running totals: all state can be rebuilt from the API.
-// If a status is not valid, for example because a user has forged it, this package reverts the
-// status and finds a new place for the Reservation.
+// (wire.AllocatedAnnotation). So all state can be rebuilt from the API. If a status is not valid,
+// for example because a user has forged it, this package reverts the status and finds a new place
+// for the Reservation.
 package reservation

@@ -43,22 +43,22 @@ type Options struct {
 	Events events.EventRecorder
 	// Account returns the ledger of a node.
 	Account func(node string) *ledger.Node
-	// HasNode reports whether there is a node with that name.
+	// HasNode reports whether there is a node with the given name.
 	HasNode func(name string) bool
 	// Changed is called when a place is released, so that the node may accept pods that it has
 	// refused.
 	Changed func(node string, held *corev1.Pod)
 	// Done is called when the pod that stands for a Reservation no longer needs a node.
 	Done func(uid string)
-	// Ours reports whether a scheduler with that name is in this process.
+	// Ours reports whether this process serves the given scheduler name.
 	Ours func(scheduler string) bool
 	// OwnersNeedNamespace refuses Reservations with an owner that names no namespace.
 	OwnersNeedNamespace bool
-	// Lead allows writes. If it is nil, New makes a gate. Between opens it.
+	// Lead allows writes once it is open. If it is nil, New makes a gate. Between opens the gate.
 	Lead *lead.Gate
 }
 
-// host represents Reservations in the scheduler's cache and queue, and in the accounts of nodes.
+// host enters Reservations into the scheduler's cache and queue, and into the accounts of nodes.
 type host struct {
 	Options
 	// cache and queue are nil until Attach.
@@ -114,7 +114,7 @@ func (h *host) hold(it *item, owners []*corev1.Pod) {
 	h.keep(it, held)
 }
 
-// keep updates the pod in the cache.
+// keep makes the cache hold the pod held for the Reservation.
 func (h *host) keep(it *item, held *corev1.Pod) {
 	var err error
 	switch was := it.cached; {
@@ -149,7 +149,7 @@ func (h *host) release(it *item) {
 	}
 }
 
-// same reports whether two pods that stand for one place have the same request.
+// same reports whether two pods that stand for one place have equal requests.
 func same(a, b *corev1.Pod) bool {
 	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
 		return x.Name == y.Name && sameList(x.Resources.Requests, y.Resources.Requests) && sameList(x.Resources.Limits, y.Resources.Limits)

@@ -39,13 +39,13 @@ type item struct {
 	// unchecked means that the place comes from the object's status and was not yet checked with a
 	// report.
 	unchecked bool
-	// taking has the pods that have taken a part of the place, but that the watch has not shown as
-	// bound.
+	// taking has the pods that have taken a part of the place and that the watch has not shown as
+	// bound yet.
 	taking map[types.UID]*corev1.Pod
 	// had has the UIDs of the pods that use a part of the place, and of former users that the
 	// node's account still has.
 	had []string
-	// disbelieved is the last version of the object with a wrong status.
+	// disbelieved is the last version of the object whose status was not valid.
 	disbelieved string
 	// queued is the pod in the scheduling queue, and cached the pod in the scheduler's cache. Each
 	// may be nil.
@@ -54,10 +54,10 @@ type item struct {
 	says wire.ReservationNews
 	// expiry is the timer of the Reservation's end, or nil.
 	expiry clock.Timer
-	// lostAt is the time when its node was first missing. It is zero if the node exists.
+	// lostAt is the time when the place's node was first missing. It is zero if the node exists.
 	lostAt time.Time
-	// hungry means that an owner did not fit into the place. vainAt is the account's count of
-	// changes at that time.
+	// hungry means that an owner did not fit into the place. vainAt is the account's change count
+	// at that time.
 	hungry bool
 	vainAt uint32
 }
@@ -80,8 +80,8 @@ func (it *item) adopt() {
 	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
 }
 
-// contradicted reports whether the object's status contradicts the item. This is so if only the
-// item is over, or if the object names another place.
+// contradicted reports whether the object's status contradicts the item: only the item is over, or
+// the object names another place.
 func (it *item) contradicted() bool {
 	r := it.read
 	if r == nil || r.Over() {
@@ -102,7 +102,7 @@ func (it *item) say(phase koordinator.ReservationPhase, reason, message string) 
 	it.says = wire.ReservationNews{Phase: phase, Reason: reason, Message: message}
 }
 
-// unwind stops the timer of the expiry.
+// unwind stops the timer in expiry.
 func (it *item) unwind() {
 	if it.expiry != nil {
 		it.expiry.Stop()
@@ -120,7 +120,7 @@ func (it *item) fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
 }
 
-// before reports whether an owner of both Reservations prefers a: it prefers the older one.
+// before reports whether an owner of both Reservations uses a first, because a is older.
 func before(a, b *item) bool {
 	x, y := a.object.CreationTimestamp, b.object.CreationTimestamp
 	if !x.Equal(&y) {
@@ -129,7 +129,7 @@ func before(a, b *item) bool {
 	return a.object.Name < b.object.Name
 }
 
-// news returns the status to write. It reports whether the object has another status.
+// news returns the status to write. It also reports whether the object's status differs from it.
 func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, bool) {
 	switch {
 	case it.read == nil && it.stage == over:

@@ -18,7 +18,8 @@ import (
 // Reservations has all Reservations for this scheduler. It is safe for concurrent use.
 type Reservations struct {
 	host
-	// any means that there is, or was, a Reservation. Without it, most methods return at once.
+	// any means that there is, or was, at least one Reservation. If it is false, most methods
+	// return at once.
 	any atomic.Bool
 	// read is closed by allRead when the Reservations that existed at the start have been read.
 	read    chan struct{}
@@ -42,11 +43,11 @@ type Reservations struct {
 	// may be nil.
 	now  *corev1.Pod
 	open *item
-	// missed means that a place for the pod now became available during its cycle.
+	// missed means that a place for the current pod became available during its cycle.
 	missed bool
 }
 
-// New returns Reservations without any objects.
+// New returns Reservations that have no objects yet.
 func New(o Options) *Reservations {
 	if o.Lead == nil {
 		o.Lead = new(lead.Gate)
@@ -122,7 +123,7 @@ func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, err
 }
 
 // follow updates the item from its object. If this process does not lead and the object contradicts
-// the item, the object is right, because the leader may have newer information.
+// the item, follow uses the object, because the leader may have newer information.
 func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	r := it.read
 	if !rs.Lead.Leads() && it.contradicted() {
@@ -210,7 +211,8 @@ func (rs *Reservations) placedOn(name string, do func(*item)) {
 	}
 }
 
-// lose ends a Reservation after nodeGrace unless its node comes back. The caller holds the lock.
+// lose ends a Reservation after nodeGrace unless its node exists again by then. The caller holds
+// the lock.
 func (rs *Reservations) lose(it *item) {
 	if !it.lostAt.IsZero() {
 		return
@@ -220,7 +222,7 @@ func (rs *Reservations) lose(it *item) {
 	later.Call(rs.Clock, nodeGrace, func() { rs.lost(uid) })
 }
 
-// lost ends a Reservation whose node has not come back.
+// lost ends a Reservation whose node still does not exist.
 func (rs *Reservations) lost(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -272,7 +274,8 @@ func (rs *Reservations) sync(it *item) {
 }
 
 // unbelieved checks the places that were read from the objects' status. If other pods have the CPUs
-// of a place, its Reservation needs a new place. If the node is gone, lose handles the Reservation.
+// of a place, the place's Reservation needs a new place. If the node is gone, lose handles the
+// Reservation.
 func (rs *Reservations) unbelieved() {
 	if !rs.Lead.Leads() {
 		return // only the leader checks
@@ -317,8 +320,8 @@ func (rs *Reservations) Stir() {
 	rs.wakeWhereChanged(hungry)
 }
 
-// tryPending reports whether a pod that did not fit into the Reservation has not been tried without
-// it yet. Such a pod is not in wanting, so that wake would not find it.
+// tryPending reports whether there is a pod that did not fit into the Reservation and has not been
+// tried without it yet. Such a pod is not in wanting, so that wake would not find the pod.
 func (rs *Reservations) tryPending(uid types.UID) bool {
 	for _, v := range rs.vain {
 		if v.has(uid) {
@@ -328,8 +331,8 @@ func (rs *Reservations) tryPending(uid types.UID) bool {
 	return false
 }
 
-// wakeWhereChanged wakes the owners of some Reservations. It does so if the Reservation's node has
-// changed since an owner did not fit.
+// wakeWhereChanged wakes the owners of each named Reservation whose node has changed since an owner
+// did not fit.
 func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	for _, uid := range uids {
 		if it := rs.all[uid]; it != nil && it.hungry && it.stage == placed && rs.changes(it) != it.vainAt {
@@ -339,7 +342,7 @@ func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	}
 }
 
-// changes returns the change count of the Reservation's node.
+// changes returns the change count of the account of the Reservation's node.
 func (rs *Reservations) changes(it *item) uint32 { return rs.Account(it.node).View().Stamp().Count }
 
 // wake activates the owners that wait for this Reservation's place.
@@ -360,7 +363,7 @@ func (rs *Reservations) wake(it *item) {
 	}
 }
 
-// tell reports in the status and in an event why a Reservation has no place.
+// tell writes into the status and an event why a Reservation has no place.
 func (rs *Reservations) tell(it *item, why string) {
 	if it.says.Message == why {
 		return

@@ -18,14 +18,14 @@ type users struct {
 	// of each pod.
 	of     map[types.UID]map[types.UID]*corev1.Pod
 	bookOf map[types.UID]types.UID
-	// synced means that all pods that existed at the start have been seen.
+	// synced means that the watch has shown all pods that existed at the start.
 	synced bool
 }
 
 // boundFor returns the UID of the Reservation that a pod was bound for, or "". It uses the
-// annotation that the Binding has written, because any user who may write the pod can change the
-// pod's own annotation. Older releases bound pods without that annotation. So for bound pods with a
-// placement that exist at the start, the pod's own annotation counts.
+// annotation from the Binding, because any user who may write the pod can change the pod's own
+// annotation. Older releases bound pods without the Binding's annotation. So for bound pods with a
+// placement that exist at the start, boundFor uses the pod's own annotation.
 func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	if bound, said := wire.ReadBoundFor(pod); said {
 		return bound.Reservation
@@ -36,7 +36,7 @@ func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	return wire.ReadAllocated(pod)
 }
 
-// put records a bound pod. If the pod is new, put returns its Reservation; otherwise "".
+// put records a bound pod. If the pod is new, put returns the UID of its Reservation; otherwise "".
 func (u *users) put(pod *corev1.Pod) types.UID {
 	if of, known := u.bookOf[pod.UID]; known {
 		u.of[of][pod.UID] = pod // keep only the newest version
@@ -86,7 +86,7 @@ func byUID(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// there returns the owners that are bound to the place's node, in no order.
+// there returns the owners that are bound to the place's node, in no particular order.
 func (u *users) there(it *item) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range u.of[it.object.UID] {

@@ -46,7 +46,7 @@ type reader struct {
 	client rest.Interface
 }
 
-// discover begins to watch when the kind is served.
+// discover starts to watch as soon as the kind is served.
 func (r *reader) discover(ctx context.Context) {
 	begun := r.Clock.Now()
 	for ctx.Err() == nil {

@@ -52,8 +52,8 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale returns the annotations to write, with a removal of each annotation about an earlier
-// place.
+// withoutStale returns a patch of annotations that sets now and removes each annotation about an
+// earlier place.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {
@@ -68,7 +68,7 @@ func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	return out
 }
 
-// settle records a place that was written.
+// settle records that the place was written.
 func (rs *Reservations) settle(uid types.UID, node string, decision *placement.Decision) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

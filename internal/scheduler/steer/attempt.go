@@ -27,7 +27,7 @@ import (
 const (
 	attemptKey  fwk.StateKey = Name
 	extendedKey fwk.StateKey = Name + "/extended"
-	// originalKey is the key of the state of DynamicResources.
+	// originalKey is the key under which DynamicResources stores its state of a cycle.
 	originalKey fwk.StateKey = dynamicresources.Name
 )
 
@@ -44,13 +44,12 @@ type attempt struct {
 	steered bool
 
 	mu sync.Mutex
-	// chosen has the state of DynamicResources for each node where the pod fits with hidden
+	// chosen has the state of DynamicResources for each node that the pod fits on with hidden
 	// devices.
 	chosen map[string]fwk.StateData
 	// versions has the version of each node, from before the pod was reserved there.
 	versions map[string]version
-	// misplaced has the claims that are allocated on a node where the pod cannot be aligned with
-	// them.
+	// misplaced has the allocated claims whose node has no place for the pod near their devices.
 	misplaced map[types.UID]bool
 
 	// pending has the claims that Reserve has allocated in this attempt.
@@ -58,7 +57,7 @@ type attempt struct {
 	// written means that PreBind has begun to write the claims. refused means that the plugin has
 	// ended the attempt itself, so that no Binding was sent.
 	written, refused bool
-	// alignment is the result of the last check of the devices; judged means that there was a
+	// alignment is the result of the last check of the devices. judged means that there was a
 	// check.
 	alignment claims.Alignment
 	judged    bool
@@ -188,8 +187,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 }
 
 // keepOff returns the status of a node whose devices are not where the pod requires them. The
-// status excludes preemption, which ignores the position of devices and would evict pods without
-// success.
+// status prevents preemption, which ignores the position of devices and would evict pods without success.
 func keepOff(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
 // note records the version of a node before the pod is reserved there.
@@ -199,8 +197,8 @@ func (a *attempt) note(node string, v version) {
 	a.versions[node] = v
 }
 
-// choose records the state of DynamicResources with which the pod fits on a node; nil means the
-// state in the pod's own cycle.
+// choose records the state of DynamicResources with which the pod fits on a node. nil stands for
+// the state in the pod's own cycle.
 func (a *attempt) choose(node string, state fwk.StateData) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -223,7 +221,8 @@ type onNode struct {
 	lying  Lying
 	// cut is a note for the message if MaxWays ended the search; otherwise "".
 	cut string
-	// loose means that Filter cannot know whether the devices are aligned. Reserve checks them.
+	// loose means that Filter cannot know whether the devices are aligned, so that Reserve checks
+	// this.
 	loose bool
 	// apart means that a device can be aligned for one claim but not for another.
 	apart bool
@@ -260,7 +259,8 @@ func (p *Plugin) on(a *attempt, pod *corev1.Pod, info fwk.NodeInfo) *onNode {
 	return n
 }
 
-// steer tries the ways on the node until one has the pod's devices. It returns false if none does.
+// steer tries the ways on the node until the pod gets its devices in one of them. It returns false
+// if the pod does not get them in any way.
 func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (status *fwk.Status, found bool) {
 	if ways.Known != Foreseen {
 		return nil, false
@@ -282,7 +282,7 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 	return nil, false
 }
 
-// lie tries one way on the node. It returns false if the way fails.
+// lie tries one way on the node. It returns false if the pod does not get its devices in this way.
 func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status *fwk.Status, found bool) {
 	only, fits := n.reach(way.Lying)
 	if !fits {
@@ -394,8 +394,8 @@ func (n *onNode) why(ctx context.Context) string {
 	return asRequired + cmp.Or(n.lately, "Berth finds no NUMA nodes for the pod there") + n.cut
 }
 
-// whichDevices explains which devices the allocator would choose if it saw all of them. It returns
-// "" if the position of the devices is not the reason.
+// whichDevices names the devices that the allocator would choose if it saw all devices. It returns
+// "" if the position of the devices is not the reason for the refusal.
 func (n *onNode) whichDevices(ctx context.Context) string {
 	if n.taken.state == nil || n.lying == nil {
 		return ""
@@ -422,7 +422,7 @@ func (n *onNode) allocate(ctx context.Context, shown []*resourceapi.ResourceSlic
 	return results, ""
 }
 
-// asRequired begins the messages about nodes where required devices are not aligned.
+// asRequired is the start of messages about nodes on which required devices are not aligned.
 const asRequired = "berth.dev/claims: required: "
 
 // nearer is the additional score of a node with devices near the CPUs. It equals the largest score
@@ -490,7 +490,8 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return p.check(state, a, found{pod, node, all, decided})
 }
 
-// reserve calls Reserve of DynamicResources and keeps the claim for extended resources.
+// reserve calls Reserve of DynamicResources, and stores the claim for extended resources in the
+// cycle's state.
 func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	if !claims.AsksExtended(pod) {
 		return p.DynamicResources.Reserve(ctx, state, pod, node)
@@ -509,8 +510,8 @@ func extendedOf(state fwk.CycleState) *resourceapi.ResourceClaim {
 	return nil
 }
 
-// judgedExtended returns the claim for extended resources as claims.Judge expects it. It returns
-// nothing if Reserve allocated no such claim.
+// judgedExtended returns the claim for extended resources as claims.Judge expects it. The result is
+// empty if Reserve allocated no such claim.
 func judgedExtended(state fwk.CycleState, pod *corev1.Pod, lying Lying) []claims.Claim {
 	special := extendedOf(state)
 	if special == nil {
@@ -519,8 +520,8 @@ func judgedExtended(state fwk.CycleState, pod *corev1.Pod, lying Lying) []claims
 	return []claims.Claim{{Name: claims.ForExtended, Results: special.Status.Allocation.Devices.Results, Users: claims.UsersOfExtended(pod, lying)}}
 }
 
-// found has the devices of a pod on its reserved node. decided means that Berth has decided on NUMA
-// nodes for the pod there.
+// found has the devices of a pod on its reserved node. decided means that Berth has decided on the
+// pod's NUMA nodes.
 type found struct {
 	pod     *corev1.Pod
 	node    string
@@ -572,7 +573,7 @@ func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, _ *corev1.Pod
 	}
 }
 
-// waits reports whether PreBind waits until devices of the pod are ready.
+// waits reports whether PreBind will wait until devices of the pod are ready.
 func (p *Plugin) waits(state fwk.CycleState, pod *corev1.Pod) bool {
 	if special := extendedOf(state); special != nil && awaitsConditions(special.Status.Allocation) {
 		return true
@@ -614,8 +615,9 @@ func (p *Plugin) Check(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// checkWritten judges the current claims, and the devices for extended resources. The claim for
-// extended resources may not be in a cache yet, so checkWritten uses the allocation of Reserve.
+// checkWritten judges the devices of the current claims, and the devices for extended resources. A
+// cache may still lack the claim for extended resources, so checkWritten uses the allocation of
+// Reserve.
 func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	a := attemptOf(state)
 	lying, decided := p.berth.Decided(pod, node)
@@ -653,7 +655,7 @@ func (p *Plugin) written(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 	return now.Status.Allocation, nil
 }
 
-// driversOffer reports whether a DeviceClass offers an extended resource that the pod requests.
+// driversOffer reports whether a DeviceClass provides an extended resource that the pod requests.
 func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
 	if !claims.AsksExtended(pod) {
 		return false
@@ -671,8 +673,8 @@ func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
 	return false
 }
 
-// misplacedClaims returns allocated claims. If the pod runs on the node of such a claim, it cannot
-// be aligned with the claim's devices.
+// misplacedClaims returns the allocated claims whose devices are on a node on which the pod cannot
+// be aligned with them.
 func (a *attempt) misplacedClaims() []claims.PodClaim {
 	a.mu.Lock()
 	uids := maps.Clone(a.misplaced)

@@ -17,15 +17,15 @@ type (
 	Way   = claims.Way
 )
 
-// Known is how much Berth knows about the NUMA nodes that a pod would get on a node.
+// Known describes how well Berth knows the NUMA nodes that a pod would get on a node.
 type Known uint8
 
-// The degrees of knowledge.
+// The values of Known.
 const (
 	// Unasked means that Berth does not predict NUMA nodes, as in a dry run. DynamicResources
 	// filters the node.
 	Unasked Known = iota
-	// Unforeseen means that Berth cannot know before the node's next report.
+	// Unforeseen means that Berth cannot know the NUMA nodes before the node's next report.
 	Unforeseen
 	// Foreseen means that Ways.All yields the ways.
 	Foreseen
@@ -36,8 +36,8 @@ type Ways struct {
 	Known Known
 	// Why explains Unforeseen.
 	Why string
-	// All yields the ways, the best first. Through placement.Claimed, the caller reports that a way
-	// failed. All does not yield such a way again.
+	// All yields the ways, the best first. The caller reports failed ways through
+	// placement.Claimed, so that All does not yield them again.
 	All iter.Seq[Way]
 }
 
@@ -52,9 +52,10 @@ type Berth interface {
 	// Ways is called in Filter, for several nodes in parallel. stock counts the node's devices for
 	// the pod's claims; it returns nil if devices do not restrict the placement.
 	Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, mode claims.Mode, stock func() *placement.Claimed) Ways
-	// Keep places the pod near these devices if it gets the node; nil means no restriction.
+	// Keep makes Berth place the pod near the given devices if the pod gets the node; nil means no
+	// restriction.
 	Keep(state fwk.CycleState, node string, near *placement.Claimed)
-	// Free returns a number that identifies the free resources of a node; 0 if unknown.
+	// Free returns a number that identifies the free resources of a node, or 0 if they are unknown.
 	Free(node string) uint64
 	// Refused tells Berth that the plugin refused the pod's node after Berth had decided. The pod
 	// may fit on another node now.
@@ -63,8 +64,8 @@ type Berth interface {
 	Bound(mode claims.Mode, a claims.Alignment)
 	// Doubtful reports whether the pod's Binding may have been written though Bind failed.
 	Doubtful(state fwk.CycleState) bool
-	// Waits is called before a pod with a reserved node waits for its devices to become ready. This
-	// may take minutes. Meanwhile other pods may start on the node.
+	// Waits is called before a pod with a reserved node waits, possibly for minutes, for its
+	// devices to become ready. Meanwhile other pods may start on the node.
 	Waits(pod *corev1.Pod, node string)
 	// Decided returns the pod's placement on its reserved node, or false if Berth has not decided.
 	Decided(pod *corev1.Pod, node string) (Lying, bool)

@@ -6,13 +6,13 @@
 // shows the allocator copies of the node's ResourceSlices. The copies omit devices on NUMA nodes
 // where the pod's CPUs could not be. A way is one placement of the pod's containers on NUMA nodes.
 // This package asks the allocator about up to MaxWays ways, one after another. If Berth decides on
-// the node, its search counts the devices, so that it finds ways with enough devices. Each way has
-// its own cycle state. Reserve installs the state of the chosen node. The ResourceSlices in the
-// cluster do not change, and other plugins see all devices.
+// the node, Berth's search for placements counts the devices, so that it finds ways with enough
+// devices. Each way has its own cycle state. Reserve installs the state of the chosen node. The
+// ResourceSlices in the cluster do not change, and other plugins see all devices.
 //
 // The plugin compares the allocation with Berth's decision. It checks an earlier allocation in
 // Filter, a new allocation in Reserve after Berth's own plugin, and both again after PreBind.
-// Before PreBind, the claim for extended resources is in no list, so Reserve reads it from the
+// Before PreBind, no list has the claim for extended resources, so Reserve reads it from the
 // tracker. If the attempt fails after PreBind has written an allocation, Unreserve deallocates the
 // claim unless another pod uses it.
 package steer

@@ -12,12 +12,12 @@ import (
 // excludedFor is the longest time for which a node that refused a pod in Reserve is excluded.
 const excludedFor = time.Minute
 
-// maxExcluded is the maximum number of exclusions. If it is reached, all are dropped, and each node
-// is tried once more.
+// maxExcluded is the maximum number of exclusions. If it is reached, all exclusions are dropped,
+// and each excluded node is tried once more.
 const maxExcluded = 4096
 
-// exclusions has the nodes that the plugin refused for a pod in Reserve, because only Reserve knows
-// which devices were allocated. Without an exclusion, Filter would accept the same node again. An
+// exclusions has, by pod, the nodes that the plugin refused in Reserve. Filter does not know which
+// devices would be allocated, so without an exclusion it would accept such a node again. An
 // exclusion ends when the node's slices or free resources change.
 type exclusions struct {
 	clock clock.PassiveClock

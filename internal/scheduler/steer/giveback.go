@@ -15,11 +15,12 @@ import (
 	"github.com/berth-dev/berth/internal/claims"
 )
 
-// PostFilter implements fwk.PostFilterPlugin. DynamicResources deallocates one claim if its
-// allocation keeps the pod from every node with room. It does not recognize a claim whose devices
-// are on a suitable node, but too far from the CPUs that the pod could get there. PostFilter
-// deallocates such a claim itself. If the attempt ended before PreFilter of DynamicResources,
-// PostFilter does not call it, because users would see its error "not found" in the pod's event.
+// PostFilter implements fwk.PostFilterPlugin. DynamicResources deallocates one claim if the claim's
+// devices exclude every node that could otherwise accept the pod. It does not deallocate a claim
+// whose devices are on a suitable node, but too far from the CPUs that the pod could get on this
+// node. PostFilter deallocates such a claim itself. If the attempt ended before PreFilter of
+// DynamicResources, PostFilter does not call it, because users would see its error "not found" in
+// the pod's event.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	a := attemptOf(state)
 	if a != nil && a.mode == claims.Required {
@@ -42,7 +43,7 @@ func Saw(state fwk.CycleState) bool {
 }
 
 // Unreserve implements fwk.ReservePlugin. DynamicResources keeps an allocation that PreBind has
-// written, and this allocation ties the pod to the node. If the pod is gone, nothing would
+// written, and this allocation ties the pod to the node. If the pod is gone, no component would
 // deallocate the claim later. So Unreserve removes allocation and reservation in one write, before
 // DynamicResources removes the reservation. If the scheduler stops in between, no allocation
 // remains.
@@ -74,7 +75,7 @@ func (p *Plugin) giveBack(ctx context.Context, pod *corev1.Pod, claim *resourcea
 		if err != nil || now.Status.Allocation == nil {
 			return err
 		}
-		// DynamicResources may have written into a new claim of the same name.
+		// The name may belong to a new claim, into which DynamicResources has written.
 		if own, others := users(now, pod); others || !own && now.UID != claim.UID {
 			return nil
 		}
@@ -89,7 +90,8 @@ func (p *Plugin) giveBack(ctx context.Context, pod *corev1.Pod, claim *resourcea
 	return done
 }
 
-// users reports whether the claim is reserved for the pod, and whether it is for others.
+// users reports whether the claim is reserved for the pod, and whether it is reserved for other
+// pods.
 func users(c *resourceapi.ResourceClaim, pod *corev1.Pod) (own, others bool) {
 	for i := range c.Status.ReservedFor {
 		if c.Status.ReservedFor[i].UID == pod.UID {

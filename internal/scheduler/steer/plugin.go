@@ -22,16 +22,16 @@ import (
 	"github.com/berth-dev/berth/internal/claims"
 )
 
-// Name of the plugin in profiles and statuses.
+// Name is the name of the plugin in profiles and statuses.
 const Name = "BerthClaims"
 
-// Weight is the weight of DynamicResources.
+// Weight is the weight of the plugin. kube-scheduler gives DynamicResources the same weight.
 const Weight = 2
 
 // MaxWays is the maximum number of ways that one attempt tries on a node.
 const MaxWays = claims.MaxWays
 
-// Plugin is this package's DynamicResources in one profile of the scheduler.
+// Plugin is the plugin in one profile of the scheduler.
 type Plugin struct {
 	*dynamicresources.DynamicResources
 	berth    Berth
@@ -41,8 +41,8 @@ type Plugin struct {
 	// features are the settings of DynamicResources. selectors caches compiled selectors of claims.
 	features  feature.Features
 	selectors *cel.Cache
-	// whole means that DynamicResources also reads slices in Filter, so that no device can be
-	// hidden.
+	// whole means that DynamicResources also reads slices in Filter, so that this package cannot
+	// hide devices.
 	whole bool
 }
 

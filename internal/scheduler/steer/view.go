@@ -11,14 +11,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// view is the framework handle that DynamicResources uses. During a call of during, it shows copies
-// of one node's ResourceSlices. At all other times it shows the ResourceSlices of the cluster.
+// view is the framework handle that DynamicResources uses. During a call of during,
+// DynamicResources sees copies of one node's ResourceSlices. At all other times it sees the
+// ResourceSlices of the cluster.
 type view struct {
 	fwk.Handle
 	// mu is held while DynamicResources prepares a pod, because DynamicResources lists slices
 	// without naming the pod.
 	mu sync.Mutex
-	// shown has the slices that are listed; nil means the slices of the cluster.
+	// shown is the part of the cluster that DynamicResources sees; nil means the whole cluster.
 	shown atomic.Pointer[prepared]
 	// special receives the claim that DynamicResources allocates for extended resources. It is nil
 	// outside reserving.
@@ -36,7 +37,7 @@ func (e *extended) Clone() fwk.StateData { return e }
 type prepared struct {
 	// slices replaces the cluster's slices unless it is nil.
 	slices []*resourceapi.ResourceSlice
-	// taken is the state of all devices, as it was when the attempt began.
+	// taken has the devices that were allocated when the attempt began.
 	taken *taken
 }
 
@@ -46,7 +47,7 @@ type taken struct {
 	list  sets.Set[structured.DeviceID]
 }
 
-// has reports whether a device, or a part of one, is allocated.
+// has reports whether a device, or a part of the device, is allocated.
 func (t *taken) has(id structured.DeviceID) bool {
 	if t.state != nil {
 		return structured.IsDeviceAllocated(id, t.state)
@@ -63,8 +64,8 @@ func (v *view) during(p *prepared, prepare func()) {
 	prepare()
 }
 
-// reserving runs reserve. The result contains the claim that reserve allocates for extended
-// resources, or nil. This claim is in no list before PreBind.
+// reserving runs reserve. It returns the claim that reserve allocates for extended resources,
+// because no list has this claim before PreBind.
 func (v *view) reserving(reserve func() *fwk.Status) (*extended, *fwk.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,7 +137,7 @@ func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.
 	return err
 }
 
-// isSpecial reports whether DynamicResources has made the claim for extended resources.
+// isSpecial reports whether the claim is one that DynamicResources makes for extended resources.
 func isSpecial(claim *resourceapi.ResourceClaim) bool {
 	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }

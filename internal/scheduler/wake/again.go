@@ -2,23 +2,23 @@ package wake
 
 import "github.com/berth-dev/berth/internal/ledger"
 
-// maxAgain is the maximum number of pods that are woken between two RoundPauses although a node may
-// have admitted them before its change. This happens if more shapes wait than a node stores answers
-// for (ledger.MaxAnswers). Without the limit, a tenant with many shapes could make each report wake
-// pods that other plugins refuse.
+// maxAgain limits, between two RoundPauses, the woken pods that a node may have admitted already
+// before its change. It is not known whether the node admitted a pod before if more shapes wait
+// than a node stores answers for (ledger.MaxAnswers). Without the limit, a tenant with many shapes
+// could make each report wake pods that other plugins refuse.
 const maxAgain = 128
 
 // again has the shapes that some node admits and may have admitted before. Their classes take
-// turns. Every second turn starts with the first class of each namespace again. The other turns go
-// around the ring. So the classes of a namespace with few classes are woken soon, and every class
-// gets a turn.
+// turns. Every second turn goes to the first class of a namespace, so that the pods of a namespace
+// with few classes are woken soon. The other turns go around the ring, so that every class gets a
+// turn.
 type again struct {
 	// order has a class of each shape. later has the classes whose shape has already had its turn
 	// since the pause.
 	order, later order
 	byShape      map[ledger.Shape]*renewal
 	// at is the place of the class that had the last turn around the ring. fromStart means that the
-	// last turn started with the first class.
+	// last turn started at the start of the ring.
 	at        place
 	fromStart bool
 	// spent is the number of woken pods since the last pause.
@@ -29,11 +29,11 @@ type again struct {
 // renewal is like a wakeRound, for a shape in again. All renewals share the budget maxAgain.
 type renewal struct {
 	shape ledger.Shape
-	// node is the last node that admits the shape. several means that other nodes do too.
+	// node is the last node found to admit the shape. several means that other nodes admit the
+	// shape too.
 	node    Node
 	several bool
-	// room is the room for the shape, by the nodes' answers. If room.pods is 0, the node must be
-	// asked again.
+	// room is the nodes' room for the shape. If room.pods is 0, the node must be asked again.
 	room room
 	// blamed and woken are as in wakeRound.
 	blamed Node
@@ -59,7 +59,7 @@ func (a *again) remove(m *members) {
 	a.later.remove(m)
 }
 
-// next returns the class that is next, or nil if there is none or the budget is spent.
+// next returns the class that has the next turn, or nil if there is none or the budget is spent.
 func (a *again) next() *members {
 	if a.spent >= maxAgain || len(a.order.sorted) == 0 {
 		return nil

@@ -19,12 +19,12 @@ type change struct {
 	at, stop place
 	// wrapped means that the end of the ring has been passed.
 	wrapped bool
-	// again means that the node has changed before all classes were asked.
+	// again means that the node has changed again before it was asked about all classes.
 	again bool
 }
 
-// blamed returns the node that a pod must blame to be woken. nil means that the pods are woken
-// whatever nodes they blame.
+// blamed returns the node that a pod must blame to be woken, or nil if the change also wakes pods
+// that do not blame the node.
 func (c *change) blamed() Node {
 	if c.returned {
 		return nil
@@ -32,7 +32,7 @@ func (c *change) blamed() Node {
 	return c.node
 }
 
-// question is a class to ask a node about.
+// question is a class about which a node is asked.
 type question struct {
 	class     class
 	place     place
@@ -73,7 +73,7 @@ func (c *change) passed(list []question, asked int, end bool) (closed bool) {
 	return false
 }
 
-// reach asks the node about one class.
+// reach asks the node about one class, and returns which pods of the class the change wakes.
 func (c *change) reach(candidate *ledger.Candidate) reach {
 	before, now := c.node.Shift(candidate)
 	switch {

@@ -19,12 +19,12 @@ type Node interface {
 // Pod identifies a pod that needs a node.
 type Pod struct {
 	UID, Namespace, Name string
-	// Priority determines which pods are woken first if not all are woken.
+	// Priority determines which pods are woken first if not all pods are woken.
 	Priority int32
 }
 
-// class has the common properties of pods that get the same answers. It includes the namespace, so
-// that namespaces can take turns.
+// class has the common properties of pods about which every node gives the same answer. It includes
+// the namespace, so that namespaces can take turns.
 type class struct {
 	namespace string
 	shape     ledger.Shape
@@ -35,8 +35,8 @@ type class struct {
 type members struct {
 	class class
 	place place // in the ring
-	// candidate is the candidate of the pod that was tried last, if that pod still waits. If the
-	// node has this pod in flight, its answer is about this pod.
+	// candidate is the candidate of the pod that was tried last, if that pod still waits. A node
+	// that has this pod in flight answers about this pod.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 }
@@ -49,11 +49,11 @@ type waiter struct {
 	// blamed has the nodes that did not admit the pod. The value is true for nodes that only waited
 	// for a report. A nil map stands for all nodes.
 	blamed map[Node]bool
-	// waitsFrom is the start of the uninterrupted series of attempts that found a waiting node. It
-	// is zero if the last attempt found none.
+	// waitsFrom is the time since which every attempt has found a node that waits for a report. It
+	// is zero if the last attempt found no such node.
 	waitsFrom time.Time
-	// temptedFrom is the time when the pod first skipped a node for a better one that waits, or
-	// zero.
+	// temptedFrom is the time when the pod first skipped a node because a better node waits for a
+	// report, or zero.
 	temptedFrom time.Time
 	// trying means that an attempt has begun and has not ended (the pod is on trial).
 	trying bool
@@ -78,13 +78,13 @@ const (
 	// wakePerhaps is like wakeRoom, but within the budget of again: the node may have admitted the
 	// pods before.
 	wakePerhaps
-	// wakeRoom wakes as many pods as the node has room for, and the others later while there is
-	// still room.
+	// wakeRoom wakes as many pods as the node has room for. It wakes the other pods later if there
+	// is still room.
 	wakeRoom
 	// wakeWaited wakes the members that wait for a report of the node.
 	wakeWaited
-	// wakeLater wakes pods on trial, which may have missed the node. The others are woken when the
-	// node has an answer.
+	// wakeLater wakes pods on trial, which may have missed the node. The node's next report wakes
+	// the other pods.
 	wakeLater
 	// wakeAll wakes all members.
 	wakeAll
@@ -100,7 +100,7 @@ func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	}
 }
 
-// waitFor makes the members wait also for the node's report, and wakes pods on trial.
+// waitFor makes the node's report wake the members, and wakes pods on trial now.
 func (m *members) waitFor(n Node, pods batch) {
 	for _, p := range m.pods {
 		switch {
@@ -112,8 +112,8 @@ func (m *members) waitFor(n Node, pods batch) {
 	}
 }
 
-// blame makes the members also blame a node that was not usable in their attempts. The node's next
-// change then wakes the pods that this change does not wake.
+// blame makes the members also blame a node that was not usable in their attempts. So the node's
+// next change wakes the pods that this change does not wake.
 func (m *members) blame(n Node) {
 	for _, p := range m.pods {
 		if _, known := p.blamed[n]; known || p.blamed == nil {
@@ -146,5 +146,5 @@ func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.lane, q.lane), cmp.Compare(p.namespace, q.namespace))
 }
 
-// start is before every place in a ring.
+// start is a place before all places in a ring.
 var start = place{lane: -1}

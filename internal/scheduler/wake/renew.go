@@ -28,8 +28,7 @@ func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	a.add(m)
 }
 
-// renew wakes pods, class by class in turn, while the budget lasts. The caller does not hold the
-// lock.
+// renew gives classes their turns while the budget lasts. The caller does not hold the lock.
 func (w *Waiters) renew() {
 	for w.renewNext() {
 	}
@@ -55,7 +54,7 @@ func (w *Waiters) refill() {
 	w.renew()
 }
 
-// renewNext gives one class its turn. It returns false if there is none.
+// renewNext gives the next class its turn. It returns false if there is no class.
 func (w *Waiters) renewNext() bool {
 	w.mu.Lock()
 	m := w.again.next()

@@ -15,8 +15,7 @@ type order struct{ sorted []*members }
 
 // lanes has the lane numbers of one namespace.
 type lanes struct {
-	// used is the number of lanes that were ever assigned. free has the assigned lanes that were
-	// returned.
+	// Lanes 0 to used-1 were assigned at some time. free has those of them that no class has now.
 	used int
 	free []int
 }
@@ -69,7 +68,7 @@ func (o *order) remove(m *members) {
 	}
 }
 
-// after returns at most limit classes after a place. last means that no more follow.
+// after returns at most limit classes after a place. last means that no more classes follow.
 func (o *order) after(p place, limit int) (found []*members, last bool) {
 	i, here := o.find(p)
 	if here {

@@ -13,16 +13,16 @@ const (
 	// maxRoom is the maximum number of pods of one shape that are woken at a time for the room on
 	// one node.
 	maxRoom = 8
-	// RoundPause is the time between two rounds. After this time the woken pods have usually been
-	// tried, so that the remaining room is known.
+	// RoundPause is the time between two steps of a round. After this time the scheduler has
+	// usually tried the woken pods, so that the remaining room is known.
 	RoundPause = 200 * time.Millisecond
 )
 
-// These limits bound the cost of a change, however many classes wait, and even if a malicious
-// report makes questions expensive.
+// These limits bound the cost of a change even if very many classes wait, or if a malicious report
+// makes questions expensive.
 const (
-	// maxAsked is the maximum number of classes that a node is asked about at a change. For each
-	// shape that the node now admits, counting the room needs up to maxRoom more questions.
+	// maxAsked is the maximum number of classes that a node is asked about at a change. In
+	// addition, up to maxRoom questions count the room for each shape that the node now admits.
 	maxAsked = 128
 	// maxBehind is the maximum number of classes that nodes in behind are asked about, in total,
 	// after each RoundPause.
@@ -44,7 +44,7 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	return r
 }
 
-// room limits how many pods of a shape are woken at once for a node, and which.
+// room limits the pods of a shape that are woken at once for a node.
 type room struct {
 	// pods is the maximum number of pods.
 	pods int
@@ -64,8 +64,8 @@ type moment struct {
 	created   int64 // in Unix time
 }
 
-// roomFor asks a node that admits the candidate how many such pods it would admit. woken has the
-// moments of the pods of all shapes that are woken for one change.
+// roomFor returns the room of a node that admits the candidate for pods like it. woken has the
+// moments of all pods, of any shape, that one change wakes.
 func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 	v := n.View()
 	r := room{pods: max(1, v.Room(c, maxRoom))}
@@ -77,9 +77,9 @@ func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 
 // wakeNext wakes pods that the round has not woken yet, as many as there is room for. Pods that no
 // change has woken come first, then pods of higher priority, then pods that have waited longer;
-// namespaces take turns. Pods on trial are woken too, and do not count. If pods are left, the round
-// continues after a pause, because a woken pod may be placed elsewhere or refused by other plugins.
-// The caller holds the lock.
+// namespaces take turns. It also wakes pods on trial, which it does not count. If pods are left,
+// the round continues after a pause, because a woken pod may be placed on another node or refused
+// by other plugins. The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 	if _, left := w.wakeSome(r.shape, r.blamed, r.woken, free, pods); left == 0 {
 		delete(w.rounds, r.roundKey)
@@ -122,8 +122,8 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 	return some, len(rest) - some
 }
 
-// sortByTurns sorts waiters into the order in which they are woken. Namespaces take turns among
-// equally urgent waiters, so that a namespace with many pods does not delay the others.
+// sortByTurns sorts waiters into the order in which they are woken. Among equally urgent waiters,
+// namespaces take turns, so that a namespace with many pods does not delay other namespaces.
 func sortByTurns(list []*waiter) {
 	slices.SortFunc(list, wakeOrder)
 	if !slices.ContainsFunc(list, func(p *waiter) bool { return p.pod.Namespace != list[0].pod.Namespace }) {
@@ -143,7 +143,7 @@ func sortByTurns(list []*waiter) {
 	slices.SortStableFunc(list, func(a, b *waiter) int { return cmp.Or(byUrgency(a, b), cmp.Compare(turn[a], turn[b])) })
 }
 
-// wakeOrder compares waiters for waking, without the turns of namespaces.
+// wakeOrder compares waiters by urgency and then by waiting time. It ignores namespaces.
 func wakeOrder(a, b *waiter) int {
 	return cmp.Or(byUrgency(a, b), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 }
@@ -159,7 +159,7 @@ func byUrgency(a, b *waiter) int {
 	return cmp.Compare(b.pod.Priority, a.pod.Priority)
 }
 
-// goOn continues a round if the node still has room. Otherwise the round ends. The next change that
+// goOn continues a round if the node still has room, and otherwise ends it. The next change that
 // makes room begins another round.
 func (w *Waiters) goOn(r *wakeRound) {
 	free := w.roomOf(r)
@@ -190,8 +190,8 @@ func (w *Waiters) tried(r *wakeRound) bool {
 	return true
 }
 
-// roomOf asks how many pods of a round's shape the node would admit. It asks about the classes of
-// the shape, the newest first, until the node admits one.
+// roomOf returns the node's room for the round's shape. It asks the node about the classes of the
+// shape, the newest first, until the node admits a class.
 func (w *Waiters) roomOf(r *wakeRound) room {
 	for _, c := range w.latest(r.shape) {
 		if a := r.node.View().Ask(ledger.Question{Candidate: c}); a.OK() {

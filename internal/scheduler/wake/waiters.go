@@ -11,19 +11,18 @@ import (
 // Edge gives Waiters a clock and access to the scheduling queue.
 type Edge interface {
 	Now() time.Time
-	// After calls do when d has passed, without a lock.
+	// After calls do after d. It holds no lock during the call.
 	After(d time.Duration, do func())
 	// Activate moves pods to the active queue. It is called without a lock.
 	Activate(pods []Pod)
 }
 
-// ReportLimit is the time for which a pod may wait because its attempts find nodes that wait for a
-// report. After this time the pod may preempt, because in a large cluster some node may always be
-// waiting.
+// ReportLimit is the maximum time for which nodes that wait for reports keep a pod from preempting.
+// The time is limited because, in a large cluster, some node may always wait for a report.
 const ReportLimit = 30 * time.Second
 
 // maxBlamed is the maximum number of nodes that are stored for one pod. A pod that blames more
-// nodes counts as blaming all.
+// nodes counts as blaming all nodes.
 const maxBlamed = 128
 
 // Waiters has the pods that need a node. They are grouped by class, so that a change of a node
@@ -108,9 +107,9 @@ func (w *Waiters) forget(m *members) {
 	}
 }
 
-// Blame records that an attempt has failed because these nodes wait for a report, or refuse the
-// pod. Changes of other nodes do not wake the pod. Blame returns the time from which every attempt
-// has found a waiting node.
+// Blame records that an attempt has failed because the nodes in waiting wait for a report and the
+// nodes in refusing refuse the pod. NodeChanged for other nodes does not wake the pod. Blame
+// returns the time since which every attempt has found a waiting node.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -127,8 +126,8 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	}
 	since := p.waitsFrom
 	if len(waiting) > 0 && now.Sub(since) >= ReportLimit {
-		// The pod may preempt only in this attempt, because victims leave the API long before a
-		// report shows the room.
+		// Start the wait again, so that the pod may preempt only in this attempt: victims leave the
+		// API long before a report shows the room.
 		p.waitsFrom = now
 	}
 	if len(waiting)+len(refusing) > maxBlamed {
@@ -145,8 +144,8 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 }
 
 // Tempted records that a pod could skip a node that admits it, because a better node waits for a
-// report. It returns the time from which this is so, or the current time if the pod no longer needs
-// a node.
+// report. It returns the time of the first such record, or the current time if the pod no longer
+// needs a node.
 func (w *Waiters) Tempted(uid string) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -161,8 +160,9 @@ func (w *Waiters) Tempted(uid string) time.Time {
 	return p.temptedFrom
 }
 
-// BlameToo records that the pod waits for the report of another node. That node refuses the pod,
-// and only the report will show if evictions would help. The node's change then wakes the pod.
+// BlameToo records that the pod also waits for the report of node n, so that the node's change
+// wakes the pod. The node refuses the pod, and only its report will show whether evictions would
+// help.
 func (w *Waiters) BlameToo(uid string, n Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +171,7 @@ func (w *Waiters) BlameToo(uid string, n Node) {
 	}
 }
 
-// Tried records that an attempt has ended without a node to blame.
+// Tried records that an attempt has ended and that no node is to blame.
 func (w *Waiters) Tried(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -237,7 +237,8 @@ func (w *Waiters) Len() int {
 // wakeRound is the waking of a shape's pods, in several steps, after one change of a node.
 type wakeRound struct {
 	roundKey
-	// blamed is the node that pods must blame to be woken; nil means that it does not matter.
+	// blamed is the node that pods must blame to be woken, or nil if pods are woken whichever nodes
+	// they blame.
 	blamed Node
 	woken  map[string]bool // by UID
 }

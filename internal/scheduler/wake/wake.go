@@ -8,14 +8,13 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// NodeChanged wakes the pods that a change of the node may help. The node may now admit them, or be
-// certain of their CPUs. Or it may refuse them after it waited for a report, so that preemption may
-// help.
+// NodeChanged wakes the pods that a change of the node may help. The node may now admit these pods,
+// or be certain of their CPUs. If it waited for a report and now refuses them, preemption may help.
 func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
 
-// NodeReturned is for a node that is usable again, has become another machine, or is no longer
-// reserved for a pod. It wakes pods that the node admits, and all pods that the node refuses if
-// evictions would help, whatever the node answered before and whichever nodes the pods blame. If
+// NodeReturned is called for a node that is usable again, has become another machine, or is no
+// longer reserved for a pod. It wakes pods that the node admits, and all pods that the node refuses
+// if evictions would help, whatever the node answered before and whichever nodes the pods blame. If
 // the node waits for a report, the pods now wait for that report.
 func (w *Waiters) NodeReturned(n Node) { w.wake(&change{node: n, returned: true}) }
 
@@ -96,16 +95,16 @@ func (w *Waiters) inOrder(shapes map[ledger.Shape]bool) []ledger.Shape {
 // replies has a node's answers about several classes.
 type replies struct {
 	reached map[class]reach
-	// room has the node's room for pods of a shape. news has the shapes for which rounds begin: the
-	// node did not admit them before the change, or not with certain CPUs.
+	// room has the node's room for pods of each shape. news has the shapes for which rounds begin:
+	// the node did not admit them before the change, or not with certain CPUs.
 	room map[ledger.Shape]room
 	news map[ledger.Shape]bool
 	// woken has the moments of the pods that the change wakes.
 	woken moments
 }
 
-// wake asks a changed node about the first classes of the ring. The others follow later
-// (fallBehind).
+// wake asks a changed node about the first classes of the ring, and wakes pods. The node is asked
+// about the other classes later (fallBehind).
 func (w *Waiters) wake(c *change) {
 	c.at, c.stop = start, start
 	w.mu.RLock()
@@ -191,11 +190,11 @@ func (w *Waiters) catchUp() {
 	}
 }
 
-// turn is one step of a change in behind.
+// turn is one step in the handling of a change in behind.
 type turn struct {
 	of *change
-	// as is a copy of the change at the start of the turn. It is needed because the node may change
-	// again meanwhile.
+	// as is a copy of the change at the start of the turn, because the node may change again during
+	// the turn.
 	as   change
 	list []question
 	// end is the second result of change.next.

@@ -22,7 +22,7 @@ type capture struct {
 	data []byte
 }
 
-// maxCaptures is the number of captures that are kept. The oldest are dropped.
+// maxCaptures is the maximum number of captures. If there are more, the oldest are dropped.
 const maxCaptures = 20
 
 // gather returns the inputs of the prediction for a pod: the node, its report, its pods, and the

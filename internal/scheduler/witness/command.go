@@ -22,8 +22,8 @@ import (
 // Verb is the subcommand of berth-scheduler for shadow mode.
 const Verb = "shadow"
 
-// gcPercent is the default of GOGC. It is high because reports are many small objects, which every
-// collection scans.
+// gcPercent is the value of GOGC if the environment does not set it. It is high because reports are
+// many small objects, which every garbage collection scans.
 const gcPercent = 300
 
 // NewCommand returns the command line of shadow mode.
@@ -71,7 +71,8 @@ predicts the kubelet's answer before the kubelet gives it, and counts the correc
 	f, logs := cmd.Flags(), flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(logs)
 	f.AddGoFlag(logs.Lookup("v"))
-	// Packages of Kubernetes declare a flag of this name for all commands of a program.
+	// Packages of Kubernetes declare a flag --version for all commands of a program. This flag
+	// replaces it.
 	f.Bool("version", false, "version of berth-scheduler")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; none: the service account of the pod")
 	f.StringVar(&listen, "listen", "127.0.0.1:10261", "address and port for results, captures, metrics and health; port 0 takes a free one")

@@ -18,10 +18,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// elsewhere finds the node that Berth would have chosen for a pod that is rejected, split or
-// strands devices on its own node. This is the first node in Berth's order that admits the pod and
-// that kube-scheduler could have chosen. elsewhere returns nil if the pod is well placed, or if no
-// node is better. looked is false if it could not search.
+// elsewhere returns the node that Berth would have chosen for a pod that, on its own node, is
+// rejected, is split over NUMA nodes, or strands devices. This is the first node in Berth's order
+// that admits the pod and that kube-scheduler could have chosen. elsewhere returns nil if the pod
+// is well placed, or if no node is better. looked is false if it could not search.
 func (w *Witness) elsewhere(pod *corev1.Pod, own *nodes.Node, e *ledger.Expectation) (better *shadow.Elsewhere, looked bool) {
 	if len(e.Either) > 0 {
 		return nil, false
@@ -148,7 +148,7 @@ func (w *Witness) feasible(pod *corev1.Pod, node *corev1.Node) bool {
 	return true
 }
 
-// budget is the time that searches may use. It grows with share of the elapsed time.
+// budget is the time that searches may use. It grows by share times the elapsed time.
 type budget struct {
 	share float64
 	left  time.Duration

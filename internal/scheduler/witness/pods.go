@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// arrival is the way in which a version of a pod became known.
+// arrival says how shadow mode learned that a pod is on its node.
 type arrival uint8
 
 const (
@@ -47,8 +47,8 @@ func newPodStore(seen func(*corev1.Pod, arrival), gone func(*corev1.Pod)) *podSt
 	}})}
 }
 
-// run watches until ctx ends. It omits pods without a node. Most changes of a pod come before its
-// Binding, and shadow mode does not need them.
+// run watches bound pods until ctx ends. It omits pods without a node, because shadow mode does not
+// need the many changes of a pod before its Binding.
 func (s *podStore) run(ctx context.Context, client kubernetes.Interface) {
 	bound := fields.OneTermNotEqualSelector(byNode, "")
 	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, bound)
@@ -83,7 +83,7 @@ func (s *podStore) take(obj any, how arrival) error {
 		return err
 	}
 	if there {
-		// After a restore of the API server's data, a pod may be on another node.
+		// After a restore of the API server's data, a pod may be on another node than before.
 		if was := old.(*corev1.Pod); was.UID == pod.UID && was.Spec.NodeName == pod.Spec.NodeName {
 			how = known
 			if was.ResourceVersion == pod.ResourceVersion {

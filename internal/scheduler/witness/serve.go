@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// metricSet counts the closed records of the shadow.Book.
+// metricSet has the metrics of the closed records of the shadow.Book.
 type metricSet struct {
 	registry metrics.KubeRegistry
 	pods     *metrics.CounterVec

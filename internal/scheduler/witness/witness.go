@@ -39,7 +39,7 @@ type Options struct {
 	Client *rest.Config
 	// Heartbeats is the namespace of the agents' Leases.
 	Heartbeats string
-	// StaleAfter and SettleAfter have the meaning of the scheduler's arguments of these names.
+	// StaleAfter and SettleAfter mean the same as the scheduler's arguments of these names.
 	StaleAfter, SettleAfter time.Duration
 	// Share is the part of one CPU that the search for better nodes may use.
 	Share  float64
@@ -72,7 +72,7 @@ type Witness struct {
 	claimed chan claimed
 }
 
-// report has the stored facts about a node's newest report.
+// report has the facts about a node's newest report that Witness stores.
 type report struct {
 	object  metav1.Object
 	mark    nodestate.Mark
@@ -213,9 +213,9 @@ func ofNode(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Node" })
 }
 
-// uncounted opens a record for a pod that no account counts: nothing is pinned for it, it cannot be
-// read, the order of its Binding is not known, or its kubelet has already answered. It ignores pods
-// whose kubelets had answered before the watch began.
+// uncounted opens a record for a pod that no account has: nothing is pinned for the pod, it cannot
+// be read, the order of its Binding is not known, or its kubelet has already answered. It ignores
+// pods whose kubelets had answered before the watch began.
 func (w *Witness) uncounted(pod *corev1.Pod, how arrival) {
 	answered := wire.Admitted(pod) || wire.Ended(pod)
 	if how == inherited && answered {
@@ -443,7 +443,7 @@ func (w *Witness) differs(observed time.Time) bool {
 	return age < -w.StaleAfter || age > w.StaleAfter && w.ready.Load()
 }
 
-// close lets the book close records, and counts them.
+// close calls do with the book and the time, and counts the records that do closes.
 func (w *Witness) close(do func(*shadow.Book, time.Time) []shadow.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
