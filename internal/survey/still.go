@@ -60,8 +60,7 @@ type still struct {
 	// Reservations are Koordinator's Reservations. Files of older releases do not have this field.
 	Reservations []*koordinator.Reservation `json:"reservations,omitempty"`
 	// Malformed has the errors of reports and Reservations that do not fit their types, by list and
-	// name. Files of older releases do not have
-	// this field.
+	// name. Files of older releases do not have this field.
 	Malformed map[string]string `json:"malformed,omitempty"`
 	// Budgets is nil if the budgets could not be read, or if an older release took the snapshot.
 	Budgets []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
