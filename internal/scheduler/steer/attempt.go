@@ -187,7 +187,8 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 }
 
 // keepOff returns the status of a node whose devices are not where the pod requires them. The
-// status prevents preemption, which ignores the position of devices and would evict pods without success.
+// status prevents preemption, which ignores the position of devices and would evict pods for
+// nothing.
 func keepOff(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
 // note records the version of a node before the pod is reserved there.
