@@ -13,7 +13,7 @@ import (
 // request and a new UID, and counts as created after all existing pods.
 type Pod struct {
 	suppose.Pod
-	// Node is the pod's node. It has no meaning for a wanted pod.
+	// Node is the index in Problem.Nodes of the pod's node. It has no meaning for a wanted pod.
 	Node int
 	// Budgets are the PodDisruptionBudgets that select the pod, as indices into Problem.Budgets.
 	Budgets []int
@@ -24,7 +24,7 @@ type Problem struct {
 	Nodes []suppose.Node
 	// Pods are the pods that may be moved.
 	Pods []Pod
-	// Wanted are the pods that need a place, in order.
+	// Wanted are the pods that need a place. Find places them in this order.
 	Wanted []Pod
 	// Budgets has, for each PodDisruptionBudget, the number of pods that may be moved.
 	Budgets []int
@@ -33,8 +33,8 @@ type Problem struct {
 	May func(p *Pod, node int) bool
 	// MostMoves limits the number of moves for one wanted pod; 0 means DefaultMoves.
 	MostMoves int
-	// Effort limits the number of questions to ledgers; 0 means DefaultEffort. It also limits all
-	// checks of nodes to Effort times looksPerQuestion.
+	// Effort limits the number of questions to ledgers; 0 means DefaultEffort. The number of all
+	// checks of nodes is limited to Effort times looksPerQuestion.
 	Effort int
 }
 
@@ -45,9 +45,9 @@ const (
 )
 
 const (
-	// looksPerQuestion is the number of checks of nodes that cost as much as one question to a
-	// ledger. If amounts are too small, the search asks no ledger, but still tries the same number
-	// of sets of pods.
+	// looksPerQuestion is the number of checks of nodes that take as long as one question to a
+	// ledger. If a node's amounts are too small, a check asks no ledger, but the search still tries
+	// as many sets of pods.
 	looksPerQuestion = 50
 	// looksUnheard is the number of checks after which the search tests whether its context has
 	// ended.
@@ -60,10 +60,10 @@ type Move struct {
 	Pod, To int
 }
 
-// Ending is the outcome of a search.
+// Ending is how a search ended.
 type Ending uint8
 
-// The outcomes.
+// The values of Plan.Ending.
 const (
 	// Found: the search found a plan.
 	Found Ending = iota
@@ -74,7 +74,7 @@ const (
 	GaveUp
 )
 
-// String returns the outcome in words.
+// String describes the ending in words.
 func (o Ending) String() string {
 	return [...]string{"found", "no room", "gave up", "outcome(?)"}[min(o, GaveUp+1)]
 }
@@ -82,7 +82,7 @@ func (o Ending) String() string {
 // Plan lists the pods that move, and their new nodes.
 type Plan struct {
 	Outcome Ending
-	// Nodes are the nodes found for the wanted pods.
+	// Nodes are the new nodes of the wanted pods, by index in Problem.Wanted.
 	Nodes []int
 	// Moves are in the order in which they are carried out.
 	Moves []Move
@@ -90,9 +90,9 @@ type Plan struct {
 	Asked int
 }
 
-// Find searches for the fewest moves. If several pods are wanted, Find finds a place for one after
-// another, each with the fewest moves. All of them start after all moves, in their order, so a plan
-// is valid for pods that start together. The search ends with the context.
+// Find searches for a plan with the fewest moves. It places several wanted pods one after another,
+// each with the fewest further moves. The plan assumes that the wanted pods start in this order
+// after all moves. If ctx ends, the search ends.
 func Find(ctx context.Context, p *Problem) Plan {
 	s := newSearch(p)
 	s.ctx = ctx
@@ -110,13 +110,13 @@ func Find(ctx context.Context, p *Problem) Plan {
 	return out
 }
 
-// search is a problem with the moves that the search assumes so far.
+// search is the state of Find: a problem, and the moves that are assumed so far.
 type search struct {
 	*Problem
 	ctx          context.Context
 	effort, most int
-	// asked is the number of questions to ledgers; looked is the number of all checks of nodes.
-	// ended means that the context has ended.
+	// asked is the number of questions to ledgers; looked is the number of checks of nodes. ended
+	// means that the context has ended.
 	asked, looked int
 	ended         bool
 	// log has the moves in order. arrive has the nodes of the wanted pods, which start after all
@@ -126,12 +126,12 @@ type search struct {
 	moved   []bool
 	budgets []int // the number of pods that each budget still lets move
 	on      [][]int
-	// nodes are the nodes of the problem with the assumed changes.
+	// nodes are the nodes of the problem after the assumed moves.
 	nodes []suppose.Node
-	// known caches answers of nodes without assumed changes.
+	// known caches the answers of nodes that no assumed move changes.
 	known map[*Pod][]answer
-	// sources has, by node, the number of pods that leave it. clearing are the nodes whose leaving
-	// pods have no new place yet, so that these pods leave after the next placement.
+	// sources has, by node, the number of pods that leave it. clearing are the nodes with leaving
+	// pods that have no new place yet. These pods leave after the pod that is placed next.
 	sources, clearing []int
 }
 
@@ -155,12 +155,12 @@ func newSearch(p *Problem) *search {
 	return s
 }
 
-// spent reports whether the search must end.
+// spent reports whether the search must end, because Effort is used up or the context has ended.
 func (s *search) spent() bool {
 	return s.ended || s.asked >= s.effort || s.looked/looksPerQuestion >= s.effort
 }
 
-// look counts a check of a node.
+// look counts one check of a node.
 func (s *search) look() {
 	if s.looked++; s.looked%looksUnheard == 0 {
 		s.ended = s.ctx.Err() != nil
@@ -187,11 +187,11 @@ func (s *search) deepen(i int) bool {
 	return false
 }
 
-// replay reports whether the moves of the log work in their order, with the wanted pods at the end.
-// Each place must be free before a pod takes it. No pod may move to a node that another pod leaves
-// later. A fork of the ledger removes the leaving pod first, so the moved pod may get a place that
-// it would not get in reality. No pod may move to the node of a wanted pod, because it could take
-// the wanted pod's place.
+// replay reports whether the moves of the log are possible in their order, and after them the
+// wanted pods have their places. Each place must be free before a pod takes it. No pod may move to
+// a node that another pod leaves later. A fork of the ledger removes the leaving pod first, so the
+// moved pod may get a place that it would not get in reality. No pod may move to the node of a
+// wanted pod, because it could take the wanted pod's place.
 func (s *search) replay() bool {
 	nodes := slices.Clone(s.Nodes)
 	comes := func(p *Pod, to int) bool {
@@ -235,9 +235,10 @@ func (s *search) present(n int) suppose.Node {
 	return now
 }
 
-// place finds a place for the pod with at most that many moves, assumes the pod there, and calls
-// then with the node and the remaining moves. If then returns false, it tries the next place. If it
-// finds no place, it reverts all assumptions. least are the estimates for the pod, or nil.
+// place finds a place for the pod that needs at most the given number of moves. It assumes the pod
+// there, and calls then with the node and the number of remaining moves. If then returns false, it
+// tries the next place. If no place works, it reverts all assumptions. least has the estimates for
+// the pod, or is nil.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
 		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0 && !slices.Contains(s.arrive, n)) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
@@ -250,8 +251,8 @@ func (s *search) place(p *Pod, moves int, least []int, then func(node, left int)
 	return slices.ContainsFunc(s.clearable(p, moves, least), func(n int) bool { return s.clear(p, n, moves, then) })
 }
 
-// clearable returns the nodes on which at most the given number of moves may make room for the pod.
-// Nodes that need the fewest moves come first. least are the estimates for the pod, or nil.
+// clearable returns the nodes on which the given number of moves may make room for the pod. Nodes
+// that seem to need the fewest moves come first. least has the estimates for the pod, or is nil.
 func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	if least == nil {
 		least = s.estimates(p)
@@ -266,13 +267,13 @@ func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	return order
 }
 
-// open reports whether the pod may use the node, apart from free resources.
+// open reports whether the pod may run on the node. It does not check free resources.
 func (s *search) open(p *Pod, n int) bool {
 	return (p.UID == "" || p.Node != n) && s.May(p, n)
 }
 
-// free reports whether the node admits the pod. The node must also admit the pod at the time of its
-// move, while pods that leave later are still there.
+// free reports whether the node admits the pod after all assumed moves, and also at the time of the
+// pod's move, when pods that leave later are still there.
 func (s *search) free(p *Pod, n int) bool {
 	if p.UID == "" || s.sources[n] == 0 {
 		return s.fits(p, n)
@@ -333,7 +334,7 @@ func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(nod
 	return false
 }
 
-// spend assumes that a pod leaves, and reports whether its budgets allow this.
+// spend subtracts the pod from its budgets, and returns false if a budget does not allow the move.
 func (s *search) spend(q int) bool {
 	pod := &s.Pods[q]
 	if slices.ContainsFunc(pod.Budgets, func(b int) bool { return s.budgets[b] <= 0 }) {
@@ -347,7 +348,7 @@ func (s *search) spend(q int) bool {
 	return true
 }
 
-// refund reverts what spend assumed.
+// refund reverts a call of spend.
 func (s *search) refund(q int) {
 	pod := &s.Pods[q]
 	for _, b := range pod.Budgets {
@@ -374,7 +375,7 @@ func (s *search) settle(set []int, moves int, then func(left int) bool) bool {
 	})
 }
 
-// fits reports whether the node admits the pod under the present assumptions.
+// fits reports whether the node admits the pod after the assumed moves.
 func (s *search) fits(p *Pod, n int) bool {
 	if s.nodes[n].Changed() {
 		return s.ask(p, &s.nodes[n])
@@ -409,9 +410,9 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 // never is the estimate for a node that refuses the pod even if all other pods leave.
 const never = 1 << 30
 
-// estimates returns, for each node, a number of pods whose departure makes room for the pod. The
-// departure of fewer pods may be enough. It removes all pods and puts back as many as it can, the
-// largest first. The number is 0 for nodes that admit the pod now.
+// estimates returns, for each node, an estimate of how many pods must leave to make room for the
+// pod. It is 0 for nodes that admit the pod now. It removes all pods of a node, and puts back as
+// many as possible, the largest first. Fewer pods may be enough.
 func (s *search) estimates(p *Pod) []int {
 	out := make([]int, len(s.Nodes))
 	for n := range s.Nodes {
@@ -428,8 +429,8 @@ func (s *search) estimates(p *Pod) []int {
 	return out
 }
 
-// estimate removes all pods whose budgets allow one more move. It ignores that a budget may not
-// allow all of these moves.
+// estimate returns the estimate for node n. It may remove each pod whose budgets allow one more
+// move, even if they do not allow all of these moves together.
 func (s *search) estimate(p *Pod, n int) int {
 	on := &s.nodes[n]
 	var gone []int

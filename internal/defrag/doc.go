@@ -1,10 +1,10 @@
 // Package defrag finds the fewest pods to move so that other pods fit.
 //
-// A plan is a list of moves in the order in which they are carried out. The destination of each
-// move is free before the move, so it can be held before the eviction. A pod never moves within its
-// node, to a node that another pod leaves later, or to the node of a wanted pod. A place is valid
-// if the node's ledger admits the pod in every possible state (ledger.Admitted) and the node has
-// enough of each resource in total.
+// A plan is a list of moves in the order in which they are carried out. The new place of each pod
+// is free before the pod moves, so it can be held before the eviction. A pod never moves within its
+// node, to a node that another pod leaves later, or to the node of a wanted pod. A node is a valid
+// place if its ledger admits the pod in every possible state (ledger.Admitted) and it has enough of
+// each resource in total.
 //
 // Find searches with increasing depth: first plans without moves, then with one move, then with
 // two. On a node it tries the minimal sets of pods whose departure makes room for the wanted pod.
@@ -12,5 +12,6 @@
 // it first tries the nodes that seem to need the fewest moves, and stops after a number of
 // questions to ledgers.
 //
-// The package is pure: no clock, no randomness, no I/O. It does not change any ledger.
+// The package is pure: it reads no clock, uses no random numbers, and does no I/O. It does not
+// change any ledger.
 package defrag

@@ -8,20 +8,20 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// A kubelet looks for pods that have gone at every step of an admission. If a pod leaves in the
-// middle, only the second container may get its CPUs. Neither leaving before the admission nor
-// leaving after it leads to this state.
+// At every step of an admission, a kubelet looks for pods that have gone. If a pod leaves in the
+// middle, only the later containers of the admitted pod can get its CPUs. The result can differ
+// from the results of leaving before and of leaving after the admission.
 //
 // If a pod gets the same allocation in every world, it does not matter at which step of its
-// admission other pods leave. Each step sees a state between two of the worlds, and both give the
-// same answer. If the allocations differ, the ledger builds the worlds in between.
+// admission other pods leave. If the allocations differ, the ledger also computes the worlds in
+// which pods leave during the admission.
 
 // maxMixed is the maximum number of ways in which events can happen during one admission. If there
-// are more, pods wait for the node's next report.
+// are more, later pods wait for the node's next report.
 const maxMixed = 256
 
-// maxWays is the maximum number of these ways for a witness, summed over all states. Each way needs
-// a decision of some microseconds.
+// maxWays is the maximum number of these ways in total over all states, if another scheduler binds
+// the pods (Witness). Each way needs a decision of some microseconds.
 const maxWays = 1 << 15
 
 // mixed returns the worlds that can result if events happen while the request is admitted.
@@ -37,7 +37,7 @@ func (w *worlds) mixed(r *placement.Request, events uint32) []world {
 	return out
 }
 
-// alike reports whether every world gives the request the same allocation.
+// alike reports whether the request gets an equal allocation in every world.
 func (w *worlds) alike(r *placement.Request) bool {
 	first, other := decisions.Get().(*placement.Decision), decisions.Get().(*placement.Decision)
 	defer decisions.Put(first)
@@ -67,8 +67,9 @@ type lingering struct {
 }
 
 // amidLingering returns the worlds that can result from an admission that began before the report.
-// Its first steps, or all steps, may have seen any of the lingering pods. No report shows a failed
-// admission. So if this one can fail, the next admission may also have begun before the report.
+// The kubelet may still have had any of the lingering pods during the first steps, or during all of
+// them. No report shows a failed admission. So if this admission can fail, the next one may also
+// have begun before the report.
 func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	l := w.lingering
 	if l == nil || w.uncertain() {
@@ -82,7 +83,7 @@ func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	return late
 }
 
-// minds reports whether the lingering pods can change the answer to the request.
+// minds reports whether the request's allocation can depend on the lingering pods.
 func (l *lingering) minds(w *worlds, r *placement.Request) bool {
 	own := w.clone()
 	m := mixture{w: &own, from: l.from, gone: l.uids, req: r}
@@ -95,8 +96,8 @@ func (l *lingering) minds(w *worlds, r *placement.Request) bool {
 	return !m.decide(nil, &then).same(&now)
 }
 
-// interrupting returns the events of the set that can happen in the middle of an admission. These
-// are all events except admissions.
+// interrupting returns the events of the set that can happen during an admission: all events except
+// admissions.
 func (w *worlds) interrupting(set uint32) (out uint32) {
 	for rest := set; rest != 0; rest &= rest - 1 {
 		if e := bits.TrailingZeros32(rest); w.events[e].kind != admit {
@@ -121,7 +122,7 @@ type mixture struct {
 	refused bool
 }
 
-// outcome is the allocation of the request.
+// outcome is the allocation that the request gets.
 type outcome struct {
 	ok       bool
 	decision placement.Decision
@@ -143,7 +144,7 @@ func (m *mixture) worlds() []world {
 	}
 }
 
-// differs reports whether the request can get different allocations.
+// differs reports whether events during the admission can change the allocation of the request.
 func (m *mixture) differs() bool {
 	over := m.w.interrupting(m.from.open)
 	if bits.OnesCount32(over)+len(m.gone) > m.w.most.events {
@@ -164,8 +165,8 @@ func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 	return o
 }
 
-// indifferent reports whether the request gets the same allocation, whatever events happen before
-// it.
+// indifferent reports whether the request gets an equal allocation, whichever of the events happen
+// before it.
 func (m *mixture) indifferent(over uint32) bool {
 	without, with := m.decide(nil, new(outcome)), new(outcome)
 	for set := over; ; set = (set - 1) & over {
@@ -237,8 +238,8 @@ func (m *mixture) mix(set uint32) {
 }
 
 // moments returns the steps of the admission before which the event has an effect. It leaves out
-// the moment before all steps if the event may also happen outside this admission, because that is
-// another world.
+// the moment before the first step if the event may also happen before the admission, because there
+// is another world for this.
 func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	for e.Step = range m.steps {
 		if m.from.state.Notices(&e) {

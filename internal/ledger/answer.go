@@ -6,18 +6,18 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Outcome is a node's answer to a request.
+// Outcome is whether a node admits a request.
 type Outcome uint8
 
 const (
-	// Unreported: the node has no report, so nothing is known.
+	// Unreported: the node has no report, so its state is not known.
 	Unreported Outcome = iota
 	// Admitted: every state that the node may be in admits the request.
 	Admitted
 	// Refused: no state that the node may be in admits the request.
 	Refused
-	// Waiting: some states admit the request and some do not, or there are too many states. The
-	// next report will decide.
+	// Waiting: some states admit the request and some do not, or there are too many states. The pod
+	// must wait for the node's next report.
 	Waiting
 )
 
@@ -26,22 +26,23 @@ func (o Outcome) String() string {
 	return [...]string{"unreported", "admitted", "refused", "waiting", "outcome(?)"}[min(o, Waiting+1)]
 }
 
-// Answer is a node's answer to a request. It is comparable.
+// Answer is a node's answer to a request: the outcome, and how certain it is. It is comparable.
 type Answer struct {
 	Outcome Outcome
 	// Wait is the reason if the outcome is Waiting.
 	Wait Wait
-	// Verdict is the verdict of the likeliest state. If the outcome is Refused and removing pods
-	// could help in any state, its Scarcity is Resolvable.
+	// Verdict is the verdict of the likeliest state. If the outcome is Refused, and removing pods
+	// could help in some state, its Scarcity is Resolvable.
 	Verdict placement.Verdict
 	// Certain means that the node can be in only one state.
 	Certain bool
-	// Exact means that every state gives the same CPUs, memory and devices. Only Post considers
-	// pods that can end by themselves.
+	// Exact means that the pod gets the same CPUs, memory and devices in every state. Only Post
+	// also considers states in which pods have ended by themselves.
 	Exact bool
 	// Amounts means that the node's report has only amounts. Such an answer is never exact.
 	Amounts bool
-	// Held means that the request is refused because a Holding keeps resources for other pods.
+	// Held means that the request is refused because the resources are held for other pods
+	// (Holding).
 	Held bool
 }
 
@@ -50,7 +51,7 @@ func waiting(why Wait) Answer { return Answer{Outcome: Waiting, Wait: why} }
 // OK reports whether the request is admitted.
 func (a *Answer) OK() bool { return a.Outcome == Admitted }
 
-// tally counts verdicts, the likeliest first.
+// tally combines the verdicts of several states into an Answer. The likeliest state comes first.
 type tally struct {
 	answer   Answer
 	yes, no  int

@@ -9,23 +9,25 @@ import (
 // Candidate is a pod that needs a node.
 type Candidate struct {
 	Request *placement.Request
-	// Shape is Ledger.Shape of the request. If it is 0, the node does not store its answers.
+	// Shape is the result of Ledger.Shape for the request. If it is 0, the node does not store its
+	// answers.
 	Shape Shape
-	// Created is the second of the pod's creation (metadata.creationTimestamp, Unix time). If a
-	// kubelet receives several pods at once, it admits them in this order.
+	// Created is the second in which the pod was created (metadata.creationTimestamp, Unix time).
+	// If a kubelet receives several pods at once, it admits them in this order.
 	Created int64
 	// Mortal means that the pod can end by itself.
 	Mortal bool
-	// Loose means that the pod is promised admission, but no particular CPUs. The scheduler can
-	// then also place pods that the kubelet may admit before it.
+	// Loose means that the scheduler promises the pod only its admission, and no particular CPUs.
+	// The node can then also take pods that the kubelet may admit before this pod.
 	Loose bool
 	// Wave orders pods that are reserved together if the kubelet would refuse some of them in
-	// another order. A pod is posted only when a report shows that all pods of earlier waves were
-	// admitted (Node.Due). Meanwhile the node takes no other pods. 0 means that no order is needed.
+	// another order. A pod may be posted only after a report shows that all pods of earlier waves
+	// were admitted (Node.Due). Meanwhile the node takes no other pods. 0 means that no order is
+	// needed.
 	Wave int
 }
 
-// Near returns a copy of the candidate that must be placed near the devices.
+// Near returns a copy of the candidate whose request must be placed near the devices.
 func (c *Candidate) Near(devices *placement.Claimed) *Candidate {
 	request, out := *c.Request, *c
 	request.Rules.Claimed = devices
@@ -33,30 +35,31 @@ func (c *Candidate) Near(devices *placement.Claimed) *Candidate {
 	return &out
 }
 
-// Question asks whether a node would admit the candidate after all pods in flight.
+// Question is the input of Ask and Sample: would the node admit the candidate after all pods in
+// flight?
 type Question struct {
 	Candidate *Candidate
-	// Trial has assumptions, or is nil.
+	// Trial has pods to add or remove for this question, or is nil.
 	Trial *Trial
-	// Estimate means that an answer for the order of Reserve is enough. The kubelet may admit the
-	// candidate before pods in flight that were created in the same second, or later. With
-	// Estimate, Sample does not try these orders.
+	// Estimate means that the caller needs an answer only for the case that the kubelet admits the
+	// candidate last. If pods in flight were created in the same second or later, the kubelet may
+	// admit the candidate before them. With Estimate, Sample does not try these orders.
 	Estimate bool
 }
 
-// Sample is an answer and its validity.
+// Sample is an answer, and for how long and for which candidates it is valid.
 type Sample struct {
 	Answer Answer
-	// Count is the node's count of changes at the time of the answer.
+	// Count is ChangeCounter.Count at the time of the answer.
 	Count uint32
 	// Repeats means that the answer is valid for other candidates until the next change. They must
-	// have the same shape and second of creation, and the same Loose.
+	// have the same Shape, Created and Loose.
 	Repeats bool
 	// Lasts means that the answer is valid until the next change for every later candidate of the
 	// same shape that follows the pods in flight.
 	Lasts bool
-	// Estimated means that not all orders were tried. The answer is an admission, but only Reserve
-	// decides.
+	// Estimated means that not all orders were tried. The answer is then Admitted, but Reserve may
+	// still refuse.
 	Estimated bool
 }
 
@@ -72,7 +75,7 @@ func (v View) Ask(q Question) Answer {
 	return n.suppose(q.Trial, q.Candidate)
 }
 
-// Sample is like Ask, for callers that store the answer or need only an estimate.
+// Sample does what Ask does, for callers that store the answer or need only an estimate.
 func (v View) Sample(q Question) Sample {
 	n := v.n
 	n.mu.Lock()
@@ -94,8 +97,8 @@ func (v View) Sample(q Question) Sample {
 // Shift returns the answer before the last change, and the answer now. If they differ, the caller
 // must wake the pods that wait for the node. before is Unreported if that answer is not stored. It
 // is also Unreported if it was an admission that Shift never returned, because then the caller woke
-// no pod for it. If UnshownCPUs is not 0, pods may have to wait for these CPUs (Unshown) despite an
-// admission. So such an admission also counts as never returned.
+// no pod for it. If UnshownCPUs is not 0, a caller may make a pod wait although the node admits it
+// (Unshown). So such an admission also counts as never returned.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -109,7 +112,7 @@ func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	return before, now
 }
 
-// answerKey has everything that an answer of the node depends on.
+// answerKey has all properties of a candidate on which an answer of the node depends.
 type answerKey struct {
 	shape Shape
 	// created is the second in which the candidate was created, or afterAll if every pod in flight
@@ -129,7 +132,8 @@ func (n *Node) keyOf(c *Candidate) answerKey {
 	return c.key(n.newest)
 }
 
-// key returns the candidate's key on a node whose newest pod in flight was created in that second.
+// key returns the candidate's key on a node whose newest pod in flight was created in the second
+// newest.
 func (c *Candidate) key(newest int64) answerKey {
 	if c.Created > newest {
 		return answerKey{shape: c.Shape, created: afterAll}
@@ -149,10 +153,9 @@ func (n *Node) admit(c *Candidate) Answer {
 	return a
 }
 
-// firstOrder answers for the order of Reserve only. It returns false if that order refuses the
-// candidate. It also returns false if the complete answer is stored, or needs no other orders. The
-// complete answer needs no other orders for a loose candidate whose position has no effect, or that
-// fits in every order.
+// firstOrder answers for the order in which the kubelet admits the candidate last. It returns false
+// if the node refuses the candidate in that order. It also returns false if the complete answer is
+// stored, or can be computed without other orders.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 	if n.report == nil || len(n.holdings) > 0 || n.answers.present.find(n.keyOf(c)) != nil {
 		return Answer{}, false
@@ -179,14 +182,13 @@ func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 
 // answerCache stores a node's answers.
 type answerCache struct {
-	// present has the current answers, past the answers before the last change, if there were any.
+	// present has the current answers, and past the answers before the last change.
 	present, past memory
-	// estimates has current answers for the order of Reserve only.
+	// estimates has the current answers of firstOrder.
 	estimates memory
 }
 
-// remember stores an answer. newest is the second of creation of the newest pod in flight at that
-// time.
+// remember stores an answer. newest is the second in which the newest pod in flight was created.
 func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	if k.shape != 0 {
 		m.present.put(k, a)
@@ -194,9 +196,8 @@ func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	}
 }
 
-// stale turns the answers into answers of the past. If no caller has asked since the previous
-// change, it stores no answers of the past. For example, another node with the same StateID may
-// have answered.
+// stale moves the present answers to past. If present is empty, past is then empty too, for example
+// because another node with the same StateID has answered instead.
 func (m *answerCache) stale() {
 	m.estimates.clear()
 	m.present.dropUntold()
@@ -204,13 +205,13 @@ func (m *answerCache) stale() {
 	m.present.clear()
 }
 
-// memory has the last few answers of a node, in no order. A search through them costs less than
+// memory has up to MaxAnswers answers of a node, in no order. A search through them is faster than
 // hashing.
 type memory struct {
 	held []remembered
 	next int // the answer to overwrite next, once there are MaxAnswers
-	// newest is the latest second of creation among the pods in flight at the time of the answers.
-	// It decides the key of a candidate.
+	// newest is the second in which the newest pod in flight was created at the time of the
+	// answers. The key of a candidate depends on it.
 	newest int64
 }
 
@@ -221,7 +222,7 @@ type remembered struct {
 	told bool
 }
 
-// MaxAnswers bounds the remembered answers of a node.
+// MaxAnswers is the maximum number of answers in a memory.
 const MaxAnswers = 16
 
 func (m *memory) find(k answerKey) *Answer {

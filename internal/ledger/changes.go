@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// ChangeCounter shows without a lock whether an answer of a Node is still valid: the count must be
-// the same, and the candidate must follow every pod in flight. It is only a hint. A caller that
-// acts on an answer asks again, as Reserve does.
+// ChangeCounter shows without a lock whether an answer of a Node is still valid: Count must be
+// unchanged, and Follows must be true for the candidate. This is only a hint. Before a caller acts
+// on an answer, it must ask again, for example with Reserve.
 type ChangeCounter struct {
 	// state has the count, and in its lower half the StateID. The StateID is 0 until a caller asks
 	// for it at this count.
@@ -15,24 +15,25 @@ type ChangeCounter struct {
 	newest atomic.Int64
 	// flight is the number of pods in flight that could be pinned.
 	flight atomic.Int32
-	// unshown is the last result of View.UnshownCPUs(nil).
+	// unshown is the result of View.UnshownCPUs(nil) after the last change.
 	unshown atomic.Int32
 }
 
-// beforeAll and afterAll are earlier and later than every second of creation.
+// beforeAll is earlier, and afterAll later, than every second in which a pod was created.
 const (
 	beforeAll = math.MinInt64
 	afterAll  = math.MaxInt64
 )
 
-// horizon is the latest second of creation among the pods in flight. Its ChangeCounter lets callers
-// read this second without the node's lock.
+// horizon has the second in which the newest pod in flight was created. Callers can read it from
+// the ChangeCounter without the node's lock.
 type horizon struct {
 	newest  int64
 	changes *ChangeCounter
 }
 
-// set stores the latest second of creation among the pods in flight, and their number.
+// set stores the second in which the newest pod in flight was created, and the number of pods in
+// flight.
 func (h *horizon) set(newest int64, flight int) {
 	h.newest = newest
 	h.changes.newest.Store(newest)
@@ -61,17 +62,17 @@ func (c *ChangeCounter) Bump() {
 // StartAt sets the first count.
 func (c *ChangeCounter) StartAt(count uint32) { c.state.Store(uint64(count) << 32) }
 
-// identify stores the StateID, unless the node has changed since that count.
+// identify stores the StateID, unless the count has changed.
 func (c *ChangeCounter) identify(count uint32, id StateID) {
 	c.state.CompareAndSwap(uint64(count)<<32, uint64(count)<<32|uint64(id))
 }
 
-// Follows reports whether a pod created in that second comes after all pods in flight in every
-// order.
+// Follows reports whether a kubelet admits a pod that was created in this second after all pods in
+// flight, in every possible order.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
 // InFlight returns the number of pods in flight that could be pinned, as of the last answer. If
-// Berth decides it returns 0, because no pod waits for them.
+// Berth decides, it returns 0, because new pods do not have to wait for them.
 func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }
 
 // Unshown returns the result of View.UnshownCPUs(nil) as of the last change.

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Check returns an error if the account violates an invariant. Lists and stages must agree, turns
-// must ascend, every possible state must pass its own Check, and cached values must equal
-// recomputed values.
+// Check returns an error if the account violates an invariant. The lists of pods must agree with
+// the pods' stages, turns must ascend, every possible state must pass State.Check, and cached
+// values must equal recomputed values.
 func (v View) Check() error {
 	n := v.n
 	n.mu.Lock()
@@ -72,7 +72,7 @@ func (o *outlook) checkWorlds() error {
 	return nil
 }
 
-// sameWorlds compares sets of states. In both sets the likeliest state comes first.
+// sameWorlds returns an error if the two sets of states differ, or have different likeliest states.
 func sameWorlds(got, want *worlds) error {
 	if len(got.all) != len(want.all) || got.why != want.why {
 		return fmt.Errorf("%d cached, %d computed from scratch", len(got.all), len(want.all))

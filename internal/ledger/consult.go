@@ -8,13 +8,13 @@ import (
 
 // consult answers for the candidate after the posted pods and, if withReserved is set, after the
 // reserved pods too. If d is not nil, consult also determines whether the decision is exact, and
-// fills d with the decision of the likeliest state. The caller holds the lock, and there is a
-// report.
+// fills d with the decision of the likeliest state. The caller must hold the lock and have checked
+// that there is a report.
 func (o *outlook) consult(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	return o.asFarAsKnown(o.consultStates(c, withReserved, d))
 }
 
-// consultBeside does what consult does for a pod that does not own a Holding on the node.
+// consultBeside does what consult does, for a pod that is not an owner of a Holding on the node.
 func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	a := o.consult(c, true, d)
 	if len(o.holdings) == 0 {
@@ -57,9 +57,9 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	}
 }
 
-// hasRoom reports whether the node admits all pods of a flight in any order. If r is not nil, a pod
-// that asks for r is one of them. If hasRoom returns true, the caller need not try orders. It
-// returns false if some pod is promised its CPUs.
+// hasRoom reports whether the node admits all pods of a flight, and the request r if it is not nil,
+// in every order. If it returns true, the caller need not try the orders. It returns false if some
+// pod of the flight is promised its CPUs, because these could differ between orders.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.decides() || o.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
@@ -78,8 +78,8 @@ func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	return w.all[0].state.TakesInAnyOrder(requests)
 }
 
-// consultLast answers for a candidate that hasRoom accepts. In its likeliest decision the candidate
-// comes after all pods of the flight; other decisions are possible.
+// consultLast answers for a candidate that hasRoom accepts. d receives the decision for the case
+// that the candidate comes last, which is not exact if other orders are possible.
 func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	if d == nil {
 		d = decisions.Get().(*placement.Decision)
@@ -96,7 +96,7 @@ func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision
 func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	x := newPod(c)
 	same := sameness(interchangeableInDebt)
-	if !c.Loose { // the candidate must get the same decision in every order
+	if !c.Loose { // compare the candidate's decisions in all orders
 		same = same.except(x)
 	}
 	orders := arrivalOrders(append(slices.Clip(flight), x), same)
@@ -118,8 +118,8 @@ func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.De
 	return t.result()
 }
 
-// decideAgain decides about a reserved pod after the posted pods, and reports whether the decision
-// is exact. If Berth decides, the decision stays.
+// decideAgain decides about a reserved pod after the posted pods. Answer.Exact is set if the
+// decision is exact. If Berth decides, the pod keeps its decision.
 func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	if o.decides() {
 		return o.keepsHeld(p, d)
@@ -131,8 +131,8 @@ func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	return a
 }
 
-// keepsHeld answers for a pod with a decision. The pod keeps its allocation, unless this allocation
-// turned out to belong to another pod. d receives the decision.
+// keepsHeld answers for a pod with a decision. The pod keeps its allocation, unless another pod has
+// a part of it. d receives the decision.
 func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	o.compute()
 	if p.held == nil || p.displaced != "" {
@@ -141,12 +141,12 @@ func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	return o.afterReserved().decideAll(p.req, d)
 }
 
-// maxMortals is the maximum number of pods that can end by themselves. With more such pods, no
-// decision counts as steady.
+// maxMortals is the maximum number of pods that can end by themselves. If there are more such pods,
+// no decision counts as steady.
 const maxMortals = 3
 
-// steady reports whether the decision stays the same whatever pods end by themselves before the
-// kubelet admits the pod.
+// steady reports whether the pod gets the same decision whichever pods end by themselves before the
+// kubelet admits it.
 func (o *outlook) steady(r *placement.Request, d *placement.Decision) bool {
 	mortals := o.mortals()
 	if len(mortals) == 0 {
@@ -187,7 +187,7 @@ func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *
 	}
 	after := w.clone()
 	if after.uncertain() || !after.with(r) {
-		return a // admitted in another order than in w, so the Holdings cannot be checked
+		return a // no state in w admits the pod, so the Holdings cannot be checked
 	}
 	before := w.clone()
 	for _, h := range o.holdings {
@@ -230,13 +230,13 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 	return t.result()
 }
 
-// Trial modifies a question as if some pods were removed from the node and others were added. The
-// zero value changes nothing. A Trial does not change the Node.
+// Trial changes a question: the node answers as if some pods were removed and others were added.
+// The zero value changes nothing. A Trial does not change the Node.
 type Trial struct {
 	// Without lists pods to remove. If it is not empty, pods that the API no longer has are removed
-	// too, because the kubelet releases them by itself.
+	// too, because the kubelet will release them anyway.
 	Without []string
-	// With lists requests that are admitted before the candidate, in order.
+	// With lists requests that the kubelet admits before the candidate, in this order.
 	With []*placement.Request
 }
 
@@ -244,9 +244,9 @@ type Trial struct {
 func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.With) == 0 }
 
 // suppose answers under the trial's assumptions. It admits the requests of With first, and asks
-// only the states that admit them. If other states exist, an admission becomes Waiting. If no state
-// admits the requests of With, the answer is Waiting too, unless a state refuses the candidate even
-// without them.
+// only the states that admit them. If some states refuse these requests, the answer Waiting
+// replaces Admitted. If all states refuse them, the answer is Waiting, unless a state refuses the
+// candidate even without them.
 func (o *outlook) suppose(t *Trial, c *Candidate) Answer {
 	if o.report == nil {
 		return Answer{}

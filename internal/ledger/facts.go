@@ -6,24 +6,24 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// facts has the inputs about a node from which the possible states follow.
+// facts has the inputs about a node from which its possible states are computed.
 type facts struct {
 	report    *Report
 	lingerers lingerers
 	lives
 	holdings holdings
-	// begun means that the node has accepted a report at some time.
+	// begun means that Accept was called for the node at some time.
 	begun bool
-	// witnessing means that other schedulers bind the pods (Witness). A pod that has ended and left
-	// the report matters only if the kubelet restarts, and the ledger predicts nothing about a
-	// kubelet that restarts.
+	// witnessing means that other schedulers bind the pods (Witness). Pods that have ended and are
+	// no longer reported then do not count: they matter only if the kubelet restarts, which the
+	// ledger does not predict.
 	witnessing bool
 }
 
-// decides reports whether Berth decides on the node. The caller ensures that there is a report.
+// decides reports whether Berth decides on the node. It returns false without a report.
 func (f *facts) decides() bool { return f.report != nil && f.report.Model.Decides() }
 
-// asFarAsKnown removes from an answer the parts that the report cannot support.
+// asFarAsKnown marks an answer as not exact if the report has only amounts or is Unsure.
 func (f *facts) asFarAsKnown(a Answer) Answer {
 	if f.report.Amounts {
 		a.Exact, a.Amounts = false, true
@@ -32,7 +32,7 @@ func (f *facts) asFarAsKnown(a Answer) Answer {
 	return a
 }
 
-// initial returns the states that follow from the report, without pods in flight.
+// initial returns the states before the pods in flight: the report, with its events.
 func (f *facts) initial(mayChange sameness) worlds {
 	w := worlds{model: f.report.Model, most: boundsOf(f.witnessing), pinsMemory: f.report.pinsMemory, shared: true}
 	w.all = []world{{state: f.report.state}}
@@ -49,8 +49,8 @@ func (f *facts) initial(mayChange sameness) worlds {
 	return w
 }
 
-// lingerIn adds the lingerers to the worlds: ended pods that an admission in progress may have
-// seen. events are the events of the report.
+// lingerIn adds the lingerers, ended pods that an admission in progress may have seen, to the
+// worlds. events are the events of the report.
 func (f *facts) lingerIn(w *worlds, events uint32) {
 	l := &f.lingerers
 	if l.held == nil && !l.lost || !slices.ContainsFunc(f.posted, func(p *pod) bool { return p.underway }) {
@@ -77,7 +77,7 @@ func (f *facts) eventsOfReported(w *worlds, uid string) uint32 {
 }
 
 // afterAll returns the states after the pods in flight. If the report has only amounts, there is
-// one state, which subtracts each pod in the order in which the pods became known.
+// only one state, in which the pods are admitted in one order.
 func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 	if f.report.Amounts {
 		return first.charge(flight)
@@ -89,7 +89,7 @@ func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 // reserved pods after them. If the report has only amounts, pods that are afloat come first.
 func (f *facts) flight(withReserved bool) []*pod {
 	if f.decides() {
-		return nil // the state has their allocations
+		return nil // the state already has their allocations
 	}
 	out := make([]*pod, 0, len(f.posted)+len(f.reserved))
 	if f.report.Amounts {
@@ -125,9 +125,10 @@ func (f *facts) mortals() []string {
 	return list
 }
 
-// unshownCPUs counts the exclusive CPUs of pods that only the report lists, without pods for which
-// known returns true; known may be nil. A caller that sums up the pods of the API misses these
-// CPUs. The result is 0 if Berth decides, or if the report has only amounts.
+// unshownCPUs counts the exclusive CPUs of pods that the report lists and the API has not shown. It
+// leaves out pods for which known returns true; known may be nil. A caller that adds up the pods of
+// the API does not count these CPUs. The result is 0 if Berth decides, or if the report has only
+// amounts.
 func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	if f.report == nil || f.report.Amounts || f.decides() {
 		return 0
@@ -143,7 +144,7 @@ func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	return count
 }
 
-// see records a sighting, and reports whether it changes anything.
+// see records a sighting, and reports whether the facts have changed.
 func (f *facts) see(s *Sighting) bool {
 	p := f.pods[s.UID]
 	if s.Phase == Elsewhere {
@@ -176,9 +177,9 @@ func (f *facts) see(s *Sighting) bool {
 	return true
 }
 
-// resize records the present request of a known pod, and reports whether this matters. A report
-// shows the pod's actual resources, whatever it asks for. If Berth decides, the pod keeps its
-// decision.
+// resize records the present request of a known pod, and reports whether the states may change. A
+// report shows the pod's actual resources, whatever it asks for. If Berth decides, the pod keeps
+// its decision.
 func (f *facts) resize(p *pod, now *placement.Request) bool {
 	if f.decides() || sameAmounts(p.req, now) {
 		return false

@@ -7,9 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Fork returns an independent copy of the account. A plan first reserves pods on the fork. Later it
-// reserves them on the node and gets the same answers. Forks are short-lived: they receive no
-// reports and no news of pods.
+// Fork returns an independent copy of the node. A plan reserves pods on a fork to learn the answers
+// that the node would give. Forks are short-lived: they receive no reports and no changes of pods.
 func (n *Node) Fork() *Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -31,10 +30,10 @@ func (n *Node) Fork() *Node {
 	return f
 }
 
-// ForkWithout returns the account as it will be after all pods in flight are admitted, the given
-// pods are gone, and a report shows this. The search for pods to evict uses it. It is based on the
-// likeliest of the possible states, in which no other pod ends meanwhile. ForkWithout returns false
-// if too much is uncertain. Then the next report may help without an eviction.
+// ForkWithout returns the node as it will be after all pods in flight are admitted, the given pods
+// are gone, and a report shows this. The search for pods to evict uses it. It starts from the
+// likeliest state, and assumes that no other pod ends. It returns false if too much is uncertain:
+// the next report may then show room without an eviction.
 func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,17 +47,17 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 		return nil, false
 	}
 	f := newNode(new(ChangeCounter), n.stateIDs, facts{begun: true, report: n.report.as(w.all[0].state.Clone())})
-	for _, uid := range f.report.order { // pods that the API does not show could end at any moment
+	for _, uid := range f.report.order { // pods that the API has not shown could end at any moment
 		f.become(&pod{uid: uid}, reported)
 	}
-	if !n.decides() { // if Berth decides, the state already has them
+	if !n.decides() { // if Berth decides, the state already has these pods
 		f.holdings = n.holdings.fork()
 	}
 	f.horizon.set(beforeAll, 0)
 	return f, true
 }
 
-// as returns a report with another state of the same node.
+// as returns a copy of the report with another state of the same node.
 func (r *Report) as(state *placement.State) *Report {
 	out := &Report{Sequence: r.Sequence, Model: r.Model, Amounts: r.Amounts, Unsure: r.Unsure, state: state, bare: r.bare, pinsMemory: r.pinsMemory, pods: map[string]listing{}}
 	snap := state.Snapshot()

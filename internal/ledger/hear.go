@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// See records the API's view of a bound pod. It reports whether anything changed, and the outcome
-// of the pod's promise if it is now known.
+// See records the API's view of a bound pod. changed reports whether the node has changed. outcome
+// is the result of the pod's promise if it is now known, otherwise nil.
 func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -23,19 +23,17 @@ func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	return changed, outcome
 }
 
-// Glimpse has the facts about a bound pod that can be read without translating the pod to a
-// Request.
+// Glimpse is the part of a Sighting that can be read without translating the pod to a Request.
 type Glimpse struct {
 	UID                   string
 	Ending, Ended, Mortal bool
 	// Generation is as in Sighting.
 	Generation uint64
-	// Asks reports whether the pod asks for the amounts of a request.
+	// Asks reports whether the pod asks for the same amounts as a request.
 	Asks func(*placement.Request) bool
 }
 
-// Glance is a fast check before See. It returns true if the ledger already knows all of these
-// facts.
+// Glance is a fast check before See. It returns true if See would change nothing.
 func (n *Node) Glance(g Glimpse) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -51,9 +49,9 @@ func (n *Node) Glance(g Glimpse) bool {
 	return true
 }
 
-// Gone records that the API no longer has the pod, as of now. The node keeps the pod's resources
-// until a report no longer lists it. ForgetGone later removes a pod that no report has listed. Gone
-// returns an outcome as See does.
+// Gone records that the API no longer has the pod, at the time now. The node keeps the pod's
+// resources until a report no longer lists it. ForgetGone later removes a pod that no report has
+// listed. Gone returns an outcome as See does.
 func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,9 +77,9 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	return outcome
 }
 
-// Accept records a report and returns the outcomes of the promises that it settles, by UID. The
-// first report returns no outcomes for pods that were bound before, because the events since then
-// are not known. The caller must check that the report is newer than the last one.
+// Accept records a report and returns the outcomes of the promises that it settles, sorted by UID.
+// For the first report it returns no outcomes of pods that were bound before, because the events
+// since then are not known. The caller must check that the report is newer than the last one.
 func (n *Node) Accept(r *Report) []PromiseOutcome {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,8 +108,8 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// Withdraw records that the node has no usable report. It removes pods of the last report that the
-// API no longer has. The next report would list them again, and there may never be a next report.
+// Withdraw records that the node has no usable report. It removes the pods of the last report that
+// the API no longer has, because there may never be another report that shows their end.
 func (n *Node) Withdraw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -124,11 +122,12 @@ func (n *Node) Withdraw() {
 	n.changed()
 }
 
-// ForgetGone removes the pods in flight that left the API longer ago than after, and reports
+// ForgetGone removes the pods in flight that left the API more than the time after ago, and reports
 // whether there were any. Call it when the agent has reported or renewed its Lease. If the agent
 // does not list a pod by then, the pod never reached the kubelet or has left it. Without a report,
 // after must be so long that the kubelet's watch has certainly delivered the deletion. Without a
-// Node a short time is enough, because nothing is decided before a Node and a report exist.
+// Node a short time is enough, because the scheduler places no pods before a Node and a report
+// exist.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,29 +12,29 @@ import (
 // Reservation).
 //
 // If Berth decides, the place has CPUs, devices, and amounts on NUMA nodes. Owners keep their parts
-// until they have left. The remainder is not stored, because it follows from the place and the
-// owners.
+// until they are gone. The unused rest of the place is computed from the place and the owners.
 //
-// If a kubelet decides, CPUs cannot be held. Then the node admits another pod only if it would
-// still admit the future owners after it.
+// If a kubelet decides, CPUs cannot be held. The node then admits a pod that is not an owner only
+// if it could still admit the future owners afterwards.
 type Holding struct {
 	// UID is the UID of the object, not of a pod.
 	UID string
-	// Request is the request of all future owners together, if a kubelet decides, or nil.
+	// Request is the request of all future owners together if a kubelet decides, otherwise nil.
 	Request *placement.Request
-	// Held is the whole place before any pod used a part of it, if Berth decides, or nil.
+	// Held is the whole place, including the parts that owners use, if Berth decides, otherwise
+	// nil.
 	Held *placement.PodAllocation
 	// Owners are the UIDs of pods that use or have used a part of the Holding.
 	Owners []string
 	// More means that an owner may take missing amounts from the node. Once means that the place
-	// ends with its first owner. Both matter only if Berth decides.
+	// can have only one owner. Both are used only if Berth decides.
 	More, Once bool
 }
 
-// holding is a Holding on its node.
+// holding is a Holding with its state on the node.
 type holding struct {
 	Holding
-	// displaced explains why the Holding does not have its whole place. It is "" if it does.
+	// displaced explains why the Holding does not have its whole place, or is "".
 	displaced string
 }
 
@@ -100,7 +100,7 @@ func (n *Node) Hold(h Holding) {
 	n.changed()
 }
 
-// Release ends a Holding, or removes the reserved pod that was looking for its place. It reports
+// Release ends a Holding, or removes the reserved pod with which its place is found. It reports
 // whether there was such a Holding or pod.
 func (n *Node) Release(uid string) bool {
 	n.mu.Lock()
@@ -128,8 +128,8 @@ func (n *Node) Promised(uid string) (placement.Decision, bool) {
 }
 
 // ReserveOwner does what Reserve does for an owner of a Holding. If Berth decides, the owner must
-// get resources of the Holding. If the Holding allows it, the node provides the missing amounts
-// (placement.DecideWithin, DecideBeyond).
+// get resources of the Holding. If Holding.More is set, the missing amounts come from the rest of
+// the node (placement.DecideWithin, DecideBeyond).
 func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -181,7 +181,7 @@ func (v View) Displaced(uid string) (why string, known bool) {
 	return h.displaced, true
 }
 
-// Knows reports whether the pod is on the node or on its way to it. Only such pods use a Holding.
+// Knows reports whether the node counts the pod. Only such pods use a Holding.
 func (v View) Knows(uid string) bool {
 	n := v.n
 	n.mu.Lock()

@@ -2,11 +2,11 @@ package ledger
 
 import "github.com/berth-dev/berth/placement"
 
-// Ledger is shared by the accounts of all nodes: it numbers equal requests and equal states. The
-// zero value is ready to use. It is safe for concurrent use.
+// Ledger is shared by all Nodes. It gives equal requests the same Shape, and equal states the same
+// StateID. The zero value is ready to use. It is safe for concurrent use.
 type Ledger struct{ shapes, stateIDs numbers }
 
-// Open returns an empty account whose changes are counted by c, which may be nil.
+// Open returns an empty Node whose changes are counted by c, which may be nil.
 func (l *Ledger) Open(c *ChangeCounter) *Node {
 	if c == nil {
 		c = new(ChangeCounter)

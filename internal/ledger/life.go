@@ -12,14 +12,14 @@ import (
 type lives struct {
 	pods             map[string]*pod
 	posted, reserved []*pod
-	// turn is the last turn that was given or seen.
+	// turn is the highest turn that was assigned or seen.
 	turn int64
 	// strangers is the sequence of the last report that listed a pod without a turn for the first
 	// time. A decision that used an earlier report may not have known that pod.
 	strangers int64
 }
 
-// become moves a pod, old or new, to a stage.
+// become sets the stage of a pod, and adds a new pod.
 func (l *lives) become(p *pod, s stage) {
 	l.unlist(p)
 	p.stage, l.pods[p.uid] = s, p
@@ -52,21 +52,22 @@ func (l *lives) unlist(p *pod) {
 	}
 }
 
-// post gives a reserved pod the next turn. The promise replaces the promise that Reserve made.
+// post makes a reserved pod posted, with the next turn. promise replaces the promise that Reserve
+// made.
 func (l *lives) post(p *pod, promise *Promise) {
 	p.turn, p.promise, p.contended, p.underway = l.turn+1, promise, p.doubted(), false
 	l.become(p, posted)
 }
 
-// doubtful sets a posted pod afloat. Its Binding may still be written before until, or may never be
-// written.
+// doubtful makes a posted pod afloat. Its Binding may have been written, may still be written until
+// the time until, or may never be written.
 func (l *lives) doubtful(p *pod, until time.Time) {
 	p.doubt, p.gone, p.goneAt = until, true, until
 	l.become(p, afloat)
 }
 
-// takeBack removes a pod whose Binding was not written. If an earlier Binding may still be written,
-// the pod is afloat.
+// takeBack removes a pod whose Binding was not written. If an earlier Binding of the pod may still
+// be written, the pod becomes afloat instead.
 func (l *lives) takeBack(p *pod) {
 	l.leave(p)
 	if p.doubted() {
@@ -98,8 +99,8 @@ func (l *lives) appear(s *Sighting, listed bool) {
 }
 
 // hasEnding reports whether the API showed the end of another pod on the node before it shows this
-// pod as bound. The scheduler that decided may not have known this. In its own ledger, excuseUnseen
-// handles this case.
+// pod as bound. The scheduler that bound the pod may not have known this end. If it was this
+// scheduler, excuseUnseen handles the case.
 func (l *lives) hasEnding(but *pod) bool {
 	for _, p := range l.pods {
 		if p != but && p.ending() {
@@ -116,7 +117,7 @@ func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0
 }
 
-// contend excuses all promises, except the promise to the pod with the UID but.
+// contend marks all promises as contended, except the promise to the pod with the UID but.
 func (l *lives) contend(but string) {
 	for uid, p := range l.pods {
 		if uid != but {
@@ -125,9 +126,9 @@ func (l *lives) contend(but string) {
 	}
 }
 
-// When the API shows that a pod is ending, excuseUnseen excuses the promises whose Bindings the API
-// has not shown yet. The API shows changes in order, so the pod was ending before these Bindings,
-// but their decisions did not consider this.
+// When the API shows that a pod is ending, excuseUnseen marks the promises as contended whose
+// Bindings the API has not shown yet. The API shows changes in order, so the pod was ending before
+// these Bindings, but their decisions did not consider this.
 func (l *lives) excuseUnseen(ending string) {
 	for uid, p := range l.pods {
 		if !p.shown && uid != ending {
@@ -176,8 +177,7 @@ func newestOf(flight []*pod) int64 {
 	return newest
 }
 
-// forgetHeld removes the allocations that Berth decided. It is for a node on which a kubelet
-// decides.
+// forgetHeld removes the allocations that Berth decided, because a kubelet now decides on the node.
 func (l *lives) forgetHeld() {
 	for _, p := range l.pods {
 		p.held, p.displaced = nil, ""
@@ -225,7 +225,7 @@ func (l *lives) endedBefore(p *pod) (uids []string) {
 	return uids
 }
 
-// quiet reports whether no pod is in flight or ending.
+// quiet reports whether the node has no pods in flight and no ending pods.
 func (l *lives) quiet() bool {
 	for _, p := range l.pods {
 		if p.stage != reported || p.ending() {

@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// lingerers are ended pods that an admission in progress may have seen. The kubelet's managers look
-// for such pods one after the other, and a report may show the state between two of them.
+// lingerers are ended pods that an admission in progress may have seen. The kubelet's managers
+// release such pods one after the other, and a report may show a state in which only some managers
+// have done so.
 type lingerers struct {
-	// held is the state with all of these pods, or nil.
+	// held is the state of the report plus all of these pods, or nil.
 	held *placement.State
 	uids []string
-	// allocs are the allocations of the pods that left since the previous report. The report itself
-	// has the allocations of the other pods.
+	// allocs are the allocations of the pods that the previous report listed and this one does not.
 	allocs []placement.PodAllocation
 	// lost means that the state with these pods cannot be computed.
 	lost bool
@@ -50,9 +50,9 @@ func (f *facts) findLingerers(r *Report, admitted bool) {
 	f.lingerers = l
 }
 
-// mayBeginAdmission reports whether the admission of one of the pods may begin, or may have begun,
-// without a report of it. Otherwise lingering pods affect no answer. The ledger then drops them
-// before the next report, because a quiet node may not report for days.
+// mayBeginAdmission reports whether the kubelet may have begun to admit one of the pods, or may
+// begin, without a report that shows it. If not, lingering pods affect no answer. The ledger then
+// drops them without a new report, because a quiet node may not report for days.
 func mayBeginAdmission(pods map[string]*pod) bool {
 	for _, p := range pods {
 		if p.underway && (p.stage == posted || p.stage == afloat) {

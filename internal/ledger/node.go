@@ -2,7 +2,8 @@ package ledger
 
 import "sync"
 
-// Node is the ledger's account of one node. It is safe for concurrent use.
+// Node has the ledger's facts about one node, and answers whether the node would admit pods. It is
+// safe for concurrent use.
 //
 //	the scheduler       Reserve, Post, Reconsider decide; then Forget (no Binding) or Doubt (unknown)
 //	the API server      See, Glance, Gone
@@ -11,15 +12,15 @@ import "sync"
 //	all others          View: the node's answers and their reasons
 type Node struct {
 	mu sync.Mutex
-	// horizon and answers are next to mu in memory. On a large cluster, reading a stored answer
-	// costs little more than its memory accesses.
+	// horizon and answers are next to mu in memory, because on a large cluster memory accesses take
+	// most of the time to read a stored answer.
 	horizon
 	answers answerCache
 	outlook
 	stateIDs *numbers
 }
 
-// newNode returns an account that begins with the facts. c counts its changes.
+// newNode returns a Node with the facts f. c counts its changes.
 func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
 	if f.pods == nil {
 		f.pods = map[string]*pod{}
@@ -29,19 +30,19 @@ func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
 	return n
 }
 
-// changed discards computed states.
+// changed discards the computed states and makes the stored answers stale.
 func (n *Node) changed() {
 	n.noteUnshown()
 	n.forget()
 	n.stale()
 }
 
-// stale turns the stored answers into answers of the past.
+// stale counts a change, and makes the stored answers stale.
 func (n *Node) stale() {
 	n.changes.Bump()
 	n.answers.stale()
 }
 
-// noteUnshown counts the CPUs of pods that only the report lists. They appear with a report, or
-// when a pod is taken back after a report has listed it.
+// noteUnshown stores unshownCPUs in the ChangeCounter. The number grows with a new report, or if a
+// pod that a report lists is taken back.
 func (n *Node) noteUnshown() { n.changes.unshown.Store(int32(n.unshownCPUs(nil))) }

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// numbers gives equal keys of one model the same number. Numbers are never reused, and never 0. A
-// full table is emptied, and later keys get new numbers. Caches then find no entries under the new
-// numbers, which is safe.
+// numbers gives equal keys of one model the same number. Numbers are never reused, and never 0. If
+// the table is full, it is emptied, and all keys get new numbers later. A cache has no entries for
+// new numbers, so this is safe.
 type numbers struct {
 	mu    sync.Mutex
 	byKey map[numberKey]uint64
@@ -18,8 +18,8 @@ type numbers struct {
 	buf   []byte
 }
 
-// maxKeyBytes bounds the keys of one table. A tenant chooses the length of a shape's key, up to the
-// size of a pod.
+// maxKeyBytes limits the total length of the keys in a table, because a tenant can choose pods with
+// long keys.
 const maxKeyBytes = 64 << 20
 
 type numberKey struct {

@@ -7,14 +7,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// If Berth decides, a decision is binding, and the account is simpler (docs/protocol.md, "Nodes
-// that obey"). There is one state. It has the promised resources of all pods that are bound or
-// about to be bound, and the additional resources that reports show. The order has no effect, and
-// the ledger predicts no kubelet. A pod keeps its resources until both the API and a report show
-// that it has left.
+// If Berth decides, a decision is binding (docs/protocol.md, "Nodes that obey"), and the node has
+// only one state. The state has the promised resources of all pods that are bound or about to be
+// bound, and the additional resources that reports show. The order of Bindings has no effect. A pod
+// keeps its resources until both the API and a report show that it is gone.
 
-// withShown adds to a pod's allocation the CPUs, devices and memory that a report shows for the
-// pod, if they differ. So no other pod gets them.
+// withShown adds to a pod's allocation the further CPUs, devices and memory that a report shows for
+// the pod, so that no other pod gets them.
 func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	out := held
 	for i := range shown.Containers {
@@ -38,7 +37,7 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	return out
 }
 
-// hasMemory reports whether held has at least the found memory on each NUMA node.
+// hasMemory reports whether held has at least as much memory on each NUMA node as found.
 func hasMemory(held, found []placement.MemoryBlock) bool {
 	for _, b := range found {
 		if !slices.ContainsFunc(held, func(h placement.MemoryBlock) bool {
@@ -50,7 +49,7 @@ func hasMemory(held, found []placement.MemoryBlock) bool {
 	return true
 }
 
-// hasDevices reports whether a container has all of the devices.
+// hasDevices reports whether a container has all devices in found.
 func hasDevices(c *placement.ContainerAllocation, found []placement.DeviceAllocation) bool {
 	for i := range found {
 		at := slices.IndexFunc(c.Devices, func(a placement.DeviceAllocation) bool { return a.Resource == found[i].Resource })
@@ -80,7 +79,7 @@ func withDevices(held, found []placement.DeviceAllocation) []placement.DeviceAll
 	return out
 }
 
-// hold adds a pod about which the node has just decided to the computed state.
+// hold adds a pod with a new decision to the computed state.
 func (n *Node) hold(p *pod) {
 	if !n.valid {
 		return

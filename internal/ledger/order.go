@@ -6,13 +6,13 @@ import (
 )
 
 // maxOrders is the maximum number of orders of the pods in flight that the ledger considers. If
-// there are more, pods wait for a report.
+// there are more orders, pods wait for a report.
 const maxOrders = 24
 
-// sameness reports whether two pods in flight can exchange positions without any effect: both get
-// the same resources in either order, and leave the same to other pods. If orders, or sets of
-// admitted pods, differ only in this, the ledger considers one of them. The pods of a ReplicaSet
-// are created in the same second. Without this rule, five of them would have too many orders.
+// sameness reports whether two pods in flight can exchange positions without any effect: in both
+// orders, the two pods and all other pods get the same resources. If orders differ only by such an
+// exchange, the ledger considers one of them. The pods of a ReplicaSet are often created in the
+// same second. Without this rule, five of them would have too many orders.
 type sameness func(a, b *pod) bool
 
 // interchangeable is the sameness of pods with equal requests.
@@ -20,13 +20,13 @@ func interchangeable(a, b *pod) bool {
 	return a == b || a.ending() == b.ending() && a.requestKey() == b.requestKey()
 }
 
-// interchangeableInDebt does what interchangeable does if each pod must also get its promised
-// resources.
+// interchangeableInDebt is the sameness of pods with equal requests if each pod must also get its
+// promised resources.
 func interchangeableInDebt(a, b *pod) bool {
 	return a == b || !a.promisedExact() && !b.promisedExact() && interchangeable(a, b)
 }
 
-// except excludes the given pods from exchanges with others.
+// except returns a sameness in which the given pods cannot be exchanged with others.
 func (same sameness) except(apart ...*pod) sameness {
 	return func(a, b *pod) bool {
 		return a == b || !slices.Contains(apart, a) && !slices.Contains(apart, b) && same(a, b)
@@ -38,8 +38,8 @@ func (same sameness) except(apart ...*pod) sameness {
 // only order. When the watch breaks, or the kubelet restarts, the kubelet receives all pods that it
 // has not admitted in one batch. It sorts them by creation time in whole seconds; the order of pods
 // with equal times is arbitrary (pkg/kubelet/kubelet.go, HandlePodAdditions). If orders differ only
-// by exchanges of pods, it returns one of them. Waves follow one another. It returns nil if there
-// are too many orders.
+// by exchanges of pods, it returns one of them. The pods of a wave come after those of earlier
+// waves. It returns nil if there are more than maxOrders orders.
 func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
 	first := firstWave(flight)
 	orders := ordersOfWave(flight[:first], mayChange)
@@ -80,8 +80,8 @@ func inOneOrder(flight []*pod, mayChange sameness) bool {
 	return true
 }
 
-// comesLast reports whether the pod follows all pods of the flight, or can exchange positions with
-// the pods that it may precede.
+// comesLast reports whether the pod comes after all pods of the flight. Pods with which it can
+// exchange positions do not count.
 func comesLast(flight []*pod, p *pod, mayChange sameness) bool {
 	return !slices.ContainsFunc(flight, func(q *pod) bool {
 		return q.wave == p.wave && q.created >= p.created && !mayChange(q, p)
@@ -115,7 +115,7 @@ func ordersOfWave(flight []*pod, mayChange sameness) [][]*pod {
 func batchOrders(batch []*pod, mayChange sameness) int {
 	count := 1
 	for i, p := range batch {
-		second, same := 1, 1 // both count p itself
+		second, same := 1, 1 // 1 is p itself
 		for _, q := range batch[:i] {
 			if q.created == p.created {
 				second++
@@ -155,7 +155,7 @@ func arrangements(batch []*pod, mayChange sameness) [][]*pod {
 	return out
 }
 
-// agreement returns the number of equal pods at the beginning of both orders.
+// agreement returns the length of the longest common beginning of both orders.
 func agreement(a, b []*pod) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

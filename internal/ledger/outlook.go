@@ -5,17 +5,16 @@ import "github.com/berth-dev/berth/placement"
 // outlook has the possible states of a node, computed from the facts.
 type outlook struct {
 	facts
-	// horizon belongs to the Node. forget, compute and enqueue set it.
+	// horizon is the Node's horizon, which forget, compute and enqueue set.
 	horizon *horizon
 	// first has the states before the pods in flight. valid means that they were computed after the
 	// last change of the facts.
 	first worlds
 	valid bool
-	// forked means that the node is a fork. A plan needs the exact states after the pods of a fork,
-	// so their orders are always tried (hasRoom). It puts a pod on another node, or in another
-	// wave, before there are too many states.
+	// forked means that the node is a fork. A plan needs exact states, so on a fork all orders are
+	// tried (hasRoom). If there are too many, the plan uses another node or another wave.
 	forked bool
-	// line has all pods in flight. ordered means that they have only one possible order.
+	// line has all pods in flight. ordered means that the kubelet can admit them in only one order.
 	line    []*pod
 	ordered bool
 	// base has the states after the posted pods. full has the states after the posted and reserved
@@ -94,16 +93,15 @@ func (o *outlook) computeHeld() {
 	o.ordered, o.valid = true, true
 }
 
-// comesLast reports whether the kubelet may admit the pod at any position among the pods in flight
-// without an effect.
+// comesLast reports whether the pod's result is as if the kubelet admitted it after all pods in
+// flight.
 func (o *outlook) comesLast(p *pod) bool {
 	o.compute()
 	return o.ordered && comesLast(o.line, p, interchangeable)
 }
 
-// enqueue puts a pod behind all pods in flight. settled means that the kubelet admits it after
-// these pods, or that its position has no effect. Then the states after the pod follow from the
-// states before it.
+// enqueue adds a pod after all pods in flight. settled means that comesLast is true for the pod.
+// The states after the pod are then computed from the states before it.
 func (o *outlook) enqueue(p *pod, settled bool) {
 	if o.full != nil && settled {
 		o.full.admitNext(p)
@@ -125,7 +123,7 @@ func (o *outlook) likeliest() *placement.State {
 	switch {
 	case o.report.Amounts || o.decides():
 		w = o.afterReserved()
-	case w == nil || w.uncertain(): // the best guess is the order of the Bindings
+	case w == nil || w.uncertain(): // the order of the Bindings is the likeliest order
 		w = o.after(o.line, len(o.line))
 	}
 	if w.uncertain() {
@@ -134,8 +132,8 @@ func (o *outlook) likeliest() *placement.State {
 	return w.all[0].state
 }
 
-// certain returns the state if only this state decides the node's answers. It returns nil if there
-// are several states, if an order matters, or if the node has Holdings.
+// certain returns the state if all answers of the node depend only on this state. It returns nil if
+// there are several states, if the order of pods matters, or if the node has Holdings.
 func (o *outlook) certain() *placement.State {
 	o.compute()
 	if len(o.holdings) > 0 || o.wave() > 0 || !o.report.Amounts && !o.ordered {
@@ -147,8 +145,8 @@ func (o *outlook) certain() *placement.State {
 	return nil
 }
 
-// after returns the states after the first pods of the flight. They belong to the node, so the
-// caller clones them.
+// after returns the states after the first pods of the flight. They belong to the node: the caller
+// must clone them before a change.
 func (o *outlook) after(flight []*pod, count int) *worlds {
 	if len(o.steps) == 0 {
 		o.steps = append(o.steps, o.first.clone())
