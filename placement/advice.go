@@ -61,7 +61,7 @@ var adviceForNever = map[Detail]string{
 	TooFewWholeCores: "ask for fewer CPUs, or use other nodes: this one never has so many whole cores without reserved CPUs",
 	NoSuchCores:      "leave a wish out (berth.dev/cpus, exclusive, l3), or use nodes with more resources on each NUMA node",
 	NotExactly:       "ask for another number of NUMA nodes, or for at least one CPU on each; or use nodes with more resources on each NUMA node",
-	NotTogether:      "leave berth.dev/devices out or only prefer it, ask for as many of each resource as there are such places, or use nodes where more devices lie together",
+	NotTogether:      "leave berth.dev/devices out or only prefer it, ask for fewer devices, or use nodes with more devices at each PCI switch or root complex",
 }
 
 // total returns the amount on all NUMA nodes of the empty node.

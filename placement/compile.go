@@ -275,8 +275,8 @@ func badReserved(err error) error {
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	return bad("reservedMemory[*].limits["+wrong.Resource+"]", strconv.FormatUint(wrong.Sum, 10)+" bytes in all",
-		strconv.FormatUint(wrong.Want, 10)+" bytes in all: kubeReserved + systemReserved + the hard eviction threshold")
+	return bad("reservedMemory[*].limits["+wrong.Resource+"]", strconv.FormatUint(wrong.Sum, 10)+" bytes in total",
+		strconv.FormatUint(wrong.Want, 10)+" bytes in total: kubeReserved + systemReserved + the hard eviction threshold")
 }
 
 // NewModel compiles a kubelet's configuration and its view of the machine. It returns a

@@ -439,7 +439,7 @@ func TestDevicesNowhere(t *testing.T) {
 		if got := v.Detail == placement.DevicesNowhere; got != c.refused || !got && !v.OK() || got && v.Scarcity != placement.Unresolvable {
 			t.Errorf("%s: %+v", c.name, v)
 		}
-		const want = "container main: example.com/gpu: berth.dev/devices wants a number of devices on each NUMA node, and the device plugin does not report one NUMA node for each device (NoBerth)"
+		const want = "container main: example.com/gpu: berth.dev/devices requires a number of devices on each NUMA node, and the device plugin does not report one NUMA node for each device (NoBerth)"
 		if got := placement.Explain(s, &ask).String(); c.refused && got != want || !c.refused && got != "admitted" {
 			t.Errorf("%s: %q", c.name, got)
 		}

@@ -47,7 +47,7 @@ func TestAPodsSearchIsBounded(t *testing.T) {
 	if v.OK() || !v.Cut || v.Scarcity != placement.Resolvable {
 		t.Errorf("%+v: want a refusal that was cut off and may be resolvable", v)
 	}
-	if why := placement.Explain(s, &r); !why.Cut || !strings.Contains(why.String(), "did not look at every place") {
+	if why := placement.Explain(s, &r); !why.Cut || !strings.Contains(why.String(), "did not try every placement") {
 		t.Errorf("%+v: %s", why, why)
 	}
 	r.Containers = r.Containers[:6]

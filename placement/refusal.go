@@ -139,7 +139,7 @@ func (r Refusal) String() string {
 }
 
 // cutText is appended to a refusal whose search ran out of steps.
-const cutText = "; the search is limited and did not look at every place"
+const cutText = "; the search stopped at its limit and did not try every placement"
 
 // shortage describes, with numbers, the resource of which too little is free. It returns "" if
 // there is no such resource.

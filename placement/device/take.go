@@ -17,7 +17,7 @@ var (
 	// ErrUnavailable is "requested number of devices unavailable".
 	ErrUnavailable = errors.New("too few devices are free")
 	// ErrChanged is "changed request for resource".
-	ErrChanged = errors.New("the container holds another number of devices than it asks for")
+	ErrChanged = errors.New("the container does not hold the number of devices that it asks for")
 )
 
 // Preference is how a plugin chooses among devices (GetPreferredAllocation).

@@ -207,7 +207,7 @@ func (m *Model) Check(b *Book) error {
 		for pos := range b.nodes {
 			at := m.at(Kind(k), pos)
 			if b.free[at]+b.reserved[at] != m.allocatable[at] {
-				return fmt.Errorf("NUMA node %d: %s: %d bytes free and %d reserved: want %d in all",
+				return fmt.Errorf("NUMA node %d: %s: %d bytes free and %d reserved: want %d in total",
 					m.space.ID(pos), m.names[k], b.free[at], b.reserved[at], m.allocatable[at])
 			}
 		}

@@ -19,7 +19,7 @@ var (
 	// ErrExtensionNotPreferred is "failed to find the extended preferred hint".
 	ErrExtensionNotPreferred = errors.New("the NUMA nodes of the hint have too little memory and larger sets are not preferred")
 	// ErrGroup is "preferred hint violates NUMA node allocation".
-	ErrGroup = errors.New("the NUMA nodes provide memory in other groups")
+	ErrGroup = errors.New("one of the NUMA nodes already provides memory in another group of NUMA nodes")
 	// ErrCrash means that the kubelet would crash: it looks up a kind of memory that a node's table
 	// does not have.
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
