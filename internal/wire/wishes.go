@@ -223,7 +223,7 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 	}
 	text := "the kubelet lacks " + m.lack + ", which the pod's " + m.key + " requires"
 	if m.never {
-		text += ": it needs a node with authority berth"
+		text += ": the pod needs a node with authority berth"
 	}
 	return text
 }
@@ -243,17 +243,17 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	case placement.OtherNumber:
 		return fmt.Sprintf("the kubelet uses %d NUMA node%s for such a pod, %s: another number needs a node with authority berth", width, plural(width), insists)
 	case placement.PolicyOpen:
-		return fmt.Sprintf("the kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: it needs restricted or single-numa-node, or a node with authority berth",
+		return fmt.Sprintf("the kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: the pod needs restricted or single-numa-node, or a node with authority berth",
 			m.Rules().Policy, insists)
 	case placement.SocketsOpen:
 		return "the kubelet's option align-by-socket leaves open how many NUMA nodes a pod is on, " + insists
 	case placement.ScopeOpen:
-		return fmt.Sprintf("the kubelet places each container by itself, %s for all of them: it needs the scope pod, or a node with authority berth", insists)
+		return fmt.Sprintf("the kubelet places each container by itself, %s for all of them: the pod needs the scope pod, or a node with authority berth", insists)
 	case placement.DistanceOpen:
 		return fmt.Sprintf("the kubelet lacks the option prefer-closest-numa-nodes, %s that are the nearest", insists)
 	}
 	return "the kubelet pins no CPUs for the pod, or for one of its containers with memory or devices, so the number of NUMA nodes is open, " +
-		insists + ": it needs a node with authority berth"
+		insists + ": the pod needs a node with authority berth"
 }
 
 // devicesUnforetold explains why a kubelet may not give the pod the required number of devices on
@@ -270,17 +270,17 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		return ""
 	case placement.OtherDevices:
 		if m.Rules().Policy == placement.PolicyRestricted {
-			return fmt.Sprintf("the kubelet puts %s on as few NUMA nodes as it can, %s: it needs a multiple of that, the same of each resource", resource, insists)
+			return fmt.Sprintf("the kubelet puts %s on as few NUMA nodes as it can, %s: the pod must request a multiple of that number, and the same number of each resource", resource, insists)
 		}
 		return fmt.Sprintf("the kubelet puts all %s that the pod asks for on one NUMA node, %s: another number needs a node with authority berth", resource, insists)
 	case placement.ClaimsOpen:
-		return fmt.Sprintf("a ResourceClaim provides %s there on any NUMA node, %s: it needs a node with authority berth", resource, insists)
+		return fmt.Sprintf("a ResourceClaim provides %s there on any NUMA node, %s: the pod needs a node with authority berth", resource, insists)
 	case placement.ScopeOpen:
-		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container by itself, %s of all of them: it needs the scope pod, or a node with authority berth", insists)
+		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container by itself, %s of all of them: the pod needs the scope pod, or a node with authority berth", insists)
 	case placement.SocketsOpen:
 		return "the kubelet's option align-by-socket leaves open on which NUMA nodes of the socket CPUs and devices are, " + insists
 	}
-	return fmt.Sprintf("the kubelet's policy %s leaves open on which NUMA nodes devices are, %s: it needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
+	return fmt.Sprintf("the kubelet's policy %s leaves open on which NUMA nodes devices are, %s: the pod needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
 		m.Rules().Policy, insists)
 }
 
