@@ -101,7 +101,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&s.kubeletConfig, "kubelet-config", "", "the kubelet's configuration file (default: config.yaml in the kubelet's root directory)")
 	f.StringVar(&s.configDir, "kubelet-config-dir", "", "directory with drop-ins of the kubelet's configuration")
 	f.StringVar(&s.configz, "configz", "", "URL at which to ask the kubelet for its configuration instead of reading files, like https://NODE:10250/configz")
-	f.StringVar(&o.KubeletVersion, "kubelet-version", "", "the kubelet's release, like v1.36.3 (default: as the Node object says)")
+	f.StringVar(&o.KubeletVersion, "kubelet-version", "", "the kubelet's release, like v1.36.3 (default: the release in the Node object)")
 	f.StringVar(&o.PodResources, "pod-resources", "", "the kubelet's PodResources socket, or none (default: pod-resources/kubelet.sock in the kubelet's root directory)")
 	f.StringVar(&o.SysRoot, "sys-root", "/", "folder that contains sys/")
 	f.StringVar(&o.Machine, "machine", "", "machine string to report instead of the machine in sys/")

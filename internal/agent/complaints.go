@@ -8,7 +8,7 @@ type topic string
 // The topics are the texts of their log lines.
 const (
 	topicPlatform    topic = "cannot report yet"
-	topicActive      topic = "the kubelet does not list its active pods; the agent uses times instead"
+	topicActive      topic = "the kubelet does not list its active pods; the agent counts each ended pod as active for a fixed time instead"
 	topicMachine     topic = "the machine has changed, and the agent cannot read it"
 	topicDevices     topic = "the machine's devices have changed, and the agent cannot read the machine"
 	topicDescription topic = "the kubelet does not describe its devices"

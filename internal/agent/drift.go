@@ -251,7 +251,7 @@ func (d *drift) remedy(c *placement.Config) string {
 	files = append(files, d.stale...)
 	slices.Sort(files) // the CPU manager starts first
 	files = slices.Compact(files)
-	remedy := "restart the kubelet, which reads its machine when it starts"
+	remedy := "restart the kubelet, which reads its machine only when it starts"
 	if files != nil {
 		remedy = kubeletstate.Remedy(files...)
 	}
@@ -278,7 +278,7 @@ func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 		why = outdated{[]string{d.unread}, "correct it before the kubelet is restarted: the kubelet would not start"}
 	case len(d.settings) > 0:
 		c.Reason = v1alpha1.ReasonConfigurationChanged
-		why = outdated{d.settings, "restart the kubelet, which reads its configuration when it starts"}
+		why = outdated{d.settings, "restart the kubelet, which reads its configuration only when it starts"}
 		if len(d.stale) > 0 {
 			why.remedy = "undo the change, or " + kubeletstate.Remedy(d.stale...)
 		}

@@ -426,7 +426,7 @@ func (s *sighting) contested() error {
 			continue
 		}
 		if s.obeyed.koordlet && f.by == v1alpha1.EnforcerAgent && f.ended.IsZero() && s.admitted(f.uid) {
-			return fmt.Errorf("koordlet carries out decisions here, but pod %s was placed when the agent did: drain the node, or set the enforcer to agent again", f.key())
+			return fmt.Errorf("koordlet carries out decisions here, but pod %s was placed when the agent carried them out: drain the node, or set the enforcer to agent again", f.key())
 		}
 		if !s.obeyed.koordlet && s.notAsPredicted(&f) && f.ended.IsZero() && s.admitted(f.uid) {
 			return fmt.Errorf("the agent carries out decisions here, but pod %s was placed when the kubelet decided, with CPUs %s as a prediction: drain the node, or set the authority to kubelet again", f.key(), f.predicted)

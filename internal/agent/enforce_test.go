@@ -587,7 +587,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 		"the agent's pod": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Authority: placement.AuthorityBerth})
 			w.admitted("p", "o")
-		}, "False Contradiction: koordlet carries out decisions here, but pod ns/pod-p was placed when the agent did: drain the node"},
+		}, "False Contradiction: koordlet carries out decisions here, but pod ns/pod-p was placed when the agent carried them out: drain the node"},
 		"the kubelet decides again": {func(w *world) {
 			w.entrust("q", "5", corev1.PodRunning)
 			w.admitted("q", "o")

@@ -273,7 +273,7 @@ func TestOccupancyMetrics(t *testing.T) {
 berth_agent_stranded_cpus 0
 `,
 		"berth_agent_stranded_devices": `
-# HELP berth_agent_stranded_devices Devices that no pod has, and that no pod like those on the node could use on their NUMA node. If no pod on the node has such devices, those whose NUMA node has no free CPU.
+# HELP berth_agent_stranded_devices Free devices that no pod with the requests of a pod on the node could use on their NUMA node. If no pod on the node has such devices: free devices without a free CPU or free memory on their NUMA node.
 # TYPE berth_agent_stranded_devices gauge
 berth_agent_stranded_devices{resource="x.y/d"} 1
 `,

@@ -197,7 +197,7 @@ func TestOfferedIsRefused(t *testing.T) {
 			w.allocated(registeredTokens(nil), `[{"PodUID":"a","ContainerName":"main","ResourceName":"a.b/gpu","DeviceIDs":{"0":["GPU-1"]},"AllocResp":""}]`)
 		}, "False Contradiction: pod ns/pod-a has device GPU-1 of a.b/gpu from another device plugin, but the agent offers that resource"},
 		"a machine without the devices": {func(w *world) { w.m.around.machine = GivenMachine(testMachine) },
-			`False Unsupported: devices.yaml: resources[0]: "a.b/gpu": want a device of this machine; with optional: true there may be none`},
+			`False Unsupported: devices.yaml: resources[0]: "a.b/gpu": want a device of this machine; with optional: true the device may be missing`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newOfferingWorld(t)

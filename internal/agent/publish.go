@@ -164,7 +164,7 @@ func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) err
 	if err != nil || nt != nil && p.published != nil && sameWrite(nt, p.published) {
 		return nil // if there is no answer, the next write or check detects a difference
 	}
-	p.log.Warn("the API does not have the published report; the agent reads the object again")
+	p.log.Warn("the API server does not have the published report; the agent reads the object again")
 	p.assured = time.Time{}
 	return p.fetch(ctx, goOnFrom)
 }

@@ -160,14 +160,14 @@ func (j Judgement) Why() string {
 	case count == 1:
 		return worst.String()
 	}
-	return fmt.Sprintf("%s; %d other device%s so", worst, count-1, plural(count-1))
+	return fmt.Sprintf("%s; %d other device%s the same alignment", worst, count-1, plural(count-1))
 }
 
 func plural(n int) string {
 	if n == 1 {
-		return " is"
+		return " has"
 	}
-	return "s are"
+	return "s have"
 }
 
 // Wanted returns the NUMA nodes on which every device of a claim would be aligned: the NUMA nodes
@@ -197,7 +197,7 @@ func (c *Claim) Reach(m Mode) (only topology.NUMASet, why string) {
 	case !pinned:
 		return 0, ""
 	case wanted == 0:
-		return 0, "the containers that use claim " + c.Name + " are on no NUMA node together"
+		return 0, "the containers that use claim " + c.Name + " have no NUMA node in common"
 	}
 	return wanted, ""
 }

@@ -57,7 +57,7 @@ func TestJudge(t *testing.T) {
 		why     string
 	}{
 		"on the NUMA node of the CPUs":   {[]string{"n0"}, []User{{"a", set(0)}}, Aligned, "device d/n0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), as are CPUs and memory of container a"},
-		"on one of them":                 {[]string{"n0", "n1"}, []User{{"a", set(0, 1)}}, Aligned, "as are CPUs and memory of container a; 1 other device is so"},
+		"on one of them":                 {[]string{"n0", "n1"}, []User{{"a", set(0, 1)}}, Aligned, "as are CPUs and memory of container a; 1 other device has the same alignment"},
 		"on another":                     {[]string{"n0", "n1"}, []User{{"a", set(0)}}, Misaligned, "device d/n1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container a are on NUMA node 0"},
 		"two containers on two nodes":    {[]string{"n0"}, []User{{"a", set(0)}, {"b", set(1)}}, Misaligned, "container b are on NUMA node 1"},
 		"one of them is not pinned":      {[]string{"n0"}, []User{{"a", 0}, {"b", set(0)}}, Aligned, "container b"},
@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 		"no slice lists it":              {[]string{"vanished"}, []User{{"a", set(0)}}, Unknown, "in no ResourceSlice of the node"},
 		"misaligned is worse than gone":  {[]string{"vanished", "n1"}, []User{{"a", set(0)}}, Misaligned, "d/n1"},
 		"neutral is worse than aligned":  {[]string{"n0", "none"}, []User{{"a", set(0)}}, Indifferent, "d/none"},
-		"several misaligned are counted": {[]string{"n1", "n1", "n1"}, []User{{"a", set(0)}}, Misaligned, "; 2 other devices are so"},
+		"several misaligned are counted": {[]string{"n1", "n1", "n1"}, []User{{"a", set(0)}}, Misaligned, "; 2 other devices have the same alignment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := Judge(inventory(t), []Claim{{Name: "ns/c", Results: results(c.devices...), Users: c.users}})

@@ -207,7 +207,7 @@ func TestWrongMachines(t *testing.T) {
 		`resources: [{resource: a.b/x, class: gpu, addresses: ["0000:5e:00.0"]}]`:                                     `want a device that the other fields select: this is of class 010802 (NVMe), 144d:a80a`,
 		`resources: [{resource: a.b/x, addresses: ["0000:3c:00.1"]}]`:                                                 `want virtual: true, as this function is`,
 		"resources: [{resource: a.b/v, class: nic, virtual: true}, {resource: a.b/p, class: nic}]":                    `want virtual functions only: 0000:3c:00.0, the physical function of 0000:3c:00.1, is offered as a.b/p`,
-		"resources: [{resource: a.b/p, class: gpu, vendor: \"1a03\"}]":                                                `want a device of this machine; with optional: true there may be none`,
+		"resources: [{resource: a.b/p, class: gpu, vendor: \"1a03\"}]":                                                `want a device of this machine; with optional: true the device may be missing`,
 		"resources: [{resource: a.b/p, class: gpu, optional: true, vendor: \"1a03\", addresses: [\"0000:02:00.0\"]}]": "",
 	} {
 		pools, err := mustRead(t, doc).Resolve(testMachine(t))

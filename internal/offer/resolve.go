@@ -124,7 +124,7 @@ func (c *Config) pool(i int, m *topology.Machine, taken map[string]string) (Pool
 		}
 	}
 	if len(p.Devices) == 0 && !r.Optional {
-		return p, c.fail(at, r.Resource, "a device of this machine; with optional: true there may be none")
+		return p, c.fail(at, r.Resource, "a device of this machine; with optional: true the device may be missing")
 	}
 	return p, nil
 }
@@ -133,7 +133,7 @@ func (c *Config) pool(i int, m *topology.Machine, taken map[string]string) (Pool
 func (c *Config) missing(r *Resource, d *topology.Device) string {
 	switch {
 	case d == nil:
-		return "the address of a device of this machine; with optional: true it may not be there"
+		return "the address of a device of this machine; with optional: true the device may be missing"
 	case r.Virtual != (d.Physical != ""):
 		return fmt.Sprintf("virtual: %v, as this function is", d.Physical != "")
 	}

@@ -32,7 +32,7 @@ var (
 	devicePods = counterVec("device_pods_total",
 		"Bound pods with devices, by the smallest unit that holds the devices, as decided or predicted: switch (one PCI switch), root (one root complex), numa-node (one NUMA node, with everything else that the pod has), package, or machine.", "alignment")
 	claimPods = counterVec("claim_pods_total",
-		"Bound pods that ask for devices of their ResourceClaims near their CPUs, by what they ask (near or required) and by the device with the worst alignment: aligned, neutral (it has no NUMA node), unpinned (the node pins nothing for the pod), unknown (no ResourceSlice lists it, or its driver names a NUMA node that the machine does not have), or misaligned.", "asks", "alignment")
+		"Bound pods that ask for devices of their ResourceClaims near their CPUs, by the requested alignment (near or required) and by the worst alignment of a device: aligned, neutral (it has no NUMA node), unpinned (the node pins nothing for the pod), unknown (no ResourceSlice lists it, or its driver names a NUMA node that the machine does not have), or misaligned.", "asks", "alignment")
 	promises = counterVec("promises_total",
 		"Decisions by what the node's report shows: kept; contended (another pod came between, or a pod was ending or deleted by force); mispredicted (other CPUs than an exact decision); refused. The last two must stay 0.", "outcome")
 	reportsRefused = metrics.NewCounter(&metrics.CounterOpts{
@@ -43,7 +43,7 @@ var (
 		"Searches for a node among Berth's candidates, by result: once (one of the first candidates passed), further (other plugins refused the first ones), all (they refused every candidate, so all nodes were asked), nowhere (no node admits the pod, or each has to report first).", "result")
 	delays = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "pod_delay_seconds", StabilityLevel: metrics.ALPHA, Buckets: metrics.ExponentialBuckets(0.001, 4, 9),
-		Help: "How long pods that could be pinned spent on each cause until their Binding was written, one observation per pod and cause: queue (other pods came first), attempt, report (a node had to report first), mates (of a gang), room (no node admitted the pod), backoff (something else failed), binding (from the choice of a node until the Binding was written).",
+		Help: "How long each cause delayed the Binding of pods that could be pinned, one observation per pod and cause: queue (other pods came first), attempt, report (a node had to report first), mates (of a gang), room (no node admitted the pod), backoff (something else failed), binding (from the choice of a node until the Binding was written).",
 	}, []string{"cause"})
 	podsRefused = counterVec("pod_inputs_refused_total",
 		"Inputs of pods that Berth cannot parse, counted at each reading: request and policy (the pod is refused), placement (ignored).", "input")

@@ -40,8 +40,8 @@ func New(plugin frameworkruntime.PluginFactory) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
 		Use: "berth-scheduler",
-		Long: `berth-scheduler is kube-scheduler with the Berth plugin in it. Pods that a kubelet would pin get the
-node, NUMA nodes, CPUs, memory and devices that were decided for them, before they are bound.
+		Long: `berth-scheduler is kube-scheduler with the Berth plugin in it. For pods that a kubelet would pin, it
+decides the node, NUMA nodes, CPUs, memory and devices before the pods are bound.
 
 Flags and configuration file are those of kube-scheduler. A profile that has the plugin must have it at
 all of its extension points. Otherwise berth-scheduler reports the missing lines and does not start.`,

@@ -182,7 +182,7 @@ func TestCases(t *testing.T) {
 		"a network-attached device":           {required, at(1), nil, []runtime.Object{sliceOf(gpu("d0", 0)), attached}, "net", ""},
 		"consumable capacity":                 {required, at(1), nil, []runtime.Object{sliceOf(shares("s0", 0), shares("s1", 1)), some}, "s1", ""},
 		"containers that share, together":     {required, []Way{{Lying: Lying{"main": set(1), "other": set(0, 1)}}}, sharing(), []runtime.Object{two()}, "d1", ""},
-		"containers that share, apart":        {required, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "", "the containers that use claim ns/c are on no NUMA node together"},
+		"containers that share, apart":        {required, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "", "the containers that use claim ns/c have no NUMA node in common"},
 		"containers that share, apart, near":  {near, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "d0", ""},
 		"a container that shares is unpinned": {required, []Way{{Lying: Lying{"main": set(1)}}}, sharing(), []runtime.Object{two()}, "d1", ""},
 	} {
