@@ -60,7 +60,7 @@ something is wrong.`,
 			if cmd.Flags().Changed(nodeFlag) {
 				c.node = &node
 			} else if cmd.Flags().Changed(kubeletConfigFlag) || cmd.Flags().Changed(kubeletDropInsFlag) || cmd.Flags().Changed(kubeletFlagsFlag) || cmd.Flags().Changed(kubeletVersionFlag) {
-				return Usagef("check --%s, --%s, --%s, --%s: want --%s too: a configuration alone has nothing to be checked against",
+				return Usagef("check --%s, --%s, --%s, --%s: want --%s too: checkpoints can be compared with a configuration only if the machine is known",
 					kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, nodeFlag)
 			}
 			for _, path := range args {

@@ -73,10 +73,10 @@ stops; pods that have moved stay.`,
 			return q.run(cmd, args)
 		},
 	}
-	cmd.Flags().StringSliceVar(&q.files, "for", nil, "files with pods or workloads that room is made for, YAML or JSON; - is stdin; may be repeated")
+	cmd.Flags().StringSliceVar(&q.files, "for", nil, "files with pods or workloads to make room for, YAML or JSON; - is stdin; may be repeated")
 	cmd.Flags().IntVar(&q.moves, "moves", q.moves, "how many pods may move to make room for one pod")
 	cmd.Flags().BoolVar(&q.execute, "execute", false, "with POD: carry the plan out")
-	cmd.Flags().StringVar(&q.image, "hold-image", moving.DefaultImage, "with --execute: image of the pods that hold places; it need not exist")
+	cmd.Flags().StringVar(&q.image, "hold-image", moving.DefaultImage, "with --execute: image of the placeholder pods; it need not exist")
 	q.cluster.register(cmd)
 	q.output.register(cmd)
 	return cmd
@@ -149,7 +149,7 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 func roomText(w io.Writer, r *survey.Room) error {
 	switch {
 	case r.Outcome == defrag.NoRoom.String():
-		fmt.Fprintf(w, "No room can be made by moving so few pods: %s may be moved.\n", wire.Counted(r.Movable, "pod"))
+		fmt.Fprintf(w, "No plan within --moves makes room. %s can be moved at all.\n", wire.Counted(r.Movable, "pod"))
 		if r.Ending > 0 {
 			fmt.Fprintf(w, "%s ending: ask again when they have gone, there may be room then.\n", wire.Counted(r.Ending, "pod")+map[bool]string{true: " is", false: " are"}[r.Ending == 1])
 		}

@@ -31,7 +31,7 @@ var (
 	errKubeletRefused = errors.New("its kubelet refused the pod")
 	errNoDevices      = errors.New("no node has the devices that the pod's claims ask for")
 	errGangWrong      = errors.New("Berth does not support what the gang asks for")
-	errGangDoesNotFit = errors.New("the gang has no nodes, and would get none now, for as many pods as must start together")
+	errGangDoesNotFit = errors.New("fewer pods of the gang have nodes, or would get nodes now, than must start together")
 )
 
 // NewExplainCommand returns the verb that shows, for every NUMA node and resource, why a node
@@ -42,7 +42,7 @@ func NewExplainCommand() *cobra.Command {
 	var podsOf string
 	cmd := &cobra.Command{
 		Use:   "explain POD | gang NAME | -f PODS [--node MACHINE|CAPTURE]",
-		Short: "Show why pods and gangs go where they go or nowhere, NUMA node by NUMA node",
+		Short: "Show why pods and gangs are on their NUMA nodes, or why they cannot be placed",
 		Long: `explain POD asks the cluster. If the pod has a node, the verb compares the scheduler's promise with the node's report
 and shows what other nodes would answer now. If the pod is pending, it shows the answer of every node. For refusals it
 lists for every NUMA node what the pod asks for and what is there. If the pod has ResourceClaims, it shows which

@@ -41,7 +41,7 @@ func claimsText(w io.Writer, all []survey.Claimed) error {
 			}
 		}
 		if c.More > 0 {
-			indented(w, wire.Counted(c.More, "other node")+" not looked at; --node NAME asks one")
+			indented(w, wire.Counted(c.More, "other node")+" not asked; --node NAME asks one node")
 		}
 		if err := section(w, "", "NODES | NUMA | NEAR | FREE | TAKEN | WHY NOT", rows); err != nil {
 			return err

@@ -350,7 +350,7 @@ func TestManyDevices(t *testing.T) {
 	w.addUser("pod", "", "near", 2, "one")
 	_, stdout, stderr := run(t, "explain", "pod", "--kubeconfig", w.kubeconfig())
 	for _, want := range []string{
-		"gpu.example.com/gpu-1, gpu.example.com/gpu-10, gpu.example.com/gpu-100, 9996 more", "13 other nodes not looked at; --node NAME asks one",
+		"gpu.example.com/gpu-1, gpu.example.com/gpu-10, gpu.example.com/gpu-100, 9996 more", "13 other nodes not asked; --node NAME asks one node",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("want %q in\n%s%s", want, stdout, stderr)

@@ -50,7 +50,7 @@ func (f *nodeFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.state, "state", "", "folder with the kubelet's checkpoints (/var/lib/kubelet); without it the node is empty")
 	fs.StringArrayVar(&f.devices, "device", nil, "devices of a plugin, RESOURCE=NUMA:COUNT[,NUMA:COUNT...] (nvidia.com/gpu=0:4,1:4; NUMA - means none); repeat for each resource")
 	fs.BoolVar(&f.guard, "guard", true, "refuse, as Berth's scheduler does, pods that would trigger a known defect of the kubelet or break their own policy; false shows what the kubelet does")
-	fs.BoolVar(&f.ignoreMissing, "ignore-missing-devices", false, "admit pods that ask for devices that the node does not offer, as a kubelet does, but no scheduler")
+	fs.BoolVar(&f.ignoreMissing, "ignore-missing-devices", false, "admit pods that ask for devices that the node does not offer: a kubelet admits them, but no scheduler sends them there")
 }
 
 // spec returns the node that the flags describe.
@@ -60,7 +60,7 @@ func (f *nodeFlags) spec() (whatif.Spec, error) {
 		NoGuard: !f.guard, IgnoreMissingDevices: f.ignoreMissing,
 	}
 	if f.config == "" && f.dropIns != "" {
-		return s, Usagef("--%s %s: want --%s too, the file that they are merged over", kubeletDropInsFlag, f.dropIns, kubeletConfigFlag)
+		return s, Usagef("--%s %s: want --%s too, the file that the drop-ins are merged into", kubeletDropInsFlag, f.dropIns, kubeletConfigFlag)
 	}
 	var err error
 	if s.Config.Flags, err = textOrFile(f.flags); err != nil {

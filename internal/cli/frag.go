@@ -27,12 +27,12 @@ func NewFragCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "frag [NODE ...]",
 		Short: "Show which free resources of a cluster are of little use, and why",
-		Long: `Shows for each resource how much is free and how much of that is stranded. Everything on nodes in trouble or cordoned
-is stranded. A device is stranded if its NUMA node has fewer free CPUs than --cpus-per-device (with --keep); without
-these flags, if no pod that waits or recently ran could use it. Free memory is stranded if its NUMA node has too few
-free CPUs for it, and CPUs if it has too little free memory, measured by the NUMA node's ratio of memory to CPUs.
-Parts smaller than a tenth of the total do not count. The second table lists the NUMA nodes, with the RULE that
-applied.`,
+		Long: `Shows for each resource how much is free and how much of that is stranded. On nodes that are cordoned or
+in trouble, all free resources are stranded. With --keep and --cpus-per-device, a device is stranded if its NUMA node
+has too few free CPUs for it. Otherwise a device is stranded if no pod that waits or recently ran could use it. Free
+memory is stranded if its NUMA node has too few free CPUs for it. Free CPUs are stranded if their NUMA node has too
+little free memory for them. The NUMA node's ratio of memory to CPUs decides how much they need. Parts smaller than a
+tenth of the total do not count. The second table lists the NUMA nodes, with the RULE that applied.`,
 		Example: `  kubectl berth frag
   kubectl berth frag -l pool=gpu --limit 5
   kubectl berth frag gpu-1 -o json`,
@@ -63,7 +63,7 @@ applied.`,
 		},
 	}
 	cmd.Flags().StringVarP(&q.selector, "selector", "l", "", "only nodes with these labels, in kubectl's syntax")
-	cmd.Flags().IntVar(&limit, "limit", limit, "how many NUMA nodes are listed of each resource; 0 lists none")
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many NUMA nodes are listed for each resource; 0 lists none")
 	live.register(cmd)
 	o.register(cmd)
 	return cmd

@@ -15,7 +15,7 @@ const headingKey = "berth.dev/heading"
 
 // The headings in help, in their order.
 const (
-	nodeHeading    = "Flags of a node that is described"
+	nodeHeading    = "Flags that describe a node"
 	clusterHeading = "Flags of a cluster"
 )
 

@@ -15,7 +15,7 @@ import (
 )
 
 // errPartly is the error of a verb that has answered, but could not read all documents.
-var errPartly = errors.New("not every document could be read: the answer is about the others")
+var errPartly = errors.New("not every document could be read: the answer covers only the others")
 
 // manifests are the pods in the files that the user named.
 type manifests struct{ *manifest.Pods }

@@ -39,7 +39,7 @@ func TestPartlyRead(t *testing.T) {
 	for _, verb := range []string{"place", "explain", "fit", "need"} {
 		args := []string{verb, "-f", mixed, "--node", oneByTwo, "--kubelet-config", kubelet}
 		expect(t, ExitFailure, "note: not read: "+mixed+": document 1: Pod bad: spec.containers", args...)
-		expect(t, ExitFailure, "berth: not every document could be read: the answer is about the others", args...)
+		expect(t, ExitFailure, "berth: not every document could be read: the answer covers only the others", args...)
 		if verb != "need" {
 			expect(t, ExitFailure, "good", args...)
 		}
@@ -50,7 +50,7 @@ func TestPartlyRead(t *testing.T) {
 		{"fit", "-f", mixed, "--snapshot", aCluster}, {"fit", "--compare", "-f", mixed, "--snapshot", aCluster},
 	} {
 		expect(t, ExitFailure, "note: not read: "+mixed+": document 1: Pod bad: spec.containers", args...)
-		expect(t, ExitFailure, "berth: not every document could be read: the answer is about the others", args...)
+		expect(t, ExitFailure, "berth: not every document could be read: the answer covers only the others", args...)
 	}
 	expect(t, ExitFailure, "There is room already", "defrag", "--for", mixed, "--snapshot", snapshot)
 	expect(t, ExitFailure, "pods: 1", "simulate", "--trace", mixed, "--snapshot", aCluster, "--strategy", "Berth", "-o", "jsonpath=pods: {.pods}")

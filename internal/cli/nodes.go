@@ -78,7 +78,7 @@ the verb also lists their conditions and the pods on their CPUs. -o svg draws on
 		},
 	}
 	cmd.Flags().StringVarP(&q.selector, "selector", "l", "", "only nodes with these labels, in kubectl's syntax")
-	cmd.Flags().StringVar(&q.sortBy, "sort-by", "name", "name; free: most free CPUs first; block: largest free CPUs of one NUMA node first; pods: most first")
+	cmd.Flags().StringVar(&q.sortBy, "sort-by", "name", "name; free: most free CPUs first; block: most free CPUs on one NUMA node first; pods: most pods first")
 	_ = cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(slices.Sorted(maps.Keys(nodeOrders)), cobra.ShellCompDirectiveNoFileComp))
 	cluster.register(cmd)
 	watch.register(cmd)

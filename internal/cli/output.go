@@ -56,7 +56,7 @@ func (o *output) register(cmd *cobra.Command, more ...string) {
 
 // registerNoHeaders adds kubectl's flag --no-headers to a verb that prints lists.
 func (o *output) registerNoHeaders(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print the rows of the table alone: no header, and nothing below")
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print only the rows of the table, without the header and the lines below")
 }
 
 // rows prints rows of a table, with the header unless noHeaders is set.

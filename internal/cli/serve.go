@@ -58,7 +58,7 @@ follows the cluster until Ctrl-C. With --snapshot it shows a file of berth snaps
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", defaultListen, "address and port to serve on; port 0 takes a free one")
 	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "a host name, besides localhost, that browsers may use for the page; may be repeated")
-	cmd.Flags().StringVar(&f.auth, "auth", authNone, "who sees what: none shows everything that you may see to every user of this machine; cluster asks for a token, and shows what its user may see")
+	cmd.Flags().StringVar(&f.auth, "auth", authNone, "none: every user of this machine sees everything that you may see; cluster: the page asks for a token, and shows what the token's user may see")
 	_ = cmd.RegisterFlagCompletionFunc("auth", cobra.FixedCompletions([]string{authNone, authCluster}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().StringVar(&f.shadow, "shadow", "", "show what shadow mode has found: "+ofService+" asks its Service through the API server; an address like http://127.0.0.1:10261 is asked directly")
 	live.register(cmd)

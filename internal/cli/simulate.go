@@ -45,7 +45,7 @@ func NewSimulateCommand() *cobra.Command {
 	q := simulateQuestion{strategies: []string{"StockLeast", "Berth"}, hours: 24, seed: 42, seeds: 1}
 	cmd := &cobra.Command{
 		Use:   "simulate [--trace FILES]",
-		Short: "Play pods on the nodes of a cluster, under Berth and under kube-scheduler, and show what each serves",
+		Short: "Play pods on the nodes of a cluster, under Berth and under kube-scheduler, and compare the results",
 		Long: `The simulation starts with the nodes and running pods of the cluster, or of the file of --snapshot. Running pods stay
 until their activeDeadlineSeconds are over. The waiting pods arrive, or the pods of --trace (files with pods and
 workloads), in an order drawn from a seed. Each strategy serves the same pods. Pods must be Guaranteed, with whole
@@ -54,8 +54,9 @@ CPUs and GPUs; a note counts pods that cannot be simulated, with the reason.
 Without --timed no pod leaves. With --timed each pod arrives at its creationTimestamp and runs for its
 activeDeadlineSeconds. A pod without a node then waits, and a controller recreates a pod that a kubelet rejects.
 
-StockLeast and StockMost are kube-scheduler's scores, which ignore NUMA nodes. Berth is the order of Berth's
-candidates, BerthKeep the same with keep: cpusNearDevices, and BerthProfile the whole choice with the chart's profile.
+StockLeast and StockMost are kube-scheduler's scores, which ignore NUMA nodes. Berth uses the
+best of Berth's candidates. BerthKeep is Berth with keep: cpusNearDevices. BerthProfile also ranks the candidates by
+kube-scheduler's scores, as the chart's profile does.
 
 --more adds empty copies of an existing node, with the requests of its DaemonSets. --without removes nodes; their pods
 arrive again, before all others.`,
@@ -146,7 +147,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	}
 	for i := range e.Pods {
 		if p := &e.Pods[i]; p.Count() > 1 && e.Times == nil {
-			return e, Usagef("%s: pod %.60q is a gang of %d: want --timed: without it nothing waits", q.source(), p.Name, p.Members)
+			return e, Usagef("%s: pod %.60q is a gang of %d: want --timed: without it no pod waits", q.source(), p.Name, p.Members)
 		}
 	}
 	e.Pods = simulate.Whole(e.Pods)

@@ -117,9 +117,9 @@ func TestSimulateBadInput(t *testing.T) {
 		{append(flags, "--timed", "--defrag", "1s"), ExitUsage, "--defrag 1s: want at least 1m"},
 		{append(flags, "--timed", "--defrag", "1h"), ExitUsage, "--defrag: strategy StockLeast ignores NUMA nodes"},
 		{append(flags, "--timed", "--without", "gpu-1"), ExitUsage, "--without: want it without --timed and --trace"},
-		{append(flags, "--without", "gpu-7"), ExitUsage, "--without: node \"gpu-7\" is not among"},
+		{append(flags, "--without", "gpu-7"), ExitUsage, "--without: node \"gpu-7\" is not simulated"},
 		{append(flags, "--more", "gpu-1=0"), ExitUsage, "--more gpu-1=0: want 1 to"},
-		{append(flags, "--more", "gpu-7=1"), ExitUsage, "--more: node \"gpu-7\" is not among"},
+		{append(flags, "--more", "gpu-7=1"), ExitUsage, "--more: node \"gpu-7\" is not simulated"},
 		{flags[:2:2], ExitOK, ""},
 		{append(flags[:2:2], "--trace", "none.yaml"), ExitFailure, "none.yaml"},
 	} {

@@ -52,7 +52,7 @@ func (c *converter) factor(p *plugin) float64 {
 		c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %s %.40q: want a number from 1 to %d", p.Name, argument, text, maxFactor))
 		return defaultFactor
 	case factor < 1:
-		c.note("plugin %s: argument %s %s: it is less than 1, and Volcano takes %v instead", p.Name, argument, text, defaultFactor)
+		c.note("plugin %s: argument %s %s: it is less than 1, and Volcano uses %v instead", p.Name, argument, text, defaultFactor)
 		return defaultFactor
 	}
 	return factor

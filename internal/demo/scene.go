@@ -94,7 +94,7 @@ var silentAgent = Scene{
 				}},
 			{"A pod that shares CPUs may still go there:",
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("ordinary", node, 4, false)) }},
-			{"A pinned pod that is free to choose goes elsewhere:",
+			{"A pinned pod that may run on any node goes to another one:",
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("elsewhere", "", 4, true)) }},
 			{"The agent is back, and the pod that waited runs:",
 				func(ctx context.Context) error {
@@ -177,7 +177,7 @@ var gpusApart = Scene{
 	Own:   []hollow.Spec{gpuNode("gpu-1"), gpuNode("gpu-2")},
 	play: func(s *stage) []step {
 		return []step{
-			{"Two servers have 2 NUMA nodes with 2 GPUs each. Replicas and other pods come in turn, each with one GPU:",
+			{"Two servers have 2 NUMA nodes with 2 GPUs each. Replicas and other pods are created alternately, each with one GPU:",
 				func(ctx context.Context) error { return s.fillGPUs(ctx) }},
 			{"One pod ends on each server. Each server now has one free GPU. A new pod requests 2 GPUs, which must be on one NUMA node:",
 				func(ctx context.Context) error {

@@ -197,7 +197,7 @@ func (r *reader) findCores() error {
 	case packed != nil:
 		r.perCore = packed
 	default:
-		return r.fields.wrong(threads, "%swhich CPUs share a core where they are numbered like that", capture)
+		return r.fields.wrong(threads, "%swhich CPUs share a core if the CPUs are numbered in this way", capture)
 	}
 	return nil
 }

@@ -197,7 +197,7 @@ func (r *reader) notes() (notes []string) {
 		}
 	}
 	if len(covered) > 0 {
-		notes = append(notes, "counted as pods of the input, not again as replicas of their owner: "+some(covered))
+		notes = append(notes, "not counted again, as the input contains the objects that they own: "+some(covered))
 	}
 	if len(ended) > 0 {
 		notes = append(notes, "left out, as they have ended and hold nothing: "+counts(ended))
@@ -210,7 +210,7 @@ func (r *reader) notes() (notes []string) {
 		for _, err := range r.unknown {
 			fields = append(fields, err.Error())
 		}
-		notes = append(notes, "not looked at, as this release does not know it: "+some(fields))
+		notes = append(notes, "ignored, as this release does not know the field: "+some(fields))
 	}
 	if len(r.unread) > 0 {
 		notes = append(notes, "skipped, as these kinds are not read: "+counts(r.unread))

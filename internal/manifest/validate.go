@@ -161,7 +161,7 @@ func (v *validator) amounts(at string, requests, limits corev1.ResourceList) {
 		}
 	}
 	if huge && !ordinary {
-		v.fail(at, "", "cpu or memory beside huge pages")
+		v.fail(at, "", "cpu or memory in addition to huge pages")
 	}
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		v.pair(at+".requests["+string(name)+"]", name, requests[name], limits)

@@ -268,7 +268,7 @@ func (x *claimant) places(on string, answers []Answer) {
 			}
 			x.nodes = append(x.nodes, p)
 		case Waits, Refuses:
-			p.why = "the node does not take the pod now, whatever its devices"
+			p.why = "the node does not take the pod now, regardless of its devices"
 			x.nodes = append(x.nodes, p)
 		}
 	}

@@ -49,7 +49,7 @@ type StartPod struct {
 func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes []string) {
 	budgets, err := c.from.budgets(ctx)
 	if err != nil {
-		notes = append(notes, fmt.Sprintf("PodDisruptionBudgets could not be read, and keep no pod from eviction: %v", err))
+		notes = append(notes, fmt.Sprintf("PodDisruptionBudgets could not be read, so none keeps a pod from eviction: %v", err))
 	}
 	may := mover{priority: gangfit.SystemCritical, budgets: readBudgets(budgets)}
 	for _, name := range s.Names() {

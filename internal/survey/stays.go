@@ -86,7 +86,7 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 	case owner == nil:
 		return "nothing would replace it: no controller owns it"
 	case owner.Kind == "DaemonSet":
-		return "its DaemonSet wants it on this node"
+		return "a DaemonSet runs it on this node"
 	case corev1helpers.PodPriority(pod) >= gangfit.SystemCritical:
 		return "it is critical for the system"
 	case corev1helpers.PodPriority(pod) > m.priority:

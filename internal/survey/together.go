@@ -103,7 +103,7 @@ func (x *claimant) here(on *claims.OnNode, i int) *claimHere {
 }
 
 // byPlugin is the message for a node where extended resources need no claim.
-const byPlugin = "no driver has to offer them there"
+const byPlugin = "the pod needs no claim for them there"
 
 // explain tries the ways until all claims have near devices.
 func (t *together) explain(ctx context.Context) {

@@ -46,11 +46,11 @@ func adviceFor(reason, node string) string {
 	case nodestate.OtherRelease:
 		return "kubectl delete nodetopology " + node + "; after an upgrade of Berth, kubectl delete nodetopologies --all (docs/operations.md)"
 	case nodestate.Unsupported:
-		return "change the kubelet's configuration as said, or keep pinned pods off the node (docs/scope.md)"
+		return "change the kubelet's configuration as the message says, or keep pinned pods off the node (docs/scope.md)"
 	case v1alpha1.ReasonUnreadable:
 		return "look at the file that the message names, in the kubelet's root directory (docs/operations.md)"
 	case v1alpha1.ReasonContradiction:
-		return "do as the message says; if the kubelet's configuration was changed without a restart, take the change back (docs/operations.md)"
+		return "do as the message says; if the kubelet's configuration was changed without a restart, undo the change (docs/operations.md)"
 	case v1alpha1.ReasonMachineChanged:
 		return "undo the change; or drain the node, stop the kubelet, remove the checkpoints that the message names, start the kubelet (docs/operations.md)"
 	case v1alpha1.ReasonNotEnforced:
@@ -65,7 +65,7 @@ func adviceFor(reason, node string) string {
 	return "kubectl describe nodetopology " + node
 }
 
-const adviceForFlood = "nothing: the node's next report ends it; if it lasts, look at the agent's log"
+const adviceForFlood = "nothing: the node's next report ends this state; if the state lasts, look at the agent's log"
 
 // adviceForDoubt returns advice for users about a warning.
 func adviceForDoubt(reason, node string) string {

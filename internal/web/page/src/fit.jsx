@@ -185,7 +185,7 @@ function Room({ r }) {
   const found = r.outcome === 'found'
   const words = found
     ? r.moves.length === 0 ? 'There is room already: nothing has to move.' : `Room can be made: ${plural(r.moves.length, 'pod')} would move, ${r.moves.length === 1 ? '' : 'each '}to a place that is free before it leaves.`
-    : r.outcome === 'gave up' ? 'No plan was found in time; there may be one.' : `No room can be made by moving a few pods: ${plural(r.movable, 'pod')} may be moved.`
+    : r.outcome === 'gave up' ? 'No plan was found in time; there may be one.' : `No plan within the limit on moves makes room. ${plural(r.movable, 'pod')} can be moved at all.`
   return (
     <section class="fitted room" aria-label="Room made by moving pods">
       <header class="title"><h2>Room by moving pods</h2></header>
