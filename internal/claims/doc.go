@@ -1,13 +1,13 @@
-// Package claims relates devices that Dynamic Resource Allocation hands out to the NUMA nodes of a
-// pod's CPUs and memory. It is pure. Its inputs are ResourceSlices, claims and a reported machine,
-// and its results are places and judgements.
+// Package claims compares the NUMA nodes of devices that Dynamic Resource Allocation assigns with
+// the NUMA nodes of a pod's CPUs and memory. It is pure. Its inputs are ResourceSlices, claims and
+// the machine in a node's report.
 //
 // Read finds the NUMA node of every device that a node can use (Inventory). Judge compares the
-// devices of allocated claims with the NUMA nodes of the containers that use them (Judgement).
-// Stock counts the devices that each request could have, by NUMA node, for the search that places
-// the pod. Inventory.Show removes devices on other NUMA nodes from a copy of a ResourceSlice, so
-// that an allocator chooses among the remaining devices. Unserved returns the reason why a pod
-// cannot ask for alignment with a claim.
+// devices of allocated claims with the containers that use them (Judgement). Stock counts the
+// devices that each request could get, by NUMA node, so that the engine can place a pod near them.
+// Inventory.Show removes devices on other NUMA nodes from a copy of a ResourceSlice, so that an
+// allocator chooses only among the remaining devices. Unserved returns the reason why Berth cannot
+// align a claim.
 //
 // # Where a device is
 //
@@ -19,8 +19,8 @@
 //	resource.kubernetes.io/pcieRoot   if all devices of the machine on that root have one NUMA node
 //	the parent of a partition         devices that consume the same counter set, if they agree
 //
-// A device is neutral if its number is missing or negative, or if the node does not own it (a
-// network-attached device). A neutral device counts as near to every NUMA node. Place.Odd describes
-// the problem if a source has the wrong type, names a NUMA node that the machine lacks, or
-// contradicts the machine's PCI tree.
+// A device is neutral if no source gives a NUMA node, if the number is negative, or if the device
+// belongs to no node (a network-attached device). A neutral device counts as near to every NUMA
+// node. Place.Odd describes the problem if a source has the wrong type, names a NUMA node that the
+// machine lacks, or contradicts the machine's PCI tree.
 package claims

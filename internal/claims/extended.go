@@ -13,15 +13,15 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 )
 
-// ForExtended is used as the name of the claim for extended resources, which has no name before
-// PreBind.
+// ForExtended is the name that messages use for the claim for extended resources, which has no name
+// before PreBind.
 const ForExtended = "for extended resources"
 
-// MayClaim reports whether the pod may get devices from a DRA driver: it has claims, or requests
-// extended resources, which drivers may offer.
+// MayClaim reports whether the pod may get devices from a DRA driver, because it has claims or
+// requests extended resources.
 func MayClaim(pod *corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 || AsksExtended(pod) }
 
-// AsksExtended reports whether the pod requests extended resources, which drivers may offer.
+// AsksExtended reports whether the pod requests extended resources, which a DRA driver may provide.
 func AsksExtended(pod *corev1.Pod) bool { return len(UsersOfExtended(pod, nil)) > 0 }
 
 // UsersOfExtended returns the containers that request extended resources.
@@ -40,9 +40,9 @@ func UsersOfExtended(pod *corev1.Pod, lying Lying) (out []User) {
 }
 
 // Extended returns the claim that kube-scheduler creates on a node for the extended resources of a
-// pod (dynamicresources, createRequestsAndMappings), or nil. class returns the device class of a
-// resource that a DRA driver must provide on the node, and nil for every other resource. An init
-// container other than a sidecar uses the devices of later containers.
+// pod (dynamicresources, createRequestsAndMappings), or nil. class must return the device class of
+// a resource that a DRA driver provides on the node, and nil for other resources. A regular init
+// container uses the devices of later containers.
 func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.DeviceClass) *resourceapi.ResourceClaim {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	ends := func(i int) bool {
@@ -69,7 +69,7 @@ func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.Devi
 					DeviceClassName: of.Name, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}})
 			}
 		}
-		at, most, later := 0, int64(0), int64(0) // later: for containers that keep running
+		at, most, later := 0, int64(0), int64(0) // later: the number for app containers and sidecars
 		for i := range slices.Backward(containers) {
 			if !ends(i) {
 				later += asks[i][name]

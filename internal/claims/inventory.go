@@ -21,14 +21,14 @@ func compareIDs(a, b DeviceID) int {
 	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
 }
 
-// Standing is the knowledge about a device's NUMA node.
+// Standing is whether a device's NUMA node is known.
 type Standing uint8
 
-// The standings.
+// The values of Place.Standing.
 const (
-	// Absent means that no ResourceSlice of the node lists the device. It is the zero value.
+	// Absent, the zero value, means that no ResourceSlice of the node lists the device.
 	Absent Standing = iota
-	// Neutral means that the device has no NUMA node, or that none is known.
+	// Neutral means that the device has no NUMA node, or an unknown one.
 	Neutral
 	// Located means that the device is on Place.NUMA.
 	Located
@@ -36,15 +36,16 @@ const (
 	Misstated
 )
 
-// Place is where a device is. Equal places have equal values.
+// Place is the NUMA node of a device, with its source. It is comparable.
 type Place struct {
 	Standing Standing
 	// NUMA is the node of a Located device.
 	NUMA topology.NUMAID
 	// From is the source of the NUMA node of a Located or Misstated device: the attribute, or "its
-	// parent". For a Neutral device it is the reason.
+	// parent". For a Neutral device it is the reason why the NUMA node is not known.
 	From string
-	// Odd describes the first contradiction about the device, for administrators, or is "".
+	// Odd describes the first contradiction in the data about the device, for administrators, or is
+	// "".
 	Odd string
 }
 
@@ -72,15 +73,15 @@ const (
 )
 
 // Inventory has the devices that one node can use, with their places. It does not change after
-// Read, and may be used by several goroutines.
+// Read, and is safe for concurrent use.
 type Inventory struct {
 	node   string
 	places map[DeviceID]Place
 }
 
 // Read reads the devices of a node from ResourceSlices. It skips slices of other nodes and of older
-// generations of a pool. machine is the machine in the node's report. It is nil without a report.
-// Read then does not check the NUMA nodes that drivers state.
+// generations of a pool. machine is the machine in the node's report. If it is nil, Read does not
+// check the NUMA nodes that drivers state.
 func Read(node string, machine *topology.Machine, list []*resourceapi.ResourceSlice, sources *Sources) *Inventory {
 	r := reader{
 		Inventory: Inventory{node: node, places: map[DeviceID]Place{}},
@@ -96,7 +97,7 @@ func Read(node string, machine *topology.Machine, list []*resourceapi.ResourceSl
 	return &r.Inventory
 }
 
-// Place returns where a device is.
+// Place returns the place of a device.
 func (i *Inventory) Place(id DeviceID) Place { return i.places[id] }
 
 // Len returns the number of devices.
@@ -126,8 +127,8 @@ type Contradiction struct {
 
 func (c Contradiction) String() string { return "device " + c.Device.String() + ": " + c.Text }
 
-// Contradictions returns at most the given number of contradictions, in the order of the devices'
-// names, and their total number.
+// Contradictions returns the first contradictions, at most most of them, in the order of the
+// devices' names, and the total number of contradictions.
 func (i *Inventory) Contradictions(most int) (first []Contradiction, count int) {
 	for id, p := range i.All() {
 		if p.Odd == "" {
@@ -165,8 +166,8 @@ func newestOf(list []*resourceapi.ResourceSlice) map[pool]int64 {
 	return newest
 }
 
-// NodeOf returns the node that owns a slice. It returns "" for slices of several nodes, and for
-// slices whose devices name nodes.
+// NodeOf returns the only node that can use the devices of a slice. It returns "" for a slice of
+// several nodes, and for a slice whose devices name their nodes.
 func NodeOf(s *resourceapi.ResourceSlice) string {
 	if s.Spec.NodeName == nil {
 		return ""
@@ -174,7 +175,8 @@ func NodeOf(s *resourceapi.ResourceSlice) string {
 	return *s.Spec.NodeName
 }
 
-// ownerOf returns the node that owns a device of the slice, or "" for a network-attached device.
+// ownerOf returns the only node that can use a device of the slice, or "" for a network-attached
+// device.
 func ownerOf(s *resourceapi.ResourceSlice, d *resourceapi.Device) string {
 	if d.NodeName != nil && s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection {
 		return *d.NodeName
@@ -188,7 +190,7 @@ type family struct {
 	counters string
 }
 
-// parent has the common NUMA node of a family of partitions.
+// parent has the common NUMA node of a group of devices.
 type parent struct {
 	numa   topology.NUMAID
 	differ bool
@@ -207,7 +209,7 @@ type reader struct {
 	sources  *Sources
 	families map[family]parent
 	orphans  []orphan
-	// roots are the NUMA nodes of the machine's PCI roots; nil until the first lookup.
+	// roots has the NUMA node of each PCI root of the machine; nil until the first lookup.
 	roots map[string]parent
 }
 
@@ -242,8 +244,8 @@ func (r *reader) relate(of pool, id DeviceID, d *resourceapi.Device, p Place) {
 	}
 }
 
-// partitions gives partitions without a NUMA node the NUMA node of their parent. A device that
-// consumes counters of several parents on different NUMA nodes stays neutral.
+// partitions gives devices without a NUMA node of their own the NUMA node of their parent. A device
+// that consumes counters of several parents on different NUMA nodes stays neutral.
 func (r *reader) partitions() {
 	for _, o := range r.orphans {
 		p := r.places[o.id]
@@ -267,7 +269,7 @@ func (r *reader) partitions() {
 	}
 }
 
-// place evaluates the sources one after another.
+// place returns the place of a device, from the first source that gives a NUMA node.
 func (r *reader) place(driver string, d *resourceapi.Device) Place {
 	p := Place{Standing: Neutral, From: notStated}
 	r.stated(driver, d, &p)
@@ -286,7 +288,7 @@ func (r *reader) place(driver string, d *resourceapi.Device) Place {
 	return p
 }
 
-// odd records the first contradiction.
+// odd records a contradiction, unless one is already recorded.
 func (p *Place) odd(format string, args ...any) {
 	if p.Odd == "" {
 		p.Odd = fmt.Sprintf(format, args...)
@@ -319,8 +321,8 @@ func (r *reader) stated(driver string, d *resourceapi.Device, p *Place) {
 	_ = ask(StandardNUMANode) || slices.ContainsFunc(r.sources.NUMA, ask)
 }
 
-// byAddress finds a device in the machine by its PCI address. It returns nil if there is none. An
-// agent reports the devices that pods may ask for, so an unknown address is no contradiction.
+// byAddress finds a device in the machine by its PCI address. It returns nil if there is none. The
+// machine in a report has only some classes of devices, so an unknown address is no contradiction.
 func (r *reader) byAddress(driver string, d *resourceapi.Device, p *Place) *topology.Device {
 	if r.machine == nil {
 		return nil
@@ -347,7 +349,7 @@ func (r *reader) byAddress(driver string, d *resourceapi.Device, p *Place) *topo
 	return nil
 }
 
-// nowhere records that a source has the device, but without a NUMA node.
+// nowhere records that a source knows the device, but not its NUMA node.
 func (p *Place) nowhere() {
 	if p.Standing == Neutral && p.From == notStated {
 		p.From = isNowhere
@@ -378,7 +380,7 @@ func (r *reader) byRoot(driver string, d *resourceapi.Device, p *Place) {
 	p.nowhere()
 }
 
-// index reads the NUMA nodes of the machine's PCI roots.
+// index fills roots.
 func (r *reader) index() {
 	r.roots = map[string]parent{}
 	for i := range r.machine.Devices {

@@ -22,7 +22,7 @@ type Claim struct {
 	// Results are the devices, in the form of status.allocation.devices.results of the
 	// ResourceClaim.
 	Results []resourceapi.DeviceRequestAllocationResult
-	// Users are the containers that use the claim.
+	// Users are the containers of the pod that use the claim.
 	Users []User
 }
 
@@ -40,7 +40,8 @@ const (
 	// Unknown means that no ResourceSlice lists the device, or that its driver names a NUMA node
 	// that the machine does not have.
 	Unknown
-	// Misaligned means that the device is on another NUMA node than a container that uses it.
+	// Misaligned means that the device is on a NUMA node that a container which uses it does not
+	// have.
 	Misaligned
 )
 
@@ -56,15 +57,15 @@ type Finding struct {
 	Claim, Request string
 	Device         DeviceID
 	Alignment      Alignment
-	// Place is where the device is.
+	// Place is the place of the device.
 	Place Place
 	// If the device is misaligned, User is a container on other NUMA nodes. Otherwise it is the
 	// first pinned container, or the zero value.
 	User User
 }
 
-// String names device, claim, request, NUMA nodes and container. It omits the pool, which is
-// specific to the node, so that equal findings on different nodes have equal texts.
+// String names device, claim, request, NUMA nodes and container. It omits the pool, so that equal
+// findings on different nodes have equal texts.
 func (f Finding) String() string {
 	head := fmt.Sprintf("device %s/%s of claim %s (request %s) is %s", f.Device.Driver, f.Device.Name, f.Claim, f.Request, f.Place)
 	switch {
@@ -80,7 +81,7 @@ func (f Finding) String() string {
 	return head
 }
 
-// Judgement is about all devices of a pod's claims, in the order of the claims.
+// Judgement has the findings about all devices of a pod's claims, in the order of the claims.
 type Judgement struct{ Findings []Finding }
 
 // Judge compares the devices of allocated claims with the containers that use them.
@@ -132,12 +133,13 @@ func (j Judgement) Alignment() Alignment {
 	return worst
 }
 
-// Keeps reports whether the devices are as a pod with this mode requires.
+// Keeps reports whether the devices fulfil the mode: with Required, no device may be worse than
+// Indifferent.
 func (j Judgement) Keeps(m Mode) bool { return m != Required || j.Alignment() <= Indifferent }
 
-// Serves reports whether a scheduler chooses these devices for a pod with this mode. It chooses
-// aligned devices. If the mode does not require alignment, it also chooses any devices for
-// containers that are pinned to no NUMA node.
+// Serves reports whether the scheduler chooses these devices for a pod with this mode before it
+// looks for others: the devices are aligned, or the mode does not require alignment and the
+// containers that use them are not pinned.
 func (j Judgement) Serves(m Mode) bool {
 	return j.Keeps(Required) || m != Required && j.Alignment() == Unpinned
 }
@@ -170,8 +172,8 @@ func plural(n int) string {
 	return "s have"
 }
 
-// Wanted returns the NUMA nodes on which every device of a claim would be aligned: the NUMA nodes
-// that all of its users have. It returns false if no user is pinned. The set is empty if the users
+// Wanted returns the NUMA nodes on which a device of the claim would be aligned: the NUMA nodes
+// that all pinned users have. pinned is false if no user is pinned. The set is empty if the users
 // have no NUMA node in common.
 func (c *Claim) Wanted() (set topology.NUMASet, pinned bool) {
 	set = Everywhere
@@ -186,9 +188,9 @@ func (c *Claim) Wanted() (set topology.NUMASet, pinned bool) {
 // Everywhere is the set of all NUMA nodes.
 const Everywhere = ^topology.NUMASet(0)
 
-// Reach returns the NUMA nodes on which devices of the claim would be aligned as the mode asks. It
-// returns Everywhere if every device is suitable, and an empty set if only devices without a NUMA
-// node are. If no device would be aligned, why has the reason. Otherwise it is "".
+// Reach returns the NUMA nodes on which devices of the claim would fulfil the mode. It returns
+// Everywhere if all devices would, and an empty set if only devices without a NUMA node would. If
+// no device would, why has the reason, otherwise it is "".
 func (c *Claim) Reach(m Mode) (only topology.NUMASet, why string) {
 	wanted, pinned := c.Wanted()
 	switch {

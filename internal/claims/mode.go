@@ -5,12 +5,12 @@ type Mode uint8
 
 // The modes.
 const (
-	// Free means that devices may be anywhere. It is the default.
+	// Free, the default, means that devices may be on any NUMA nodes.
 	Free Mode = iota
 	// Near means that the pod gets devices on the NUMA nodes of its CPUs if such devices are free.
 	Near
-	// Required means that a node refuses the pod if a device would be on another NUMA node than the
-	// CPUs.
+	// Required means that a pod does not get a node on which a device would be on another NUMA node
+	// than its CPUs.
 	Required
 )
 

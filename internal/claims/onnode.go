@@ -12,31 +12,31 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// PodClaim is a claim of a pod. Ref is its name in spec.resourceClaims.
+// PodClaim is a claim of a pod. Ref is the claim's name in spec.resourceClaims.
 type PodClaim struct {
 	Ref string
 	*resourceapi.ResourceClaim
 }
 
-// judged returns the claim as Judge expects it, but without its devices.
+// judged returns the claim in the form for Judge, without its devices.
 func (c *PodClaim) judged(pod *corev1.Pod, lying Lying) Claim {
 	return Claim{Name: c.Namespace + "/" + c.Name, Users: Users(pod, c.Ref, lying)}
 }
 
-// OnNode is a pod with claims on one node, and the node's devices.
+// OnNode has the claims of a pod, and the devices of one node on which the pod may run.
 type OnNode struct {
 	Pod    *corev1.Pod
 	Mode   Mode
 	Claims []PodClaim
 	// Extended is the claim for extended resources on the node (function Extended), or nil.
 	Extended *resourceapi.ResourceClaim
-	// Whole means that the allocator must see all devices.
+	// Whole means that the allocator must see all devices of the node.
 	Whole bool
-	// Stock has the devices. Read creates the Inventory at its first use.
+	// Stock has the node's devices. Read creates the Inventory at its first use.
 	Stock
 	Read func() *Inventory
-	// Allocate lets kube-scheduler's allocator choose devices for claims. If it finds none, why has
-	// the reason.
+	// Allocate calls kube-scheduler's allocator, which chooses devices for claims. If it finds too
+	// few devices, why has the reason.
 	Allocate func(ctx context.Context, shown []*resourceapi.ResourceSlice, open []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, why string)
 }
 
@@ -48,13 +48,13 @@ func (n *OnNode) Devices() *Inventory {
 	return n.Inventory
 }
 
-// Allocated reports whether all claims of the pod were allocated earlier.
+// Allocated reports whether all claims of the pod already have devices.
 func (n *OnNode) Allocated() bool {
 	return n.Extended == nil && !slices.ContainsFunc(n.Claims, func(c PodClaim) bool { return c.Status.Allocation == nil })
 }
 
-// Counted counts the node's devices for all claims of the pod. It returns nil if no devices can be
-// counted.
+// Counted counts the node's devices for all claims of the pod. It returns nil if there is nothing
+// to count.
 func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 	named := func(users []User) (out []string) {
 		for _, u := range users {
@@ -75,8 +75,8 @@ func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 
 // Reached describes which devices would be aligned for the claims of a pod.
 type Reached struct {
-	// Only has the NUMA nodes on which devices of some claim would be aligned. It is Everywhere if
-	// every device is suitable, and empty if only devices without a NUMA node are.
+	// Only has the NUMA nodes on which devices would be aligned for some claim. It is Everywhere if
+	// all devices would be, and empty if only devices without a NUMA node would be.
 	Only topology.NUMASet
 	// Misplaced is a claim that already has devices on other NUMA nodes, or nil. Why explains this,
 	// or explains why no device would be aligned.
@@ -121,7 +121,7 @@ func (n *OnNode) Reach(lying Lying) (r Reached) {
 	return r
 }
 
-// Shown returns the node's slices without the devices on NUMA nodes outside only.
+// Shown returns the node's slices, without devices on NUMA nodes outside the set only.
 func (n *OnNode) Shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	if only == Everywhere {
 		return n.Slices
@@ -134,9 +134,9 @@ func (n *OnNode) Shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	return shown
 }
 
-// Choose lets the allocator choose devices on the NUMA nodes in only, for the claims that have no
-// devices. It judges the devices for a pod with this placement, and returns false if there are too
-// few devices.
+// Choose calls Allocate for the claims that have no devices, with only the devices on NUMA nodes in
+// the set only. It judges the result for a pod with this placement, and returns false if there are
+// too few devices.
 func (n *OnNode) Choose(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j Judgement, found bool) {
 	var open []*resourceapi.ResourceClaim
 	var chosen []Claim

@@ -6,13 +6,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Show returns a slice for an allocator, without the devices on NUMA nodes outside numa. It keeps
-// neutral devices, and devices for which keep returns true. keep may be nil. It must keep an
-// allocated device that consumes shared counters, because the allocator reads the consumption from
-// the slice. Show does not change s, and returns s itself if nothing is removed.
+// Show returns a copy of a slice for an allocator, without the devices on NUMA nodes outside numa.
+// It keeps neutral devices, and devices for which keep returns true. keep may be nil. It must keep
+// an allocated device that consumes shared counters, because the allocator reads the consumption
+// from the slice. Show does not change s. If it removes no device, it returns s itself.
 //
-// Pool, counters and all other parts of the slice stay, because an allocator uses no devices of a
-// pool that lacks a slice.
+// A slice keeps all other parts even if it has no devices left, because an allocator ignores a pool
+// of which a slice is missing.
 func (i *Inventory) Show(s *resourceapi.ResourceSlice, numa topology.NUMASet, keep func(DeviceID, *resourceapi.Device) bool) *resourceapi.ResourceSlice {
 	shown := func(d *resourceapi.Device) bool {
 		id := DeviceID{s.Spec.Driver, s.Spec.Pool.Name, d.Name}

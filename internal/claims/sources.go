@@ -18,18 +18,18 @@ const (
 	StandardPCIeRoot = "resource.kubernetes.io/pcieRoot"
 )
 
-// Sources are attributes with which drivers publish the place of a device, in their order of
-// precedence. The standard attributes come before them and are not listed. Each name includes its
-// domain. A driver may omit the domain if the domain is the driver's name.
+// Sources are attributes with which drivers publish the place of a device, in order of precedence.
+// The standard attributes take precedence over them. Each name here includes its domain. In a
+// ResourceSlice a driver may omit the domain if it is the driver's name.
 type Sources struct {
-	// NUMA are attributes with the number of a NUMA node.
+	// NUMA are the names of attributes with the number of a NUMA node.
 	NUMA []string
-	// Address are attributes with the PCI address of the device.
+	// Address are the names of attributes with the PCI address of the device.
 	Address []string
 }
 
-// DefaultSources returns the attributes of drivers that are known to use their own attributes:
-// dranet, dra-driver-sriov, dra-driver-cpu before 0.3, and older GPU drivers of AMD and NVIDIA.
+// DefaultSources returns the attributes of known drivers that use attributes of their own: dranet,
+// dra-driver-sriov, dra-driver-cpu before 0.3, and older GPU drivers of AMD and NVIDIA.
 func DefaultSources() Sources {
 	return Sources{
 		NUMA:    []string{"dra.net/numaNode", "dra.cpu/numaNodeID", "gpu.amd.com/numaNode", "gpu.nvidia.com/numa"},
@@ -40,8 +40,8 @@ func DefaultSources() Sources {
 // maxSources is the maximum number of attributes that an administrator may add.
 const maxSources = 32
 
-// With returns the sources with additional attributes for NUMA nodes in front. The error names the
-// attribute and a correct value.
+// With returns the sources with further attributes for NUMA nodes, which take precedence. The error
+// names the wrong attribute and the expected form.
 func (s Sources) With(numa []string) (Sources, error) {
 	if len(numa) > maxSources {
 		return s, fmt.Errorf("%d attributes: want at most %d", len(numa), maxSources)

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Stock has the devices on one node among which an allocator can choose.
+// Stock counts the devices of one node among which an allocator can choose.
 type Stock struct {
 	Inventory *Inventory
 	Slices    []*resourceapi.ResourceSlice
@@ -25,14 +25,14 @@ type Stock struct {
 	Taken func(DeviceID) bool
 }
 
-// Ask is a claim and the containers of the pod that use it, by name.
+// Ask is a claim, with the names of the containers of the pod that use it.
 type Ask struct {
 	*resourceapi.ResourceClaim
 	Users []string
 }
 
-// Limits of the count for one pod on one node. Beyond them, the count may be too high, and the
-// allocator decides.
+// Limits of the count for one pod on one node. If a limit is reached, the count may be too high.
+// The allocator then has the final decision.
 const (
 	maxRequests   = 32
 	maxWanted     = 64
@@ -42,7 +42,8 @@ const (
 
 // Claimed counts, for each request of the claims, the devices by NUMA node. The count is never too
 // low. It may be too high, because Claimed ignores counters and capacities, and checks each
-// constraint separately. It returns nil if there is nothing to count, or too much.
+// constraint separately. It returns nil if there is nothing to count, or if there are too many
+// requests.
 func (s *Stock) Claimed(ctx context.Context, asks []Ask) *placement.Claimed {
 	c := counting{Stock: s, left: maxEvaluated}
 	for i := range asks {
@@ -69,10 +70,10 @@ type counting struct {
 	matches  []match
 	devices  []stocked
 	wanted   int
-	left     int // selectors that may be evaluated
+	left     int // the number of selectors that may still be evaluated
 }
 
-// counted is a request. If it has no alternatives, its device is already allocated.
+// counted is a request for devices. If it has no alternatives, its devices are already allocated.
 type counted struct {
 	placement.ClaimRequest
 	alternatives []alternative
@@ -164,7 +165,7 @@ func countedOf(r *resourceapi.DeviceRequest, users []string) counted {
 	return out
 }
 
-// countOf limits the number of devices of a request to one more than an allocation can have.
+// countOf returns n, but at most one more than the maximum number of devices of an allocation.
 func countOf(n int64) int {
 	return int(min(max(n, 1), resourceapi.AllocationResultsMaxSize+1))
 }
@@ -183,7 +184,7 @@ func (c *counting) count(ctx context.Context) {
 	if c.left > 0 {
 		return
 	}
-	for i := range c.requests { // not all devices were checked, so "all" has no known number
+	for i := range c.requests { // not all devices were checked, so the number for "all" is not known
 		if c.requests[i].all {
 			c.requests[i].N = 0
 		}
@@ -220,8 +221,8 @@ func (c *counting) device(ctx context.Context, s *resourceapi.ResourceSlice, d *
 	}
 }
 
-// mayHave reports whether a request could get a device. It also returns true if a selector cannot
-// be evaluated, because the allocator then refuses.
+// mayHave reports whether a request could get a device. If a selector cannot be evaluated, it
+// returns true: the allocator reports such errors.
 func (c *counting) mayHave(ctx context.Context, a *alternative, driver string, d *resourceapi.Device) bool {
 	class := c.Class(a.class)
 	if class == nil {
@@ -253,7 +254,7 @@ func (c *counting) mayHave(ctx context.Context, a *alternative, driver string, d
 	return true
 }
 
-// group counts equal devices together.
+// group returns the counts, with one entry for all devices that are equal for the requests.
 func (c *counting) group(matches []match) *placement.Claimed {
 	out := &placement.Claimed{}
 	for i := range c.requests {
@@ -300,7 +301,8 @@ func (c *counting) group(matches []match) *placement.Claimed {
 	return out
 }
 
-// valuesOf returns an attribute's value, or all values of a list, in a form that includes the type.
+// valuesOf returns the value of an attribute, or all values of a list, as texts that contain the
+// type.
 func valuesOf(driver string, d *resourceapi.Device, name string) []string {
 	a, found := attribute(driver, d, name)
 	if !found {

@@ -11,15 +11,15 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Trial finds devices for pods that are planned together, before any of them has its own scheduling
-// cycle. Its allocations are visible only in the trial. It is not safe for concurrent use.
+// Trial finds devices for the pods of a gang, before any of them has its own scheduling cycle. Its
+// allocations exist only in the Trial. It is not safe for concurrent use.
 type Trial struct {
 	// taken has the devices that are allocated without the trial.
 	taken *structured.AllocatedState
 	given map[types.UID]given
 }
 
-// given has a pod's devices in a trial.
+// given has the devices of a pod in a Trial.
 type given struct {
 	node     string
 	required bool
@@ -29,25 +29,26 @@ type given struct {
 // Would describes the placement that a pod would have on a node.
 type Would struct {
 	Lying Lying
-	// Sure means that Lying is certain. Loose means that no pod of the trial has a certain
-	// placement on the node.
+	// Sure means that Lying is certain. Loose means that the placements of the Trial's pods on the
+	// node are not certain.
 	Sure, Loose bool
-	// Again places the pod elsewhere on the node: near these devices, or anywhere if near is nil.
-	// Again is nil if Berth does not decide on the node.
+	// Again returns a different placement of the pod on the node: near these devices, or anywhere
+	// if near is nil. Again is nil if Berth does not decide on the node.
 	Again func(near *placement.Claimed) (Lying, bool)
 }
 
-// NewTrial begins a trial. taken has the devices that are allocated.
+// NewTrial returns a Trial. taken has the devices that are allocated in the cluster.
 func NewTrial(taken *structured.AllocatedState) *Trial {
 	return &Trial{taken: taken, given: map[types.UID]given{}}
 }
 
 // Give allocates devices to all claims of the pod. It returns false if the node does not have them.
-// n is nil for a pod without claims. Otherwise its Stock must count the devices in State as taken.
+// n is nil for a pod without claims. Otherwise the Taken of n must return true for the devices in
+// State.
 func (t *Trial) Give(ctx context.Context, node string, n *OnNode, would *Would) bool {
 	switch {
 	case would.Loose && t.requires(node):
-		return false // a loose pod would make the CPUs of that other pod uncertain
+		return false // the loose pod makes the CPUs of the other pod uncertain
 	case n == nil:
 		return true
 	case n.Mode == Required && !would.Sure:
@@ -60,10 +61,10 @@ func (t *Trial) Give(ctx context.Context, node string, n *OnNode, would *Would) 
 	return found
 }
 
-// Take releases a pod's devices.
+// Take reverts Give.
 func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
 
-// Given returns a pod's devices.
+// Given returns the devices that a pod has in the Trial.
 func (t *Trial) Given(pod types.UID) []resourceapi.AllocationResult { return t.given[pod].results }
 
 // give chooses devices that meet the pod's requirements. If Berth decides on the node, give tries
@@ -97,8 +98,8 @@ func (n *OnNode) give(ctx context.Context, would *Would) (results []resourceapi.
 	return nil, false
 }
 
-// stays places the pod near its devices, and reports whether the result is the placement that was
-// tried. The next members of the gang are planned with this placement.
+// stays places the pod near its devices, and reports whether the placement is the one in way. The
+// next members of the gang are planned with this placement.
 func (n *OnNode) stays(way *Way, again func(near *placement.Claimed) (Lying, bool)) bool {
 	if way.Near == nil {
 		return true
@@ -108,7 +109,7 @@ func (n *OnNode) stays(way *Way, again func(near *placement.Claimed) (Lying, boo
 }
 
 // giveAt chooses devices for a pod with this placement. If last is set, a pod that only prefers
-// aligned devices gets any devices.
+// aligned devices may get any devices.
 func (n *OnNode) giveAt(ctx context.Context, lying Lying, last bool) ([]resourceapi.AllocationResult, bool) {
 	only, fits := Everywhere, true
 	if n.Mode != Free {
@@ -137,7 +138,7 @@ func (t *Trial) requires(node string) bool {
 	return false
 }
 
-// State returns the allocations of the cluster and of the trial.
+// State returns the allocations of the cluster and of the Trial.
 func (t *Trial) State() *structured.AllocatedState {
 	if len(t.given) == 0 {
 		return t.taken

@@ -8,7 +8,7 @@ import (
 )
 
 // Unserved explains why a pod cannot request alignment with a claim, or returns "". uid is the UID
-// of the pod. The text names the claim and a correct value.
+// of the pod. The text names the claim, and what would be right.
 func Unserved(uid types.UID, c *resourceapi.ResourceClaim) string {
 	name := c.Namespace + "/" + c.Name
 	for i := range c.Spec.Devices.Requests {
@@ -32,8 +32,8 @@ func Unserved(uid types.UID, c *resourceapi.ResourceClaim) string {
 	return ""
 }
 
-// TakesAll reports whether a request of the claim asks for all devices that match. For such a claim
-// an allocator must see all devices. Otherwise the claim would get fewer devices than it asks for.
+// TakesAll reports whether a request of the claim asks for all matching devices. For such a claim
+// the allocator must see all devices, or the claim would get too few.
 func TakesAll(c *resourceapi.ResourceClaim) bool {
 	for i := range c.Spec.Devices.Requests {
 		r := &c.Spec.Devices.Requests[i]

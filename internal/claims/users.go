@@ -33,7 +33,7 @@ func Users(pod *corev1.Pod, claim string, lying Lying) (out []User) {
 			for k := range list[i].Resources.Claims {
 				if list[i].Resources.Claims[k].Name == claim {
 					out = append(out, User{list[i].Name, lying[list[i].Name]})
-					break // a container may name several requests of a claim
+					break // a container may list a claim several times, with different requests
 				}
 			}
 		}

@@ -17,18 +17,19 @@ const MaxWays = 8
 // pin.
 type Lying map[string]topology.NUMASet
 
-// Way is one possible placement of a pod on a node.
+// Way is one possible placement of a pod on a node, for which devices are then chosen.
 type Way struct {
 	Lying Lying
-	// Near are the devices that Berth placed the pod near. It is nil if Berth found the placement
-	// without regard to claims.
+	// Near are the devices near which Berth placed the pod. It is nil if the placement ignores
+	// claims.
 	Near *placement.Claimed
 }
 
-// Ways yields possible placements of a pod on a node where Berth decides, the best first. It yields
-// placements near the devices that stock counts, as long as lie finds room near them. The last
-// placement ignores claims. If the mode only prefers near devices, a pod gets no more NUMA nodes
-// for them. A refuted placement (placement.Claimed) does not come again.
+// Ways yields possible placements of a pod on a node where Berth decides, the best first. It first
+// yields placements near the devices that stock counts, as long as lie finds room near them. The
+// last placement ignores claims. If the mode only prefers near devices, a placement near devices
+// has no more NUMA nodes than the first placement. Refuted placements (placement.Claimed.Refute)
+// are not repeated.
 func Ways(first Lying, mode Mode, stock func() *placement.Claimed, lie func(near *placement.Claimed) (Lying, bool)) iter.Seq[Way] {
 	return func(yield func(Way) bool) {
 		var tried []Lying
@@ -50,7 +51,7 @@ func Ways(first Lying, mode Mode, stock func() *placement.Claimed, lie func(near
 	}
 }
 
-// wider reports whether some container has more NUMA nodes than in the other placement.
+// wider reports whether some container has more NUMA nodes than in other.
 func wider(lying, other Lying) bool {
 	for name, set := range lying {
 		if set.Len() > other[name].Len() {

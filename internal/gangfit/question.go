@@ -1,9 +1,10 @@
-// Package gangfit decides if the members of a gang that need nodes fit together, and otherwise
-// finds out what is missing. The scheduler, `berth explain gang`, the map and the simulator use it.
-// The requests of the members and their group are values, and each caller provides its own nodes
+// Package gangfit decides whether the members of a gang that need nodes fit together, and otherwise
+// explains why not. The scheduler, `berth explain gang`, the map and the simulator use it. The
+// requests of the members and their group are values, and each caller provides its own nodes
 // (plan.Field). The answer is also a value, a Verdict.
 //
-// The package is pure: it has no randomness, no I/O, and no clock except the clock of a Budget.
+// The package is pure: it uses no random numbers and does no I/O. It reads a clock only for a
+// Budget.
 package gangfit
 
 import (
@@ -15,23 +16,23 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// Question asks if a gang fits. It has everything that the answer depends on.
+// Question has all inputs for the answer whether a gang fits, except the nodes.
 type Question struct {
 	// Gang has the members that need nodes, with their kinds and their wishes about each other. It
 	// also has the members that already have nodes.
 	plan.Gang
-	// Kinds are groups of members that are equal for all rules about their nodes.
+	// Kinds are the groups of members that all rules about nodes treat equally.
 	Kinds []Kind
 	// Done is the number of members that have nodes or succeeded. Start is the number of pods that
-	// start together, including these.
+	// start together, including those in Done.
 	Done, Start int
-	// Claim has the resources that the group must find before its pods are planned, or is nil. Room
-	// returns the resources for the Claim. If oneByOne is set, it adds each pod separately,
-	// otherwise the sum of all pods.
+	// Claim has the resources that must be available before the group's pods are planned, or is
+	// nil. Room returns the resources with which the Claim is compared. If oneByOne is set, it adds
+	// each pod separately, otherwise the sum of all pods.
 	Claim *Claim
 	Room  func(oneByOne bool) *Room
-	// Budget limits the cost of an answer. nil means no limit. Dear has the reasons for a high
-	// cost.
+	// Budget limits the cost of the answer; nil means no limit. Dear has the numbers that make the
+	// gang expensive.
 	Budget *plan.Budget
 	Dear   plan.Dear
 
@@ -41,15 +42,15 @@ type Question struct {
 // Kind is a group of equal members: the first member and their number.
 type Kind struct{ First, Size int }
 
-// The cost of reading a member, in units of the budget, and the number of its bytes that cost one
-// more unit.
+// The cost of reading a member in looks of the budget, and the number of its bytes that cost one
+// further look.
 const (
 	memberLooks  = 1
 	bytesPerLook = 192
 )
 
-// Add adds a member. Its likeness is equal for members of one kind. Add reports whether the budget
-// is not used up yet.
+// Add adds a member. Members with equal likenesses are of one kind. Add returns false if the budget
+// is used up.
 func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	if !q.Budget.Spend(memberLooks) {
 		return false
@@ -94,7 +95,7 @@ func (q *Question) Ask(nodes plan.Field) *Verdict {
 	return v
 }
 
-// short returns the resource that is too scarce for the group's claim, or nil.
+// short returns the resource of which there is too little for the group's Claim, or nil.
 func (q *Question) short() *Shortage {
 	if q.Claim == nil || q.Budget.Over() || q.Room(false).Short(q.Claim) == nil { // the sum is enough
 		return nil
@@ -107,18 +108,19 @@ type Verdict struct {
 	// Plan has the places of the members. It is empty if Short or Cut explains why there is no
 	// plan.
 	plan.Plan
-	// Fit is the number of the Start members that have nodes or would get one.
+	// Fit is the number of members, of the Start members, that have a node or would get one.
 	Fit, Start int
-	// Short is the resource that is too scarce for the group's claim, or nil.
+	// Short is the resource of which there is too little for the group's Claim, or nil.
 	Short *Shortage
-	// Dear has the reasons for a high cost. If the plan is Cut, the gang is too expensive.
+	// Dear has the numbers that make the gang expensive. If the plan is Cut, the gang is too
+	// expensive.
 	Dear plan.Dear
 
 	question *Question
 	nodes    plan.Field
 }
 
-// Counted returns how many of the members that start together fit.
+// Counted describes how many of the members that start together fit.
 func (v *Verdict) Counted() string {
 	text := fmt.Sprintf("%d of %d pods fit now", v.Fit, v.Start)
 	if !v.Whole && v.Lacking < 0 {
@@ -148,10 +150,10 @@ func (v *Verdict) String() string {
 
 // Reporting is implemented by nodes that may wait for a report.
 type Reporting interface {
-	// Waiting returns the nodes that refuse members of the kind only until they have reported.
+	// Waiting returns the nodes that refuse members of the kind only until their next report.
 	Waiting(kind int) []int
-	// Hoped returns the node as far as amounts are concerned. Hopes reports whether the amounts are
-	// enough for the member. No report can show more free amounts.
+	// Hoped returns the node with only its amounts. Hopes reports whether the node's free amounts
+	// are enough for the member. A report cannot increase these amounts.
 	Hoped(node int) suppose.Node
 	Hopes(member, node int) bool
 }
@@ -181,8 +183,7 @@ func (v *Verdict) Hopes() bool {
 	return p.Whole
 }
 
-// hope is a view of the nodes in which a node that waits for a report admits all pods whose amounts
-// fit.
+// hope is a plan.Field in which nodes that wait for a report admit all pods whose amounts fit.
 type hope struct {
 	plan.Field
 	nodes Reporting

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 )
 
-// Room has the resources with which a group's claim is compared before the group is admitted: the
-// resources of the nodes that pods may use, and the requests of the pods on them. The zero value is
-// a cluster without nodes.
+// Room has the resources with which a group's Claim is compared before the group is admitted: the
+// resources of the usable nodes, and the requests of the pods on these nodes. The zero value is a
+// cluster without nodes.
 type Room struct {
 	has, used, leaving amounts.List
 	// single has the requests of pods outside of gangs, by priority.
@@ -19,7 +19,8 @@ type Room struct {
 	gangs  map[string]*crew
 }
 
-// crew is the members of a gang that have nodes. They are evicted together or not at all.
+// crew has the requests of a gang's members that have nodes. They are evicted together or not at
+// all.
 type crew struct {
 	lowest int32
 	stays  bool
@@ -32,13 +33,13 @@ type Occupant struct {
 	Priority int32
 	// Gang names the gang of the pod, or is "".
 	Gang string
-	// Leaving means that the pod is being deleted. Stays means that only system-critical pods may
-	// evict it.
+	// Leaving means that the pod is being deleted. Stays means that only pods with the priority
+	// SystemCritical or higher may evict it.
 	Leaving, Stays bool
 }
 
-// SystemCritical is the lowest priority of pods that the cluster cannot do without
-// (scheduling.SystemCriticalPriority). No pod is protected from it.
+// SystemCritical is the lowest priority of system-critical pods
+// (scheduling.SystemCriticalPriority), which may evict every pod of a lower priority.
 const SystemCritical = 2_000_000_000
 
 // protected returns the priority that other pods must exceed to evict a pod of this priority.
@@ -96,32 +97,32 @@ func add(sum *amounts.List, more amounts.List) {
 	sum.Add(more)
 }
 
-// Claim has the resources that a group must find to be admitted.
+// Claim has the resources that must be available for a group to be admitted.
 type Claim struct {
 	// Asked are the resources of the group, without the resources that its members already have.
 	Asked amounts.List
 	// Kept are the resources that are kept for other groups.
 	Kept amounts.List
-	// Priority is the group's priority for evictions. EvictsNobody means that it does not evict.
+	// Priority is the group's priority for evictions. EvictsNobody means that the group must not
+	// evict pods.
 	Priority     int32
 	EvictsNobody bool
 	// The nodes' resources are multiplied by Overcommit. A value below 1 means 1.
 	Overcommit float64
 }
 
-// Shortage is a resource of which there is less than a group claims.
+// Shortage describes a resource of which there is less than a group's Claim.
 type Shortage struct {
 	Resource string
-	// Asked, Free and Kept are amounts. Freed is the amount of pods that are leaving or could be
-	// evicted.
+	// Freed is the amount that pods have which are leaving or could be evicted.
 	Asked, Free, Freed, Kept int64
 }
 
 // Named is the beginning of a Shortage's text.
 const Named = "minResources asks for "
 
-// Short returns the first resource by name of which there is too little for a claim, even with the
-// amounts that could be freed. It returns nil if there is none.
+// Short returns the first resource by name of which there is too little for a Claim, even after
+// evictions. It returns nil if there is enough of each.
 func (r *Room) Short(c *Claim) *Shortage {
 	freed := r.freed(c)
 	for _, name := range slices.Sorted(maps.Keys(c.Asked)) {
@@ -134,7 +135,7 @@ func (r *Room) Short(c *Claim) *Shortage {
 	return nil
 }
 
-// freed returns the amounts of pods that are leaving, or that the group could evict.
+// freed returns the total requests of pods that are leaving, or that the group could evict.
 func (r *Room) freed(c *Claim) amounts.List {
 	out := maps.Clone(r.leaving)
 	if c.EvictsNobody {

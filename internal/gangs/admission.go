@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// RoomOn adds up the resources of the nodes that pods may use. as returns an Occupant without its
-// requests.
+// RoomOn returns the Room of a cluster, with the nodes that pods may use. as must return the
+// Occupant of a pod without its requests.
 func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangfit.Occupant) *gangfit.Room {
 	room, open := new(gangfit.Room), map[string]bool{}
 	for _, n := range nodes {
@@ -40,12 +40,13 @@ type Admission struct {
 	Gate string `json:"gate,omitempty"`
 	// The gate multiplies the nodes' resources by OvercommitFactor. Default 1.
 	OvercommitFactor float64 `json:"overcommitFactor,omitempty"`
-	// KeepFor is the time for which the unused resources of a group are kept from other groups with
-	// minResources after the group was admitted. Default 5m; negative means not at all.
+	// KeepFor is the time after the admission of a group in which other groups with minResources
+	// cannot count on the resources that the group does not use yet. Default 5m; negative means no
+	// time.
 	KeepFor metav1.Duration `json:"keepFor,omitempty"`
 }
 
-// The gates.
+// The values of Admission.Gate.
 const (
 	GateResources = "resources"
 	GateNone      = "none"
@@ -64,7 +65,7 @@ func (a *Admission) FillIn() {
 	a.KeepFor.Duration = cmp.Or(a.KeepFor.Duration, 5*time.Minute)
 }
 
-// Check returns an error if a field of an Admission is invalid. The defaults have been filled in.
+// Check returns an error if a field is invalid. Call FillIn before.
 func (a *Admission) Check() error {
 	switch {
 	case a.Gate != GateResources && a.Gate != GateNone:

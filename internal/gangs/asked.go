@@ -17,20 +17,20 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Asked has the pods of a gang for a Question.
+// Asked has the inputs from which Ask builds a Question: the pods of a gang, and functions for
+// other data.
 type Asked struct {
-	// Pods are the pods that need nodes and are planned together, the oldest first. Tasks are their
-	// tasks. Seated are the pods that have nodes. It is set only if a pod of the gang has a wish
-	// about another pod's place.
+	// Pods are the pods that need nodes and are planned together, the oldest first, and Tasks their
+	// tasks. Seated are the pods that have nodes. Seated matters only if a pod of the gang has a
+	// wish about another pod's place.
 	Pods, Seated []*corev1.Pod
 	Tasks        []string
 	// Candidate returns a pod's candidate for ledgers, or nil if nothing is pinned.
 	Candidate func(*corev1.Pod) (*ledger.Candidate, error)
 	// Node returns the number and the ledger of the node of a seated pod. The number is
-	// plan.Elsewhere if no member can use that node.
+	// plan.Elsewhere if no member that needs a node can use this node.
 	Node func(name string) (number int, account *ledger.Node)
-	// Looked adds the label keys with which pods on nodes select other pods. It is nil if the
-	// caller does not need them.
+	// Looked adds to keys the label keys with which pods on nodes select other pods. It may be nil.
 	Looked func(keys sets.Set[string])
 }
 
@@ -56,7 +56,7 @@ func (a *Asked) Ask(q *gangfit.Question) error {
 	return a.wish(q)
 }
 
-// wish reads the members' wishes about each other's places.
+// wish adds the pods' wishes about each other's places to the question.
 func (a *Asked) wish(q *gangfit.Question) error {
 	for _, pod := range slices.Concat(a.Pods, a.Seated) {
 		q.Dear.Names += wire.CountMates(pod)
@@ -84,8 +84,8 @@ func (a *Asked) wish(q *gangfit.Question) error {
 	return nil
 }
 
-// LowestPriority is the priority with which the pods together preempt other pods. A pod of low
-// priority must not benefit from the priority of the others.
+// LowestPriority returns the lowest priority of the pods. The pods together preempt other pods only
+// with this priority, so that a pod of low priority does not benefit from the others.
 func LowestPriority(pods []*corev1.Pod) int32 {
 	lowest := corev1helpers.PodPriority(pods[0])
 	for _, pod := range pods[1:] {
@@ -94,15 +94,15 @@ func LowestPriority(pods []*corev1.Pod) int32 {
 	return lowest
 }
 
-// MayPreempt reports if all of the pods may preempt other pods.
+// MayPreempt reports whether all of the pods may preempt other pods.
 func MayPreempt(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
 		return p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == corev1.PreemptNever
 	})
 }
 
-// PodTerms returns a pod's terms about other pods: the required terms and, if preferred is set,
-// also the preferred terms.
+// PodTerms returns a pod's affinity and anti-affinity terms that select other pods: the required
+// terms and, if preferred is set, also the preferred terms.
 func PodTerms(pod *corev1.Pod, preferred bool) (out []corev1.PodAffinityTerm) {
 	a := pod.Spec.Affinity
 	if a == nil {
@@ -125,14 +125,14 @@ func PodTerms(pod *corev1.Pod, preferred bool) (out []corev1.PodAffinityTerm) {
 	return out
 }
 
-// CountTerms returns the number of a pod's terms about other pods.
+// CountTerms returns the number of a pod's affinity and anti-affinity terms that select other pods.
 func CountTerms(pod *corev1.Pod) int {
 	return len(pod.Spec.TopologySpreadConstraints) + len(PodTerms(pod, true))
 }
 
-// lookedAt returns the label keys with which pods of the gang are selected, in affinity and spread
-// constraints of its own pods and in the required anti-affinity of existing pods. Other labels do
-// not affect a pod's nodes. It is nil if the pods do not differ by labels.
+// lookedAt returns the label keys that can affect a pod's nodes: keys in affinity and spread
+// constraints of the gang's own pods, and in the required anti-affinity of existing pods. It
+// returns nil if the pods have equal labels.
 func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
 	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
 		return nil
@@ -170,16 +170,16 @@ func addSelected(keys sets.Set[string], s *metav1.LabelSelector) {
 	}
 }
 
-// likeness returns a key that is equal for pods that every plugin treats in the same way. It
-// contains only the labels that some selector uses. If the spec of a pod does not determine its
-// volumes or claims, the pod has its own likeness.
+// likeness returns a key. Every scheduler plugin treats pods with equal keys equally. It contains
+// only the labels that some selector uses. If a pod has volumes or claims of its own, its key is
+// unique.
 func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []byte {
 	s, like := &pod.Spec, struct {
 		Namespace, Owner string
 		Labels           map[string]string
 		Spec             corev1.PodSpec
 	}{Namespace: pod.Namespace, Labels: map[string]string{}}
-	priority := corev1helpers.PodPriority(pod) // nominated pods count only for pods up to their priority
+	priority := corev1helpers.PodPriority(pod) // nominated pods do not affect pods of a higher priority
 	like.Spec = corev1.PodSpec{
 		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
 		TopologySpreadConstraints: s.TopologySpreadConstraints, Overhead: s.Overhead, Resources: s.Resources, ResourceClaims: s.ResourceClaims,
@@ -208,7 +208,7 @@ func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []b
 	return text
 }
 
-// likes returns the parts of containers that plugins read.
+// likes returns the containers with only the parts that scheduler plugins read.
 func likes(containers []corev1.Container) (out []corev1.Container) {
 	for i := range containers {
 		c := &containers[i]

@@ -1,7 +1,7 @@
-// Package gangs computes the state of a gang from its members. It determines which members count,
-// which members need or have a node, how many members are missing, which members are planned
-// together, and the gang's stage. The scheduler, the command line and the web page all use it, so
-// that they agree. Next decides what a scheduler does with a gang. The package has no side effects.
+// Package gangs computes the state of a gang from its members: which members count, which members
+// need or have a node, how many are missing, which members are planned together, and the gang's
+// stage. The scheduler, the command line and the web page use it, so that they agree. Next computes
+// the actions of a scheduler for a gang. The package has no side effects.
 package gangs
 
 import (
@@ -15,16 +15,16 @@ import (
 
 // Part is a pod's membership of a gang.
 type Part struct {
-	// Claims is the pod's own declaration. Says is the declaration that counts.
+	// Claims is the membership in the pod's own annotations. Says is the membership that counts.
 	Claims, Says wire.Membership
 	// Wrong is the error if a part of the membership cannot be parsed.
 	Wrong error
 }
 
 // PartOf returns the pod's membership of a gang, or false. A bound pod is a member if its Binding
-// records this. A user may have changed the pod's own annotations since then, to get the pod
-// deleted or to protect it from eviction. Older releases wrote no membership into Bindings. If
-// trusting is set, the annotations of such a pod count.
+// records this. A bound pod's own annotations do not count, because a user may have changed them to
+// get the pod deleted or to protect it from eviction. Older releases did not write the membership
+// into Bindings. If trusting is set, the annotations of such pods count.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}
@@ -43,14 +43,14 @@ func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 // Active reports whether a member counts: it has not ended and is not being deleted.
 func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
-// Waits reports whether a member needs a node and only its gang delays it. placed means that the
-// member has a node, or that its Binding is being written.
+// Waits reports whether a member needs a node: it is active, has no scheduling gates and is not
+// placed. placed means that the member has a node, or that its Binding is being written.
 func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
 // Done reports whether a member has a node, or had one and succeeded. A member that is being
-// deleted has not succeeded, whatever its phase.
+// deleted does not count as succeeded, whatever its phase.
 func Done(pod *corev1.Pod, placed bool) bool {
 	return placed && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
@@ -77,8 +77,8 @@ func (c *Count) Add(task string, n int) {
 	}
 }
 
-// Lacks describes how many pods the sum of several counts lacks to reach the minimum. It returns ""
-// if none are missing.
+// Lacks describes how many pods are missing to the gang's minimum if the counts are added up. It
+// returns "" if none are missing.
 func Lacks(spec *wire.Gang, counts ...*Count) string {
 	all := 0
 	for _, c := range counts {
@@ -92,7 +92,8 @@ func Lacks(spec *wire.Gang, counts ...*Count) string {
 	})
 }
 
-// Needed returns how many more members must get nodes together, without members that are done.
+// Needed returns how many more members must get nodes to reach the minimum, given the members that
+// are done.
 func Needed(spec *wire.Gang, done *Count) Count {
 	left := Count{All: max(0, spec.Minimum-done.All), Tasks: make(map[string]int, len(spec.Tasks))}
 	for task, least := range spec.Tasks {
@@ -101,8 +102,8 @@ func Needed(spec *wire.Gang, done *Count) Count {
 	return left
 }
 
-// Together returns the members of a line that are planned together, at most as many as most says.
-// It takes the first members, but includes the members that tasks need.
+// Together returns the members of line that are planned together, at most most members. It takes
+// the first members, but always enough of each task to reach the numbers in tasks.
 func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
 	if len(line) <= most {
 		return line

@@ -2,14 +2,14 @@ package gangs
 
 import "time"
 
-// Event is something that happens to a gang: a Misfit, or one of the types below.
+// Event is an input of Next: a Misfit, or one of the types below.
 type Event interface{ happen(s *step) }
 
 // The events.
 type (
-	// Looked: some time has passed, or conditions have changed.
+	// Looked: some time has passed, or the Conditions have changed.
 	Looked struct{}
-	// News: a member has come, left or ended, or the object has changed.
+	// News: a member was created, was removed or has ended, or the gang's object has changed.
 	News struct{}
 	// Stirred: the cluster has changed in a way that could help a gang. Stirs is the number of such
 	// changes so far.
@@ -22,63 +22,65 @@ type (
 		Since   time.Time
 		Timeout time.Duration
 	}
-	// Held: the gang must not be tried before Until, although the gang itself could be.
+	// Held: the gang must not be tried before Until, for a reason outside the gang.
 	Held struct{ Until time.Time }
-	// Failed: the attempt failed for another reason than that the gang does not fit.
+	// Failed: the attempt failed, but not because the gang does not fit.
 	Failed struct{}
 	// PlanMade: all places of a plan are reserved. Timeout is as in Placed.
 	PlanMade struct{ Timeout time.Duration }
-	// Arrived: a member of the plan has reached Permit. All means that it was the last one.
+	// Arrived: a member of the plan has reached Permit. All means that all members of the plan have
+	// now reached Permit.
 	Arrived struct{ All bool }
-	// Lost: a member of the plan has failed or left. Enough means that the remaining members reach
-	// the minimum. All means that each of them has reached Permit. Before means that another member
-	// was lost after the release. The loss of several members counts as one failure, because often
-	// a node refuses all its planned members.
+	// Lost: a member of the plan has failed or was removed. Enough means that the remaining members
+	// reach the minimum, and All that each of them has reached Permit. Before means that another
+	// member was lost after the release. Several lost members count as one failure, because a node
+	// often refuses all its planned members.
 	Lost struct {
 		Why                 string
 		Enough, All, Before bool
 	}
-	// Withdrawn: the plan no longer matches the request. This has no effect on a plan that is being
-	// bound.
+	// Withdrawn: the plan no longer matches the gang's specification. This does not affect a plan
+	// that is being bound.
 	Withdrawn struct{ Why string }
 	// PlanDone: no members are left in the plan. Lost means that a member has failed since the
 	// release.
 	PlanDone struct{ Lost bool }
-	// Ended: the attempt to delete the bound members is over. Whole means that the gang is whole,
-	// so the members stay.
+	// Ended: the attempt to delete the bound members is over. Whole means that the gang turned out
+	// to be whole, so its members stay.
 	Ended struct{ Whole bool }
 )
 
 // Actions are the steps that the caller must carry out.
 type Actions struct {
-	// Try has the members that may be tried now.
+	// Try selects the members that may be scheduled now.
 	Try Who
-	// Release means: let the members of the plan pass Permit.
+	// Release means that the caller must let the members of the plan pass Permit.
 	Release bool
 	// Drop is the reason to drop the plan, or "".
 	Drop string
-	// Delete means: begin to delete the bound members. The event Ended follows.
+	// Delete means that the caller must begin to delete the bound members, and later send the event
+	// Ended.
 	Delete bool
-	// SayWhy means: tell users why the gang is not tried.
+	// SayWhy means that the caller must tell users why the gang is not tried.
 	SayWhy bool
-	// TellMates means: tell each member that the gang does not fit.
+	// TellMates means that the caller must tell users, for each member, that the gang does not fit.
 	TellMates bool
 	// Again is the time for the next Looked, if nothing happens before, or zero.
 	Again time.Time
 }
 
-// Who selects some of the members that want a node.
+// Who selects some of the members that need a node.
 type Who int
 
-// Some of the members.
+// The values of Who.
 const (
 	Nobody Who = iota
 	First
 	Everybody
 )
 
-// Next returns a gang's progress after an event, under the conditions after the event, and the
-// resulting actions. It has no side effects. It only compares and stores now.
+// Next returns a gang's progress after an event, and the resulting actions. c are the conditions
+// after the event, and now is the time. Next has no side effects.
 func Next(p Progress, c *Conditions, e Event, now time.Time) (Progress, Actions) {
 	s := step{Progress: p, c: c, now: now}
 	e.happen(&s)
@@ -93,7 +95,7 @@ type step struct {
 	do  Actions
 }
 
-// due reports whether a time has come. If so, it clears the time.
+// due reports whether the time at has come. If so, it clears at.
 func (s *step) due(at *time.Time) bool {
 	if at.IsZero() || s.now.Before(*at) {
 		return false
@@ -102,8 +104,8 @@ func (s *step) due(at *time.Time) bool {
 	return true
 }
 
-// Silence is the time after which users are told why a gang is not tried. Its pods are created one
-// after another, and its object may be created after them.
+// Silence is the time before users are told why a gang is not tried, because its pods are created
+// one after another, and its object may be created after them.
 const Silence = 10 * time.Second
 
 func (Looked) happen(s *step) {
@@ -140,16 +142,16 @@ func (s *step) notice() {
 	}
 }
 
-// expire drops a plan whose members did not meet in time, and ends a gang that is not whole at its
-// deadline. It waits for Bindings that are being written, because one of them may complete the
-// gang.
+// expire drops a plan whose members have not all reached Permit in time. At its deadline, it begins
+// to delete the bound members of a gang that is not whole. It waits for Bindings that are being
+// written, because one of them may complete the gang.
 func (s *step) expire() {
 	if s.Doing == Reserved && !s.now.Before(s.Together) {
 		s.drop("its members did not come together in time")
 	}
 	switch {
 	case s.Whole || s.Deadline.IsZero() || s.now.Before(s.Deadline) || s.Doing == Binding || s.Doing == Ending || s.c.Members == 0:
-	case s.c.Disagree: // it is not known which members are right
+	case s.c.Disagree: // it is not known which declaration is right
 		s.Deadline = time.Time{}
 	default:
 		if s.Doing == Reserved {
@@ -159,7 +161,7 @@ func (s *step) expire() {
 	}
 }
 
-// drop drops the plan, and backs the gang off.
+// drop drops the plan, and delays the gang's next attempt.
 func (s *step) drop(why string) {
 	s.Doing, s.do.Drop = "", why
 	s.backOff(s.now)

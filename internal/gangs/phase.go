@@ -2,7 +2,7 @@ package gangs
 
 import "time"
 
-// Phase is a scheduler's action for a gang. Users see a Stage.
+// Phase is the state of a gang in the scheduler. Users see a Stage.
 type Phase string
 
 // The phases.
@@ -10,25 +10,25 @@ const (
 	// Incomplete: the gang cannot be tried, and the reason is not a lack of room. For example, pods
 	// are missing, or its object is missing or wrong.
 	Incomplete Phase = "incomplete"
-	// Unconfirmed: the gang's object may be older than its members and is read again, or it is not
-	// known whether a member has ended or is gone.
+	// Unconfirmed: the scheduler reads data again, because the known version of the gang's object
+	// may be older than its members, or because a member may have ended.
 	Unconfirmed Phase = "unconfirmed"
 	// BackedOff: a plan was not possible, or was dropped. The gang is not tried before NotBefore.
 	BackedOff Phase = "backed off"
 	// Parked: the gang did not fit. It is tried again after the cluster has changed in a way that
 	// could help.
 	Parked Phase = "parked"
-	// Ready: the gang's first member is tried, and its attempt plans all members.
+	// Ready: the gang may be tried. The attempt of its first member plans all members.
 	Ready Phase = "ready"
 	// Reserved: all places of a plan are reserved. Its members are in their scheduling cycles, or
 	// in Permit.
 	Reserved Phase = "reserved"
 	// Binding: all members of the plan have passed Permit.
 	Binding Phase = "binding"
-	// Settled: as many members as the minimum have nodes, or no longer need them. Other members are
+	// Settled: as many members as the minimum have nodes or have succeeded. Other members are
 	// placed one by one.
 	Settled Phase = "settled"
-	// Ending: the gang was not whole in time, and its bound members are being deleted.
+	// Ending: the gang was not whole at its deadline, and its bound members are being deleted.
 	Ending Phase = "ending"
 )
 
@@ -36,26 +36,28 @@ const (
 // tried.
 type Progress struct {
 	Wait
-	// Doing is Reserved, Binding or Ending, or "". If it is "", Phase computes the phase.
+	// Doing is Reserved, Binding or Ending, or "". If it is "", the method Phase computes the
+	// phase.
 	Doing Phase
 	// Whole means that as many members as the minimum had nodes at some time.
 	Whole bool
 	// Open means that the members beyond the minimum are placed one by one.
 	Open bool
-	// Lacking means that at the last attempt only capacity was missing, and that no pod was evicted
-	// for the gang.
+	// Lacking means that the last attempt failed only for lack of capacity, and that no pod was
+	// evicted for the gang.
 	Lacking bool
 	// Complete is the time from which the gang has lacked only room, or zero.
 	Complete time.Time
-	// Together is the time when the plan is dropped, unless all its members have reached Permit.
+	// Together is the time at which the plan is dropped, unless all its members have reached
+	// Permit.
 	Together time.Time
-	// Deadline is the time when the bound members are deleted, unless the gang is whole. It is zero
-	// if no member is bound.
+	// Deadline is the time at which the bound members are deleted, unless the gang is whole. It is
+	// zero if no member is bound.
 	Deadline time.Time
 
 	failures int // in a row
-	// say is the time when users are told why the gang is not tried. tellMates is the time when its
-	// members are told that it does not fit, if it still does not fit. Zero means never.
+	// say is the time of the action SayWhy, and tellMates the time of the action TellMates if the
+	// gang still does not fit. Zero means never.
 	say, tellMates time.Time
 }
 
@@ -65,7 +67,7 @@ type Conditions struct {
 	Members, Waiting int
 	// Blocked is the reason why the gang cannot be tried even if there is room, or "".
 	Blocked string
-	// Settled means that as many members as the minimum have nodes, or no longer need them.
+	// Settled means that as many members as the minimum have nodes or have succeeded.
 	Settled bool
 	// Stale means that the gang's object may be older than the members, or that a member may be
 	// gone.
@@ -99,7 +101,7 @@ func (p *Progress) Phase(c *Conditions, now time.Time) Phase {
 // Planned reports whether a plan is reserved.
 func (p *Progress) Planned() bool { return p.Doing == Reserved || p.Doing == Binding }
 
-// LacksRoom reports whether a gang lacks only room to get its nodes.
+// LacksRoom reports whether the gang has no nodes only because there is no room for it.
 func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
 }
@@ -137,13 +139,13 @@ func (p *Progress) backOff(now time.Time) {
 	p.failures++
 }
 
-// The first and the longest pause after a failed attempt to place a gang.
+// The first and the longest pause after failed attempts to place a gang.
 const (
 	FirstPause   = time.Second
 	LongestPause = 10 * time.Second
 )
 
-// Doubled returns FirstPause, doubled times times, but never more than most.
+// Doubled returns FirstPause * 2^times, but at most most.
 func Doubled(times int, most time.Duration) time.Duration {
 	return min(most, FirstPause<<min(times, 6))
 }

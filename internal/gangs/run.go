@@ -10,9 +10,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Run returns the UID of the controller that created a pod, or "". Gangs of the same name may
-// follow one another, for example the gangs of a CronJob. Ended pods of the previous gang may still
-// exist.
+// Run returns the UID of the controller that created a pod, or "". It distinguishes gangs that have
+// the same name one after another, such as the gangs of a CronJob, because ended pods of the
+// previous gang may still exist.
 func Run(pod *corev1.Pod) types.UID {
 	if c := metav1.GetControllerOfNoCopy(pod); c != nil {
 		return c.UID
@@ -20,7 +20,7 @@ func Run(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// Runs are the runs that the pods of a gang belong to. The zero value has none.
+// Runs counts the pods of a gang by run. The zero value has no pods.
 type Runs struct {
 	of map[types.UID]*run
 	// live counts runs with pods that have not ended.
@@ -34,7 +34,7 @@ type run struct {
 	began time.Time
 }
 
-// RunPart is a pod's part in its run. It is comparable.
+// RunPart has the facts about a pod that Runs needs. It is comparable.
 type RunPart struct {
 	run   types.UID
 	began int64 // seconds
@@ -74,15 +74,15 @@ func (r *Runs) Add(p RunPart, n int) {
 	}
 }
 
-// Live returns the number of runs that have pods that have not ended.
+// Live returns the number of runs with pods that have not ended.
 func (r *Runs) Live() int { return r.live }
 
 // Has reports whether there are pods of a run.
 func (r *Runs) Has(id types.UID) bool { return r.of[id] != nil }
 
 // Former reports whether a pod of the gang belongs to a former run: all pods of its run have ended,
-// and the pod had ended before any run with living pods began. If no run has living pods, no run is
-// a former run.
+// and the pod had ended before any run with living pods began. If all runs have ended, none of them
+// is a former run.
 func (r *Runs) Former(pod *corev1.Pod) bool {
 	if own := r.of[Run(pod)]; r.live == 0 || own != nil && own.live > 0 || !wire.Ended(pod) {
 		return false

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Shares counts the time that unsuccessful attempts have taken from all other pods, by namespace.
-// All unsuccessful attempts together get one Rarely-th of the time, shared equally by the
-// namespaces. So gangs of one tenant do not delay another tenant's gangs. The zero value has no
-// attempts. It is not safe for concurrent use.
+// Shares limits the time that unsuccessful attempts to place gangs take from the scheduler. All
+// such attempts together get 1/Rarely of the time, shared equally by the namespaces, so that the
+// gangs of one tenant do not delay those of another. The zero value has no attempts. It is not safe
+// for concurrent use.
 type Shares struct {
 	// until is the time when the gangs of a namespace may be tried again.
 	until map[string]time.Time
 }
 
-// Attempts without success get at most one Rarely-th of the time.
+// Unsuccessful attempts get at most 1/Rarely of the time.
 const Rarely = 10
 
 // Spend records how long an unsuccessful attempt that ends now has taken, and returns when a gang

@@ -7,9 +7,9 @@ type Stage string
 
 // The stages.
 const (
-	// Forming: the gang has fewer pods than must start together.
+	// Forming: the gang has too few pods: fewer than must start together.
 	Forming Stage = "forming"
-	// Wrong: the gang asks for something that Berth does not support or know.
+	// Wrong: the gang's specification is invalid, or Berth does not support it.
 	Wrong Stage = "wrong"
 	// Waiting: the gang has enough pods, and no pod has a node.
 	Waiting Stage = "waiting"
@@ -35,16 +35,16 @@ type Facts struct {
 	Pods, Ended int
 	// Waiting counts pods that want a node. Done counts pods that have nodes or succeeded.
 	Waiting, Done *Count
-	// Wrong means that the gang asks for something that Berth does not support or know.
+	// Wrong means that the gang's specification is invalid, or that Berth does not support it.
 	Wrong bool
-	// Was means that the gang was whole at some time.
+	// Was means that the gang was Whole at some time.
 	Was bool
 	// Planned means that places are reserved for the gang.
 	Planned bool
 }
 
-// Enough reports whether the members that have nodes or succeeded reach the minimum. If was is set
-// and the gang allows it, it is enough that they reached the minimum at some time.
+// Enough reports whether the members that have nodes or succeeded reach the minimum. was means that
+// they reached it at some time. If the gang allows this, that is enough.
 func Enough(spec *wire.Gang, done *Count, was bool) bool {
 	return spec.Minimum > 0 && (spec.Once && was || Lacks(spec, done) == "")
 }

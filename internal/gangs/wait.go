@@ -2,23 +2,23 @@ package gangs
 
 import "time"
 
-// Wait is the state of a gang or a pod that did not fit.
+// Wait is the state of a gang or a pod that did not fit: how long and for which change it waits.
 type Wait struct {
-	// Why is the reason why it waits for a change of the cluster, or "".
+	// Why is the reason if the gang or pod waits for a change of the cluster, or "".
 	Why string
 	// NotBefore is the earliest time of the next attempt.
 	NotBefore time.Time
 
 	stirs   uint64    // the number of changes in the cluster at the last attempt
 	until   time.Time // the time of the next attempt even without a change
-	reports time.Time // the time since when every attempt has found nodes that wait for a report, or zero
+	reports time.Time // when attempts began to find nodes that wait for a report, or zero
 }
 
-// Misfit is the event that a gang, or a pod, was tried and does not fit.
+// Misfit is the event that a gang or a pod does not fit.
 type Misfit struct {
 	Why string
-	// Tried is the number of changes in the cluster when the attempt began, and Stirs the number
-	// now.
+	// Tried is the number of changes of the cluster (Stirred) when the attempt began, and Stirs the
+	// number now.
 	Tried, Stirs uint64
 	// Pause is the minimum time until the next attempt.
 	Pause time.Duration
@@ -26,8 +26,8 @@ type Misfit struct {
 	Lacking bool
 }
 
-// ShortestPause is the minimum pause. LongestWait is the time after which a gang or pod is tried
-// again without a known change.
+// ShortestPause is the minimum pause. LongestWait is the time after which a gang or a pod is tried
+// again even without a known change.
 const (
 	ShortestPause = 100 * time.Millisecond
 	LongestWait   = 30 * time.Second
@@ -47,8 +47,8 @@ func (w *Wait) Stir(stirs uint64) {
 	}
 }
 
-// Over ends a wait for a change that has lasted too long, and reports whether the gang or the pod
-// may be tried.
+// Over reports whether the gang or the pod may be tried. It ends a wait for a change after
+// LongestWait.
 func (w *Wait) Over(now time.Time) bool {
 	if !now.Before(w.until) {
 		w.Why = ""
@@ -56,12 +56,12 @@ func (w *Wait) Over(now time.Time) bool {
 	return w.Why == "" && !now.Before(w.NotBefore)
 }
 
-// ReportLimit is the maximum time for which pending reports prevent evictions.
+// ReportLimit is the maximum time for which evictions wait for reports.
 const ReportLimit = 30 * time.Second
 
-// Patient reports whether evictions must still wait, because a report may show room. reports means
-// that the attempt has found nodes that wait for a report. In a large cluster there may always be
-// such nodes, so evictions are allowed once per ReportLimit.
+// Patient reports whether evictions must wait because a report may show room. reports means that
+// the attempt has found nodes that wait for a report. In a large cluster there may always be such
+// nodes, so Patient allows evictions once per ReportLimit.
 func (w *Wait) Patient(reports bool, now time.Time) bool {
 	switch {
 	case !reports:

@@ -37,7 +37,7 @@ const (
 	reported
 )
 
-// pod has the ledger's knowledge of a pod in addition to the report.
+// pod has the facts about a pod that the ledger keeps in addition to the report.
 type pod struct {
 	uid string
 	asked
@@ -46,24 +46,22 @@ type pod struct {
 	created int64
 	// wave is as in Candidate.
 	wave int
-	// turn orders posted pods.
+	// turn is the position of a posted pod among the Bindings of the node.
 	turn int64
 	// underway means that the pod was already bound when the node's latest report arrived, so the
 	// pod's admission may have begun before that report.
 	underway bool
-	// fresh means that the pod was bound after the node's latest report at that time.
+	// fresh means that the pod was bound after the report that was the latest at that time.
 	fresh bool
 	// doubt is the moment until which an earlier Binding to this node may still be written, or
 	// zero.
 	doubt time.Time
 	sight
 	debt
-	// held is the pod's allocation if Berth decides. The pod keeps this allocation until the pod
-	// has left, even if reports show something else. It is nil if it is not known, or if a kubelet
-	// decides.
+	// held is the pod's allocation if Berth decides. The pod keeps it until the pod is gone, even
+	// if reports show other resources. It is nil if it is not known, or if a kubelet decides.
 	held *placement.PodAllocation
-	// displaced explains why the node could not assign all of held to the pod. It is "" if the node
-	// assigned all of held.
+	// displaced explains why the state does not assign all of held to the pod, or is "".
 	displaced string
 	refitting
 }
@@ -71,7 +69,7 @@ type pod struct {
 // asked is the request of a pod, with cached properties.
 type asked struct {
 	req *placement.Request
-	// key is requestKey of req, after the first call.
+	// key caches the result of requestKey.
 	key string
 	// inertOn is the model for which inert was computed. A kubelet never pins anything for an inert
 	// pod.
@@ -79,7 +77,7 @@ type asked struct {
 	inert   bool
 }
 
-// sight is the API's view of a pod.
+// sight has the facts about a pod that the API has shown.
 type sight struct {
 	// shown means that the pod is bound to this node, which is final.
 	shown bool
@@ -88,15 +86,16 @@ type sight struct {
 	mortal bool
 	// inherited is as in Sighting.
 	inherited bool
-	// resized means that the pod's request changed before a report listed it. A kubelet that had
-	// admitted the pod keeps its allocation. Another kubelet admits the new request.
+	// resized means that the pod's request changed before a report listed the pod. If the kubelet
+	// had admitted the pod before the change, the pod keeps that allocation. Otherwise the kubelet
+	// admits the new request.
 	resized bool
 	// answered means that the API has shown the kubelet's answer. passed means that a report lists
 	// a pod that was bound later, but not this pod. A kubelet that keeps the order has then refused
 	// this pod. Only Witness and Foresee need them.
 	answered, passed bool
-	// before is the lowest turn among the Bindings that followed the pod's end, or 0 if the pod has
-	// not ended.
+	// before is the lowest turn among the Bindings that came after the pod's end, or 0 if the pod
+	// has not ended.
 	before int64
 	// gone means that the API no longer has the pod, or that the pod's Binding is in doubt. goneAt
 	// is the time when the pod left the API, or when the doubt ends.
@@ -106,7 +105,7 @@ type sight struct {
 
 // debt is the promise to a pod, and the progress of its settlement.
 type debt struct {
-	// promise is the decision of the Binding, or nil if this scheduler made none.
+	// promise is the decision of the Binding, or nil if there is none.
 	promise *Promise
 	// loose is as in Candidate.
 	loose bool
@@ -114,15 +113,15 @@ type debt struct {
 	listed bool
 	// contended means that the promise may be broken although the decision was right.
 	contended bool
-	// unconfirmed is a promise of which the report listed no resources, or only a part. The next
-	// report decides.
+	// unconfirmed is a promise of which the report lists no resources, or only a part. The next
+	// report settles it.
 	unconfirmed *Promise
-	// suspect is a broken promise until the API shows the pod's Binding. Before that, the API may
-	// show older changes that explain the broken promise.
+	// suspect is the outcome of a broken promise while the API has not shown the pod's Binding.
+	// Until then, the API may still show changes that explain the broken promise.
 	suspect *PromiseOutcome
 }
 
-// newPod returns a pod without a decision for the candidate.
+// newPod returns a pod for the candidate, without a decision.
 func newPod(c *Candidate) *pod {
 	return &pod{uid: c.Request.UID, asked: asked{req: c.Request}, created: c.Created, wave: c.Wave, sight: sight{mortal: c.Mortal}, debt: debt{loose: c.Loose}}
 }
@@ -157,7 +156,7 @@ func inert(m *placement.Model, r *placement.Request) bool {
 	return true
 }
 
-// requestKey returns a key that is equal for requests with the same decisions in the same state.
+// requestKey returns a key. Requests with equal keys get equal decisions in the same state.
 func (a *asked) requestKey() string {
 	if a.key == "" {
 		a.key = RequestKey(a.req)
@@ -180,7 +179,7 @@ func (s *sight) vanish(now time.Time) {
 	s.gone, s.goneAt, s.phase = true, now, max(s.phase, Ending)
 }
 
-// excuse records that the promise may be broken although the decision was right.
+// excuse marks the promise as contended.
 func (d *debt) excuse() {
 	d.contended = d.contended || d.promise != nil
 	if d.suspect != nil {
@@ -191,11 +190,11 @@ func (d *debt) excuse() {
 // promisedExact reports whether CPUs, memory and devices were promised.
 func (d *debt) promisedExact() bool { return d.promise != nil && d.promise.Exact }
 
-// doubted reports whether another Binding of the pod to this node may still be written.
+// doubted reports whether an earlier Binding of the pod to this node may still be written.
 func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.shown }
 
-// isOther reports whether the turn belongs to another Binding than the last one that was sent for
-// the pod.
+// isOther reports whether the turn is of an earlier Binding, and not of the last Binding that was
+// sent for the pod.
 func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted() && p.turn != turn }
 
 // grant promises a decision to the pod. If the decision is binding, the pod holds it from now on.

@@ -9,40 +9,40 @@ import (
 // Promise is the decision in a Binding.
 type Promise struct {
 	Decision placement.Decision
-	// Exact means that CPUs, memory and devices were promised, not only the admission.
+	// Exact means that the decision promises CPUs, memory and devices, and not only the admission.
 	Exact bool
-	// Refused means that the kubelet is expected to refuse the pod, which another scheduler bound
-	// (Witness). No Binding has it.
+	// Refused means that Witness expects the kubelet to refuse the pod, which another scheduler
+	// bound. It is never set for a Binding of Berth.
 	Refused bool
-	// Either has alternatives if the kubelet may or may not see a pod that is leaving. The ledger
-	// then expects that the kubelet refuses the pod or makes one of these decisions.
+	// Either has the possible decisions if it is not known whether the kubelet still counts a pod
+	// that is leaving. The ledger then expects one of these decisions, or a refusal.
 	Either []placement.Decision
 }
 
 // PromiseOutcome is the result of comparing a promise with the report that lists the pod.
 type PromiseOutcome struct {
 	UID string
-	// Exact means that CPUs, memory and devices were promised.
+	// Exact is Promise.Exact.
 	Exact bool
 	// Refused means that the kubelet refused the pod.
 	Refused bool
-	// Foretold means that the kubelet was expected to refuse the pod.
+	// Foretold means that the ledger expected the kubelet to refuse the pod.
 	Foretold bool
-	// Either means that several decisions were expected, including a refusal.
+	// Either means that the ledger expected one of several decisions, or a refusal.
 	Either bool
 	// Kept means that the node assigned the promised resources.
 	Kept bool
-	// Contended means that a broken promise has a cause that the scheduler could not know. Another
-	// pod, whose position in the order was not known, was in flight at the same time or became
-	// known after the decision. Or a pod of the node was deleted by force, or was ending before the
-	// Binding while the watch showed this later.
+	// Contended means that a broken promise has a cause that the scheduler could not know. For
+	// example, a pod with an unknown position in the order was in flight at the same time. Or a pod
+	// of the node was deleted by force, or had begun to end before the Binding although the watch
+	// showed this later.
 	Contended bool
 	// Promised is the decision in the Binding, Found the allocation in the report.
 	Promised placement.Decision
 	Found    placement.PodAllocation
 }
 
-// Result describes in a word how a promise ended.
+// Result is how a promise ended, in one word.
 type Result string
 
 const (
@@ -52,7 +52,7 @@ const (
 	ResultContended Result = "contended"
 	// ResultRefused: the kubelet refused a pod although admission was promised.
 	ResultRefused Result = "refused"
-	// ResultMispredicted: the node assigned other resources.
+	// ResultMispredicted: the node assigned resources that differ from the promise.
 	ResultMispredicted Result = "mispredicted"
 	// ResultForetold: the kubelet refused the pod, as expected.
 	ResultForetold Result = "foretold"
@@ -65,8 +65,7 @@ const (
 // Results are the results that a promise in a Binding can have.
 var Results = []Result{ResultKept, ResultContended, ResultRefused, ResultMispredicted}
 
-// Result compares the promise with the node's actual decision. It is the only function that does
-// so.
+// Result returns how the promise ended.
 func (o *PromiseOutcome) Result() Result {
 	switch {
 	case o.Either && (o.Refused || o.Kept):
@@ -86,7 +85,7 @@ func (o *PromiseOutcome) Result() Result {
 	}
 }
 
-// Same reports whether two decisions assign the same CPUs, memory and devices.
+// Same reports whether two decisions assign equal CPUs, memory and devices.
 func Same(a, b *placement.Decision) bool {
 	return a.Whole.Same(b.Whole) && slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerDecision) bool {
 		return x.CPUs == y.CPUs && slices.Equal(x.Memory, y.Memory) &&

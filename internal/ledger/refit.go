@@ -12,25 +12,26 @@ import (
 
 // refitting is the progress of the decisions about a resized pod.
 type refitting struct {
-	// generation belongs to the decision in held; 0 means 1.
+	// generation is the number of the decision in held; 0 means 1.
 	generation uint64
-	// was and next are the allocations before and after a decision whose write has not ended, or
-	// nil. held then has both.
+	// was and next are the allocations before and after a decision while the scheduler writes it,
+	// otherwise nil. During the write, held has both.
 	was, next *placement.PodAllocation
 }
 
-// RefitOutcome is the answer to a resize.
+// RefitOutcome is the result of Node.Refit in one word.
 type RefitOutcome uint8
 
 const (
-	// RefitWaits: a report must first show that the node has carried out the previous decision, or
-	// the write of a decision has not ended. The zero value.
+	// RefitWaits, the zero value: a report must first show that the node has carried out the
+	// previous decision, or the scheduler is still writing that decision.
 	RefitWaits RefitOutcome = iota
-	// RefitSame: the pod already has the amounts.
+	// RefitSame: the pod already has the requested amounts.
 	RefitSame
-	// RefitDecided: there is a decision to write.
+	// RefitDecided: the caller must write the new decision.
 	RefitDecided
-	// RefitRefused: there is no room, or the pod's rules do not allow it. Verdict has the reason.
+	// RefitRefused: the node has no room, or the pod's rules do not allow the change. Refit.Verdict
+	// has the reason.
 	RefitRefused
 )
 
@@ -38,15 +39,14 @@ const (
 type Refit struct {
 	Outcome RefitOutcome
 	Verdict placement.Verdict
-	// Generation belongs to the decision. Report is the number of the report on which the decision
-	// is based.
+	// Generation is the number of the decision. Report is the sequence number of the report on
+	// which the decision is based.
 	Generation uint64
 	Report     int64
 }
 
 // Refit decides about new amounts for a pod that a report lists, on a node where Berth decides. d
-// receives the decision. The caller writes it, and calls Refitted or NotRefitted when the outcome
-// is known.
+// receives the decision. The caller must write it, and then call Refitted or NotRefitted.
 func (n *Node) Refit(r *placement.Request, d *placement.Decision) Refit {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,7 +97,7 @@ func (n *Node) NotRefitted(uid string) {
 	}
 }
 
-// refitted adopts a newer decision that the API shows, and reports whether there is one.
+// refitted adopts the decision that the API shows if it is newer, and reports whether it is.
 func (p *pod) refitted(s *Sighting) bool {
 	if s.Promise == nil || max(s.Generation, 1) <= max(p.generation, 1) {
 		return false
@@ -107,7 +107,7 @@ func (p *pod) refitted(s *Sighting) bool {
 	return true
 }
 
-// sameAllocations reports whether two allocations of a pod give its containers the same CPUs and
+// sameAllocations reports whether two allocations of a pod give its containers equal CPUs and
 // memory.
 func sameAllocations(a, b *placement.PodAllocation) bool {
 	return slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerAllocation) bool {
@@ -116,8 +116,8 @@ func sameAllocations(a, b *placement.PodAllocation) bool {
 }
 
 // Misfits reports whether a container's amounts differ from the pod's last decision, if Berth made
-// one. amounts returns the amounts of an app container or sidecar; told is false if the amounts are
-// not known.
+// one. amounts returns the amounts of an app container or sidecar; told must be false if the
+// amounts are not known.
 func (n *Node) Misfits(uid string, amounts func(container string) (milliCPU int64, bytes uint64, told bool)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

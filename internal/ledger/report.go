@@ -6,24 +6,25 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Fate is the agent's knowledge about a pod in its report.
+// Fate is the state of a pod according to the report.
 type Fate uint8
 
 const (
-	// Alive is the zero value: the kubelet has admitted the pod, and it runs or will run.
+	// Alive, the zero value: the kubelet has admitted the pod, and the pod runs or will run.
 	Alive Fate = iota
-	// Over: the pod has ended. The kubelet releases its remaining resources before the next
+	// Over: the pod has ended. The kubelet will release its remaining resources before the next
 	// admission.
 	Over
-	// Rejected: the kubelet refused the pod. Otherwise it is treated as Over.
+	// Rejected: the kubelet refused the pod. Its resources are treated like those of a pod that is
+	// Over.
 	Rejected
 	// Untold: the kubelet's checkpoints contain the pod, but the agent does not know it.
 	Untold
 )
 
-// Report is a node's last full report, translated and checked. It is immutable.
+// Report is a report of a node, translated and checked. It is immutable.
 type Report struct {
-	// Sequence grows with every report of a node.
+	// Sequence is the number of the report, which grows with every report of the node.
 	Sequence int64
 	// Model is the node's machine and kubelet configuration.
 	Model *placement.Model
@@ -35,29 +36,29 @@ type Report struct {
 	Unsure bool
 
 	state *placement.State
-	// bare is the state without pods, if Berth decides.
+	// bare is the state without pods if Berth decides.
 	bare *placement.State
 	// lingering are ended pods that still have resources in the kubelet's checkpoints. held is the
-	// state with these resources, or nil. A pod whose admission has begun may have seen them.
+	// state with these resources, or nil. An admission in progress may still count them.
 	lingering []string
 	held      *placement.State
 	pods      map[string]listing
 	order     []string // the UIDs as reported
-	// rejected are the pods that the kubelet has refused.
+	// rejected are the pods with the Fate Rejected.
 	rejected []string
 	// pinsMemory means that the memory manager is active.
 	pinsMemory bool
 }
 
-// listing is the report's content about one pod that is not over.
+// listing has the facts of a report about one pod that is not over.
 type listing struct {
 	fate  Fate
 	holds bool // the pod has pinned resources
 	alloc placement.PodAllocation
 }
 
-// NewReport checks a snapshot against the model and makes a report of it. fates has the pods of the
-// snapshot that are not Alive. The error names the contradiction.
+// NewReport returns a report with the content of a snapshot. fates has the pods of the snapshot
+// that are not Alive. It returns an error if the snapshot contradicts itself or the model.
 func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates map[string]Fate) (*Report, error) {
 	state, err := m.StateOf(snap)
 	if err != nil {
@@ -86,7 +87,7 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 	return r, nil
 }
 
-// linger records a pod that is over, before its resources are released.
+// linger adds a pod that is over to lingering. Call it before the pod's resources are released.
 func (r *Report) linger(p *placement.PodAllocation) {
 	if !holds(p) {
 		return
@@ -126,7 +127,7 @@ func starts(p *placement.PodAllocation) []string {
 	})
 }
 
-// requestedStarts does what starts does for a pod that is not admitted yet.
+// requestedStarts does what starts does, for a pod that is not admitted yet.
 func requestedStarts(r *placement.Request) []string {
 	return startsOf(len(r.Containers), func(i int) (string, bool) {
 		c := &r.Containers[i]
@@ -134,8 +135,8 @@ func requestedStarts(r *placement.Request) []string {
 	})
 }
 
-// startsOf iterates over containers. frees means that the start of the next container frees memory
-// of this one.
+// startsOf implements starts and requestedStarts. at returns a container's name, and whether the
+// start of the next container frees its memory.
 func startsOf(count int, at func(int) (name string, frees bool)) []string {
 	var names []string
 	held := false

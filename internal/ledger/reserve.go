@@ -8,12 +8,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// ErrNotReserved is returned by Post for a pod that Reserve has not accepted, or that has been
-// forgotten since.
+// ErrNotReserved is the error of Post for a pod that is not reserved: Reserve has not accepted it,
+// or it was forgotten.
 var ErrNotReserved = errors.New("the pod is not reserved on this node")
 
 // Reserve decides about the candidate after all pods in flight, and reserves the pod if it is
-// admitted. For a pod that is already reserved it starts again. d receives the decision of the
+// admitted. If the pod is already reserved, Reserve decides again. d receives the decision of the
 // likeliest state.
 func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	n.mu.Lock()
@@ -50,8 +50,7 @@ func (n *Node) replace(c *Candidate) (p, before *pod) {
 }
 
 // restore brings back the pod that replace removed, after the new attempt was refused. It does so
-// only if a Binding of that pod may still be written, because then its decision counts. It returns
-// whether it brought the pod back.
+// only if a Binding of that pod may still be written, and reports whether it did.
 func (n *Node) restore(before *pod) bool {
 	if before == nil || !before.doubted() {
 		return false
@@ -61,7 +60,7 @@ func (n *Node) restore(before *pod) bool {
 	return true
 }
 
-// Loosen removes the promise of CPUs from a reserved pod, as if it had been reserved as Loose.
+// Loosen makes a reserved pod Loose: the pod keeps the promise of its admission, but not of CPUs.
 func (n *Node) Loosen(uid string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -73,7 +72,7 @@ func (n *Node) Loosen(uid string) {
 	n.changed()
 }
 
-// reserve adds an admitted pod.
+// reserve adds an admitted pod to the reserved pods.
 func (n *Node) reserve(p *pod) {
 	last := p.created > n.newest || p.wave > n.wave() || p.loose && n.comesLast(p)
 	n.become(p, reserved)
@@ -89,18 +88,19 @@ func (n *Node) reserve(p *pod) {
 	}
 }
 
-// Posting has the contents of a Binding.
+// Posting has the values that the caller writes into a Binding.
 type Posting struct {
 	Answer Answer
-	// Turn is the Binding's position among the Bindings of the node. It always grows.
+	// Turn is the Binding's position among the Bindings of the node. Each turn is larger than all
+	// earlier ones.
 	Turn int64
 	// Report is the sequence number of the report behind the decision.
 	Report int64
 }
 
 // Post decides again about a reserved pod, after the posted pods only. If the pod is still
-// admitted, it gets the next turn, and its Binding counts as possibly written. The caller writes
-// one Binding at a time. d receives the decision.
+// admitted, it gets the next turn, and the caller must write its Binding. The caller writes one
+// Binding at a time. d receives the decision.
 func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -135,13 +135,13 @@ func (n *Node) postNext(p *pod, promise *Promise) {
 	default:
 		n.base = nil
 		if !same {
-			n.stale() // answers to other pods depend on the promise
+			n.stale() // answers about other pods depend on the promise
 		}
 	}
 }
 
 // Reconsider decides again about a posted pod whose Binding must be written again. The pod keeps
-// its decision. The decision is no longer exact if it is uncertain, or if a new decision would
+// its decision. Answer.Exact is false if the decision is uncertain, or if a new decision would
 // differ.
 func (n *Node) Reconsider(uid string) Answer {
 	n.mu.Lock()
@@ -176,8 +176,8 @@ func (n *Node) Forget(uid string) {
 }
 
 // Doubt records that the Binding of a posted pod may or may not have been written. The pod is
-// afloat until the API shows it, or until ForgetGone removes it. until is the last moment at which
-// the Binding can still be written.
+// afloat until the API shows its Binding, or until ForgetGone removes the pod. until is the last
+// moment at which the Binding can still be written.
 func (n *Node) Doubt(uid string, until time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasStrangers reports whether a pod holds resources that the ledger does not know of. Either the
-// API and the previous report have not shown the pod yet, because the watch of pods can lag behind
-// the watch of reports. Or the pod held nothing in the previous report, because its kubelet had
-// released it. The kubelet was then killed before it recorded the reason, and has admitted the pod
-// again.
+// hasStrangers reports whether a pod in the report holds resources that the ledger did not expect.
+// Either the API and the previous report have not shown the pod yet, because the watch of pods can
+// lag behind the watch of reports. Or the pod held nothing in the previous report, because its
+// kubelet had released it. The kubelet was then killed before it recorded the reason, and has
+// admitted the pod again.
 func (f *facts) hasStrangers(r *Report) bool {
 	for uid := range r.pods {
 		if !r.pods[uid].holds {
@@ -96,8 +96,8 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 
 // concludeUnlisted handles the pods that the report does not list. Pods that were listed before
 // have left, or the kubelet has lost them temporarily. The node removes such a pod if the API no
-// longer has it, and otherwise sets it afloat. If a pod is gone, and its Binding precedes the
-// Binding of a listed pod, no report will ever list it.
+// longer has it, and otherwise sets it afloat. If a pod is gone, and was bound before a pod that is
+// listed, no report will ever list it, so the node removes it.
 func (f *facts) concludeUnlisted() {
 	var newest int64
 	for _, p := range f.pods {
@@ -122,13 +122,13 @@ func (f *facts) concludeUnlisted() {
 
 // settlePromise returns the outcome of a listed pod's promise, if this report settles it. A report
 // may list a pod with only a part of its promised resources, or with none, because the kubelet has
-// released it, or is releasing it, manager by manager. Usually the API then shows its deletion
-// later. A pod that ends by itself while its kubelet cannot reach the API is an exception. The API
-// may never show its end, so if the listed resources do not settle the promise, nothing does.
+// released it, or is releasing it manager by manager. Usually the API then shows its end later. If
+// the pod ends by itself while its kubelet cannot reach the API, the API may never show the end. If
+// the listed resources do not settle such a promise, it stays open.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
 	if promise != nil && promise.Refused {
-		return o, false // a report also shows a part of a failing admission; Answered settles it
+		return o, false // the report may show a part of an admission that fails; Answered settles the promise
 	}
 	if promise != nil && len(promise.Either) > 0 {
 		p.promise = nil
@@ -159,8 +159,8 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	return o, judged
 }
 
-// settleEither returns the outcome of a listed pod with several expected allocations. If other pods
-// left during the admission, its containers may match different allocations.
+// settleEither returns the outcome of a listed pod whose Promise has Either. If other pods left
+// during the admission, each container may match a different one of the decisions.
 func (p *pod) settleEither(promise *Promise, shown placement.PodAllocation) PromiseOutcome {
 	o := *p.outcomeOf(promise)
 	o.Found = shown
@@ -199,8 +199,8 @@ func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
 	return true
 }
 
-// part reports whether all found resources were promised, with each kind found completely or not at
-// all.
+// part reports whether all found resources were promised, and each kind was found completely or not
+// at all.
 func part(d *placement.Decision, found *placement.PodAllocation) bool {
 	if w := found.Whole; w != nil && !w.Same(d.Whole) {
 		return false

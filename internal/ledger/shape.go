@@ -6,20 +6,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Shape identifies everything in a Request that determines its verdict. Requests of the same shape
-// get the same verdict in the same state. The zero Shape means that the request has no shape.
-// Answers for it are never cached.
+// Shape identifies all parts of a Request on which its verdict depends. Requests with equal Shapes
+// get equal verdicts in the same state. 0 means that the Shape is not known; answers for such
+// requests are not cached.
 type Shape uint64
 
 // maxShapes is the maximum number of shapes that are known at one time.
 const maxShapes = 1 << 16
 
-// RequestKey returns a key that is equal for requests with the same decisions in the same state.
+// RequestKey returns a key. Requests with equal keys get equal decisions in the same state.
 func RequestKey(r *placement.Request) string { return string(requestKey(nil, r)) }
 
-// requestKey appends the relevant parts of r, without its UID and the names of its containers.
-// Every list is preceded by its length and every string by its own, so that no two different
-// requests have the same key.
+// requestKey appends the relevant parts of r, without its UID and the names of its containers. Each
+// list and each string follows its length, so that different requests have different keys.
 func requestKey(b []byte, r *placement.Request) []byte {
 	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1|bit(r.EmptyLevel)<<2, byte(r.Rules.Policy), byte(r.Rules.Scope), byte(r.Rules.Match))
 	c := &r.Rules.CPUs

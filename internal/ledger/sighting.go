@@ -2,7 +2,7 @@ package ledger
 
 import "github.com/berth-dev/berth/placement"
 
-// Sighting is the API's view of a bound pod.
+// Sighting has the facts that the API shows about a bound pod.
 type Sighting struct {
 	UID     string
 	Request *placement.Request
@@ -11,23 +11,23 @@ type Sighting struct {
 	// Promise is the decision in the pod's Binding, or after a resize the newest decision. It is
 	// nil if there is no decision.
 	Promise *Promise
-	// Generation counts the decisions, from 1; 0 means 1.
+	// Generation is the number of the decision, from 1; 0 means 1.
 	Generation uint64
 	// Turn is the position of the pod's Binding in the node's order, from an annotation. It is 0 if
 	// the annotation is missing.
 	Turn int64
-	// Report is the sequence of the report behind the decision, from the same annotation. It is 0
-	// if that is missing.
+	// Report is the sequence number of the report on which the decision is based, from the same
+	// annotation.
 	Report int64
 	// After means that the pod's Binding was written after the node's last report, so the kubelet
-	// had not seen the pod at that report. Only Witness reads it.
+	// had not seen the pod at that report. Only Witness uses it.
 	After bool
 	Phase Phase
 	// Mortal means that the pod can end by itself.
 	Mortal bool
-	// Inherited means that the pod was bound before this scheduler began to watch. Other unknown
-	// pods may have been bound before it, and have left since. Until a report lists it, other pods
-	// wait.
+	// Inherited means that the pod was bound before this scheduler began to watch. Other pods that
+	// this scheduler does not know may have been bound before it, and may be gone now. Until a
+	// report lists the inherited pod, other pods wait.
 	Inherited bool
 }
 
@@ -36,14 +36,14 @@ type Sighting struct {
 type Phase uint8
 
 const (
-	// Bound: the pod is bound to the node. The zero value.
+	// Bound, the zero value: the pod is bound to the node.
 	Bound Phase = iota
 	// Ending: the pod is bound, and being deleted.
 	Ending
-	// Ended: the pod's containers have stopped, and none starts again.
+	// Ended: all containers of the pod have stopped, and none will start again.
 	Ended
-	// Elsewhere: the pod is bound to another node. Only the UID matters. If its Binding to this
-	// node was in doubt, it is forgotten.
+	// Elsewhere: the pod is bound to another node. See then uses only the UID, and forgets the pod
+	// if its Binding to this node was in doubt.
 	Elsewhere
 )
 

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Spare describes the resources that would be left on a node after it admits a pod, in its
-// likeliest state.
+// Spare has the properties of a node by which it is ranked for a pod that it admits, computed for
+// the node's likeliest state.
 type Spare struct {
 	// Reach is the NUMA nodes over which the pod would be spread (placement.Model.Reach).
 	Reach topology.NUMASet
@@ -15,8 +15,8 @@ type Spare struct {
 	// Devices is the number of free devices that the pod would leave unused, on the node or on its
 	// NUMA nodes (placement.SpareDevices).
 	Devices int
-	// Stranded is the number of free devices on these NUMA nodes that would lose their share of
-	// CPUs to the pod (placement.State.Strands).
+	// Stranded is the number of free devices on these NUMA nodes for which the pod would leave too
+	// few CPUs (placement.State.Strands).
 	Stranded int
 	// Beside is Stranded if the pod asks for no devices, otherwise 0.
 	Beside int
@@ -25,14 +25,14 @@ type Spare struct {
 	Groups int
 	// Strictness is the node's Strictness for the pod.
 	Strictness placement.Strictness
-	// Fit rates how well the pod fits by the node's own strategy, from 0 to 100. OwnFit means that
-	// the node has one (placement.State.Fit).
+	// Fit and OwnFit are the results of placement.State.Fit: how well the pod fits the node's own
+	// strategy, from 0 to 100, and whether the node has one.
 	Fit    int
 	OwnFit bool
 }
 
-// Spare fills s with the resources that would be left after the node admits a pod with the verdict.
-// It returns false, and does not change s, if the state is not known.
+// Spare fills s for a pod that the node admits with the verdict. If the state is not known, it
+// returns false and does not change s.
 func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -44,8 +44,7 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) 
 	return true
 }
 
-// Fill sets s to the resources that would be left after a node in the state admits a pod with the
-// verdict.
+// Fill sets s for a pod that a node in this state admits with the verdict.
 func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
@@ -57,18 +56,18 @@ func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
-// Outline has the free resources of a node whose state is known. It is an upper bound of the free
-// resources after the pods in flight.
+// Outline has an upper bound of the free resources of a node after its pods in flight. Only a node
+// with one certain state has an Outline.
 type Outline struct {
 	Model *placement.Model
 	Rooms []Room
 	// Amounts means that the node's report has only amounts.
 	Amounts bool
-	// Count is the node's change count.
+	// Count is the node's ChangeCounter.Count.
 	Count uint32
 }
 
-// Room is the free part of one NUMA node.
+// Room has the free resources of one NUMA node.
 type Room struct {
 	// Free is the number of CPUs that can be assigned exclusively, All the number of all CPUs.
 	Free, All int32
@@ -97,8 +96,9 @@ func (v View) Outline(m *topology.Machine) *Outline {
 	return o
 }
 
-// newOutline returns an Outline of this many NUMA nodes. Up to eight rooms are in the same memory
-// block, because the scheduler reads the Outline of every node for a pod of a new shape.
+// newOutline returns an Outline with this number of Rooms. Up to eight Rooms are in one memory
+// block with the Outline, because the scheduler reads the Outlines of all nodes for each pod of a
+// new shape.
 func newOutline(numaNodes int) *Outline {
 	const few = 8
 	if numaNodes > few {
@@ -115,7 +115,8 @@ func newOutline(numaNodes int) *Outline {
 // Hope returns the Spare of a candidate that must wait for the node. It assumes that the kubelet
 // admits all pods in flight in the order of their Bindings, and that no other pod leaves. It
 // returns false if the kubelet would then refuse one of these pods or the candidate. The result
-// shows whether waiting could be worthwhile. It is too uncertain for placing a pod.
+// only shows whether the candidate should wait for the node; the scheduler must not place the pod
+// because of it.
 func (v View) Hope(c *Candidate) (s Spare, known bool) {
 	n := v.n
 	n.mu.Lock()

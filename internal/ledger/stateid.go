@@ -9,20 +9,20 @@ import (
 // maxStateIDs is the maximum number of states that are known at one time.
 const maxStateIDs = 1 << 13
 
-// StateID identifies everything that determines a node's answers to candidates that follow its pods
-// in flight. Nodes with equal StateIDs give the same Answer and have the same Spare. In a large
-// cluster, most nodes share their StateID with many others, so one answer serves all of them. Zero
-// means that the node has no StateID and must be asked.
+// StateID identifies the state of a node, as far as it determines the answers to candidates that
+// come after the pods in flight. Nodes with equal StateIDs give equal Answers and have equal
+// Spares. In a large cluster, most nodes share their StateID with many others, so one answer serves
+// all of them. 0 means that the node has no StateID, and must be asked itself.
 type StateID uint32
 
-// Stamp is the state of a node at one change count.
+// Stamp has the StateID of a node, with the count of changes to which it belongs.
 type Stamp struct {
 	Count uint32
 	State StateID
 	Model *placement.Model
 }
 
-// Stamp computes the state of the node and stores it in its ChangeCounter.
+// Stamp computes the StateID of the node and stores it in the ChangeCounter.
 func (v View) Stamp() Stamp {
 	n := v.n
 	n.mu.Lock()

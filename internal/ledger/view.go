@@ -8,8 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// View reads a node and does not change it. Each method sees a consistent node. The node may change
-// between two calls.
+// View gives read access to a Node. The Node may change between two calls, but not during a call.
 type View struct{ n *Node }
 
 // View returns a read-only view of the node.
@@ -40,7 +39,7 @@ func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
 	return placement.Explain(s, r), true
 }
 
-// Advise explains as Explain does, and adds remedies (placement.Advise).
+// Advise does what Explain does, and adds remedies (placement.Advise).
 func (v View) Advise(r *placement.Request, fits placement.Fits) (placement.Refusal, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -62,7 +61,8 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 	return s.Snapshot(), true
 }
 
-// CouldTake returns placement.State.CouldTake of the likeliest state, or false if there is none.
+// CouldTake returns the result of placement.State.CouldTake for the likeliest state, or false if
+// there is none.
 func (v View) CouldTake(r *placement.Request) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -83,8 +83,9 @@ func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {
 }
 
 // Room returns how many pods like the candidate the node admits one after another, at most limit.
-// It uses the states that are possible now. Reserving pods can make more states possible, so the
-// node may admit some of the pods only after its next report. It never admits more than Room.
+// It uses only the states that are possible now. When pods are reserved, more states can become
+// possible, and the node may then admit some of the pods only after its next report. It never
+// admits more pods than Room returns.
 func (v View) Room(c *Candidate, limit int) int {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -105,8 +106,8 @@ func (v View) Room(c *Candidate, limit int) int {
 	return limit
 }
 
-// Apart reports whether, of several equal pods that were created in the same second, the node
-// admits only one and makes the others wait for a report. This happens if the node promises CPUs to
+// Apart reports whether the node would admit only one of several equal pods that were created in
+// the same second, and make the others wait for a report. This happens if the node promises CPUs to
 // the first pod, and its kubelet might admit the others before that pod.
 func (v View) Apart(c *Candidate) bool {
 	v.n.mu.Lock()
@@ -127,14 +128,14 @@ func (v View) Flooded() Wait {
 	}
 	v.n.compute()
 	if slices.ContainsFunc(v.n.line, func(p *pod) bool { return p.loose }) && v.n.hasRoom(v.n.line, nil) {
-		return WaitsForNothing // the node still admits more loose pods
+		return WaitsForNothing // the node still admits loose pods
 	}
 	return v.n.afterReserved().why
 }
 
-// UnshownCPUs counts the exclusive CPUs of pods that only the report lists: the API has not shown
-// them, and this scheduler has not placed them. Pods for which known returns true do not count. It
-// is 0 if Berth decides, or if the report has amounts only.
+// UnshownCPUs counts the exclusive CPUs of pods that the report lists, but that the API has not
+// shown and this scheduler has not placed. It leaves out pods for which known returns true. It
+// returns 0 if Berth decides, or if the report has only amounts.
 func (v View) UnshownCPUs(known func(uid string) bool) int {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -164,7 +165,7 @@ func (v View) Census() Census {
 }
 
 // Holding returns the NUMA nodes on which a pod has resources according to the last report, and
-// whether the report lists the pod. A report that has only amounts lists no pods here.
+// whether the report lists the pod. If the report has only amounts, it lists no pods.
 func (v View) Holding(uid string) (topology.NUMASet, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()

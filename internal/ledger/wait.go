@@ -6,38 +6,40 @@ import "fmt"
 type Wait uint8
 
 const (
-	// WaitsForNothing is the value in all other answers.
+	// WaitsForNothing is the Wait of all other answers.
 	WaitsForNothing Wait = iota
 	// Undecided: some of the possible states admit the pod, and others do not.
 	Undecided
 	// ManyEvents: more events may happen at any moment than the ledger considers.
 	ManyEvents
-	// ManyOrders: pods on their way can arrive in more orders than the ledger considers.
+	// ManyOrders: the kubelet may admit the pods in flight in more orders than the ledger
+	// considers.
 	ManyOrders
 	// ManyStates: more states are possible than the ledger considers.
 	ManyStates
-	// Unpredictable: a pod on its way triggers a defect of the kubelet, after which its state
-	// cannot be predicted.
+	// Unpredictable: a pod in flight triggers a defect of the kubelet, whose state then cannot be
+	// predicted.
 	Unpredictable
-	// Inherited: a pod on its way was bound before this scheduler started, and its CPUs are not
+	// Inherited: a pod in flight was bound before this scheduler started, and its CPUs are not
 	// known.
 	Inherited
-	// Resized: a pod on its way was resized, and the kubelet may see the old or the new request.
+	// Resized: a pod in flight was resized, and the kubelet may admit the old or the new request.
 	Resized
-	// PromiseAtRisk: a pod on its way could lose its promise.
+	// PromiseAtRisk: the promise to a pod in flight could be broken.
 	PromiseAtRisk
-	// AfterOthers: nominated pods come first, and not all of them fit.
+	// AfterOthers: pods that come before this pod, such as nominated pods, do not all fit.
 	AfterOthers
-	// InWaves: members of a gang are admitted one after another, in an order that must not change.
+	// InWaves: the node takes no other pods while the pods of a gang are posted in waves (wave.go).
 	InWaves
 	// Unshown: the report lists pods that the API has not shown, and with their requests the node
-	// may have too little left. The caller that counts requests uses this value, not the ledger.
+	// may have too little left. The ledger never returns this value; the scheduler uses it when it
+	// adds up requests.
 	Unshown
 
 	waitCount = iota
 )
 
-// Waits yields all reasons.
+// Waits yields all reasons except WaitsForNothing.
 func Waits(yield func(Wait) bool) {
 	for w := Undecided; w < waitCount; w++ {
 		if !yield(w) {
@@ -46,8 +48,8 @@ func Waits(yield func(Wait) bool) {
 	}
 }
 
-// Flood reports whether every pod waits because there are more possibilities than the ledger
-// considers.
+// Flood reports whether the reason is that there are more possibilities than the ledger considers,
+// so that every pod waits.
 func (w Wait) Flood() bool {
 	return w == ManyEvents || w == ManyOrders || w == ManyStates || w == Unpredictable || w == Inherited || w == Resized
 }

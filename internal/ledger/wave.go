@@ -2,11 +2,11 @@ package ledger
 
 import "slices"
 
-// If some pods that are reserved together would be refused in another order, they get waves,
-// because the kubelet may admit pods of the same second in any order. The scheduler posts the pods
-// of a wave only after a report lists the pods of all earlier waves, because no pod can overtake an
-// admitted pod. Until then their places are reserved as usual, and the node makes all other pods
-// wait. Pods may still leave in the meantime, so Post decides again.
+// The kubelet may admit pods that were created in the same second in any order. If some pods that
+// are reserved together would be refused in another order, the scheduler numbers them with waves.
+// It posts the pods of a wave only after a report lists the pods of all earlier waves, so the
+// kubelet admits them in this order. Until then the pods stay reserved, and the node makes all
+// other pods wait. Other pods may leave in the meantime, so Post decides again.
 
 // waveOf returns the last wave in a flight, or 0.
 func waveOf(flight []*pod) int {
@@ -17,8 +17,8 @@ func waveOf(flight []*pod) int {
 	return last
 }
 
-// follows reports whether the candidate comes after all pods of a flight in every order. No pod of
-// the flight has a later wave.
+// follows reports whether the candidate comes after all pods of a flight in every order. The pods
+// of the flight must not have later waves.
 func (c *Candidate) follows(flight []*pod) bool {
 	return !slices.ContainsFunc(flight, func(p *pod) bool { return p.wave == c.Wave && p.created >= c.Created })
 }
@@ -41,7 +41,8 @@ func (f *facts) wave() int {
 	return max(waveOf(f.posted), waveOf(f.reserved))
 }
 
-// due implements Due for a reserved pod. Pods that are afloat may come before or after it.
+// due implements Due for a reserved pod. It returns false if pods are afloat, because they may come
+// before or after it.
 func (f *facts) due(p *pod) bool {
 	if p.wave == 0 || f.decides() {
 		return true

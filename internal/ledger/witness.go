@@ -7,12 +7,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Expectation is the expected reaction of a kubelet to a pod that another scheduler bound.
+// Expectation is how a kubelet is expected to answer a pod that another scheduler bound.
 type Expectation struct {
 	// Answer is the node's answer after all earlier Bindings: Admitted, Refused, Waiting if the
 	// possible states differ, or Unreported if there is no report.
 	Answer Answer
-	// Decision is the pod's allocation in the likeliest state, and Spare the resources around it.
+	// Decision is the pod's allocation in the likeliest state, and Spare the Spare of the node.
 	// Both are empty unless the pod is admitted.
 	Decision placement.Decision
 	Spare    Spare
@@ -35,10 +35,11 @@ func (e *Expectation) promise() *Promise {
 	return nil
 }
 
-// Witness records the Binding of a pod that another scheduler placed, when the API first shows it,
-// and returns the expected reaction of the kubelet. The API shows Bindings in the order in which
-// the kubelet receives them, so the pod gets the next turn. It returns false, and changes nothing,
-// if the node already knows the pod, because the kubelet may have answered before.
+// Witness records the Binding of a pod that another scheduler placed, and returns the expected
+// answer of the kubelet. Call it when the API first shows the Binding. The API shows Bindings in
+// the order in which the kubelet receives them, so the pod gets the next turn. It returns false,
+// and changes nothing, if the node already knows the pod, because the kubelet may have answered
+// before.
 func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -46,7 +47,7 @@ func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 		return e, false
 	}
 	asks := *s.Request
-	asks.Rules = placement.Rules{} // a kubelet ignores rules for Berth
+	asks.Rules = placement.Rules{} // the kubelet does not know Berth's rules
 	p := &pod{uid: s.UID, asked: asked{req: asks.Settled()}, created: s.Created, turn: n.turn + 1, underway: !s.After, fresh: s.After}
 	p.sight = sight{shown: true, phase: s.Phase, mortal: s.Mortal}
 	if n.report != nil {
@@ -67,9 +68,8 @@ type Foreseen struct {
 	Expectation
 }
 
-// Foresee returns expectations for bound pods that had none. They become possible if the last
-// report shows what happened to earlier pods. Foresee leaves out pods whose answer from the kubelet
-// is known from a report or from the API.
+// Foresee returns expectations for bound pods for which none was possible before the last report.
+// It leaves out pods whose answer from the kubelet is already known.
 func (n *Node) Foresee() (out []Foreseen) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +77,7 @@ func (n *Node) Foresee() (out []Foreseen) {
 		return nil
 	}
 	if len(n.posted) > 0 && !slices.ContainsFunc(n.posted, func(p *pod) bool { return !p.fresh }) {
-		n.forgetLeft() // an admission that may have seen these pods has them as lingering pods
+		n.forgetLeft() // an admission that may still count these pods has them as lingering pods
 	}
 	for _, p := range n.posted {
 		if p.promise != nil || p.answered || p.passed {
@@ -90,9 +90,8 @@ func (n *Node) Foresee() (out []Foreseen) {
 	return out
 }
 
-// expect returns the answer for a pod that the kubelet receives after the pods that were bound
-// before, in the order of their Bindings, and notes it as a promise. The caller ensures that there
-// is a report.
+// expect returns the expectation for a pod that the kubelet admits after the pods that were bound
+// before it, and records it as a promise. The caller must check that there is a report.
 func (n *Node) expect(p *pod) (e Expectation) {
 	switch {
 	case n.decides(): // without a decision, such a node gives a pod no resources
@@ -172,8 +171,8 @@ func (n *Node) ahead() bool {
 	return false
 }
 
-// mayMakeRoom reports whether the pod might be admitted if the pods that can end by themselves had
-// ended. The API may show such an end only after the kubelet's answer.
+// mayMakeRoom reports whether the kubelet might admit the pod if pods that can end by themselves
+// had ended. The API may show such an end only after the kubelet's answer.
 func (n *Node) mayMakeRoom(r *placement.Request, before *worlds) bool {
 	mortals := n.mortals()
 	if len(mortals) == 0 {
@@ -185,9 +184,9 @@ func (n *Node) mayMakeRoom(r *placement.Request, before *worlds) bool {
 	return a.Outcome != Refused
 }
 
-// Answered records a kubelet's answer to a pod, as the API shows it, and returns the outcome of the
-// promise if the answer settles it. An admission settles only the expectation of a refusal, because
-// only a report shows the pod's resources. A refused pod holds nothing.
+// Answered records that the kubelet has admitted or refused a pod, as the API shows, and returns
+// the outcome of the promise if this settles it. An admission settles only an expected refusal,
+// because only a report shows the pod's resources.
 func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,12 +8,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// maxEvents is the maximum number of events on a node that may happen at an unknown moment. If
-// there are more, its pods wait for a report.
+// maxEvents is the maximum number of events of a node. If there are more, pods wait for a report.
 const maxEvents = 6
 
-// maxWorlds is the maximum number of states of a node that are considered. If there are more, its
-// pods wait for a report.
+// maxWorlds is the maximum number of possible states of a node. If there are more, pods wait for a
+// report.
 const maxWorlds = 96
 
 // bounds are the maximum numbers of events and of states of a node, of ways in which a set of
@@ -21,7 +20,7 @@ const maxWorlds = 96
 type bounds struct{ events, worlds, mixed, ways int }
 
 // boundsOf returns the bounds of a node. They are larger if another scheduler binds the pods,
-// because then the ledger is asked only once about each pod, and cannot make it wait.
+// because the ledger then answers only once for each pod and cannot make the pod wait.
 func boundsOf(witnessing bool) bounds {
 	if witnessing {
 		return bounds{maxEvents + 4, 11 * maxWorlds, 32 * maxMixed, maxWays}
@@ -40,7 +39,8 @@ const (
 	admit
 )
 
-// event may happen at any moment, or may already have happened without any news of it.
+// event is a change of the node that may happen at any moment, or may already have happened without
+// a report.
 type event struct {
 	kind eventKind
 	uid  string
@@ -59,7 +59,7 @@ type world struct {
 	open uint32
 }
 
-// worlds is every state that a node may be in, the likeliest first.
+// worlds has all states in which a node may be, the likeliest first.
 type worlds struct {
 	model *placement.Model
 	most  bounds
@@ -67,16 +67,15 @@ type worlds struct {
 	pinsMemory bool
 
 	events []event
-	// lingering are the pods that an admission may have seen if it began before the report. It is
-	// nil if there are none. It becomes nil after the first pod in flight that the kubelet cannot
-	// have refused.
+	// lingering has the pods that an admission may have seen if it began before the report, or is
+	// nil. It is set to nil after the first pod in flight that the kubelet cannot have refused.
 	lingering *lingering
 	// after holds the events of pods in flight, by UID.
 	after map[string]uint32
 	all   []world
 	// ways counts the ways in which events can happen during the last admission.
 	ways int
-	// why is set when there are too many possibilities. It is never cleared.
+	// why is the reason if there are too many possibilities. Once set, it stays.
 	why Wait
 	// shared means that the states have another owner and must be copied before a change.
 	shared bool
@@ -123,8 +122,8 @@ func (w *worlds) addEvent(e event) uint32 {
 	return 1 << (len(w.events) - 1)
 }
 
-// addStarts adds the starts of a pod's containers, each after the one before, and returns the
-// first.
+// addStarts adds the starts of a pod's containers as events. Each becomes possible after the one
+// before; addStarts returns the first.
 func (w *worlds) addStarts(uid string, containers []string) uint32 {
 	var next uint32
 	for _, c := range slices.Backward(containers) {
@@ -134,7 +133,7 @@ func (w *worlds) addStarts(uid string, containers []string) uint32 {
 }
 
 // addArrivals adds the admissions of pods whose position in the order is not known, and returns the
-// events that are possible now. Pods that can exchange positions arrive in one order only.
+// events that are possible now. Of pods that can exchange positions, only one order is added.
 func (w *worlds) addArrivals(afloat []*pod, mayChange sameness) uint32 {
 	var possible uint32
 	events := make([]uint32, len(afloat))
@@ -194,7 +193,7 @@ func (w *worlds) enable(set uint32) {
 	w.saturate()
 }
 
-// saturate adds every world that can be reached by events.
+// saturate adds all worlds to which the possible events lead.
 func (w *worlds) saturate() {
 	if !slices.ContainsFunc(w.all, func(v world) bool { return v.open != 0 }) {
 		return
@@ -230,7 +229,7 @@ func (w *worlds) happen(from world, e int) {
 	w.add(to)
 }
 
-// end makes pods end in all worlds in which they have not ended.
+// end releases pods in all worlds in which they have not ended.
 func (w *worlds) end(uids []string) {
 	if len(uids) == 0 || w.uncertain() {
 		return
@@ -283,7 +282,7 @@ func (w *worlds) addAll(all []world) {
 	}
 }
 
-// join adds the worlds of another order.
+// join adds the worlds of o.
 func (w *worlds) join(o *worlds) {
 	if o.uncertain() {
 		w.giveUp(o.why)
@@ -292,8 +291,8 @@ func (w *worlds) join(o *worlds) {
 }
 
 // commit admits the request in one world, as the kubelet would, and reports whether it was
-// admitted. If a kubelet would hang, crash or corrupt its state because of a pod in flight, the
-// ledger can no longer predict it.
+// admitted. If a defect of the kubelet would make it hang, crash or corrupt its state, the ledger
+// gives up predictions (giveUp).
 func (w *worlds) commit(v *world, r *placement.Request) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
@@ -308,7 +307,7 @@ func (w *worlds) commit(v *world, r *placement.Request) bool {
 }
 
 // admit admits the request in every world that accepts it. If optional is set, it also keeps the
-// worlds in which the pod has not arrived. The events become possible after the admission.
+// worlds without the pod. events become possible after the admission.
 func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 	if w.uncertain() {
 		return
@@ -381,8 +380,8 @@ func (w *worlds) admitAll(flight []*pod, mayChange sameness) worlds {
 	return out
 }
 
-// charge admits the pods one by one, in one order only. If a pod finds no place, the report may
-// already count it, or its admission cannot be predicted.
+// charge admits the pods in the given order. It skips a pod that is refused, because the report may
+// already count this pod, or its admission cannot be predicted.
 func (w *worlds) charge(flight []*pod) worlds {
 	out := w.clone()
 	out.own()
@@ -418,7 +417,7 @@ func (w *worlds) with(r *placement.Request) bool {
 	return !w.uncertain()
 }
 
-// keepWith admits requests, in order, and keeps the worlds that admitted all of them.
+// keepWith admits requests in order, and keeps only the worlds that admit all of them.
 func (w *worlds) keepWith(requests []*placement.Request) {
 	if len(requests) == 0 || w.uncertain() {
 		return
@@ -433,8 +432,8 @@ func (w *worlds) keepWith(requests []*placement.Request) {
 	}
 }
 
-// behind answers for a request if no state admits the requests that precede it. The request is
-// refused if some state refuses it even if these requests are not admitted. Otherwise it waits.
+// behind answers for a request if no state admits the requests before it. The answer is Refused if
+// some state refuses the request even without these, otherwise Waiting.
 func (w *worlds) behind(r *placement.Request) Answer {
 	t := tally{}
 	for i := range w.all {
@@ -483,8 +482,9 @@ func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
 	return t.result()
 }
 
-// play admits pods in the given order, and asks about x when its position comes. It returns the
-// reason if x has to wait, for example because another pod would lose its promise.
+// play admits pods in the given order, and adds the verdicts about x at its position to t. It
+// returns the reason if x must wait, for example because the promise to another pod would be
+// broken.
 func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wait {
 	for i, p := range order {
 		if w.uncertain() {
@@ -502,7 +502,7 @@ func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wai
 	return w.why
 }
 
-// keeps reports whether every world admits a pod in flight and keeps its promise.
+// keeps reports whether every world admits a pod in flight and gives it the promised resources.
 func (w *worlds) keeps(p *pod) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)

@@ -1,19 +1,19 @@
-// Package moving carries out a plan of internal/defrag on a cluster: it moves pods one after
-// another so that waiting pods get room.
+// Package moving carries out a plan of internal/defrag on a cluster: it moves pods to other nodes,
+// one after another, to make room for waiting pods.
 //
 // An evicted pod is created again by its controller, and its new node is not known in advance. So
 // Run first creates a holder: an idle pod with the same requests and priority, which is bound to
-// the new node. Scheduler and kubelet count the holder like any other pod. When the controller has
-// created the new pod, Run nominates the new pod for that node (status.nominatedNodeName) and
-// deletes the holder. The nomination keeps other pods of the same or a lower priority away from the
-// place.
+// the new node. The scheduler and the kubelet treat the holder like any other pod. When the
+// controller has created the new pod, Run nominates the new pod for that node
+// (status.nominatedNodeName) and deletes the holder. The nomination keeps other pods of the same or
+// a lower priority away from the place.
 //
 // A nomination protects a place only if the pod already fits there. But the wanted pods fit nowhere
 // before the last pod has moved. So Run puts a guard on each node that the plan needs. A guard is a
-// pod without requests whose anti-affinity to every pod keeps schedulers from placing other pods on
-// its node. Holders of the same plan and pods of DaemonSets are exempt.
+// pod without requests. It has an anti-affinity to all pods except holders of the same plan and
+// pods of DaemonSets, so schedulers place no other pods on its node.
 //
-// The steps are these. Run repeats steps 1 to 4 for each move:
+// Run repeats steps 1 to 4 for each move:
 //
 //  1. Hold: Run creates the holder, and waits until the kubelet of the new node has admitted it.
 //     Before the first eviction, Run holds all places that are free at the beginning. It holds
@@ -26,9 +26,9 @@
 //  5. Arrive: after the last move, Run nominates the wanted pods and deletes the guards. It waits
 //     until the wanted pods are bound.
 //
-// If the cluster is not as planned, Run stops with ErrChanged. It then deletes holders and guards.
-// If Run itself is killed, they end after HolderLife. A pod of a higher priority may take any
-// place. Then Run also stops. Guards have no effect if a node lacks the label
-// kubernetes.io/hostname, or if a scheduler runs without InterPodAffinity. Then Run is still safe,
-// but stops more often.
+// If the cluster differs from the plan, Run deletes holders and guards, and returns ErrChanged. If
+// Run itself is killed, holders and guards end after HolderLife. A pod of a higher priority may
+// take a held place, and Run then also stops. Guards have no effect on a node without the label
+// kubernetes.io/hostname, or if a scheduler runs without InterPodAffinity. Run is still safe
+// without guards, but stops more often.
 package moving

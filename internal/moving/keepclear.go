@@ -19,8 +19,8 @@ import (
 // plan.
 const daemonLabel = "pod-template-generation"
 
-// kept returns the nodes that must get no other pods during a step: the node that the pod leaves,
-// the nodes of the wanted pods, and nodes with places that no holder has yet.
+// kept returns the nodes that need a guard during a step: the node that the pod leaves, the nodes
+// of the wanted pods, and nodes with places that no holder has yet.
 func (r *runner) kept(step int) map[string]bool {
 	out := map[string]bool{r.plan.Moves[step].From: true}
 	for _, w := range r.plan.Wanted {
@@ -34,8 +34,8 @@ func (r *runner) kept(step int) map[string]bool {
 	return out
 }
 
-// keep makes sure that each of the nodes has a guard for at least the time lasts, and removes
-// guards from other nodes.
+// keep makes sure that each of the nodes has a guard that exists for at least the time lasts, and
+// removes all other guards.
 func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Duration) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		if err := r.keepClear(ctx, node, lasts); err != nil {
@@ -54,7 +54,7 @@ func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Dur
 	return nil
 }
 
-// keepClear makes sure that the node has a guard for at least the time lasts.
+// keepClear makes sure that the node has a guard that exists for at least the time lasts.
 func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration) error {
 	if old := r.guards[node]; old != nil {
 		stands, err := r.stands(ctx, old, lasts)
@@ -85,9 +85,10 @@ func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duratio
 	return err == nil && now.DeletionTimestamp == nil && !wire.Ended(now), err
 }
 
-// guardOf returns a pod that keeps other pods off a node. It requests nothing and is created with
-// the node's name. Only holders of this plan and pods of DaemonSets may be on the same node. It has
-// the priority of the wanted pods, so only pods of a higher priority can preempt it.
+// guardOf returns a pod that keeps other pods off a node. It requests no resources and is created
+// on the node directly, without a scheduler. Only holders of this plan and pods of DaemonSets may
+// be on the same node. It has the priority of the wanted pods, so only pods of a higher priority
+// can preempt it.
 func (r *runner) guardOf(node string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	w := &r.wanted[0].Spec

@@ -42,15 +42,15 @@ type Move struct {
 	From, To string
 }
 
-// Wanted is a waiting pod that should get a place on Node.
+// Wanted is a waiting pod, with the node on which it will get a place.
 type Wanted struct {
 	Pod
 	Node string
 }
 
-// Plan has the moves in their order, and the wanted pods that come afterwards.
+// Plan has the moves in their order, and the wanted pods, which are placed after all moves.
 type Plan struct {
-	// Wanted has at least one pod.
+	// Wanted must have at least one pod.
 	Wanted []Wanted
 	Moves  []Move
 }
@@ -60,7 +60,7 @@ type Options struct {
 	Pods coreclient.PodsGetter
 	// Tell is called with messages about the progress. Each message is one sentence.
 	Tell func(format string, args ...any)
-	// Limit limits each wait; 0 means DefaultLimit.
+	// Limit is the maximum duration of each wait; 0 means DefaultLimit.
 	Limit time.Duration
 	// Image is the image of holders. It need not exist: a kubelet admits a pod before it pulls the
 	// image. "" means DefaultImage.
@@ -68,14 +68,15 @@ type Options struct {
 }
 
 const (
-	// DefaultLimit is the time that a step may wait without progress.
+	// DefaultLimit is the default of Options.Limit.
 	DefaultLimit = 2 * time.Minute
 	// DefaultImage is Kubernetes' pause image, which does nothing.
 	DefaultImage = "registry.k8s.io/pause:3.10"
 	// HolderLife is the time after which the kubelet ends a holder that was not deleted.
 	HolderLife = 15 * time.Minute
-	// MostGrace is the longest grace period of a pod that may be moved. Its holder and the guards
-	// must exist until it has ended. The waits before and after take up to two more times Limit.
+	// MostGrace is the longest grace period of a pod that may be moved. Holder and guards must
+	// exist until the pod has ended, and during the waits before and after, which take up to twice
+	// Limit.
 	MostGrace = 10 * time.Minute
 	// HolderLabel is the label of holders, with the UID of the pod whose new place they hold.
 	HolderLabel = wire.HolderLabel
@@ -83,7 +84,7 @@ const (
 	// retryEvery is the interval of checks for changes that no event of a pod reports, such as
 	// whether a budget now allows an eviction.
 	retryEvery = 2 * time.Second
-	// looks limits the checks per second while pods change all the time.
+	// looks is the maximum number of checks per second while pods change all the time.
 	looks = 5
 )
 
@@ -95,7 +96,8 @@ type Done struct {
 	Nodes []string
 }
 
-// Run carries out a plan. An error that wraps ErrChanged describes the difference from the plan.
+// Run carries out a plan. If the cluster differs from the plan, the error wraps ErrChanged and
+// describes the difference.
 func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
 	r := &runner{Options: o, plan: plan, wanted: make([]*corev1.Pod, len(plan.Wanted)), holders: make([]*corev1.Pod, len(plan.Moves)), guards: map[string]*corev1.Pod{}, since: map[types.UID]time.Time{}}
 	r.Limit, r.Image = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Image, DefaultImage)
@@ -110,7 +112,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
 type runner struct {
 	Options
 	plan *Plan
-	// wanted are the wanted pods in the versions that Run has read last.
+	// wanted are the wanted pods as Run has last read them.
 	wanted []*corev1.Pod
 	// holders are the pods that hold the new places, one for each move, or nil.
 	holders []*corev1.Pod
@@ -135,7 +137,7 @@ func (r *runner) watch(ctx context.Context) <-chan struct{} {
 	tell := func() {
 		select {
 		case changes <- struct{}{}:
-		default: // the channel already has a change
+		default: // the channel already has a value
 		}
 	}
 	for namespace := range namespaces {
@@ -176,8 +178,8 @@ func (r *runner) inStep(i int, err error) error {
 	return fmt.Errorf("step %d, %s: %w", i+1, r.plan.Moves[i].Pod.String(), err)
 }
 
-// freeAfter returns the number of steps after which the place of a move is free. It is 0 if no pod
-// of the plan leaves that node before.
+// freeAfter returns the number of steps after which the new place of a move is free. It is 0 if no
+// earlier step moves a pod away from that node.
 func (r *runner) freeAfter(i int) int {
 	for j := i - 1; j >= 0; j-- {
 		if r.plan.Moves[j].From == r.plan.Moves[i].To {
@@ -187,8 +189,8 @@ func (r *runner) freeAfter(i int) int {
 	return 0
 }
 
-// holdFree holds the places that become free after the given number of steps, so that no new pod of
-// another step can get them.
+// holdFree holds the places that are free after the given number of steps, so that no new pod of
+// another step gets them.
 func (r *runner) holdFree(ctx context.Context, steps int) error {
 	for i := steps; i < len(r.plan.Moves); i++ {
 		m := &r.plan.Moves[i]
@@ -236,7 +238,7 @@ func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// until calls done at each change until it returns true or an error.
+// until calls done after each change of a pod, until done returns true or an error.
 func (r *runner) until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	return r.untilIn(ctx, r.Limit, what, done)
 }
@@ -261,7 +263,7 @@ func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, 
 			}
 			return ctx.Err()
 		}
-		_ = pace.Wait(ctx) // after an error the time is over, and the next check is the last one
+		_ = pace.Wait(ctx) // an error means that the time is over, and the next check is the last
 	}
 }
 
@@ -284,7 +286,7 @@ func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// move carries out one step after its place is held.
+// move carries out a step whose new place is held.
 func (r *runner) move(ctx context.Context, i int) error {
 	m := &r.plan.Moves[i]
 	pod, err := r.movable(ctx, m)
@@ -322,8 +324,8 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// lasts returns the longest time for which a step needs its holder and its guards: a
-// PodDisruptionBudget may delay the eviction, the pod ends, and the new pod gets its place.
+// lasts returns the longest time for which a step needs its holder and its guards: the waits for
+// the eviction and for the new pod, and the grace period of the old pod.
 func (r *runner) lasts(pod *corev1.Pod) time.Duration { return 2*r.Limit + graceOf(pod) }
 
 // end waits until the evicted pod is gone. Until then the pod keeps its resources, and another pod
@@ -406,13 +408,13 @@ func (r *runner) drop(ctx context.Context, holder *corev1.Pod) error {
 // kin has the pods of one controller.
 type kin struct {
 	byUID map[types.UID]*corev1.Pod
-	// version is the resource version of the list.
+	// version is the resource version of the list of pods.
 	version string
 }
 
-// siblings returns the pods of the same controller that may take the pod's place. If version is
-// set, the list is at least as new as this version, and the API server answers from its cache
-// without asking etcd.
+// siblings returns the pods of the same controller, one of which may be the pod's replacement. If
+// version is set, the list is at least as new as this version, and the API server answers from its
+// cache.
 func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) (kin, error) {
 	o := selects(pod)
 	if version != "" {
@@ -431,7 +433,7 @@ func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) 
 	return out, nil
 }
 
-// selects returns list options that always include the pod's replacement. The replacement has the
+// selects returns options for a list that contains the pod's replacement. The replacement has the
 // same name in a StatefulSet, and the same hash in a ReplicaSet of a Deployment. Other labels may
 // differ from pod to pod.
 func selects(pod *corev1.Pod) (o metav1.ListOptions) {
@@ -465,8 +467,8 @@ func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return err
 }
 
-// handOver waits for the new pod and gives it the place of the holder. A StatefulSet creates the
-// new pod after the old pod has ended.
+// handOver waits until the controller has created the new pod, and gives the new pod the place of
+// the holder. A StatefulSet creates the new pod after the old pod has ended.
 func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before kin, holder *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(old), "a new place for it", func(ctx context.Context) (bool, error) {
 		all, err := r.siblings(ctx, old, before.version)
@@ -493,9 +495,9 @@ func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before 
 	})
 }
 
-// nominate makes the scheduler try a waiting pod on the node first, and keeps other pods of the
-// same or a lower priority off the place. The scheduler may clear the nomination at each attempt,
-// so nominate is called repeatedly.
+// nominate sets status.nominatedNodeName of a waiting pod, so that the scheduler tries the node
+// first and keeps the place from other pods of the same or a lower priority. The scheduler may
+// clear the field at each attempt, so callers repeat the call.
 func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
 	if pod.Status.NominatedNodeName == node {
 		return nil
@@ -511,8 +513,7 @@ func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) err
 	return err
 }
 
-// Unplaceable returns the reason why no scheduler can place the pod, so that more room does not
-// help. It returns "" if there is no such reason.
+// Unplaceable returns the reason why no scheduler can place the pod even if there is room, or "".
 func Unplaceable(pod *corev1.Pod) string {
 	switch {
 	case wire.Ended(pod):
@@ -579,7 +580,7 @@ func (r *runner) explained(err error, done *Done) error {
 	return err
 }
 
-// saidOf returns a scheduler's message about a waiting pod, or "".
+// saidOf returns the scheduler's message about a waiting pod, or "".
 func saidOf(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""

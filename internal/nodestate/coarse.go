@@ -15,10 +15,9 @@ import (
 )
 
 // ReadCoarse reads a report with only amounts: a Numatopology or a NodeResourceTopology. The
-// guarantee of such a report is amounts, never full. The Reading has no Mark, because such a report
-// has no number that shows which of two reports is newer. The report does not list its pods, so
-// beside has the pods that are bound to the node. ReadCoarse returns an error if the object has
-// another kind. Errors in the report are in the Reading.
+// guarantee of such a report is at most amounts. The Reading has no Mark, because these reports
+// have no numbers. They also list no pods, so beside must have the pods that are bound to the node.
+// Errors in the report are in the Reading; an object of another kind is an error.
 func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *NodeKind) (*Reading, error) {
 	r := &Reading{Node: o.GetName(), Source: Source{Name: o.GetName(), UID: string(o.GetUID()), Version: o.GetResourceVersion()}}
 	var node wire.Node
@@ -57,7 +56,7 @@ func (r *Reading) readCoarse(node *wire.Node, kinds *Kinds, last *NodeKind) erro
 	return err
 }
 
-// ofSpec does what Kinds.of does, for a spec that was constructed from a coarse report.
+// ofSpec does what Kinds.of does, for a spec from a coarse report.
 func (k *Kinds) ofSpec(spec wire.NodeSpec, last *NodeKind) (*NodeKind, error) {
 	guarded := spec
 	guarded.Config.GuardDefects = true
@@ -77,8 +76,8 @@ func (k *Kinds) ofSpec(spec wire.NodeSpec, last *NodeKind) (*NodeKind, error) {
 	return k.coarseKindOf(spec)
 }
 
-// coarseKindOf compiles a kind that nodes with full reports do not share, because the scheduler may
-// reuse the answer of one node for all nodes of the same kind.
+// coarseKindOf compiles a kind that is never shared with nodes that have full reports. The
+// scheduler may use the answer of one node for all nodes of its kind.
 func (k *Kinds) coarseKindOf(spec wire.NodeSpec) (*NodeKind, error) {
 	kind, err := kindOf(spec, nil, k.Providers)
 	kind.coarse = true
@@ -112,8 +111,8 @@ func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
 	return b
 }
 
-// Prefer returns the first usable coarse reading of a node. If no reading is usable, it returns the
-// first one. If there are no readings, it returns nil.
+// Prefer returns the first usable reading. If no reading is usable, it returns the first reading,
+// and nil if there is none.
 func Prefer(coarse []*Reading) *Reading {
 	var chosen *Reading
 	for _, r := range coarse {

@@ -26,7 +26,7 @@ type Demand struct {
 	changed chan struct{}
 }
 
-// wish has the common requirements of some pods for devices and for nodes.
+// wish has the requirements for devices and for nodes that some pods have in common.
 type wish struct {
 	key     string
 	request placement.Request
@@ -37,7 +37,8 @@ type wish struct {
 }
 
 // maxSelector is the maximum size of a pod's requirements for nodes, in bytes of JSON. Demand
-// compares every node with these requirements, so it does not count a pod with larger requirements.
+// compares every node with the requirements of each pod, so it does not count pods with larger
+// requirements.
 const maxSelector = 4096
 
 // wishOf reads a pod. It returns false if the pod asks for no devices or cannot be counted.
@@ -67,7 +68,7 @@ func wishOf(pod *corev1.Pod) (*wish, bool) {
 	return w, true
 }
 
-// Seen adds or updates a pod.
+// Seen adds a pod or updates it.
 func (d *Demand) Seen(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || !wire.MightAskDevices(pod) {
 		return
@@ -194,8 +195,7 @@ func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	return level
 }
 
-// comes reports whether the pods could use the node: it matches the selectors and the affinity of
-// the pods.
+// comes reports whether the node matches the selectors and the affinity of the pods.
 func (w *wish) comes(object *corev1.Node) bool {
 	if w.affinity == nil {
 		return true

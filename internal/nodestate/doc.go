@@ -1,5 +1,5 @@
 // Package nodestate reads nodes: it translates the API's objects into values for the ledger and the
-// engine. Scheduler and command line read nodes only through it.
+// engine. The scheduler and the command line read nodes only with this package.
 //
 //   - NodeKind is a machine with a kubelet's configuration. It is compiled once for all nodes with
 //     equal machines and configurations.

@@ -16,19 +16,19 @@ import (
 type NodeKind struct {
 	// Spec has the machine, the kubelet's view, the configuration and the authority.
 	Spec wire.NodeSpec
-	// Model is the compiled Spec; nil if Berth cannot predict such a kubelet.
+	// Model is the compiled Spec, or nil if Berth cannot predict such a kubelet.
 	Model *placement.Model
 
 	source    *v1alpha1.NodeTopologySpec
 	providers []placement.Provider
-	// offered are the devices that Berth assigns, whatever their health.
+	// offered are the devices that Berth assigns, healthy or not.
 	offered []placement.DevicePool
-	// coarse means that the kind was constructed from amounts.
+	// coarse means that the kind was read from a coarse report.
 	coarse bool
 }
 
-// maxKinds limits the number of kinds that are remembered. A node keeps its kind even if the kind
-// is forgotten here.
+// maxKinds is the maximum number of kinds in the cache. A node keeps its kind even if the cache
+// drops the kind.
 const maxKinds = 1024
 
 // Kinds compiles every kind once. The zero value is ready to use. It is safe for concurrent use.
@@ -41,9 +41,9 @@ type Kinds struct {
 	bySpec map[string]func() *NodeKind
 }
 
-// of returns the kind of a node. last is the node's previous kind, or nil. If it still describes
-// the node, of returns it. A kind without a model has the reason. The kind is nil if the spec
-// cannot be read. The error names the node, so errors are not cached.
+// of returns the kind of a node. last is the node's previous kind, or nil; if it still describes
+// the node, of returns last. A kind without a Model contains the reason. If the spec cannot be
+// read, of returns an error, which names the node and is not cached.
 func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error) {
 	switch {
 	case nt.Malformed != "":
@@ -66,7 +66,7 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error)
 }
 
 // compile returns a function that creates the kind at its first call, and returns the same kind at
-// later calls. The function returns nil if there is no kind.
+// later calls. The function returns nil if the kind cannot be compiled.
 func (k *Kinds) compile(key string, compiled func() (*NodeKind, error)) func() *NodeKind {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,7 +100,7 @@ func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*NodeKind, error) {
 // kindOf compiles a spec, with the devices that Berth assigns on such nodes. A kind without a model
 // has the reason.
 func kindOf(spec wire.NodeSpec, offered []placement.DevicePool, providers []placement.Provider) (*NodeKind, error) {
-	// A scheduler must not trigger a known defect of the kubelet.
+	// The scheduler must not place a pod that triggers a known defect of the kubelet.
 	spec.Config.GuardDefects = true
 	spec.Config.Devices = placement.DevicesOf(spec.Machine, offered)
 	kind := &NodeKind{Spec: spec, offered: offered, providers: providers}

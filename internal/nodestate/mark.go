@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Mark identifies a report of a node. Two Marks show which report is newer. It is comparable; the
-// zero Mark means no report.
+// Mark identifies a report of a node. Two Marks of a node show which report is newer. A Mark is
+// comparable; the zero Mark means no report.
 type Mark struct {
 	uid types.UID
 	// created is the second of the object's creation, by the API server's clock.
@@ -25,12 +25,12 @@ func markOf(nt *v1alpha1.NodeTopology) Mark {
 	return Mark{nt.UID, nt.CreationTimestamp.Unix(), nt.Status.ObservedTime.UnixMicro(), nt.Status.Sequence}
 }
 
-// Sequence returns the agent's number of the report.
+// Sequence returns the number that the agent gave the report.
 func (m Mark) Sequence() int64 { return m.sequence }
 
-// Follows reports whether this report can come after last: its object was created later, it has a
-// higher number, or it is the same report. The number alone does not identify a report, because an
-// agent that continues from an older report uses the same number again.
+// Follows reports whether this report is newer than last or the same: its object was created later,
+// or it has a higher number. The number does not identify a report, because an agent that continues
+// from an older report uses the same number again.
 func (m Mark) Follows(last Mark) bool {
 	switch {
 	case last == Mark{}:
@@ -45,8 +45,8 @@ func (m Mark) Follows(last Mark) bool {
 }
 
 // WentBack returns an error if the report does not follow the newest report, for example after a
-// restore of the API server's data. The agent's later reports are then lost, and this report may be
-// outdated. Otherwise it returns nil.
+// restore of the API server's data. This report may then be outdated. Otherwise WentBack returns
+// nil.
 func (r *Reading) WentBack(newest Mark) *Unusable {
 	now := r.Mark
 	if now == (Mark{}) || now.Follows(newest) {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Reading has all valid parts of one report of a node. It is immutable.
+// Reading is a report of a node, with all parts that could be read. It is immutable.
 type Reading struct {
 	// Node is the node's name.
 	Node string
@@ -30,7 +30,8 @@ type Reading struct {
 	Report *wire.Report
 	// State is the report in the ledger's form. It is nil unless the report is reliable.
 	State *ledger.Report
-	// Guarantee is the guarantee that is possible on the node. It is none if the node is unusable.
+	// Guarantee is the strongest guarantee that is possible on the node. It is none if the node is
+	// unusable.
 	Guarantee wire.Guarantee
 	// Unusable explains why the report is not reliable, or is nil.
 	Unusable *Unusable
@@ -58,8 +59,8 @@ const nodeTopology = "NodeTopology"
 // NewObject returns an empty object of the kind of full reports, for a watch.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
-// Lists reports whether a full report lists a running pod with a UID for which is returns true. It
-// reads no other part of the object.
+// Lists reports whether a full report lists a running pod for whose UID the function is returns
+// true. It reads no other part of the object.
 func Lists(o metav1.Object, is func(uid string) bool) bool {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	return ok && slices.ContainsFunc(nt.Status.Pods, func(p v1alpha1.PodAllocation) bool {
@@ -77,8 +78,8 @@ func (k *Kinds) ReadObject(o metav1.Object, last *NodeKind) (*Reading, error) {
 	return k.Read(nt, last), nil
 }
 
-// Read reads a NodeTopology. last is the previous kind of the node, or nil. It saves time, because
-// reports change often, but kinds rarely.
+// Read reads a NodeTopology. last is the previous kind of the node, or nil. If the kind has not
+// changed, last saves time.
 func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *NodeKind) *Reading {
 	r := &Reading{Node: nt.Name, Version: nt.ResourceVersion, Source: Source{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID), Version: nt.ResourceVersion,
@@ -124,11 +125,11 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *NodeKind) 
 	return err
 }
 
-// maxPods limits the number of pods in a report, as the schema of NodeTopology does, because the
-// time to read a report grows with their number.
+// maxPods is the maximum number of pods in a report, as in the schema of NodeTopology. The time to
+// read a report grows with this number.
 const maxPods = 1024
 
-// fates returns the fate of each pod in the report that was not admitted or has ended.
+// fates returns the Fate of each pod in the report that is not ledger.Alive.
 func fates(r *wire.Report) map[string]ledger.Fate {
 	out := map[string]ledger.Fate{}
 	for i := range r.Pods {

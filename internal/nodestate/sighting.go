@@ -19,7 +19,7 @@ import (
 // it, so the ledger does not count it.
 var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
 
-// Sighting is a translated pod that is bound to a node.
+// Sighting is a pod that is bound to a node, translated for the ledger.
 type Sighting struct {
 	ledger.Sighting
 	// Ignored explains why the placement in the pod's Binding is invalid; nil if it is valid or
@@ -28,8 +28,8 @@ type Sighting struct {
 }
 
 // SightingOf translates a pod that is bound to a node. The error is ErrNotPinnable, or a
-// *wire.FieldError if the pod is invalid. The node's report will show the resources of an invalid
-// pod.
+// *wire.FieldError if the pod is invalid. The ledger learns the resources of an invalid pod from
+// the node's report.
 func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	ask, err := wire.ReadBound(pod)
 	if err != nil {
@@ -50,7 +50,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 		s.Turn, s.Report, s.Generation = int64(p.Sequence), p.Report, p.Generation
 		s.Promise = &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
 	}
-	if s.Promise == nil { // only Berth checks this rule, and only for a pod with a promise
+	if s.Promise == nil { // only Berth has this rule, and only for pods with a promise
 		s.Request.Rules.Devices.PerNode = 0
 	}
 	return s, nil
@@ -105,6 +105,6 @@ func HeartbeatOf(lease *coordinationv1.Lease) (Heartbeat, error) {
 	return b, nil
 }
 
-// VouchesFor reports whether the heartbeat confirms the report with this number. If it names
-// another number, it confirms an older report, or a report that has not arrived yet.
+// VouchesFor reports whether the heartbeat confirms the report with this number. A heartbeat with
+// another number confirms an older report, or a report that has not arrived yet.
 func (b *Heartbeat) VouchesFor(sequence int64) bool { return b.Sequence == 0 || b.Sequence == sequence }

@@ -6,10 +6,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Under returns the reading of the node with another machine or configuration, for which alter
-// changes a copy of the spec. If empty is set, the node has no pods, and it has the devices that
-// devices returns after alter. Otherwise it keeps the content of its report. The error explains why
-// the node cannot have this machine or configuration. The reading must be usable.
+// Under returns a reading of the node with another machine or configuration: alter changes a copy
+// of the spec. If empty is set, the new reading has no pods, and the devices that the function
+// devices returns. Otherwise it keeps the pods and devices of the report. The error explains why
+// the node cannot have this machine or configuration. r must be usable.
 func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices func() []placement.DevicePool) (*Reading, error) {
 	spec := r.Kind.Spec
 	if err := alter(&spec); err != nil {

@@ -13,7 +13,7 @@ type Unusable struct {
 	Reason string
 	// Text explains the reason to users. All programs use the same text.
 	Text string
-	// Cause names the object, the field and the value. It is nil if the Text is complete.
+	// Cause names the object, the field and the value, or is nil.
 	Cause error
 }
 
@@ -28,12 +28,12 @@ const (
 	NoReport = "NoReport"
 	// NoSuchNode means that there is a NodeTopology but no Node.
 	NoSuchNode = "NoSuchNode"
-	// Silent means that the agent has been silent for too long.
+	// Silent means that the agent has sent no report and no heartbeat for too long.
 	Silent = "Silent"
 	// Malformed: the NodeTopology contradicts itself, or has values that this release does not
 	// know.
 	Malformed = "Malformed"
-	// Unsupported: the kubelet is configured in a way that Berth cannot predict.
+	// Unsupported: Berth cannot predict a kubelet with this configuration.
 	Unsupported = "Unsupported"
 	// OtherRelease: another release of Berth wrote the NodeTopology in another format.
 	OtherRelease = "OtherRelease"
@@ -43,13 +43,13 @@ const (
 
 const wentBackText = "its report is older than the one before, and its agent has not confirmed it yet"
 
-// NotReported returns the error for a node without a report.
+// NotReported returns the Unusable for a node without a report.
 func NotReported() *Unusable { return &Unusable{Reason: NoReport, Text: wire.NoReport} }
 
-// FellSilent returns the error for a node whose agent has been silent for too long.
+// FellSilent returns the Unusable for a node whose agent is Silent.
 func FellSilent() *Unusable { return &Unusable{Reason: Silent, Text: wire.NoSignOfLife} }
 
-// Stray returns the error for a NodeTopology without a Node.
+// Stray returns the Unusable for a NodeTopology without a Node.
 func Stray(node string) *Unusable {
 	return &Unusable{Reason: NoSuchNode, Text: "there is a NodeTopology but no Node " + node}
 }

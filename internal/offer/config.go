@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Config selects the devices of a machine that the agent offers, and defines how it offers them.
-// The agent does not offer devices that no resource selects.
+// Config selects the devices that the agent offers to the kubelet, by resource name. The agent does
+// not offer devices that no resource selects.
 type Config struct {
 	// Resources are the names under which pods ask for devices, each once.
 	Resources []Resource `json:"resources"`
@@ -25,8 +25,8 @@ type Config struct {
 	object string
 }
 
-// Resource is a resource name with its devices: the devices that match all of its fields. One of
-// class, vendor and addresses is required.
+// Resource is a resource name and a selection of devices: those that match all of its fields. At
+// least one of class, vendor and addresses must be set.
 type Resource struct {
 	// Resource is the extended resource that pods ask for, like nvidia.com/gpu.
 	Resource string `json:"resource"`
@@ -36,16 +36,16 @@ type Resource struct {
 	// Vendor and Product are PCI ids, four hexadecimal digits; "" for any.
 	Vendor  string `json:"vendor,omitempty"`
 	Product string `json:"product,omitempty"`
-	// Addresses are PCI addresses like 0000:3b:00.0. If there are none, any address matches. The
-	// machine must have each of them.
+	// Addresses are PCI addresses like 0000:3b:00.0. The machine must have a device at each of
+	// them. If there are none, every address matches.
 	Addresses []string `json:"addresses,omitempty"`
-	// Virtual selects virtual functions (SR-IOV). Without it, the resource selects all other
-	// devices.
+	// Virtual means that the resource selects only virtual functions (SR-IOV). Otherwise it selects
+	// only other devices.
 	Virtual bool `json:"virtual,omitempty"`
 	// Optional allows machines without these devices.
 	Optional bool `json:"optional,omitempty"`
-	// CDI means that a vendor's CDI specification describes the devices. Without it the agent
-	// writes one, with the device nodes from sysfs.
+	// CDI means that a vendor's CDI specification describes the devices. If it is not set, the
+	// agent writes a specification, with the device nodes from sysfs.
 	CDI *CDI `json:"cdi,omitempty"`
 }
 
@@ -53,8 +53,9 @@ type Resource struct {
 type CDI struct {
 	// Kind is the kind of the specification, like nvidia.com/gpu.
 	Kind string `json:"kind"`
-	// Names is the form of the names: address, index or uuid. The index counts the devices of one
-	// vendor and class in ascending order of their addresses. The uuid comes from NVIDIA's driver.
+	// Names is the form of the devices' names in the specification: address, index or uuid. The
+	// index counts the devices of one vendor and class in ascending order of their addresses. The
+	// uuid comes from NVIDIA's driver.
 	Names string `json:"names"`
 }
 
@@ -96,7 +97,7 @@ func (c *Config) check() error {
 		if device := wire.DeviceOf(r.Resource); device != r.Resource {
 			return c.fail(at+".resource", r.Resource, device+", which offers the same devices under this name as well")
 		}
-		// The resource's name in environment variables and annotations must be unique, too.
+		// The resource's names in environment variables and annotations must be unique, too.
 		variable := wire.DevicesVariable(r.Resource)
 		if seen[variable] {
 			return c.fail(at+".resource", r.Resource, "each resource once: two of them would have the environment variable "+variable)
@@ -163,7 +164,7 @@ func (c *Config) checkSelection(at string, r *Resource) error {
 	return nil
 }
 
-// The ways in which specifications name devices.
+// The values of CDI.Names.
 const (
 	byAddress = "address"
 	byIndex   = "index"

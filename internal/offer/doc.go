@@ -1,10 +1,10 @@
-// Package offer offers devices of a machine to its kubelet, on a node where Berth decides about
-// devices.
+// Package offer is a device plugin for nodes where Berth assigns devices: it offers a machine's
+// devices to the kubelet.
 //
-// A Config assigns devices to resource names, and defines how the runtime injects them. Resolve, a
-// pure function, finds the devices on a machine. Offers offers them to the kubelet as a device
-// plugin. The plugin's devices are tokens without topology, one per real device, so that the
-// kubelet only counts them. Offers reads from sysfs which devices are gone or in use, and writes a
-// CDI specification for devices that no vendor describes. The Binding of a pod has the devices of
-// its containers, and internal/enforce makes the runtime inject them.
+// A Config selects devices for resource names, and defines how the runtime injects them. Resolve, a
+// pure function, finds the selected devices on a machine. Offers serves the kubelet as a device
+// plugin. For each device it offers a token without topology, so that the kubelet only counts the
+// devices. It reads from sysfs whether devices are missing or in use, and writes a CDI
+// specification for devices that no vendor's specification describes. The Binding of a pod has the
+// devices of its containers, and internal/enforce makes the runtime inject them.
 package offer

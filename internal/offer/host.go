@@ -20,10 +20,10 @@ import (
 	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
-// Host has the places where a machine reports its devices. With the zero value every device is
-// present and has no device nodes.
+// Host has the file systems and folders in which a machine describes its devices. With the zero
+// value, every device counts as present and has no device nodes.
 type Host struct {
-	// Root contains sys/. It is nil if only a machine string describes the machine.
+	// Root contains sys/. It is nil if the machine is given as a machine string.
 	Root fs.FS
 	// Proc is /proc; nil if NVIDIA's driver and the mounted file systems cannot be read.
 	Proc fs.FS
@@ -32,9 +32,9 @@ type Host struct {
 	SpecDirs []string
 }
 
-// Finding is the result of checking a device.
+// Finding is the result of a check of a device.
 type Finding struct {
-	// Sick explains why no pod may get the device; "" if pods may.
+	// Sick explains why no pod may get the device, or is "".
 	Sick string
 	// CDI is the name by which the container runtime injects the device, KIND=NAME.
 	CDI string
@@ -72,7 +72,7 @@ func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]str
 		return "no CDI specification in " + strings.Join(h.SpecDirs, " or ") + " has " + name
 	}
 	if cdi.Names != byIndex || h.Root == nil {
-		return "" // an address or a UUID cannot name another device
+		return "" // an address or a UUID cannot be the name of another device
 	}
 	own := h.ownNodes(d.Address)
 	for _, n := range nodes {
@@ -84,7 +84,7 @@ func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]str
 	return ""
 }
 
-// ownNode matches a node that belongs to one device only, if sysfs or NVIDIA's driver knows it.
+// ownNode matches device nodes that belong to only one device.
 var ownNode = regexp.MustCompile(`^(nvidia[0-9]+|dri/(card|renderD)[0-9]+|accel/accel[0-9]+)$`)
 
 // ownNodes returns the device nodes of a PCI function that match ownNode, as the host lists them.
@@ -103,7 +103,7 @@ func (h *Host) ownNodes(address string) (nodes []string) {
 	return nodes
 }
 
-// pciDir has an entry for every function.
+// pciDir is the folder with an entry for each PCI function.
 const pciDir = "sys/bus/pci/devices/"
 
 func (h *Host) lookAt(d *Device, cdi *CDI, busy map[string]bool) Finding {
@@ -169,8 +169,8 @@ func (h *Host) nvidia(address, key string) string {
 // nodeDirs are the folders of a PCI function in which sysfs lists its parts that have device nodes.
 var nodeDirs = []string{"drm", "infiniband_verbs", "infiniband_mad", "accel", "misc"}
 
-// shared has, by folder, another device node that users of the devices in the folder need, if it
-// exists.
+// shared has, by folder in nodeDirs, a further device node that users of the devices in this folder
+// need, if the machine has it.
 var shared = map[string]string{"infiniband_verbs": "sys/class/misc/rdma_cm"}
 
 // nodes returns the device nodes of a function, or the reason why no pod may get it.
@@ -267,8 +267,8 @@ func (h *Host) busy() map[string]bool {
 	return out
 }
 
-// group returns the IOMMU group of a function, or the reason why no pod may get it. A container
-// with the group's device node has all devices of the group.
+// group returns the IOMMU group of a function, or the reason why no pod may get the function. A
+// container with the group's device node can use all devices of the group.
 func (h *Host) group(d *Device) (id, sick string) {
 	target, err := fs.ReadLink(h.Root, pciDir+d.Address+"/iommu_group")
 	if err != nil {
@@ -302,7 +302,7 @@ const Kind = "berth.dev/pci"
 // specFile is the specification's name, in CDI's form VENDOR-CLASS.
 var specFile = strings.Replace(Kind, "/", "-", 1) + ".json"
 
-// specVersion is the oldest version that has all fields that writeSpec uses.
+// specVersion is the oldest version of CDI with all fields that writeSpec uses.
 const specVersion = "0.5.0"
 
 // writeSpec writes the specification of the devices that no vendor describes. A device without
@@ -340,7 +340,7 @@ func (h *Host) writeSpec(pools []Pool, findings map[string]Finding) error {
 	return replace(filepath.Join(dir, specFile), append(text, '\n'))
 }
 
-// replace replaces a file atomically, unless it already has the text.
+// replace atomically replaces the content of a file, unless the file already has the text.
 func replace(name string, text []byte) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, text) {
 		return nil
@@ -355,7 +355,7 @@ func (h *Host) described() map[string][]string {
 	out := map[string][]string{}
 	vendors, err := cdi.NewCache(cdi.WithSpecDirs(h.SpecDirs...), cdi.WithAutoRefresh(false))
 	if err != nil {
-		return out // only an option can fail
+		return out // only an invalid option makes NewCache fail
 	}
 	for _, name := range vendors.ListDevices() {
 		out[name] = []string{}

@@ -20,12 +20,12 @@ type Offers struct {
 	Dir string
 	// Log receives messages about devices and the kubelet; it must not be nil.
 	Log func(format string, args ...any)
-	// Changed is called when a device becomes unhealthy or healthy, and when the kubelet starts or
-	// stops using a pool. It may be nil, and must not block.
+	// Changed is called after a device has become healthy or unhealthy, and after the kubelet has
+	// connected to the plugin of a resource or disconnected. It may be nil, and must not block.
 	Changed func()
 
 	host Host
-	// looking is locked during a check of the devices.
+	// looking is locked while the devices are checked.
 	looking sync.Mutex
 
 	mu       sync.Mutex
@@ -34,11 +34,11 @@ type Offers struct {
 	// listeners counts the kubelet's open ListAndWatch calls, by resource. These calls end when the
 	// kubelet ends.
 	listeners map[string]int
-	// told is closed and replaced when findings change.
+	// told is closed and replaced when pools or findings change.
 	told chan struct{}
 }
 
-// New returns Offers for the pools. It checks the devices for the first time.
+// New returns Offers for the pools, and checks the devices once.
 func New(pools []Pool, host Host, log func(string, ...any)) *Offers {
 	o := &Offers{host: host, Log: log, listeners: map[string]int{}, told: make(chan struct{})}
 	o.Renew(pools)
@@ -59,15 +59,15 @@ func (o *Offers) Found() ([]Pool, map[string]Finding) {
 	return o.pools, maps.Clone(o.findings)
 }
 
-// Taken reports whether the kubelet knows the resource now. A kubelet that has just started does
-// not know it yet, and refuses pods that ask for it.
+// Taken reports whether the kubelet is connected to the plugin of the resource. A kubelet that has
+// just started is not connected yet, and refuses pods that ask for the resource.
 func (o *Offers) Taken(resource string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !slices.ContainsFunc(wire.DeviceNames(resource), func(name string) bool { return o.listeners[name] == 0 })
 }
 
-// listen counts a call of ListAndWatch that begins (n is 1) or ends (n is -1).
+// listen records that a call of ListAndWatch has begun (n is 1) or ended (n is -1).
 func (o *Offers) listen(resource string, n int) {
 	o.mu.Lock()
 	o.listeners[resource] += n
@@ -134,8 +134,8 @@ func (o *Offers) note(pools []Pool, findings map[string]Finding) bool {
 	return true
 }
 
-// tokens returns the number of healthy devices under a name, and the number of all devices. changed
-// is closed when these numbers may have changed.
+// tokens returns the number of healthy devices of a resource, and the number of all devices.
+// changed is closed when these numbers may have changed.
 func (o *Offers) tokens(name string) (well, all int, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,12 +179,12 @@ func (o *Offers) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// gpuDomains are the domains of the resources under which the plugins of a vendor offer GPUs.
+// gpuDomains has, by PCI vendor, the domain of the resource names with which the vendor's plugins
+// offer GPUs.
 var gpuDomains = map[string]string{"10de": "nvidia.com/", "1002": "amd.com/", "8086": "gpu.intel.com/"}
 
-// Rival describes another device plugin that offers the same resource names or devices as these
-// pools. It returns "" if there is none. registered has the healthy devices of the kubelet's
-// plugins, by resource.
+// Rival describes another device plugin that offers resource names or devices of these pools, or
+// returns "". registered has the healthy devices of the kubelet's plugins, by resource.
 func Rival(pools []Pool, registered map[string][]string) string {
 	own := map[string]bool{}
 	for i := range pools {
@@ -206,8 +206,8 @@ func Rival(pools []Pool, registered map[string][]string) string {
 	return ""
 }
 
-// offers reports whether a device of another resource is also in the pools, It compares the id, or
-// the vendor's domain in the resource name.
+// offers reports whether a device of another plugin's resource is probably also in the pools. It
+// compares the id, or the vendor's domain in the resource name.
 func offers(pools []Pool, resource, id string) bool {
 	for i := range pools {
 		for _, d := range pools[i].Devices {

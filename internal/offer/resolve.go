@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Pool has the devices of a machine that are offered under one name.
+// Pool has the devices of a machine that are offered as one resource.
 type Pool struct {
 	Resource string
 	// Devices are ascending by address.
@@ -69,10 +69,10 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	return pools, nil
 }
 
-// Keep returns the machine with offered devices as they were before, if they are now missing or
-// look different. For example, a card whose RDMA device is in a container's network looks like a
+// Keep returns the machine with the offered devices that are now missing or look different as they
+// were in before. For example, a card whose RDMA device is in a container's network looks like a
 // plain card on the host, and a device that disappears while it is read has no vendor. If a device
-// has another vendor or product, or is now a virtual function, it replaces the earlier device.
+// now has another vendor or product, or is a virtual function, it counts as a new device.
 func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	devices, kept := slices.Clone(m.Devices), false
 	for i := range before {
@@ -94,7 +94,7 @@ func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	}
 	out, err := m.SetDevices(devices, m.Links)
 	if err != nil {
-		return m // a device that Keep restored needs another device that is gone
+		return m // a restored device depends on a device that is gone
 	}
 	return out
 }

@@ -20,15 +20,15 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// tokenPrefix begins the ids of tokens, so that readers do not mistake them for devices.
+// tokenPrefix begins the ids of tokens, which distinguishes them from the ids of devices.
 const tokenPrefix = "berth-token-"
 
 func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
 
-// IsToken reports whether the id of a kubelet's device is a token.
+// IsToken reports whether a device id in the kubelet is the id of a token.
 func IsToken(id string) bool { return strings.HasPrefix(id, tokenPrefix) }
 
-// kubeletSocket is the socket for the registration of plugins, in the folder for device plugins.
+// kubeletSocket is the socket with which plugins register, in the folder for device plugins.
 const kubeletSocket = "kubelet.sock"
 
 // plugin serves the tokens of a resource to the kubelet.
@@ -100,7 +100,7 @@ func (o *Offers) serveOnce(ctx context.Context, resource string) error {
 	server := grpc.NewServer()
 	defer server.Stop()
 	pluginapi.RegisterDevicePluginServer(server, &plugin{offers: o, resource: resource, ended: ctx})
-	go server.Serve(listener) //nolint:errcheck // it ends with the server
+	go server.Serve(listener) //nolint:errcheck // Serve ends when the server is stopped
 	if err := register(ctx, resource, kubelet); err != nil {
 		return err
 	}
@@ -116,9 +116,9 @@ const (
 	later = time.Second
 )
 
-// awaitKubelet returns a connection to a listening kubelet. The socket's file may be a leftover of
-// a stopped kubelet. A starting kubelet soon admits its pods, and rejects them if the plugin
-// registers too late.
+// awaitKubelet returns a connection to a listening kubelet. The socket may be left over from a
+// stopped kubelet. The plugin must register soon after the kubelet has started, because the kubelet
+// rejects pods that ask for unregistered resources.
 func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) (net.Conn, error) {
 	var dialer net.Dialer
 	for wait := soon; ; {
@@ -159,7 +159,8 @@ func awaitGone(ctx context.Context, watch *fsnotify.Watcher, path string) error 
 	}
 }
 
-// registerLimit bounds one registration. The kubelet tries for 10 s to connect to the plugin.
+// registerLimit is the maximum duration of a registration. The kubelet tries for 10 s to connect to
+// the plugin.
 const registerLimit = 30 * time.Second
 
 // register registers a resource over a connection to the kubelet.
@@ -187,8 +188,8 @@ func register(ctx context.Context, resource string, kubelet net.Conn) error {
 	return err
 }
 
-// options makes the kubelet ask for its preferred tokens. These are the lowest tokens, because the
-// highest tokens stand for unhealthy devices.
+// options makes the kubelet call GetPreferredAllocation, which prefers the lowest tokens, because
+// the highest tokens become unhealthy first.
 func options() *pluginapi.DevicePluginOptions {
 	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
@@ -223,7 +224,8 @@ func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_
 	}
 }
 
-// tokens returns all tokens of a resource, of which the first well tokens are healthy.
+// tokens returns the tokens of a resource with all devices, of which the first well tokens are
+// healthy.
 func tokens(well, all int) []*pluginapi.Device {
 	out := make([]*pluginapi.Device, all)
 	for i := range out {
@@ -251,8 +253,8 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, req *pluginapi.Prefer
 	return resp, nil
 }
 
-// Allocate implements pluginapi.DevicePluginServer. It assigns no device. It marks the container
-// with the number of its tokens, so that the container starts with as many devices or not at all.
+// Allocate implements pluginapi.DevicePluginServer. It assigns no device. It records the number of
+// tokens in the container, so that the container starts only with this number of devices.
 func (p *plugin) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	resp := &pluginapi.AllocateResponse{}
 	for _, c := range req.ContainerRequests {

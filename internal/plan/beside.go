@@ -12,31 +12,31 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Wish is a member's requirement for its place relative to another member's.
+// Wish is a requirement of one member: the same NUMA node as another member, or a different NUMA
+// node.
 type Wish struct {
-	// Mate is the index of the other member in Gang.Members. Indices beyond Members are mates that
-	// already have a place, in the order of Gang.Seated.
+	// Mate is the index of the other member in Gang.Members. Indices after the last member are
+	// those of Gang.Seated, the pods that already have a place.
 	Mate int
 	// All makes the wish apply to all other members. It requires Apart, and Mate then has no
-	// meaning. If the wish belongs to a mate that has its place, it applies to the members only. A
-	// separate wish for each member would need memory that grows with the square of their number.
+	// meaning. If the wish belongs to a seated pod, it applies only to Members. With a separate
+	// wish for each other member, memory would grow with the square of their number.
 	All bool
-	// Apart asks for a NUMA node that is not the mate's. Without Apart, the wish asks for the same
-	// NUMA node on the same node.
+	// Apart asks for a NUMA node that the mate does not have. Without Apart, the wish asks for the
+	// mate's NUMA node.
 	Apart bool
-	// Required wishes must be fulfilled, or the member gets no node. A preferred wish is fulfilled
-	// if this is possible on some node.
+	// Required means that the member gets no node on which the wish is not fulfilled. Otherwise
+	// nodes that fulfil the wish are tried first.
 	Required bool
 }
 
-// Seat is the place of a mate, a pod of the gang that already has its node and is not planned
-// again.
+// Seat is the place of a pod of the gang that already has its node and is not planned again.
 type Seat struct {
-	// Node is the mate's node. It is Elsewhere if no member can use that node.
+	// Node is the pod's node, or Elsewhere if no member can use that node.
 	Node int
-	// Got is the mate's allocation there. It is not Exact if the allocation is not known.
+	// Got is the pod's allocation. If it is not known, Got is not Exact.
 	Got Decided
-	// Beside are the mate's wishes.
+	// Beside are the pod's wishes.
 	Beside []Wish
 }
 
@@ -53,10 +53,9 @@ type Decided struct {
 }
 
 // grants reports whether the wishes between the member and the members placed before it are
-// fulfilled. These are the required wishes and, while the trial is strict, the preferred wishes
-// too. A wish must be fulfilled in each order in which the node's kubelet may admit the members,
-// and this needs an exact prediction. If there is none, or if nothing is pinned, the wish is not
-// fulfilled. The site is the node's site with the member.
+// fulfilled. If the trial is strict, the preferred wishes count too. A wish must be fulfilled in
+// each order in which the node's kubelet may admit the members. It counts as not fulfilled if the
+// prediction is not exact, or if nothing is pinned. with is the node's site with the member.
 func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
@@ -68,7 +67,7 @@ func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 // counts reports whether the trial must fulfil the wish.
 func (t *trial) counts(p pair) bool { return p.required || t.strict }
 
-// keep reports whether members on these NUMA nodes fulfil their wishes.
+// keep reports whether all pairs that count are fulfilled if the members have these NUMA nodes.
 func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	return !slices.ContainsFunc(pairs, func(p pair) bool {
 		own, other := numa[p.asks], numa[p.mate]
@@ -76,13 +75,13 @@ func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	})
 }
 
-// others reports whether a wish of m with All is about the mate. It returns false if both already
-// have their places.
+// others reports whether a wish of m with All applies to the mate. It returns false if both are
+// seated.
 func (g *Gang) others(m, mate int) bool {
 	return m != mate && (m < len(g.Members) || mate < len(g.Members))
 }
 
-// wishesOf returns the wishes of a member, or of a mate that already has its place.
+// wishesOf returns the wishes of a member or a seated pod, by an index as in Wish.Mate.
 func (g *Gang) wishesOf(m int) []Wish {
 	if m >= len(g.Members) {
 		return g.Seated[m-len(g.Members)].Beside
@@ -90,13 +89,13 @@ func (g *Gang) wishesOf(m int) []Wish {
 	return g.Members[m].Beside
 }
 
-// maxTogether is the maximum number of members with wishes on a node that its kubelet may admit in
-// any order. The search tries all their orders.
+// maxTogether is the maximum number of members with wishes on a node whose order of admission is
+// not known. The search tries all their orders.
 const maxTogether = 4
 
-// outcomes returns the NUMA nodes that the members on a node may get after the last of them was
-// placed. There is one outcome if the node's prediction is exact, otherwise one for each order. It
-// returns no outcomes if they are not known.
+// outcomes returns the possible NUMA nodes of the members on a node, after the last of them was
+// placed: one outcome if the node's prediction is exact, otherwise one for each order. It returns
+// nil if they are not known.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
 	if !t.plan.Nodes.At(node).Loose() {
 		numa := make([]topology.NUMASet, len(members))
@@ -155,7 +154,7 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 	return out
 }
 
-// sequence returns a key that is equal for orders with equal members at each position.
+// sequence returns a key. Orders with equal keys have equal members at each position.
 func (t *trial) sequence(members, order []int) (key [maxTogether + 1]int64) {
 	for i, at := range order {
 		key[i] = int64(t.gang.Members[members[at]].Kind) + 1
@@ -195,7 +194,7 @@ func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) 
 	return numa, true
 }
 
-// permute calls do with every order of n things.
+// permute calls do with every permutation of the numbers below n.
 func permute(n int, do func([]int)) {
 	var rest func(done []int)
 	rest = func(done []int) {
@@ -212,7 +211,8 @@ func permute(n int, do func([]int)) {
 	rest(nil)
 }
 
-// unit is a set of members that must be on the same node, because they ask for the same NUMA node.
+// unit is a set of members that are placed on one node together, because they ask for the same NUMA
+// node.
 type unit struct {
 	members []int
 	kind    int
@@ -262,21 +262,20 @@ func unitsOf(members []Member) []unit {
 	return out
 }
 
-// In a gang with wishes, a member may skip nodes that a later member takes. So each member would
-// ask all nodes that earlier members have filled, and a tenant's gang of thousands could block the
-// scheduler for minutes. Therefore the trial stores refusals, and does not ask a node again for a
-// known answer.
+// In a gang with wishes, a node that refuses one member may take a later one, so no node can be
+// left out. A gang of thousands of members could then block the scheduler for minutes. Therefore
+// the trial stores refusals, and does not ask a node again for a known answer.
 
-// site is a node of a trial with its members. A new member of the node gets a new site.
+// site is a node of a trial, with a fixed list of its members. When the node gets a member, it gets
+// a new site.
 type site struct {
-	// members are the members on the node, including mates that already have their places there.
+	// members are the members and the seated pods on the node.
 	members []int
 	pairs   []pair
 	// refusals are the refusals of the node in its current state.
 	refusals map[refusal]bool
-	// seconds are the seconds in which the members were created, in ascending order. foreign means
-	// that pods outside the gang are in flight on the node. Both are set once the site has
-	// refusals.
+	// seconds are the seconds in which the members were created, ascending. foreign means that pods
+	// outside the gang are in flight on the node. Both are set when the site has refusals.
 	seconds []int64
 	foreign bool
 }
@@ -287,16 +286,16 @@ type pair struct {
 	apart, required bool
 }
 
-// refusal is a kind of members that a node refuses. If wishes are the reason, it is a class.
+// refusal describes members that a node refuses: a kind, or a class if wishes are the reason.
 type refusal struct {
 	kind, class int
 	strict      bool
-	// age is the position of the refused member's second of creation in site.seconds. If the site
-	// is foreign, it is the second of creation itself.
+	// age is the position in site.seconds of the second in which the member was created. If the
+	// site is foreign, it is this second itself.
 	age int64
 }
 
-// wishes has the wishes of members and mates, in a form for lookups.
+// wishes has the wishes of members and seated pods, in a form for fast lookups.
 type wishes struct {
 	// joins has, for each member, the wishes for the same NUMA node: its own wishes, and wishes of
 	// others about it.
@@ -345,7 +344,7 @@ func wishesOf(g *Gang) *wishes {
 	return out
 }
 
-// by returns the wish with m, the member that has the wish, as the Mate.
+// by returns the wish with m as its Mate: the member that has the wish.
 func (w Wish) by(m int) Wish {
 	w.Mate = m
 	return w
@@ -380,11 +379,11 @@ func (t *trial) with(m, node int) *site {
 	return &out
 }
 
-// pairsPerLook is the number of pairs of members that the search can compare in the time of a look.
+// pairsPerLook is the number of pairs of members that the search compares in the time of one look.
 const pairsPerLook = 128
 
-// crowdedOut reports whether more members would have to be apart from each other than the node has
-// NUMA nodes. It does not ask the ledger. The site is the node's site with the member.
+// crowdedOut reports whether the node has fewer NUMA nodes than it would have members that must all
+// be apart. It does not ask the ledger. with is the node's site with the member.
 func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false
@@ -404,7 +403,8 @@ func (t *trial) crowdedOut(node int, with *site) bool {
 	return count > 1 && count > t.numaNodes(node)
 }
 
-// numaNodes returns the number of NUMA nodes of the node. There is no limit if it is not known.
+// numaNodes returns the number of NUMA nodes of the node, or a very large number if it is not
+// known.
 func (t *trial) numaNodes(node int) int {
 	if account := t.plan.Nodes.At(node).Account(); account != nil {
 		if report := account.View().Report(); report != nil {
@@ -414,8 +414,8 @@ func (t *trial) numaNodes(node int) int {
 	return math.MaxInt
 }
 
-// settle ends the search for a unit. It marks a node as taken if each of its NUMA nodes belongs to
-// a member that shares it with no other pod.
+// settle ends the search for a unit. It marks the node as taken if each of its NUMA nodes belongs
+// to a member that wants no other member there.
 func (t *trial) settle(placed bool) {
 	if !placed || t.wishes == nil || len(t.plan.Places) == 0 || t.work.slow {
 		return
@@ -447,7 +447,7 @@ func (t *trial) withoutTaken(all []int) []int {
 	return slices.DeleteFunc(slices.Clone(all), func(node int) bool { return t.taken[node] })
 }
 
-// pair records the wishes of one member about another member.
+// pair adds the wishes of member m about the mate to s.pairs.
 func (s *site) pair(g *Gang, m, place, mate, its int) {
 	for _, w := range g.wishesOf(m) {
 		if w.All && g.others(m, mate) || !w.All && w.Mate == mate {
@@ -456,9 +456,8 @@ func (s *site) pair(g *Gang, m, place, mate, its int) {
 	}
 }
 
-// meets returns the only node that is possible for the unit, because it must share NUMA nodes with
-// mates that have their places. It returns Elsewhere if no node is possible, and false if every
-// node is.
+// meets returns the only node on which the unit can share NUMA nodes with seated pods, as it
+// requires, or Elsewhere if no node is possible. joins is false if the unit requires no such node.
 func (t *trial) meets(u *unit) (only int, joins bool) {
 	if t.wishes == nil {
 		return 0, false
@@ -477,7 +476,7 @@ func (t *trial) meets(u *unit) (only int, joins bool) {
 	return only, joins
 }
 
-// alike reports whether all nodes now give the same answers about two units.
+// alike reports whether every node gives equal answers about the two units.
 func (t *trial) alike(a, b *unit) bool {
 	x, y := a.members[0], b.members[0]
 	return len(a.members)+len(b.members) == 2 && t.wishes.classes[x] == t.wishes.classes[y] && t.created(x) == t.created(y)
@@ -490,8 +489,7 @@ func (t *trial) created(m int) int64 {
 	return 0
 }
 
-// refused reports whether the node has refused an equal member since the node got its last new
-// member.
+// refused reports whether the node, with its present members, has already refused an equal member.
 func (t *trial) refused(m, node int) bool {
 	s := t.sites[node]
 	if s == nil || len(s.refusals) == 0 || t.work.slow {
@@ -531,8 +529,8 @@ func (t *trial) note(m, node int, wish bool) {
 	s.refusals[t.refusal(s, m, wish)] = true
 }
 
-// date fills in seconds and foreign, which decide the position of a new member among the members of
-// the site.
+// date fills in seconds and foreign, which determine when the kubelet admits a new member relative
+// to the members of the site.
 func (t *trial) date(s *site, node int) {
 	on, seconds := t.plan.Nodes.At(node), map[int64]bool{}
 	for _, m := range s.members {

@@ -11,24 +11,26 @@ import (
 // A plan delays all other work: the scheduler places no other pod meanwhile, and the user of a page
 // or a command waits. So each plan has a Budget.
 const (
-	// Looks is the maximum number of looks for a plan. A look is the cost of asking one node about
-	// one member without its ledger: about a microsecond of processor time.
+	// Looks is the maximum number of looks for a plan. A look is a unit of cost, about a
+	// microsecond of processor time: one check of one member on one node, without the node's
+	// ledger.
 	Looks = 150_000
-	// Patience is the maximum time for a plan on a busy machine.
+	// Patience is the maximum time for a plan, for the case that the machine is busy.
 	Patience = 5 * time.Second
 )
 
 // MaxKinds is the maximum number of kinds of members in a gang.
 const MaxKinds = 256
 
-// Dear describes why a gang is too expensive to plan.
+// Dear has the numbers that determine how expensive it is to plan a gang.
 type Dear struct {
 	// Members is the number of members that are planned together, and Kinds the number of their
-	// kinds. Names is the number of references of members to each other.
+	// kinds. Names is the number of wishes in which members name each other.
 	Members, Kinds, Names int
 	// Late means that the plan was stopped because it took too long.
 	Late bool
-	// Terms is the number of the kinds' spread constraints and terms about other pods.
+	// Terms is the number of spread constraints, and of affinity and anti-affinity terms that
+	// select pods, over all kinds.
 	Terms int
 }
 
@@ -50,8 +52,8 @@ func (d Dear) String() string {
 	return text + "; use fewer pods, fewer kinds of pods, or fewer such terms"
 }
 
-// Budget bounds the cost of a plan, in looks and by a context. A nil Budget has no limit. It is not
-// safe for concurrent use.
+// Budget limits the cost of a plan, by a number of looks and by a context. A nil Budget has no
+// limit. It is not safe for concurrent use.
 type Budget struct {
 	ctx   context.Context //nolint:containedctx // a budget lives as long as the call that it bounds
 	until time.Time
@@ -64,7 +66,7 @@ func NewBudget(ctx context.Context) *Budget {
 	return &Budget{ctx: ctx, until: time.Now().Add(Patience), left: Looks}
 }
 
-// Spend takes looks from the budget, and reports whether some are left.
+// Spend subtracts looks from the budget, and returns false if none are left.
 func (b *Budget) Spend(looks int) bool {
 	if b != nil {
 		b.left = max(b.left-looks, -1)
@@ -72,7 +74,7 @@ func (b *Budget) Spend(looks int) bool {
 	return !b.Over()
 }
 
-// Over reports if the budget is used up.
+// Over reports whether the budget is used up.
 func (b *Budget) Over() bool {
 	switch {
 	case b == nil:
@@ -86,11 +88,11 @@ func (b *Budget) Over() bool {
 	return true
 }
 
-// Late reports if the budget ended because of the time.
+// Late reports whether the budget is used up because the time is over.
 func (b *Budget) Late() bool { return b != nil && b.late }
 
-// promiseLooks returns the cost of asking a ledger about a pod, in looks. A ledger that places many
-// containers compares each of them with the others.
+// promiseLooks returns the cost of asking a ledger about a pod, in looks. The cost grows with the
+// square of the number of containers, because the ledger compares each of them with the others.
 func promiseLooks(p *suppose.Pod) int {
 	if p.Candidate == nil || p.Candidate.Request == nil {
 		return 1

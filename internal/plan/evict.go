@@ -19,7 +19,8 @@ type Occupant struct {
 type Victim struct {
 	Pods     []Occupant
 	Priority int32
-	// Started is the start time of the first pod, in seconds. Younger victims are evicted first.
+	// Started is the start time of the first pod, in seconds. Of otherwise equal victims, the
+	// youngest is evicted first.
 	Started int64
 	// Leaving means that the pods are already being deleted, so that they cost nothing.
 	Leaving bool
@@ -35,8 +36,8 @@ type Removal struct {
 	Short int
 }
 
-// Crowd is a Field from whose nodes victims can be removed. It does not compute the resources that
-// become free.
+// Crowd is a Field from whose nodes victims can be removed. Ledger forks compute the resources that
+// this frees.
 type Crowd interface {
 	Field
 	// Evict removes a victim's pods, and Restore puts them back.
@@ -50,8 +51,8 @@ type Eviction struct {
 	Victims []int
 	// Places are the members' places after the eviction.
 	Places []Place
-	// Asked is the number of questions to nodes about members. Cut means that the search stopped
-	// because of this number. Then there may be more victims than necessary.
+	// Asked is the number of questions to nodes about members. Cut means that the search stopped at
+	// the maximum of this number, so there may be more victims than necessary.
 	Asked int
 	Cut   bool
 }
@@ -61,18 +62,17 @@ type Eviction struct {
 // scheduler does nothing else during the search.
 const MaxAsked = 50_000
 
-// Evict finds victims whose eviction lets the whole gang fit. It returns false if neither the
-// eviction of all victims nor, for a gang with wishes, the eviction of any single victim is enough.
-// Pods that are leaving anyway do not count. Evict takes the cheapest victims until the gang fits.
-// Then it drops every victim that the gang does not need, the most expensive first. On the nodes
-// that the plan uses, no victim can be omitted, unless the search stops at MaxAsked. The result may
-// not be the cheapest possible set. The Crowd does not change. The search uses the budget of its
-// plan.
+// Evict finds victims whose eviction lets the whole gang fit. It returns false if the eviction of
+// all victims is not enough, and for a gang with wishes if no single victim is enough either. Pods
+// that are leaving anyway do not count. Evict takes the cheapest victims until the gang fits. Then
+// it drops every victim that the gang does not need, the most expensive first. Every victim in the
+// result is needed, unless the search stops at MaxAsked. The result may not be the cheapest
+// possible set. The Crowd is the same after the call as before.
 func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
 	return evictAsking(g, f, r, MaxAsked, b)
 }
 
-// evictAsking does what Evict does, with another limit of questions.
+// evictAsking does what Evict does, with at most limit questions.
 func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Eviction, ok bool) {
 	c := newClearing(f, r)
 	c.work.limit, c.work.budget = limit, b
@@ -119,7 +119,7 @@ type Cost struct {
 	Pods         int
 }
 
-// Compare orders costs.
+// Compare orders costs: it returns a negative number if c is lower than o.
 func (c Cost) Compare(o Cost) int {
 	return cmp.Or(cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Highest, o.Highest), cmp.Compare(c.Sum, o.Sum), cmp.Compare(c.Pods, o.Pods))
 }
@@ -149,17 +149,17 @@ func (r *Removal) Cost(set []int) (c Cost) {
 	return c
 }
 
-// clearing is a Crowd without some victims. Its Nodes returns the nodes that need no eviction
-// first.
+// clearing is a Field: a Crowd without some of its victims. Its method Nodes returns the nodes from
+// which no victim was removed first.
 type clearing struct {
 	Crowd
 	removal *Removal
-	alone   []Cost // of each victim separately
+	alone   []Cost // the cost of each victim
 	out     []bool
 	// nodes are the nodes of the Crowd from which pods were removed.
 	nodes suppose.Field[int]
 	work  work
-	// only has the nodes to try, by kind; nil means all.
+	// only has the nodes to try, by kind. If it is nil, all nodes are tried.
 	only map[int][]int
 }
 
@@ -204,8 +204,8 @@ func (c *clearing) restoreAll() {
 	}
 }
 
-// Node implements Field: the node without the removed victims. If too much is uncertain, the node
-// has no free resources.
+// Node implements Field: it returns the node without the removed victims. If its state is too
+// uncertain, the node has no free resources.
 func (c *clearing) Node(node int) suppose.Node {
 	if without := c.nodes.Known(node); without != nil && without.Changed() {
 		if cleared, ok := without.Cleared(); ok {
@@ -249,8 +249,8 @@ func (c *clearing) try(g *Gang) ([]Place, bool) {
 	return p.Places, true
 }
 
-// prefix evicts the smallest sufficient number of the cheapest victims. If the eviction of all
-// victims is not enough, it leaves all of them evicted and returns false.
+// prefix evicts the victims in order, as few as are enough. If the eviction of all victims is not
+// enough, it leaves all of them evicted and returns false.
 func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	now := 0
 	tries := func(count int) (p []Place, ok bool) {
@@ -296,9 +296,8 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	return places, true
 }
 
-// guess returns how many of the cheapest victims may be enough: one for each member without a
-// place. The search begins with this number, because a search that begins with all victims could
-// reach its limit first.
+// guess returns the number of victims with which the search begins: one for each member without a
+// place. If it began with all victims, it could reach its limit first.
 func (c *clearing) guess(order []int) int {
 	pods := 0
 	for at, i := range order {
@@ -309,9 +308,9 @@ func (c *clearing) guess(order []int) int {
 	return len(order)
 }
 
-// single finds one victim whose eviction lets the gang fit although evicting all victims does not.
-// On an emptier node the kubelet may place a pod on other NUMA nodes than its gang needs. When it
-// is called, all victims are evicted.
+// single finds one victim whose eviction makes room for the gang although the eviction of all
+// victims does not. This is possible because on an emptier node the kubelet may place a pod on NUMA
+// nodes that contradict the gang's wishes. Call it while all victims are evicted.
 func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	if !g.Wishes() {
 		return Eviction{}, false

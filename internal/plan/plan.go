@@ -9,12 +9,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Member is a pod that should get a node.
+// Member is a pod of the gang for which the plan must find a node.
 type Member struct {
 	suppose.Pod
-	// Kind is the same for members that all plugins and nodes treat alike.
+	// Kind identifies the kind of the member. All plugins and nodes treat members of one kind
+	// equally.
 	Kind int
-	// Task is the part of the gang that the member counts for.
+	// Task is the task of the gang to which the member belongs.
 	Task string
 	// Size orders members: the largest is the hardest to place.
 	Size int64
@@ -22,51 +23,54 @@ type Member struct {
 	Beside []Wish
 }
 
-// Field has all rules about the nodes that members may use, except those of the ledgers. It also
-// determines the order in which the plan tries nodes, and the numbers of the nodes.
+// Field has all rules about the nodes of members, except those of the ledgers. It also numbers the
+// nodes, and determines the order in which the plan tries them.
 type Field interface {
 	// Nodes returns the nodes that members of the kind may now use, best first. If there are many,
-	// it may return only the best until Widen.
+	// it may return only the best of them until Widen is called.
 	Nodes(kind int) []int
-	// Widen makes Nodes return all nodes from now on. It reports whether Nodes has omitted nodes
+	// Widen makes Nodes return all nodes from now on. It reports whether Nodes omitted nodes
 	// before.
 	Widen() bool
-	// Coupled reports whether a member's place affects other members of the kind by more than the
-	// resources that it takes. Nodes then also returns nodes that may take a member later, and
-	// Admits answers for the present state.
+	// Coupled reports whether the place of a member affects the possible nodes of other members of
+	// the kind by more than the resources that it takes. Nodes then also returns nodes that may
+	// admit a member only later. Admits always answers for the present state.
 	Coupled(kind int) bool
 	// Closed reports whether the node, or its domain, has refused a member of a coupled kind since
 	// the kind was last reopened. The plan asks such a node last.
 	Closed(kind, node int) bool
-	// Reopen makes no node Closed for the kind, and reports whether some node was.
+	// Reopen makes Closed return false for all nodes for the kind, and reports whether some node
+	// was Closed.
 	Reopen(kind int) bool
-	// Node returns the node without members.
+	// Node returns the node as it is before the plan.
 	Node(node int) suppose.Node
-	// Admits reports whether the node can now take the member, apart from free resources.
+	// Admits reports whether the rules allow the member on the node now. It does not check free
+	// resources.
 	Admits(member, node int) bool
 	// Suits reports whether the member can have its claimed devices at its place on the node. If
-	// Berth decides on the node, Suits may call again for other places, near devices.
+	// Berth decides on the node, Suits may call again for other places on the node, for example
+	// near devices.
 	Suits(member, node int, would Lies, again Again) bool
 	// Put records that the member is on the node, and Take reverts this.
 	Put(member, node int)
 	Take(member, node int)
 }
 
-// Lies describes a member's place on a node.
+// Lies describes the allocation of a member on a node.
 type Lies struct {
 	// Decision is the member's allocation. It has no containers if nothing is pinned for it.
 	Decision *placement.Decision
-	// Sure means that the allocation is certain. Loose means that no member on the node gets a
-	// promise of CPUs.
+	// Sure means that the allocation is certain. Loose means that no member on the node is promised
+	// its CPUs.
 	Sure, Loose bool
 }
 
-// Again replaces the promise to a member by a promise of another place on its node. The place is
-// near the devices, unless near is nil. It returns false if there is no such place.
+// Again replaces the promised place of a member by another place on the same node, near the devices
+// if near is not nil. It returns false if there is no such place.
 type Again func(near *placement.Claimed) (Lies, bool)
 
-// Uncoupled is for embedding into a Field whose Nodes omits no node, and whose members affect each
-// other only by the resources that they take.
+// Uncoupled implements some methods of Field. Embed it if Nodes never omits a node, and if members
+// affect each other only by the resources that they take.
 type Uncoupled struct{}
 
 // Suits implements Field.
@@ -87,15 +91,16 @@ func (Uncoupled) Reopen(int) bool { return false }
 // Gang is the input of a plan.
 type Gang struct {
 	Members []Member
-	// Minimum is the number of members that must get a node, and Tasks the number for each task.
+	// Minimum is the number of members that must get a node, and Tasks has this number for each
+	// task.
 	Minimum int
 	Tasks   map[string]int
-	// Seated are the pods of the gang that already have nodes, if they have wishes or members have
-	// wishes about them.
+	// Seated are the pods of the gang that already have nodes. Only pods with wishes, and pods
+	// about which members have wishes, are needed.
 	Seated []Seat
 }
 
-// Wish adds a wish of a member, or of a mate that has its place. of is an index as in Wish.Mate.
+// Wish adds a wish of a member or a seated pod. of is an index as in Wish.Mate.
 func (g *Gang) Wish(of int, w Wish) {
 	if of < len(g.Members) {
 		g.Members[of].Beside = append(g.Members[of].Beside, w)
@@ -117,12 +122,12 @@ func (g *Gang) wishes(is func(Wish) bool) bool {
 // Place is the node of a member.
 type Place struct {
 	Member, Node int
-	// Loose means that the member gets no promise of CPUs (ledger.Candidate), because the plan puts
-	// other pods on the node that its kubelet may admit first.
+	// Loose is the member's ledger.Candidate.Loose. It is set if the plan puts other pods on the
+	// node that the kubelet may admit before the member.
 	Loose bool
-	// Wave is the member's wave on its node (ledger.Candidate).
+	// Wave is the member's ledger.Candidate.Wave.
 	Wave int
-	// Got is the member's allocation there.
+	// Got is the member's allocation on the node.
 	Got Decided
 	// Candidate is the member's candidate, possibly near devices. It is nil if nothing is pinned.
 	Candidate *ledger.Candidate
@@ -130,7 +135,7 @@ type Place struct {
 
 // Plan is the assignment of members to nodes.
 type Plan struct {
-	// Places are in the order in which to reserve them.
+	// Places are in the order in which they must be reserved.
 	Places []Place
 	// Whole means that the plan reaches the gang's minimum.
 	Whole bool
@@ -139,11 +144,11 @@ type Plan struct {
 	// Waits has the nodes that refused some member only because they wait for a report, with the
 	// reason.
 	Waits map[int]ledger.Wait
-	// Tangled has the nodes that would admit some member only in some of the orders in which their
-	// kubelet may admit the member and others. These nodes have used all their waves.
+	// Tangled has the nodes that would admit some member, but not in every order in which the
+	// kubelet may admit it and other members. These nodes have already used all their waves.
 	Tangled map[int]bool
-	// Crowded means that a node refused some member, because its kubelet may admit other members
-	// before or after it.
+	// Crowded means that a node refused some member because the order in which the kubelet admits
+	// members is not known.
 	Crowded bool
 	// Cut means that the budget was used up before the minimum was reached. The gang might still
 	// fit.
@@ -152,16 +157,17 @@ type Plan struct {
 	Nodes suppose.Field[int]
 }
 
-// Make plans the gang. Members of the same second may arrive at a node in any order, so Make finds
-// places that are valid in every order. If there is no such plan, it plans several waves. The
-// members of a wave are bound after a report shows that the node has admitted the previous wave. If
-// the plan is whole, the Field keeps all members in their places. Otherwise the Field does not
-// change. The Field may use the same budget.
+// Make plans the gang. A kubelet may admit members that were created in the same second in any
+// order, so Make finds places that are valid in every order. If there is no such plan, it plans
+// several waves. The members of a wave are bound after a report shows that the node has admitted
+// the previous wave. If the plan is Whole, the members stay Put on the Field. Otherwise Make
+// reverts all changes of the Field.
 func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
 }
 
-// work counts the questions to nodes about members. If limit is not 0, it is the maximum.
+// work counts the questions to nodes about members. If limit is not 0, it is the maximum number of
+// questions.
 type work struct {
 	asked, limit int
 	budget       *Budget
@@ -171,7 +177,7 @@ type work struct {
 
 func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit || w.budget.Over() }
 
-// wishesPerLook is the number of wishes that the plan can read in the time of a look.
+// wishesPerLook is the number of wishes that the plan reads in the time of one look.
 const wishesPerLook = 8
 
 func (w *work) wishesOf(g *Gang) *wishes {
@@ -220,9 +226,9 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 	return third
 }
 
-// Node returns a node with its planned members, without promises of CPUs. If it refuses a pod, it
-// refuses the pod in every order of these members. It returns nil if the plan has not tried the
-// node.
+// Node returns a node with its planned members, which are not promised their CPUs. If this node
+// refuses a pod, then it does so in every order of these members. Node returns nil if the plan has
+// not tried the node.
 func (p *Plan) Node(node int) *suppose.Node {
 	n := p.Nodes.Known(node)
 	if n == nil {
@@ -239,15 +245,15 @@ func (p *Plan) Node(node int) *suppose.Node {
 	return &out
 }
 
-// Undo removes the members from their places.
+// Undo takes the members from their places on the Field.
 func (p *Plan) Undo(f Field) {
 	for _, at := range slices.Backward(p.Places) {
 		f.Take(at.Member, at.Node)
 	}
 }
 
-// pass goes through the members once. If inWaves is set and a node does not admit members in every
-// order, the node gets them in waves, in a fixed order.
+// pass goes through the members once. If inWaves is set, a node that does not admit members in
+// every order may get them in waves, which fix the order.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	count := len(g.Members) + len(g.Seated)
 	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, count), placed: make([]Decided, count)}
@@ -268,7 +274,7 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 	}
 	units := unitsOf(g.Members)
 	slices.SortStableFunc(units, order)
-	var all, open []int // the nodes for the kind, and the nodes that may take the next unit
+	var all, open []int // all: the nodes for the kind; open: the nodes that may still take the next unit
 	for i, u := range units {
 		if w.over() {
 			if t.plan.Lacking < 0 {
@@ -308,21 +314,22 @@ type trial struct {
 	work  *work
 	plan  Plan
 	at    []int // by member, then by seated pod: its node, or nowhere
-	// inWaves means that a node may get members in waves.
+	// inWaves is the parameter of pass.
 	inWaves bool
 	placed  []Decided // by the same index: the allocation on that node
-	// lies is the place in the last promise to a member.
+	// lies describes the place that was promised last.
 	lies Lies
-	// before has the earlier states of the nodes of the unit's members.
+	// before has, for each member of the unit, the state of the node before the member was put
+	// there.
 	before []before
-	// taken are the nodes whose NUMA nodes all belong to members that want no other pods there.
-	// fresh counts the nodes that became taken since withoutTaken last removed taken nodes from the
-	// list.
+	// taken are the nodes on which each NUMA node belongs to a member that wants no other member
+	// there. fresh counts the nodes that became taken since the last time that withoutTaken removed
+	// nodes.
 	taken map[int]bool
 	fresh int
 	skips int // the number of skipped nodes
-	// full are nodes whose ledger has refused a member of a coupled kind since the last member of
-	// such a kind was placed.
+	// full are the nodes whose ledgers have refused a member of a coupled kind since the last
+	// member of such a kind was placed.
 	full []int
 	// wishes and sites are nil if no member has wishes.
 	wishes *wishes
@@ -331,8 +338,8 @@ type trial struct {
 	strict bool
 }
 
-// place finds a node for the unit. It returns the nodes that may take the next unit, if that unit
-// is alike.
+// place finds a node for the unit. It returns the nodes that may take the next unit, if alike is
+// true for both units.
 func (t *trial) place(u *unit, open []int) []int {
 	if u.prefers {
 		t.strict = true
@@ -347,7 +354,7 @@ func (t *trial) place(u *unit, open []int) []int {
 	}
 	switch {
 	case u.prefers:
-		return open // the next unit may prefer a node that this unit skipped
+		return open // the next unit may take a node that refused this unit
 	case found:
 		return rest
 	}
@@ -409,11 +416,11 @@ func (t *trial) putAll(members []int, node int) bool {
 	return true
 }
 
-// skipsPerLook is the number of nodes that the plan can skip, because of known refusals, in the
-// time of a look.
+// skipsPerLook is the number of nodes with known refusals that the plan skips in the time of one
+// look.
 const skipsPerLook = 16
 
-// passesBy reports whether the node is known to refuse the member.
+// passesBy reports whether the plan already knows that the node refuses the member.
 func (t *trial) passesBy(m, node int) bool {
 	if !t.taken[node] && !t.refused(m, node) {
 		return false
@@ -479,9 +486,9 @@ func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again 
 	}
 }
 
-// suitsLater withdraws the promise to a member that Suits refused. If Suits accepts the member in a
-// wave of its own, after the other members on the node, it promises the member that place and
-// returns true.
+// suitsLater withdraws the promise to a member that Suits refused. It then tries the member in a
+// further wave, after the other members on the node. If Suits accepts this, suitsLater promises the
+// place and returns true.
 func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) bool {
 	on, pod := t.plan.Nodes.At(node), &t.gang.Members[m].Pod
 	unsure := !t.lies.Sure && on.Pins(pod) && on.Promised() > 1
@@ -504,7 +511,7 @@ func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) b
 	return false
 }
 
-// asks asks the node about the member, apart from wishes.
+// asks asks the node's ledger about the member. It does not check wishes.
 func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 	if !t.field.Admits(m, node) {
 		return Decided{}, false
@@ -525,13 +532,13 @@ func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 // before is the state of a node before the plan promised a place on it to a pod.
 type before struct {
 	pod *suppose.Pod
-	// tight is the node before it was loosened, or nil if it was not loosened.
+	// tight is the node before loosen changed it, or nil.
 	tight *suppose.Node
 	wave  int
 	site  *site
 }
 
-// restore withdraws the pod's promise and all related changes of the node.
+// restore reverts the promise to the pod and all changes of the node for it.
 func (b *before) restore(on *suppose.Node) {
 	if b.tight != nil {
 		*on = *b.tight
@@ -541,7 +548,8 @@ func (b *before) restore(on *suppose.Node) {
 	on.Wave = b.wave
 }
 
-// promise promises a pod its place. If this changes the node, it records the earlier state.
+// promise promises a pod its place. If loosen changes the node, promise records the earlier state
+// in was.
 func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before) (Decided, bool) {
 	var d placement.Decision
 	a := on.Promise(p, &d)
@@ -576,7 +584,7 @@ func (t *trial) decided(p *suppose.Pod, on *suppose.Node, a *ledger.Answer, d *p
 	return Decided{Exact: a.Exact, NUMA: on.Account().View().Report().Model.Reach(p.Candidate.Request, &a.Verdict)}
 }
 
-// waits records that a node refuses a member now but may take it later.
+// waits records that a node refuses a member now but may admit it after a report, or is tangled.
 func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 	if t.inWaves && on.Promised() > 0 && on.Wave == maxWaves {
 		if t.plan.Tangled == nil {
@@ -591,9 +599,9 @@ func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 	t.plan.Waits[node] = why
 }
 
-// loosen tries the pod without promises of CPUs to the members on the node, because their kubelet
-// may admit the pod first and then give them other CPUs. It returns the node's earlier state, or
-// nil if it did not change.
+// loosen promises the pod a place after it has removed the promises of CPUs to the members on the
+// node. The kubelet may admit the pod before them, and then give them other CPUs. It returns the
+// node's earlier state, or nil if it did not change.
 func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Answer, *suppose.Node) {
 	loose := on.Clone()
 	loose.Loosen()
@@ -606,10 +614,10 @@ func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Ans
 }
 
 // maxWaves is the maximum number of waves of a node after the first wave. Each wave takes about a
-// second, and the node must admit all of them before the gang's deadline.
+// second, and all waves must be admitted before the gang's deadline.
 const maxWaves = 8
 
-// nextWave tries the pod after all members on the node.
+// nextWave promises the pod a place in a wave after all members on the node.
 func nextWave(p *suppose.Pod, on *suppose.Node, d *placement.Decision) ledger.Answer {
 	on.Wave++
 	a := on.Promise(p, d)
@@ -619,7 +627,7 @@ func nextWave(p *suppose.Pod, on *suppose.Node, d *placement.Decision) ledger.An
 	return a
 }
 
-// take undoes the last put.
+// take reverts the last put.
 func (t *trial) take(m int) {
 	node, last := t.at[m], len(t.before)-1
 	t.before[last].restore(t.plan.Nodes.At(node))

@@ -8,13 +8,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Bound returns a rank that is at least as good as every offer of the node to the pod. It returns
-// false if the node has too few free CPUs for the pod's exclusive CPUs. It does not ask the node's
-// ledger.
+// Bound returns a rank that is at least as good as the node's rank for the pod. It returns false if
+// the node has too few free CPUs for the pod's exclusive CPUs. It does not ask the node's ledger.
 //
-// A pod with exclusive CPUs is on at least as many NUMA nodes as these CPUs need. If the number of
-// NUMA nodes precedes all criteria that depend on the choice of these nodes, only offers with that
-// number count.
+// A pod with exclusive CPUs is on at least as many NUMA nodes as these CPUs need. If narrowFirst is
+// true, Bound considers only offers with this number.
 func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	if s.Formula == Volcano {
 		return Rank{Score: 1}, true
@@ -32,8 +30,8 @@ func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	return Rank{s.tier(&o), s.weigh(o.Certain, fit, MaxScore)}, true
 }
 
-// bestRoom returns the best fit among the NUMA nodes with this many free CPUs. The caller ensures
-// that there is such a NUMA node.
+// bestRoom returns the best fit among the NUMA nodes with at least own free CPUs. There must be
+// such a NUMA node.
 func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	left, all := int64(-1), int64(1)
 	var nodeFree, nodeAll int64
@@ -51,8 +49,8 @@ func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	return meanFit(s.fill(left, all, 0), s.fill(nodeFree, nodeAll, asked))
 }
 
-// narrowest returns the minimum number of NUMA nodes that have this many free CPUs. It exceeds the
-// number of NUMA nodes if there are too few CPUs.
+// narrowest returns the smallest number of NUMA nodes that have this many free CPUs together. If
+// all have too few, it returns more than the number of NUMA nodes.
 func narrowest(rooms []ledger.Room, cpus int32) int {
 	if cpus > 0 && slices.ContainsFunc(rooms, func(r ledger.Room) bool { return r.Free >= cpus }) {
 		return 1
@@ -79,8 +77,8 @@ func fewest(rooms []ledger.Room, cpus int32) int {
 	}
 }
 
-// narrowFirst reports whether the number of NUMA nodes precedes all criteria that depend on the
-// choice of these nodes: the devices on them, and every score.
+// narrowFirst reports whether the criterion NUMANodes comes before all criteria that depend on the
+// choice of the NUMA nodes.
 func (s *Scoring) narrowFirst() bool {
 	at := slices.Index(s.First, NUMANodes)
 	return at >= 0 && !slices.Contains(s.First[:at], Devices)

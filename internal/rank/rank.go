@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Offer has the properties of a node that admits a pod, as far as the choice depends on them.
+// Offer has the properties of a node that admits a pod on which its rank depends.
 type Offer struct {
 	ledger.Spare
-	// Certain means that the node's choice of CPUs is certain.
+	// Certain means that the prediction of the pod's CPUs is certain.
 	Certain bool
 	// Asked is the number of CPUs that the pod asks for.
 	Asked int
@@ -29,14 +29,14 @@ func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology
 	return o
 }
 
-// Tier is compared first. A smaller Tier is better. Its bits are the criteria of Scoring.First,
-// with the first criterion in the highest bits.
+// Tier is compared first. A smaller Tier is better. Its bits are the values of the criteria in
+// Scoring.First. The first criterion has the highest bits.
 type Tier uint32
 
 // TierBits is the number of bits of a Tier that are used.
 const TierBits = 20
 
-// LastTier is the tier of a node about which nothing is known.
+// LastTier is the worst tier. Nodes without a known state have it.
 const LastTier Tier = 1<<TierBits - 1
 
 // MaxScore is the best Score.
@@ -60,11 +60,11 @@ func (r Rank) Before(o Rank) bool {
 // ScoreBits is the number of bits of an Order below its tier.
 const ScoreBits = 8
 
-// LastOrder is the smallest Order of the LastTier.
+// LastOrder is the smallest Order of a Rank with the LastTier.
 const LastOrder = uint32(LastTier) << ScoreBits
 
-// Order returns a number of 28 bits that is smaller for a better rank. With the formula Volcano, a
-// node with fewer NUMA nodes is better, and a score of 0 is the worst.
+// Order returns a number of 28 bits, which is smaller for a better rank. With the formula Volcano,
+// a lower score is better, except that 0 is the worst.
 func (s *Scoring) Order(r Rank) uint32 {
 	worse := MaxScore - min(r.Score, MaxScore)
 	if s.Formula == Volcano {
@@ -86,15 +86,14 @@ func (s *Scoring) Rank(o *Offer) Rank {
 	return Rank{s.tier(o), s.score(o)}
 }
 
-// Setting is the part of a rank that does not depend on the free resources of a node.
+// Setting computes the part of a rank that depends on the demand for the node's devices.
 type Setting struct {
-	// unwanted are the bits that do not count if there is no demand for the node's devices. demand
-	// is the lowest bit of Demand, or 0.
+	// unwanted are the bits that are cleared if there is no demand for the node's devices. demand
+	// is the lowest bit of the criterion Demand, or 0.
 	unwanted, demand Tier
 }
 
-// Setting returns the criteria in the form that is fast to evaluate, for pods with devices or for
-// pods without.
+// Setting returns the Setting for pods that ask for devices, or for pods that do not.
 func (s *Scoring) Setting(asksDevices bool) (in Setting) {
 	if s.Formula == Volcano {
 		return in
@@ -113,7 +112,7 @@ func (s *Scoring) Setting(asksDevices bool) (in Setting) {
 	return in
 }
 
-// Rank returns the rank of a node with this level of demand.
+// Rank returns the rank r of a node, completed with the level of demand for its devices.
 func (in Setting) Rank(r Rank, level demand.Level) Rank {
 	switch {
 	case r.Tier == LastTier:
@@ -125,7 +124,7 @@ func (in Setting) Rank(r Rank, level demand.Level) Rank {
 	return r
 }
 
-// tier packs the criteria. All criteria together have no more bits than TierBits.
+// tier returns the Tier of the offer. All criteria together have at most TierBits bits.
 func (s *Scoring) tier(o *Offer) (t Tier) {
 	for _, c := range s.First {
 		bits, value := c.measure(o)
@@ -134,8 +133,8 @@ func (s *Scoring) tier(o *Offer) (t Tier) {
 	return t
 }
 
-// measure returns the distance of the offer from the best possible offer by this criterion, and the
-// number of bits for this value.
+// measure returns the value of the criterion, 0 for the best possible offer, and the number of bits
+// for this value.
 func (c Criterion) measure(o *Offer) (bits, value int) {
 	switch c {
 	case StrandedBeside:
@@ -155,7 +154,7 @@ func (c Criterion) measure(o *Offer) (bits, value int) {
 	}
 }
 
-// score returns the weighted mean of the parts of the score, each between 0 and MaxScore.
+// score returns the weighted mean of certainty, fit and distance, each between 0 and MaxScore.
 func (s *Scoring) score(o *Offer) uint8 {
 	return s.weigh(o.Certain, s.fit(o), closeness(o.Machine, o.Reach))
 }
@@ -179,9 +178,9 @@ const (
 // IsBusy reports whether a node with this number of pods in flight is busy.
 func IsBusy(inFlight int) bool { return inFlight >= busyFrom }
 
-// Busy returns the score of a node with this number of pods in flight. The next pod may have to
-// wait for them: in the scheduler, and until the node has admitted them. A burst therefore spreads
-// over equally good nodes, while single pods fill them.
+// Busy returns the score of a node, lowered by the number of pods in flight, for which the next pod
+// may have to wait. So many pods that arrive together are spread over equally good nodes, while
+// single pods fill one node.
 func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	if s.Formula == Volcano || !IsBusy(inFlight) {
 		return score
@@ -190,11 +189,10 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit scores how full or how empty the NUMA nodes would be with the pod, scores the whole node in
-// the same way, and returns the mean. A preference for full and small nodes keeps large blocks of
-// resources free. Pods that fit on one NUMA node need free NUMA nodes. Larger pods, and pods that
-// cannot share a NUMA node, need free nodes. If the node has a strategy of its own, only that
-// strategy applies.
+// fit returns the mean of two scores by the strategy: how full or empty the pod's NUMA nodes would
+// be with the pod, and how full or empty the whole node would be. With MostAllocated, whole NUMA
+// nodes stay free for pods that fit on one NUMA node, and whole nodes for larger pods. If the node
+// has a strategy of its own, only that strategy applies.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)
@@ -217,7 +215,7 @@ func (s *Scoring) fit(o *Offer) int64 {
 // meanFit returns the mean of the fit of the NUMA nodes and the fit of the node.
 func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
 
-// fill returns the fit of a set of CPUs. room of them are free, and the pod takes asked.
+// fill returns the score of a set of all CPUs, of which room are free and the pod takes asked.
 func (s *Scoring) fill(room, all, asked int64) int64 {
 	room -= min(room, asked)
 	if s.Strategy == LeastAllocated {

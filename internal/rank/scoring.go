@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Strategy tells if full or empty NUMA nodes are preferred.
+// Strategy is the preference for full or for empty NUMA nodes.
 type Strategy string
 
 const (
@@ -18,13 +18,13 @@ const (
 	LeastAllocated Strategy = "LeastAllocated"
 )
 
-// Criterion is a property of an offer that is more important than the scores of all other plugins.
+// Criterion is a property of an offer by which nodes are compared before all scores.
 type Criterion string
 
 const (
 	// StrandedBeside does what Stranded does, but only for pods that ask for no devices, and only
 	// if there is demand for the node's devices. By default it comes before numaNodes, so such a
-	// pod avoids free devices even if another node spreads it over more NUMA nodes.
+	// pod leaves CPUs to free devices even if it then uses more NUMA nodes.
 	StrandedBeside Criterion = "strandedBeside"
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
@@ -35,20 +35,20 @@ const (
 	Groups Criterion = "groups"
 	// Stranded is true if the pod would take CPUs that free devices on its NUMA nodes need, because
 	// fewer free CPUs would remain than the devices' share. False is better, because later pods
-	// need devices together with CPUs. The number of such devices does not count, so that Berth
-	// fills one NUMA node before it uses another.
+	// need devices together with CPUs. Their number does not count, so that Berth fills one NUMA
+	// node before it uses another.
 	Stranded Criterion = "stranded"
 	// Demand is the number of devices in the cluster whose pods could also run on a node like this
-	// one (package demand). Less is better for a pod that asks for devices. So nodes that suit many
-	// pods stay free for pods that fit on no other node. Setting.Rank adds the demand to a Rank.
+	// one (package demand). A smaller number is better for a pod that asks for devices, so that
+	// nodes which many pods could use stay free. Setting.Rank adds the demand to a Rank.
 	Demand Criterion = "demand"
 	// Devices is the number of free devices that would remain; fewer are better. If the pod asks
 	// for devices, devices of these kinds on the whole node count, so that other nodes stay free.
 	// If it asks for none, devices on its NUMA nodes count, so that the pod avoids them, unless no
 	// pod uses a device of the node.
 	Devices Criterion = "devices"
-	// Policy is the node's Topology Manager policy. A stricter policy is better, but restricted
-	// counts as much as single-numa-node, because both keep an admitted pod together.
+	// Policy is the node's Topology Manager policy. A stricter policy is better, but restricted and
+	// single-numa-node are equally good, because both keep an admitted pod together.
 	Policy Criterion = "policy"
 )
 
@@ -60,21 +60,21 @@ type Scoring struct {
 	// Formula replaces all other settings. The only formula is "volcano". The default is none.
 	Formula Formula `json:"formula,omitempty"`
 	// First lists the criteria that precede all preferences of other plugins, the most important
-	// first. Default strandedBeside, numaNodes, groups, stranded, demand, devices, policy. Omitted
-	// criteria do not count.
+	// first. Default strandedBeside, numaNodes, groups, stranded, demand, devices, policy. Criteria
+	// that are not listed do not count.
 	First []Criterion `json:"first,omitzero"`
 	// Strategy is the strategy of the fit. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`
-	// Certainty is the weight of a certain prediction of the CPUs. Default 2. The weights are
-	// relative to each other; all zero means the defaults.
+	// Certainty is the weight of whether the prediction of the CPUs is certain. Default 2. Only the
+	// ratio of the weights matters; if all are 0, the defaults apply.
 	Certainty int64 `json:"certainty,omitempty"`
 	// Fit is the weight of the strategy. Default 2.
 	Fit int64 `json:"fit,omitempty"`
-	// Distance is the weight of short distances between the NUMA nodes of the pod. Default 1.
+	// Distance is the weight of the closeness of the pod's NUMA nodes. Default 1.
 	Distance int64 `json:"distance,omitempty"`
 }
 
-// maxWeight bounds a weight, so that sums cannot overflow.
+// maxWeight is the maximum of a weight, so that sums cannot overflow.
 const maxWeight = 1000
 
 // FillIn sets unset fields to their defaults. An empty list that is not nil stays empty.

@@ -9,7 +9,7 @@ import (
 type Formula string
 
 // Volcano is the formula of Volcano's numa-aware plugin: see VolcanoScore. With this formula,
-// tiers, strategy and weights have no effect. Berth's own order is "".
+// criteria, strategy and weights have no effect. The formula "" is Berth's own order.
 const Volcano Formula = "volcano"
 
 // UnmarshalJSON reads an object, or only the name of a formula.
@@ -26,7 +26,7 @@ func (s *Scoring) UnmarshalJSON(data []byte) error {
 
 // VolcanoScore returns 100 - 100*spans/most, rounded as in Volcano. spans is the number of NUMA
 // nodes that the pod would have on one node, and most is the largest such number among the scored
-// nodes. Fewer NUMA nodes are better, and the worst node gets 0. The weight of the plugin in the
+// nodes. So fewer NUMA nodes are better, and the worst node gets 0. The plugin's weight in the
 // scheduler's profile is the weight of the formula.
 func VolcanoScore(spans, most int64) int64 {
 	if spans < 1 || most < 1 {
