@@ -30,7 +30,7 @@ var (
 	errGangForming    = errors.New("its gang is not complete: it has fewer pods than must start together")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
 	errNoDevices      = errors.New("no node has the devices that the pod's claims ask for")
-	errGangWrong      = errors.New("Berth does not support what the gang asks for")
+	errGangWrong      = errors.New("the gang asks for something that Berth does not support")
 	errGangDoesNotFit = errors.New("fewer pods of the gang have nodes, or would get nodes now, than must start together")
 )
 

@@ -105,7 +105,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 			ofGang(w.addPod("mate", "", 2, 0), "z", "4")
 		}, ExitFailure, []string{"member of: gang default/z, forming: 2 of 4 pods are there (explain gang z)", "2 nodes, asked about this pod without its gang", "its gang is not complete"}, []string{unserved}, "gang default/z: 2 of 4 pods are there"},
 		"no number": {func(_ *world, p *corev1.Pod) { ofGang(p, "k", "three") }, ExitFailure,
-			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want the number`, "Berth does not support what the gang asks for"}, []string{unserved}, `"three"`},
+			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want the number`, "the gang asks for something that Berth does not support"}, []string{unserved}, `"three"`},
 		"no minimum": {func(_ *world, p *corev1.Pod) {
 			ofGang(p, "k", "")
 			delete(p.Annotations, wire.GangMinimumAnnotation)
