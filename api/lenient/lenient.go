@@ -34,7 +34,7 @@ func Read(data []byte, whole, part any) (malformed string, err error) {
 	return fmt.Sprintf("%.300s", s.wrong), nil
 }
 
-// wanted describes the values that the field accepts. The error of the decoder does not say it.
+// wanted describes the values that the field accepts, which the error of the decoder does not.
 func wanted(wrong string) string {
 	switch {
 	case strings.Contains(wrong, "duration"):
@@ -45,8 +45,9 @@ func wanted(wrong string) string {
 	return "another type: " + wrong
 }
 
-// Limits of a search, which decodes the object once for each try. For a larger object, Read names
-// no field. If the search needs more tries, Read names at most a field that contains the wrong one.
+// The limits of a search, which decodes the object once for each try. For a larger object, Read
+// names no field. If the search would need more tries, Read names no field or a field that contains
+// the wrong field.
 const (
 	mostBytes = 16 << 10
 	mostTries = 64
@@ -96,7 +97,7 @@ func (s *search) below(at string, node any) (path, value string) {
 	return at, string(text)
 }
 
-// fits reports whether root, in its current form, has another error than wrong, or none.
+// fits reports whether decoding root, in its current form, does not return the error wrong.
 func (s *search) fits() bool {
 	if s.left--; s.left < 0 {
 		return false

@@ -1,6 +1,6 @@
 // Package amounts counts a node's resources and ports as the last step of a kubelet's admission
-// does (NodeResourcesFit and NodePorts in pkg/kubelet/lifecycle/predicate.go). The kubelet does
-// this after its resource managers. The package does not use NUMA nodes or Kubernetes' types.
+// does (NodeResourcesFit and NodePorts in pkg/kubelet/lifecycle/predicate.go). This step follows
+// the kubelet's resource managers. The package does not use NUMA nodes or Kubernetes' types.
 package amounts
 
 import (
@@ -28,15 +28,16 @@ const (
 // other resources as a number of units. Missing resources are 0.
 type List map[string]int64
 
-// IsExtended reports whether a device plugin or an administrator could add the resource. Names of
-// the domain kubernetes.io are Kubernetes' own. Names that begin with "requests." belong to quotas
-// (pkg/apis/core/v1/helper, IsExtendedResourceName, which also requires a valid name).
+// IsExtended reports whether a device plugin or an administrator could add the resource to a node.
+// It returns false for names of the domain kubernetes.io, which are Kubernetes' own, and for names
+// that begin with "requests.", which belong to quotas (pkg/apis/core/v1/helper,
+// IsExtendedResourceName, which also requires a valid name).
 func IsExtended(resource string) bool {
 	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")
 }
 
-// Size returns the approximate part of a node that the amounts take, in thousandths of a CPU. 4 GiB
-// count as a CPU, and so does a device. Members of a gang with larger sizes are placed first.
+// Size returns one number for the amounts, in thousandths of a CPU. 4 GiB of memory count as one
+// CPU, and so does a device. Members of a gang with larger sizes are placed first.
 func (l List) Size() (size int64) {
 	for resource, amount := range l {
 		switch {
@@ -118,8 +119,8 @@ func (n *Node) Free(resource string) int64 {
 	return all - n.used[resource]
 }
 
-// Has reports whether these total amounts are free, for one pod or for several pods. A resource
-// that the node does not offer is not free.
+// Has reports whether the total amounts in ask, for one or more pods, are free. A resource that the
+// node does not have is not free.
 func (n *Node) Has(ask List) bool {
 	for resource, amount := range ask {
 		if n.Free(resource) < amount {
@@ -154,7 +155,7 @@ func (n *Node) AddTimes(ask List, copies int) {
 	}
 }
 
-// Hold counts amounts that pods use, without counting pods or ports.
+// Hold adds amounts to the used amounts. It does not change the number of pods or the ports.
 func (n *Node) Hold(amounts List) {
 	for resource, amount := range amounts {
 		n.used[resource] = Sum(n.used[resource], amount)
@@ -253,7 +254,7 @@ func Text(resource string, amount int64) string {
 	return fmt.Sprint(amount)
 }
 
-// Advice returns advice for users. Text rounds down, so that the advised amount fits.
+// Advice returns advice for users. The advised amount fits, because Text rounds down.
 func (s *Shortage) Advice() string {
 	most := func(amount int64) string {
 		return "ask for at most " + Text(s.Resource, amount) + " " + Name(s.Resource, amount) + " in total"
@@ -278,9 +279,9 @@ func (s *Shortage) Advice() string {
 func (s *Shortage) Unresolvable() bool { return s.Requested > s.Capacity }
 
 // Short returns the first resource of which the node has too little for one more pod, or nil. It
-// checks in the kubelet's order: pods, CPU, memory, storage, then the others. The kubelet checks
-// the others in random order; Short checks them by name. Like the kubelet, Short ignores an
-// extended resource that the node does not offer.
+// checks in the kubelet's order: pods, CPU, memory, storage, then the other resources. The kubelet
+// checks the other resources in random order; Short checks them in the order of their names. Like
+// the kubelet, Short ignores an extended resource that the node does not have.
 func (n *Node) Short(ask List) *Shortage {
 	if most, told := n.Allocatable(Pods); told && n.pods+1 > most {
 		return &Shortage{Resource: Pods, Requested: 1, Used: n.pods, Capacity: most}

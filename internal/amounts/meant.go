@@ -16,7 +16,8 @@ var wellKnown = []string{
 
 // Meant returns the end of a sentence about a resource that a node does not have: ` (did you mean
 // "nvidia.com/gpu"?)`. It returns "" if no offered or well-known resource is similar. Two resources
-// are similar if their domains are equal and their names are similar, or the reverse.
+// are similar if their domains are equal and their names are similar, or if their names are equal
+// and their domains are similar.
 func Meant(resource string, offered ...string) string {
 	domain, name, _ := strings.Cut(resource, "/")
 	known := slices.Concat(offered, wellKnown)

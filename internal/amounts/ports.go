@@ -19,13 +19,13 @@ const AnyIP = "0.0.0.0"
 
 func (p Port) String() string { return fmt.Sprintf("%s:%d/%s", p.IP, p.Number, p.Protocol) }
 
-// bars reports whether two pods cannot use these ports at the same time.
+// bars reports whether two pods cannot use p and q at the same time.
 func (p Port) bars(q Port) bool {
 	return q.Number == p.Number && q.Protocol == p.Protocol && (q.IP == p.IP || q.IP == AnyIP || p.IP == AnyIP)
 }
 
-// Taken returns the first of the ports that a pod on the node already uses. It returns "" if all
-// are free.
+// Taken describes the first of the ports that a pod on the node already uses. It returns "" if all
+// ports are free.
 func (n *Node) Taken(ports []Port) string {
 	for _, p := range ports {
 		if slices.ContainsFunc(n.ports, p.bars) {

@@ -16,7 +16,7 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// Limits of an archive. The largest capture in the tests unpacks to 20 MiB.
+// The limits of an archive. The largest capture in the tests unpacks to 20 MiB.
 const (
 	maxUnpacked = 512 << 20 // bytes of the tar stream
 	maxKept     = 128 << 20 // bytes of files kept in memory
@@ -76,7 +76,7 @@ func unpack(r *bufio.Reader) (io.Reader, error) {
 	}
 }
 
-// xzDict returns the size of the dictionary that the first block of an xz stream asks for
+// xzDict returns the size of the dictionary that the first block of an xz stream requires
 // (xz-file-format.txt, 3.1 and 5.3.1), or 0 if it is invalid. The decoder allocates a dictionary of
 // any size, so the caller checks the size first.
 func xzDict(stream []byte) int64 {
@@ -91,8 +91,8 @@ func xzDict(stream []byte) int64 {
 	return int64(2|bits&1) << (bits/2 + 11)
 }
 
-// limited returns an error after a number of bytes, whereas io.LimitReader returns io.EOF. It also
-// counts the zero bytes at the end of the data that was read.
+// limited is a reader that returns an error after a number of bytes, whereas io.LimitReader returns
+// io.EOF. It also counts the zero bytes at the end of the data that was read.
 type limited struct {
 	r     io.Reader
 	left  int64
@@ -124,7 +124,8 @@ type builder struct {
 	kept  int64
 }
 
-// hardLink is a hard link of an archive. It comes after its target, which may itself be a link.
+// hardLink is a hard link of an archive. In the archive it follows its target, which may itself be
+// a link.
 type hardLink struct{ name, target string }
 
 func (b *builder) add(h *tar.Header, content io.Reader) error {
@@ -193,8 +194,8 @@ func (b *builder) put(name string, n *node) error {
 	return nil
 }
 
-// file keeps at most maxFile bytes. It drops the rest of a larger file. The reader of the file then
-// returns an error about the size.
+// file adds a file with at most maxFile bytes of its content. The package that reads a larger file
+// then returns an error about the file's size.
 func (b *builder) file(name string, content io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(content, maxFile))
 	if err != nil {

@@ -32,7 +32,7 @@ var (
 	_ fs.ReadLinkFS = memFS{}
 )
 
-// maxLinks is the largest number of links in one path, as in Linux.
+// maxLinks is the maximum number of links that are followed in one path, as in Linux.
 const maxLinks = 40
 
 // walk finds the node at name and follows links. If the last part of the name is a link, walk

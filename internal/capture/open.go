@@ -106,7 +106,7 @@ func openTree(file string) (memFS, error) {
 	return tree, nil
 }
 
-// mark identifies a folder as a capture.
+// mark is the path of a folder that every capture contains.
 const mark = "sys/devices/system/cpu"
 
 // at returns the capture whose root is the folder inner of an archive.
@@ -157,7 +157,7 @@ func machines(tree memFS) []string {
 	return found
 }
 
-// maxDepth is the depth of folders in an archive to which machines searches for captures.
+// maxDepth is the maximum depth of folders at which machines searches for captures.
 const maxDepth = 12
 
 func isMachine(n *node) bool {

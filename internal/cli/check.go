@@ -28,8 +28,8 @@ var errNotSound = errors.New("not everything is sound")
 type checked struct {
 	Path string `json:"path"`
 	// What is the kind of the object: cpu_manager_state, memory_manager_state,
-	// kubelet_internal_checkpoint, allocated_pods_state, "kubelet state" for a directory of these,
-	// or NodeTopology NAME.
+	// kubelet_internal_checkpoint, allocated_pods_state, "kubelet state" for a directory of these
+	// files, or NodeTopology NAME.
 	What    string `json:"what"`
 	Sound   bool   `json:"sound"`
 	Summary string `json:"summary,omitempty"`
@@ -88,8 +88,8 @@ type checker struct {
 	found   []checked
 }
 
-// patiently checks a path. If a check fails, it checks again until the path is sound or the result
-// stays the same.
+// patiently checks a path. If a check fails, it checks again until the path is sound or two results
+// are equal.
 func (c *checker) patiently(path string) error {
 	if path == "-" {
 		return c.path(path)
@@ -157,7 +157,7 @@ func (c *checker) path(path string) error {
 	return nil
 }
 
-// load reads the machine and the configuration to compare checkpoints with, if flags name them.
+// load sets against, from the flags that describe a machine and a kubelet's configuration.
 func (c *checker) load() error {
 	if c.node == nil || c.against != nil {
 		return nil
@@ -169,7 +169,7 @@ func (c *checker) load() error {
 	return err
 }
 
-// starts returns an error if a checkpoint in dir prevents the start of the kubelet.
+// starts returns an error if the kubelet could not start with a checkpoint in dir.
 func (c *checker) starts(what, dir string, data []byte) error {
 	if c.against == nil {
 		return nil
@@ -184,7 +184,8 @@ func (c *checker) starts(what, dir string, data []byte) error {
 	return nil
 }
 
-// dir checks every checkpoint below a kubelet's root directory, then all of them together.
+// dir checks every checkpoint below a kubelet's root directory, and then whether the checkpoints
+// are consistent.
 func (c *checker) dir(dir string) error {
 	raw, err := kubeletstate.ReadRaw(os.DirFS(dir))
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// clusterFlags choose the cluster that a verb reads. They are kubectl's flags, and the age from
-// which reports are stale.
+// clusterFlags select the cluster that a verb reads, with kubectl's flags. They also set the age
+// above which reports are stale.
 type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
 	heartbeats string
@@ -34,7 +34,7 @@ type clusterFlags struct {
 	snapshot   string
 }
 
-// rareFlags are flags of kubectl that work here but are hidden in the help.
+// rareFlags are flags of kubectl that berth accepts but hides in the help.
 var rareFlags = []string{
 	"as", "as-group", "as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key",
 	"disable-compression", "insecure-skip-tls-verify", "proxy-url", "server", "tls-server-name", "token",
@@ -94,10 +94,10 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	})
 }
 
-// termFlags are the flags that set a scheduler's arguments.
+// termFlags has, by argument of the scheduler, the flag that sets the argument.
 var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-device", "exclusiveNamespaces": "exclusive-namespaces", "claims": "claims", "numaAttributes": "numa-attributes"}
 
-// flagged returns the error with the name of the wrong flag instead of the argument.
+// flagged replaces the name of the scheduler's argument in an error by the name of the flag.
 func flagged(err error) error {
 	if wrong := new(wire.TermError); errors.As(err, &wrong) {
 		return Usagef("--%s: %s", termFlags[wrong.Field], wrong.Why)
@@ -122,7 +122,7 @@ func (f *clusterFlags) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// tried returns the names of the kubeconfig files that kubectl's rules select.
+// tried returns the names of the kubeconfig files that are read according to kubectl's rules.
 func (f *clusterFlags) tried() string {
 	access := f.config.ToRawKubeConfigLoader().ConfigAccess()
 	if access.IsExplicitFile() {
@@ -161,7 +161,7 @@ func (f *clusterFlags) completePods(cmd *cobra.Command, args []string, typed str
 	return f.completeNames((*survey.Cluster).PodNames)(cmd, args, typed)
 }
 
-// completeSubject suggests names of pods. After a word for gangs, it suggests names of gangs.
+// completeSubject suggests names of pods or, after a word of gangKinds, names of gangs.
 func (f *clusterFlags) completeSubject(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return f.completePods(cmd, args, typed)

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// compared prints the places that the pods find before and after a change. It returns an error if a
-// pod finds no place after the change.
+// compared prints how the pods fit before and after a change. It returns an error if a pod does not
+// fit after the change.
 func compared(cmd *cobra.Command, out *output, c *survey.Cluster, wanted []survey.Wanted, o survey.FitOptions, notes []string) error {
 	got, err := survey.Compare(cmd.Context(), c, wanted, o)
 	if err != nil {

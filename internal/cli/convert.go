@@ -59,8 +59,8 @@ func convertVolcano(cmd *cobra.Command, file string) error {
 	return nil
 }
 
-// readBounded reads a file, or standard input for "-". It reads at most one byte more than the
-// limit.
+// readBounded reads a file, or standard input for "-". It reads at most limit+1 bytes, so that the
+// caller can detect a longer file.
 func readBounded(cmd *cobra.Command, file string, limit int64) ([]byte, error) {
 	in := cmd.InOrStdin()
 	if file != "-" {

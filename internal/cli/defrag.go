@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// errNoPlan is the error for a negative answer of defrag.
+// errNoPlan is the error of defrag if no plan makes room.
 var errNoPlan = errors.New("no plan makes room")
 
 // defragQuestion has the flags of defrag.
@@ -120,7 +120,7 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *s
 	return nil
 }
 
-// plan makes the plan. partly is errPartly if some files could not be read completely.
+// plan returns the plan. partly is errPartly if some documents could not be read.
 func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (room *survey.Room, partly, err error) {
 	o := survey.RoomOptions{MostMoves: q.moves}
 	if len(args) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// drawAnswers draws the node with the pods that it admitted. If it refused pods, drawAnswers prints
-// the refusals to stderr and returns errRefused.
+// drawAnswers draws the node with the pods that it would admit. If it refused pods, drawAnswers
+// prints the refusals to stderr and returns errRefused.
 func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) error {
 	if err := machineview.BerthsSVG(cmd.OutOrStdout(), n.Machine(), n.Berths()); err != nil {
 		return err

@@ -20,10 +20,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// errNoNode is the error for a negative answer of explain. The output already has the reason.
+// errNoNode is the error of explain if no node admits the pod. The output already has the reason.
 var errNoNode = errors.New("no node takes the pod")
 
-// Errors for other negative answers of explain.
+// The errors for other negative answers of explain.
 var (
 	errUnserved       = errors.New("no scheduler has looked at the pod")
 	errHeldBack       = errors.New("something other than Berth holds the pod back")
@@ -126,14 +126,15 @@ func explainText(w io.Writer, answers []whatif.Placed) error {
 // podQuestion has the flags of explain for a pod of a cluster.
 type podQuestion struct {
 	cluster clusterFlags
-	// limit is the number of nodes that are explained in full. only is the node to ask, or "".
+	// limit is the maximum number of nodes that are explained in full. only is the only node to
+	// ask, or "".
 	limit int
 	only  string
 	// resize are the new amounts of an in-place resize.
 	resize []string
 }
 
-// about explains the object in the arguments: a pod, a gang or a workload.
+// about explains the object that the arguments name: a pod, a gang or a workload.
 func (q *podQuestion) about(cmd *cobra.Command, args []string, o output) error {
 	s, err := subjectOf("explain", args)
 	switch {
@@ -448,7 +449,7 @@ func someNames(names []string) string {
 }
 
 // refusalsText explains at most limit refusing nodes. If there are more, it mentions the flag
-// --nodes. others is a text about another way to see them.
+// --nodes. others is a text about another way to see the other nodes.
 func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string) {
 	refusals := refusalsOf(answers)
 	for _, a := range refusals[:min(len(refusals), limit)] {
@@ -476,8 +477,8 @@ func refusalsOf(answers []survey.Answer) []*survey.Answer {
 	return append(first, others...)
 }
 
-// groupsText prints answers and advice by group. If several groups in a row share the advice, it
-// prints the advice once, below the last of them.
+// groupsText prints answers and advice by group. If consecutive groups have the same advice, it
+// prints the advice once, below the last of these groups.
 func groupsText(w io.Writer, groups []survey.Group) {
 	for i := range groups {
 		g := &groups[i]

@@ -72,7 +72,7 @@ func sameDevices(a, b *survey.ClaimOnNode) bool {
 	})
 }
 
-// claimVerb describes whether nodes have devices near the CPUs.
+// claimVerb returns the phrase that says whether nodes have devices near the CPUs.
 func claimVerb(allocated, near, one bool) string {
 	have := map[bool]string{true: "has", false: "have"}[one]
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// errNotResized is the error for a negative answer of explain --resize.
+// errNotResized is the error of explain --resize if the pod would not be resized.
 var errNotResized = errors.New("the pod would not be resized")
 
 // resized explains the outcome of a resize in place.

@@ -14,10 +14,11 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errNoCopy is the error for a negative answer of fit.
+// errNoCopy is the error of fit if a pod does not fit.
 var errNoCopy = errors.New("not every pod fits even once")
 
-// NewFitCommand returns the verb that shows where new pods would go, and how many fit.
+// NewFitCommand returns the verb that shows on which nodes new pods would be placed, and how many
+// fit.
 func NewFitCommand() *cobra.Command {
 	var q question
 	l := fitQuestion{limit: defaultCopies, nodes: defaultExplained}

@@ -45,7 +45,8 @@ func (q *fitQuestion) register(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("set", completeSettings)
 }
 
-// completeSettings completes the keys of --set, without a space before the value.
+// completeSettings completes the keys of --set. No space follows a completed key, because the value
+// follows.
 func completeSettings(*cobra.Command, []string, string) (out []string, _ cobra.ShellCompDirective) {
 	for _, key := range survey.SettingKeys() {
 		out = append(out, key+"=")
@@ -98,8 +99,8 @@ func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {
 	return nil
 }
 
-// maxBerths is the maximum number of replicas that are listed. It is also the maximum number of
-// nodes that are listed with their copies.
+// maxBerths is the maximum number of listed replicas, and of nodes that are listed with their
+// number of copies.
 const maxBerths = 20
 
 func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
@@ -150,7 +151,7 @@ func fitSum(f *survey.Fitting) string {
 	return "finds a place now"
 }
 
-// berthsTable prints where the replicas would go.
+// berthsTable prints the places that the replicas would get.
 func berthsTable(w io.Writer, f *survey.Fitting) error {
 	var rows [][]string
 	for i := range f.Berths[:min(len(f.Berths), maxBerths)] {

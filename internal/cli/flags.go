@@ -88,12 +88,13 @@ func textOrFile(text string) (string, error) {
 	return string(data), err
 }
 
-// describe reports whether a flag describes a node. In this case the verb reads no cluster.
+// describe reports whether the user has set a flag that describes a node. In this case the verb
+// reads no cluster.
 func (f *nodeFlags) describe(cmd *cobra.Command) bool {
 	return changedOf(cmd, []string{nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}) != ""
 }
 
-// changedOf returns the first of these flags that the user has set, or "" if there is none.
+// changedOf returns the first of the named flags that the user has set, or "" if there is none.
 func changedOf(cmd *cobra.Command, names []string) string {
 	i := slices.IndexFunc(names, func(name string) bool { return cmd.Flags().Changed(name) })
 	if i < 0 {
@@ -114,7 +115,7 @@ func (f *nodeFlags) takeMachine(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// kubeletVersions are the releases that are known.
+// kubeletVersions are the releases of the kubelet that Berth can predict.
 var kubeletVersions = []string{"1.33", "1.34", "1.35", "1.36", "1.37"}
 
 // parseVersion parses a release such as "1.36" or "v1.36.3".
@@ -150,7 +151,8 @@ func (q *question) register(cmd *cobra.Command, formats ...string) {
 	q.output.register(cmd, formats...)
 }
 
-// wantPods returns an error if the user names no pods. Its message is better than cobra's message.
+// wantPods returns an error if the user names no pods. Unlike cobra's message, the error names the
+// flag.
 func wantPods(cmd *cobra.Command, _ []string) error {
 	if cmd.ValidateRequiredFlags() == nil {
 		return nil

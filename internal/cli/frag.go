@@ -87,7 +87,7 @@ func byImportance(a, b string) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 }
 
-// fragSum is one resource of the whole cluster.
+// fragSum has the amounts of one resource in the whole cluster.
 type fragSum struct {
 	free, total uint64
 	survey.StrandedSum
@@ -151,7 +151,7 @@ func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 	return sums
 }
 
-// why returns the reasons, sorted by the amount that they strand, or "" if nothing is stranded.
+// why returns the reasons, sorted by the stranded amount, or "" if nothing is stranded.
 func (f *fragSum) why() string {
 	texts := make([]string, 0, len(f.Reasons))
 	for _, r := range f.Reasons {

@@ -118,7 +118,7 @@ func waitingText(g *survey.Gang) string {
 var gangStyles = map[gangs.Stage]table.Style{gangs.Whole: table.Good, gangs.Completed: table.Aside, gangs.Wrong: table.Bad,
 	gangs.Partial: table.Bad, gangs.Forming: table.Doubtful, gangs.Waiting: table.Doubtful, gangs.Reduced: table.Doubtful}
 
-// gangWords returns gangStyles by the names of the states.
+// gangWords returns gangStyles with the names of the states as keys.
 func gangWords() map[string]table.Style {
 	out := map[string]table.Style{}
 	for state, style := range gangStyles {

@@ -55,7 +55,8 @@ func headings(flags *pflag.FlagSet) string {
 	return b.String()
 }
 
-// addHeadings registers headings with cobra once, because cobra's template functions are global.
+// addHeadings registers headings with cobra. It does so only once, because cobra's template
+// functions are global.
 var addHeadings = sync.OnceFunc(func() { cobra.AddTemplateFunc("headings", headings) })
 
 // usageTemplate returns cobra's template, changed to print the headings.

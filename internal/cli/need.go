@@ -17,13 +17,13 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errNever is the error for a negative answer of need.
+// errNever is the error of need if some pods do not fit on an empty node.
 var errNever = errors.New("some pods fit no such node")
 
 // needed is a row of need.
 type needed struct {
 	Machine string `json:"machine"`
-	// Set is the change of the configuration, or "".
+	// Set is the assumed change of the machine's configuration, or "".
 	Set string `json:"set,omitempty"`
 	whatif.Need
 }

@@ -117,7 +117,7 @@ var nodeOrders = map[string]func(a, b *survey.Node) int{
 	"pods":  func(a, b *survey.Node) int { return cmp.Compare(b.Pods+b.InFlight, a.Pods+a.InFlight) },
 }
 
-// freeCPUs counts the CPUs that pods can still get exclusively.
+// freeCPUs returns the number of CPUs on the node that pods can still get exclusively.
 func freeCPUs(n *survey.Node) (free uint64) {
 	for i := range n.NUMANodes {
 		if c := n.NUMANodes[i].CPUs; c != nil {
@@ -127,7 +127,8 @@ func freeCPUs(n *survey.Node) (free uint64) {
 	return free
 }
 
-// freeBlock returns the largest number of such CPUs on one NUMA node.
+// freeBlock returns the largest number of CPUs on one NUMA node that pods can still get
+// exclusively.
 func freeBlock(n *survey.Node) (most uint64) {
 	for i := range n.NUMANodes {
 		if c := n.NUMANodes[i].CPUs; c != nil {
@@ -182,7 +183,7 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 	})
 }
 
-// watchNodes prints nodes, and prints a node again after a change. The column STATUS shows the
+// watchNodes prints nodes, and prints a node again after each change. The column STATUS shows the
 // trouble of a node.
 func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Survey, q following) error {
 	wide := o.is(formatWide)
@@ -243,8 +244,8 @@ func heldTable(w io.Writer, all []survey.Node) error {
 	return section(w, "\nHeld by Reservations, for pods to come:", "NODE | NUMA | RESERVATION | CPUS | MEMORY | DEVICES", rows)
 }
 
-// heldCells returns a Reservation's resources on a NUMA node. The CPUs are ids, a number of CPUs if
-// the kubelet chooses them, or shared CPU time.
+// heldCells returns a row about a Reservation's resources on a NUMA node. The CPUs are shown as
+// ids, as a number if the kubelet chooses them, or as shared CPU time.
 func heldCells(h *survey.Vacancy) []string {
 	numa, cpus := strconv.Itoa(int(h.NUMA)), []string(nil)
 	if h.Anywhere {
@@ -274,8 +275,8 @@ func heldCells(h *survey.Vacancy) []string {
 	return []string{numa, h.Reservation, dash(strings.Join(cpus, ", ")), dash(strings.Join(memory, ", ")), dash(strings.Join(devices, ", "))}
 }
 
-// wholeFree counts the NUMA nodes whose CPUs are all free, by the number of CPUs, the largest
-// first. It omits nodes on which the scheduler can promise nothing.
+// wholeFree counts the NUMA nodes whose CPUs are all free. It groups them by the number of CPUs,
+// the largest number first. It omits nodes on which the scheduler can promise nothing.
 func wholeFree(all []survey.Node) string {
 	bySize := map[uint64]int{}
 	for i := range all {
@@ -346,9 +347,9 @@ func nodeCells(n *survey.Node) []string {
 	return []string{n.Name, nodeStatus(n), authority, policy, pods, age, guarantee}
 }
 
-// lineCells returns CPUs, memory and devices of all NUMA nodes, like "0:6/6 1-3:8/8". Huge pages
-// are only in -o wide. If the memory amounts of many NUMA nodes differ, these are only in -o wide,
-// too.
+// lineCells returns CPUs, memory and devices of all NUMA nodes, like "0:6/6 1-3:8/8". It omits huge
+// pages, which -o wide shows. If there are more than maxStretches different memory amounts, it
+// returns only their sum and the largest.
 func lineCells(numa []survey.NUMANode) []string {
 	var cpus, memory stretches
 	var sum, most survey.Amount // of memory
@@ -400,7 +401,8 @@ func memoryText(free, total uint64) string {
 	return a + "/" + b
 }
 
-// stretches are the amounts of one resource on a node's NUMA nodes, in the order of the NUMA nodes.
+// stretches has the amounts of one resource on all NUMA nodes of a node, in the order of the NUMA
+// nodes.
 type stretches []stretch
 
 // stretch is a range of NUMA nodes, from first to last, that have equal amounts.

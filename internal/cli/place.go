@@ -11,8 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errRefused is the error of several verbs for a negative answer. The output already has the
-// reason.
+// errRefused is the error of several verbs if a pod is refused. The output already has the reason.
 var errRefused = errors.New("not every pod is admitted")
 
 // NewPlaceCommand returns the verb that shows how a kubelet would place pods.
@@ -47,9 +46,9 @@ func registerPodsOf(cmd *cobra.Command, node *string) {
 	cmd.Flags().StringVar(node, podsOfFlag, "", "if the pods are of several nodes, as kubectl get pods -A -o yaml prints them: the name of the node whose pods are placed")
 }
 
-// ask admits the pods in order, each next to the pods before it. It prints the answers, and returns
-// an error if a pod is refused. podsOf is the name of the node whose pods are admitted; "" means
-// all pods.
+// ask asks the node about the pods in order. Each admitted pod keeps its resources for the next
+// questions. ask prints the answers, and returns an error if a pod is refused. podsOf is the name
+// of the node whose pods are asked about; "" means all pods.
 func (q *question) ask(cmd *cobra.Command, podsOf string, print func(io.Writer, []whatif.Placed) error) error {
 	n, pods, err := q.load(cmd)
 	if err == nil {

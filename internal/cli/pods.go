@@ -63,7 +63,7 @@ func printPods(cmd *cobra.Command, o output, p *survey.Pods) error {
 	})
 }
 
-// watchPods prints the pods that could be pinned, and prints a pod again after a change.
+// watchPods prints the pods that could be pinned, and prints a pod again after each change.
 func watchPods(cmd *cobra.Command, o output, c *survey.Cluster, p *survey.Pods, q following) error {
 	wide := o.is(formatWide)
 	st := stream[survey.Pod]{

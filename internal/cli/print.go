@@ -14,9 +14,9 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// printCleaned prints as output.print does. It removes control characters from the text for users,
-// because names of devices and messages come from other programs and must not move the cursor. It
-// shows styles on a terminal.
+// printCleaned prints like output.print. It removes control characters from the text for users,
+// because device names and messages from other programs must not move the cursor. On a terminal, it
+// shows styles.
 func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) error) error {
 	return o.print(cmd.OutOrStdout(), value, func(w io.Writer) error {
 		var b bytes.Buffer
@@ -28,7 +28,7 @@ func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) 
 	})
 }
 
-// answerNo returns err if the answer is negative, and nil otherwise.
+// answerNo returns err if no is true, and otherwise nil.
 func answerNo(no bool, err error) error {
 	if no {
 		return err
@@ -36,7 +36,7 @@ func answerNo(no bool, err error) error {
 	return nil
 }
 
-// listing returns the output for programs: the items under their name, and the notes if there are
+// listing returns the output for programs: the items under the key name, and the notes if there are
 // any.
 func listing(name string, items any, notes []string) map[string]any {
 	out := map[string]any{name: items}
@@ -120,7 +120,7 @@ func indented(w io.Writer, text string) {
 	}
 }
 
-// writeNotes prints notes about unreadable or unknown input.
+// writeNotes prints notes about input that is unknown or could not be read, on stderr.
 func writeNotes(cmd *cobra.Command, notes []string) {
 	for _, n := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note:", table.Text(n))

@@ -1,5 +1,5 @@
-// Package cli has the verbs of the berth command, one file each. A verb reads its input, calls one
-// function of another package and prints the result; it makes no decisions.
+// Package cli has the verbs of the berth command, one file each. A verb reads its input, calls
+// other packages and prints the result. It makes no decisions about placement.
 package cli
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// Exit codes of the command.
+// The exit codes of the command.
 const (
 	ExitOK      = 0
 	ExitFailure = 1 // bad input, or the answer is no

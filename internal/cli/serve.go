@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/web"
 )
 
-// defaultListen is the default address of the map.
+// defaultListen is the default address on which the map, which is Berth's web page, is served.
 const defaultListen = "127.0.0.1:8270"
 
 // serveFlags are the address, the TLS files and the authentication of the map.
@@ -25,7 +25,7 @@ type serveFlags struct {
 // ofService is the value of --shadow that selects the Service of shadow mode.
 const ofService = "service"
 
-// Values of --auth.
+// The values of --auth.
 const (
 	authNone    = "none"
 	authCluster = "cluster"
@@ -66,7 +66,7 @@ follows the cluster until Ctrl-C. With --snapshot it shows a file of berth snaps
 }
 
 // check returns an error if other machines can reach the address and callers need not authenticate.
-// Such callers would see everything that the user may see.
+// Any caller could then see everything that the user may see.
 func (f *serveFlags) check() error {
 	if f.auth != authNone && f.auth != authCluster {
 		return Usagef("--auth %q: want %s, %s", f.auth, authNone, authCluster)

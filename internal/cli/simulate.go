@@ -29,11 +29,11 @@ type simulateQuestion struct {
 	seed       int64
 	seeds      int
 	change     nodeChange
-	// partly means that the files could not be read completely.
+	// partly is errPartly if some documents of the files could not be read.
 	partly error
 }
 
-// Limits of a simulation.
+// The limits of a simulation.
 const (
 	maxSeeds = 1000
 	minHours = 0.1
@@ -154,7 +154,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	return e, nil
 }
 
-// span returns the time during which pods arrive.
+// span returns the duration of the time in which pods arrive.
 func (q *simulateQuestion) span() time.Duration {
 	return time.Duration(q.hours * float64(time.Hour))
 }

@@ -14,13 +14,13 @@ import (
 
 // nodeChange is a change of the nodes at the beginning of a simulation.
 type nodeChange struct {
-	// more is the number of empty nodes to add. The key is the name of the node that they copy.
+	// more is the number of empty nodes to add, by the name of the node that they copy.
 	more    map[string]int
 	without []string
 }
 
-// apply changes the nodes. again has the pods of removed nodes. They arrive again, and run for the
-// rest of their time, or for the whole span.
+// apply returns the changed nodes. again has the pods of removed nodes, which arrive again and run
+// for the rest of their time, or for the whole span.
 func (c *nodeChange) apply(nodes []simulate.StartNode, span time.Duration) (out []simulate.StartNode, again []trace.Pod, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.more)) {
 		count := c.more[name]

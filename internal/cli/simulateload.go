@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// unit is a number of equal pods, or all pods of a gang.
+// unit is a set of equal pods, or all pods of a gang.
 type unit struct {
 	row   trace.Pod // the row of the first pod
 	gang  bool
@@ -59,7 +59,7 @@ func (u *unit) pods() (out []trace.Pod) {
 	return out
 }
 
-// load is the list of arriving pods.
+// load collects the arriving pods.
 type load struct {
 	units []*unit
 	gangs map[wire.GangKey]*unit
@@ -116,8 +116,8 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 // errTimeless is the reason why a timed simulation omits a pod without times.
 var errTimeless = errors.New("it has no times: want creationTimestamp and activeDeadlineSeconds")
 
-// manifestLoad converts the pods of files to rows of a trace. others are the nodes' resources other
-// than CPUs, memory and GPUs.
+// manifestLoad converts the pods of files to rows of a trace. others are the names of the nodes'
+// resources other than CPUs, memory and GPUs.
 func manifestLoad(pods []manifest.Template, times *trace.Times, others []string) ([]trace.Pod, []string) {
 	var l load
 	for i := range pods {
@@ -134,11 +134,12 @@ func manifestLoad(pods []manifest.Template, times *trace.Times, others []string)
 // simulatedGPU is the resource of GPUs, the only devices in a simulation.
 const simulatedGPU = "nvidia.com/gpu"
 
-// maxSimulated is the largest amount in a simulation: 64 TiB, and more CPUs than any node has.
+// maxSimulated is the largest amount of a resource in a simulation. It is 64 TiB of memory, and
+// more CPUs than any node has.
 const maxSimulated = 1 << 46
 
-// podOfManifest converts the pod to a row of a list. If the pod has both fields, it arrives at its
-// creationTimestamp and runs for its activeDeadlineSeconds.
+// podOfManifest converts the pod to a row of a trace. If the pod has creationTimestamp and
+// activeDeadlineSeconds, it arrives at the former and runs for the latter.
 func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 	for resource, amount := range wire.ReadAmounts(pod) {
 		switch resource {

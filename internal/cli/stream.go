@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/cli/table"
 )
 
-// watchFlags are kubectl's flags of the same names.
+// watchFlags are the flags --watch and --watch-only, as in kubectl.
 type watchFlags struct{ watch, only bool }
 
 func (f *watchFlags) register(cmd *cobra.Command) {
@@ -30,9 +30,9 @@ type following struct {
 	quietly bool
 }
 
-// stream prints items, and prints an item again after a change. Each document of JSON or YAML, and
-// each input of a template, is a list as in the output without a watch. So the same programs can
-// read it.
+// stream prints items, and prints an item again after each change. Each JSON or YAML document, and
+// each input of a template, is a list as in the output without a watch, so that the same programs
+// can read both outputs.
 type stream[T any] struct {
 	cmd *cobra.Command
 	o   output
@@ -41,8 +41,8 @@ type stream[T any] struct {
 	columns    string
 	name       func(*T) string
 	rows       func(*T) [][]string
-	// steady removes the fields of an item that change by themselves. gone marks an item as
-	// deleted.
+	// steady removes the fields of an item that change without an event, such as ages. gone marks
+	// an item as deleted.
 	steady func(T) T
 	gone   func(T) T
 
@@ -62,8 +62,8 @@ type news[T any] struct {
 	gone bool
 }
 
-// offer takes the current items by key, and prints the changed items. A nil item is deleted. If
-// quietly is set, offer prints nothing.
+// offer prints the items that have changed. A nil item means that the item was deleted. If quietly
+// is set, offer only records the items.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	found := s.changed(keys, items)
 	if quietly {
@@ -76,7 +76,7 @@ func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) erro
 	return s.print(found)
 }
 
-// changed returns the differences from the items that were shown. It records the new items.
+// changed returns the items that differ from the recorded items, and records them.
 func (s *stream[T]) changed(keys []string, items map[string]*T) (found []news[T]) {
 	if s.shown == nil {
 		s.shown = map[string]T{}

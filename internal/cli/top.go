@@ -23,8 +23,8 @@ import (
 
 // The times and sizes of top.
 const (
-	// topEvery is the shortest interval between two drawings. topAtLeast is the longest interval,
-	// because ages change without events.
+	// topEvery is the shortest interval between two drawings. topAtLeast is the longest interval;
+	// it is needed because ages change without events.
 	topEvery   = time.Second
 	topAtLeast = 5 * time.Second
 	// topWaiting is the number of waiting pods that are listed. topLines is the number of lines if
@@ -33,8 +33,8 @@ const (
 	topLines   = 40
 )
 
-// The terminal sequences switch to the alternate screen, on which long lines are cut, and back.
-// They also move the cursor to the beginning of the screen, and clear the rest of a line or of the
+// Terminal sequences. They switch to the alternate screen, on which long lines are cut, and back.
+// They also move the cursor to the start of the screen, and clear the rest of a line or of the
 // screen.
 const (
 	otherScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
@@ -75,7 +75,7 @@ updates them until Ctrl-C. If the output is not a terminal, or with --once, it p
 	return cmd
 }
 
-// topOrders has the orders of the verb nodes, and the order trouble.
+// topOrders are the values of --sort-by: the orders of the verb nodes, and trouble.
 var topOrders = func() map[string]func(a, b *survey.Node) int {
 	out := maps.Clone(nodeOrders)
 	out["trouble"] = func(a, b *survey.Node) int {
@@ -84,7 +84,8 @@ var topOrders = func() map[string]func(a, b *survey.Node) int {
 	return out
 }()
 
-// worse returns 0 for a node in trouble, 1 for a node with warnings, and 2 for any other node.
+// worse returns a sort key: 0 for a node in trouble, 1 for a node with warnings, and 2 for any
+// other node.
 func worse(n *survey.Node) int {
 	switch {
 	case n.Trouble != nil:
@@ -257,7 +258,7 @@ func topPods(l *survey.Live) (out []*corev1.Pod) {
 	return out
 }
 
-// topWaits lists the first of the waiting pods.
+// topWaits lists the first topWaiting waiting pods.
 func topWaits(w io.Writer, pods []*corev1.Pod, gangs *survey.Gangs, now time.Time) error {
 	var rows [][]string
 	for _, p := range pods[:min(len(pods), topWaiting)] {

@@ -95,14 +95,14 @@ dev: to the string.`,
 	return cmd
 }
 
-// source is the source of a machine.
+// source has the flags and arguments that name the source of a machine.
 type source struct {
 	root, printed string
 	args          []string
 }
 
-// machineFor reads the machine of a node of the cluster. If a file has the name of the argument,
-// the file has precedence. In other cases machineFor is like machineOf.
+// machineFor reads the machine of a node of the cluster, if the argument names a node and no file
+// has this name. Otherwise it is like machineOf.
 func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.Machine, error) {
 	if len(from.args) == 0 {
 		return machineOf(cmd, from.root, from.printed, from.args)
@@ -146,8 +146,8 @@ func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machin
 	return m, err
 }
 
-// machineOf reads the machine from the output of lscpu if the user gives one. Otherwise it is like
-// machineAt.
+// machineOf reads the machine from the output of lscpu if the user gives such output. Otherwise it
+// is like machineAt.
 func machineOf(cmd *cobra.Command, root, printed string, args []string) (*topology.Machine, error) {
 	if !cmd.Flags().Changed("lscpu") {
 		return machineAt(cmd, root, args)

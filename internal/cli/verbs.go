@@ -2,8 +2,8 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// Help shows the verbs in the order in which they are added. The variable of cobra applies to all
-// commands of the process.
+// Help shows the verbs in the order in which they are added. cobra has only a global variable for
+// this.
 func init() { cobra.EnableCommandSorting = false }
 
 // verbs lists the verbs in the order in which help shows them.

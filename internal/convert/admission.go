@@ -10,11 +10,11 @@ import (
 // enqueue (JobEnqueueable in pkg/scheduler/framework/session_plugins.go).
 type gate struct {
 	// known means that the configuration names actions. enqueue means that the action enqueue is
-	// among them. Without it, Volcano's scheduler admits every group at once.
+	// among them. Without this action, Volcano's scheduler admits every group at once.
 	known, enqueue bool
 	// factor is the argument of the plugin overcommit, or 0 if the plugin is off. queues means that
-	// proportion or capacity is on. These plugins check the limit of a queue. If a queue has no
-	// limit, they check the whole cluster.
+	// the plugin proportion or capacity is on. These two plugins check the limit of a queue or, if
+	// the queue has no limit, the resources of the whole cluster.
 	factor float64
 	queues bool
 }
@@ -59,7 +59,7 @@ func (c *converter) factor(p *plugin) float64 {
 }
 
 // admission returns the argument with which the plugin Berth admits groups as Volcano did. It
-// returns nil if the default does so.
+// returns nil if Berth's default has this effect.
 func (c *converter) admission() map[string]any {
 	switch g := &c.gate; {
 	case !g.known:

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Texts that several plugins or actions share.
+// The texts that several plugins or actions share.
 const (
 	servedByKube = "kube-scheduler's own plugins do it"
 	useKueue     = "Berth has no queues: use Kueue above it"
@@ -88,7 +88,7 @@ const (
 		"whole and with their CPUs, and ignores links between NPUs or nodes"
 )
 
-// families has texts for all plugins whose names begin with a given prefix.
+// families has, by prefix, texts for all plugins whose names begin with the prefix.
 var families = []struct{ prefix, why string }{
 	{"volcano-npu", ascend}, // volcano-npu_v6.0.RC1_linux-aarch64
 	{"ascend", ascend},
@@ -142,7 +142,7 @@ var ownParameters = map[string]string{
 
 const useDescheduler = "use a descheduler; Berth moves pods only when you run berth defrag --execute"
 
-// switches are the keys of a plugin that turn parts of the plugin on or off.
+// switches are the keys in a plugin's entry that turn parts of the plugin on or off.
 var switches = []string{
 	"enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder", "enablePreemptable", "enableReclaimable",
 	"enablePreemptive", "enableQueueOrder", "enabledClusterOrder", "enableClusterOrder", "enablePredicate", "enableBestNode", "enableNodeOrder", "enableTargetJob",
@@ -155,8 +155,8 @@ type predicate struct {
 	argument string
 	// plugin is the plugin of kube-scheduler that always makes this check, or "" if there is none.
 	plugin string
-	// on is the note for a switch that is on. It is "" if Berth does the same, or if users lose
-	// nothing.
+	// on is the note for a switch that is on. It is "" if Berth makes the same check, or if users
+	// lose nothing.
 	on string
 }
 

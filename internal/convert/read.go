@@ -26,7 +26,7 @@ type settings struct {
 	// Plugins are the plugins of all tiers, in the order of the configuration.
 	Plugins []plugin
 	// Configurations are the arguments of actions. In Ascend's Volcano, they also include the
-	// arguments of its plugin.
+	// arguments of Ascend's plugin.
 	Configurations []plugin
 	// Parameters are the other keys of a product's add-on, next to the configuration.
 	Parameters []string
@@ -187,7 +187,7 @@ func holds(object map[string]any, depth int) bool {
 	return slices.ContainsFunc(sortedKeys(object), func(key string) bool { return ownParameters[key] != "" })
 }
 
-// take reads an object of any supported form. at is the path of the object.
+// take reads an object of any supported form into s. at is the path of the object.
 func (s *settings) take(at string, object map[string]any, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: want a configuration that contains no other configuration", at)

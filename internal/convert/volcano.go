@@ -106,7 +106,7 @@ type converter struct {
 	// weights are the weights of plugins, by the name of the plugin.
 	weights map[string]int64
 	// strategy is the scoring strategy of NodeResourcesFit, or "" for the default. resources has
-	// the weight of each resource.
+	// the weight of each resource in the strategy.
 	strategy  string
 	resources map[string]int64
 	// evicts means that an action evicts by priority.
@@ -173,8 +173,8 @@ func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 	}
 }
 
-// take removes a number from the arguments and returns it. If it is missing, take returns the
-// default.
+// take removes a number from the arguments and returns it. If the argument is missing, take returns
+// standard.
 func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 	text, told := p.Arguments[argument]
 	if !told {
@@ -192,7 +192,7 @@ func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 // fit is the plugin of kube-scheduler that scores nodes by their free resources.
 const fit = "NodeResourcesFit"
 
-// maxWeight is the maximum weight of a plugin. With it, the plugin cannot outvote BerthTiers.
+// maxWeight is the maximum weight of a plugin. It is so small that no plugin outweighs BerthTiers.
 const maxWeight = 1000
 
 func (c *converter) nodeorder(p *plugin) {

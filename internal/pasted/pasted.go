@@ -63,8 +63,8 @@ var lines = []sign{
 	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=])--[a-z][a-z0-9-]*(=|\s|["']|$)`)},
 }
 
-// products are texts from which a product makes a kubelet's configuration. The first line of a text
-// with several parts decides, so user data comes first.
+// products are the signs of texts from which a product makes a kubelet's configuration. In a text
+// with several parts the first line decides, so the sign of user data comes first.
 var products = []sign{
 	{"user data of a machine", regexp.MustCompile(`^\s*(MIME-Version:|Content-Type: *multipart/|#cloud-config\b)|(?m)^[^#\n]*(\bbootstrap\.sh\s|--kubelet-extra-args\b)`)},
 	{"a NodeConfig of EKS", ofGroup(`node\.eks\.aws`)},
@@ -151,12 +151,12 @@ func topOf(object map[string]json.RawMessage) (out []byte) {
 	return out
 }
 
-// IsProduct reports whether a product makes a kubelet's configuration from the form.
+// IsProduct reports whether a product makes a kubelet's configuration from texts of this form.
 func (f Form) IsProduct() bool {
 	return slices.ContainsFunc(products, func(s sign) bool { return s.form == f })
 }
 
-// IsMachine reports whether the form shows a machine.
+// IsMachine reports whether texts of this form show a machine.
 func (f Form) IsMachine() bool {
 	switch f {
 	case Lscpu, LscpuJSON, LscpuExtended, LscpuExtendedJSON, LscpuParsable, Numactl, NumactlShow, NvidiaTopology, NvidiaSMI, Lstopo, CPUInfo:

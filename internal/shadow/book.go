@@ -9,13 +9,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Limits of a Book.
+// The limits of a Book.
 const (
 	// maxOpen limits the number of pods that wait for their kubelet's answer.
 	maxOpen = 8192
 	// maxNotable limits the length of the list of notable pods.
 	maxNotable = 512
-	// patience is the time in which a kubelet must answer.
+	// patience is the time after which an entry without an answer is closed.
 	patience = 10 * time.Minute
 )
 
@@ -75,7 +75,7 @@ func (b *Book) Bound(r Record, why Reason) (closed *Record) {
 }
 
 // Undecided returns the record of a pod that has no prediction because its node could be in too
-// many states, if the kubelet's answer is not known. Otherwise it returns nil.
+// many states. It returns nil for other pods, and if the kubelet's answer is already known.
 func (b *Book) Undecided(uid string) *Record {
 	e := b.open[uid]
 	if e == nil || e.why != Undecided || e.admitted || e.Got != nil {
@@ -178,8 +178,9 @@ func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
 	return nil
 }
 
-// Alive records that the agent of a node has written at the revision written, and that there is no
-// new doubt about the node. Answers that the API showed before this revision now count.
+// Alive records that the agent of a node has written an object at the revision written, and that
+// there is no new doubt about the node. It closes the entries whose answers the API showed before
+// this revision.
 func (b *Book) Alive(node string, written uint64, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(e *entry) (Result, Reason) {
 		switch {
@@ -193,7 +194,7 @@ func (b *Book) Alive(node string, written uint64, now time.Time) []Record {
 	})
 }
 
-// ofManagers reports whether the kubelet's resource managers use the reason.
+// ofManagers reports whether the kubelet's resource managers refuse pods with this reason.
 func ofManagers(reason string) bool {
 	for r := placement.TopologyAffinityError; r <= placement.PodLevelResourcesNotSupported; r++ {
 		if r.String() == reason {
@@ -227,7 +228,8 @@ func (b *Book) Gone(uid string, now time.Time) *Record {
 	}
 }
 
-// Expire closes the entries of pods as not judged if their kubelets have not answered for too long.
+// Expire closes, as not judged, the entries of pods whose kubelets have not answered within
+// patience.
 func (b *Book) Expire(now time.Time) []Record {
 	return b.closeAll(b.open, now, func(e *entry) (Result, Reason) {
 		switch {
@@ -241,7 +243,7 @@ func (b *Book) Expire(now time.Time) []Record {
 	})
 }
 
-// closeAll closes the entries of some for which judge returns a result, in the order of their UIDs.
+// closeAll closes, in the order of UIDs, the entries in some for which judge returns a result.
 func (b *Book) closeAll(some map[string]*entry, now time.Time, judge func(*entry) (Result, Reason)) (closed []Record) {
 	for _, uid := range slices.Sorted(maps.Keys(some)) {
 		e := some[uid]
@@ -274,7 +276,7 @@ func (b *Book) close(e *entry, result Result, why Reason, now time.Time) *Record
 	return &e.Record
 }
 
-// Captured records the file with the state of a prediction.
+// Captured records the name of the file with the inputs of a prediction.
 func (b *Book) Captured(uid, name string) {
 	for i := range b.notable {
 		if b.notable[i].UID == uid {
@@ -285,7 +287,7 @@ func (b *Book) Captured(uid, name string) {
 
 // View is the content of a Book.
 type View struct {
-	// Summary is the sentence about the last 24 hours.
+	// Summary is a sentence about the last 24 hours (Tally.Sentence).
 	Summary string `json:"summary"`
 	// Day has the numbers of the last 24 hours; Total has the numbers since the beginning. Open is
 	// the number of pods that wait for the answer of their kubelet.

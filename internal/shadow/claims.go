@@ -18,7 +18,7 @@ type Claimed struct {
 
 // Claims has the numbers of pods with ResourceClaims since the beginning.
 type Claims struct {
-	// Pods is the number of these pods by alignment.
+	// Pods is the number of pods with ResourceClaims, by alignment.
 	Pods map[string]int `json:"pods"`
 	// NotLooked is the number of pods whose claims could not be read.
 	NotLooked int `json:"notLooked"`
@@ -27,10 +27,10 @@ type Claims struct {
 	Misaligned []Claimed `json:"misaligned"`
 }
 
-// AlignmentMisaligned is the alignment of the pods that are listed.
+// AlignmentMisaligned is the alignment of the pods in Claims.Misaligned.
 const AlignmentMisaligned = "misaligned"
 
-// maxMisaligned is the maximum number of listed pods.
+// maxMisaligned is the maximum number of pods in Claims.Misaligned.
 const maxMisaligned = 128
 
 // Claimed counts a pod.

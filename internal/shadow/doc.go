@@ -2,9 +2,9 @@
 // predictions about their kubelets (ledger.Witness), and the kubelets' answers
 // (ledger.PromiseOutcome). It counts how often prediction and answer agree.
 //
-// Each pod counts once. The package judges it only if the prediction existed before the answer, and
-// if a difference could only have been caused by a wrong prediction. Otherwise the pod counts under
-// the Reason for not judging it. The package judges an answer in the API after the node's agent has
+// Each pod counts once. The package judges a pod only if the prediction existed before the answer,
+// and only a wrong prediction could have caused a difference. Otherwise the pod counts under the
+// Reason for not judging it. The package judges an answer in the API after the node's agent has
 // written again. If the agent then reports a newer start of the kubelet, the package does not judge
 // the pod.
 //

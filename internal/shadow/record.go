@@ -14,8 +14,8 @@ type Reason string
 const (
 	// NoAgent: the node has no report.
 	NoAgent Reason = "noAgent"
-	// LateAgent: for too long, the node's agent did not renew its Lease, or did not report the
-	// kubelet's answer.
+	// LateAgent: the node's agent did not renew its Lease, or did not report the kubelet's answer,
+	// for too long.
 	LateAgent Reason = "lateAgent"
 	// OlderAgent means that the report is of another release, or does not have the kubelet's start
 	// time.
@@ -195,12 +195,12 @@ const (
 // Whys are all values of Why.
 var Whys = []Why{WhyRejected, WhySplit, WhyStranded}
 
-// Elsewhere is the node that Berth would have chosen at the time of the Binding.
+// Elsewhere is the other node that Berth would have chosen at the time of the Binding.
 type Elsewhere struct {
 	Node      string `json:"node"`
 	NUMANodes string `json:"numaNodes,omitempty"`
 	Why       Why    `json:"why"`
-	// Devices is the number of additional devices that would have kept enough CPUs.
+	// Devices is the number of additional devices that would have had enough free CPUs left.
 	Devices int `json:"devices,omitempty"`
 }
 
@@ -215,7 +215,7 @@ type Record struct {
 	// Detail explains the Reason Undecided.
 	Detail  string     `json:"detail,omitempty"`
 	Instead *Elsewhere `json:"instead,omitempty"`
-	// Capture names the file with the state of a wrong prediction.
+	// Capture is the name of the file with the inputs of a wrong prediction.
 	Capture string `json:"capture,omitempty"`
 }
 

@@ -19,7 +19,7 @@ type Tally struct {
 	// kubelets, judged or not.
 	Judged   int `json:"judged"`
 	Rejected int `json:"rejected"`
-	// RejectedPinned is the number of refused pods that count in Pinned.
+	// RejectedPinned is the number of rejected pods that Pinned counts.
 	RejectedPinned int `json:"rejectedPinned"`
 	Foretold       int `json:"foretold"`
 	Missed         int `json:"missed"`
@@ -52,8 +52,8 @@ const (
 	otherPlacers = "others"
 )
 
-// placedBy counts pods of a scheduler. If there are too many names, it drops the name with the
-// fewest pods. So a name with few pods does not displace a real scheduler.
+// placedBy counts n pods of a scheduler. If there are too many names, it drops the name with the
+// fewest pods, so that invented names with few pods do not displace a real scheduler.
 func (t *Tally) placedBy(name string, n int) {
 	if _, known := t.Placed[name]; !known && name != otherPlacers && len(t.Placed) >= maxPlacers {
 		least := ""
@@ -70,7 +70,7 @@ func (t *Tally) placedBy(name string, n int) {
 
 func newTally() Tally { return Tally{NotJudged: map[Reason]int{}, Placed: map[string]int{}} }
 
-// came counts a pod that was bound.
+// came counts a pod when it is bound.
 func (t *Tally) came(p *Pod) {
 	t.Pods++
 	if !p.Pinned {
@@ -80,7 +80,7 @@ func (t *Tally) came(p *Pod) {
 	t.placedBy(p.Scheduler, 1)
 }
 
-// closed counts the outcome of a pod.
+// closed counts the outcome in a closed record.
 func (t *Tally) closed(r *Record) {
 	if r.Got != nil && r.Got.Outcome == Rejected {
 		t.Rejected++
@@ -187,7 +187,7 @@ func count(n int, what string) string {
 // hours is the number of hours that are counted separately: one day.
 const hours = 24
 
-// day is a Tally for each of the last hours.
+// day has a Tally for each of the last hours.
 type day [hours]struct {
 	hour  int64
 	tally Tally

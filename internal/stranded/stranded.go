@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The resources whose shortage strands other resources, as Kubernetes ResourceNames.
+// The resources whose shortage strands other resources. The values are Kubernetes' resource names.
 const (
 	CPU    = "cpu"
 	Memory = "memory"
@@ -86,7 +86,7 @@ func (n *Node) cpusOn(m *topology.NUMANode, reserved *topology.CPUSet, state *pl
 }
 
 // Decided returns the engine's state of a node where Berth decides. It returns nil if a kubelet
-// decides; the shared CPUs are then the free CPUs.
+// decides, because the free CPUs are then the shared CPUs in the snapshot.
 func Decided(m *placement.Model, snap *placement.Snapshot) *placement.State {
 	if m == nil || !m.Decides() {
 		return nil
@@ -165,8 +165,8 @@ type Part struct {
 	Amount
 	// Stranded is the stranded part of Free, or 0.
 	Stranded uint64
-	// Beside is the amount of CPUs or of memory that is too small for pods to use all of Free. It
-	// is empty if there are too few devices for every pod.
+	// Beside is the free CPUs or memory that do not suffice for all of Free. It is empty if every
+	// pod requests more devices than are free.
 	Beside Amount
 	// Rule is the rule by which the part is stranded.
 	Rule string
@@ -193,12 +193,13 @@ const (
 	ruleOne        = "no pod asks for it, so one CPU for each would be enough"
 )
 
-// Parts returns the free resources of a NUMA node with their stranded parts. For devices, the first
-// of three rules that applies decides. If cpusPerDevice has a number for the resource, each free
-// device needs this number of free CPUs. If shapes request the resource, devices are stranded that
-// no shape could use. Otherwise each free device needs one free CPU and free memory. CPUs are
-// stranded if too little memory is free for them, and memory if too few CPUs are free, by the ratio
-// of the two totals on the NUMA node. This part counts only if it is at least a tenth of the total.
+// Parts returns the free resources of a NUMA node with their stranded parts. For devices, it uses
+// the first of three rules that applies. If cpusPerDevice has a number for the resource, each free
+// device needs this number of free CPUs. If shapes request the resource, the devices that no shape
+// could use are stranded. Otherwise each free device needs one free CPU and free memory. CPUs are
+// stranded if too little memory is free for them, and memory is stranded if too few CPUs are free
+// for it; the ratio of the NUMA node's totals of CPUs and memory decides. A stranded part of CPUs
+// or memory counts only if it is at least a tenth of the total.
 func (n *NUMANode) Parts(w *Wants) []Part {
 	var out []Part
 	all := n.Amounts()
@@ -214,8 +215,8 @@ func (n *NUMANode) Parts(w *Wants) []Part {
 	return out
 }
 
-// device returns the stranded part of a device resource. It is the smallest part over all ways to
-// use the devices.
+// device returns the stranded part of a device resource: the smallest part over all ways to use the
+// devices.
 func (n *NUMANode) device(a Amount, w *Wants) Part {
 	if per := w.PerDevice[a.Resource]; per > 0 {
 		return n.leaves(a, Shape{CPUs: uint64(per), Devices: map[string]uint64{a.Resource: 1}}, fmt.Sprintf("cpusPerDevice: %d", per))

@@ -11,7 +11,7 @@ type Field[K comparable] struct {
 	nodes map[K]*Node
 }
 
-// At returns the node with the key. The node joins the field.
+// At returns the node with the key, which joins the field if it has not yet.
 func (f *Field[K]) At(k K) *Node {
 	on := f.nodes[k]
 	if on == nil {

@@ -18,14 +18,15 @@ type Alike struct {
 type Needs struct {
 	// Nodes is the number of nodes that Pack fills.
 	Nodes int `json:"nodes"`
-	// ByAmounts is the number of nodes if only amounts counted, as autoscalers assume.
+	// ByAmounts is the number of nodes that would be needed if only amounts mattered, as
+	// autoscalers assume.
 	ByAmounts int `json:"byAmounts"`
 	// Pods is the number of pods with a place on these nodes.
 	Pods int `json:"pods"`
 }
 
-// NeedsOf counts the nodes that a load needs. It passes another and take to Pack. counted makes a
-// node that counts only amounts.
+// NeedsOf returns the number of nodes that a load needs. another and take are as for Pack. counted
+// makes a node that counts only amounts.
 func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int) bool, counted func() *amounts.Node) (out Needs) {
 	for i := range load {
 		out.Pods += load[i].Pods

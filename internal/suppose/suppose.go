@@ -15,7 +15,7 @@ type Pod struct {
 	// UID is the UID of an existing pod; "" for a pod that does not exist yet.
 	UID string
 	// Candidate is the question to the ledger when the pod is added. It is nil if no kubelet pins
-	// anything for the pod. For a pod that is removed, it only matters whether Candidate is nil.
+	// anything for the pod. For a pod that is removed, only nil or not nil matters.
 	Candidate *ledger.Candidate
 	// Asks is the pod's total request. Ports are the host ports that it uses.
 	Asks  amounts.List
@@ -30,8 +30,8 @@ type Node struct {
 	// account is the node's ledger. It is nil if the scheduler can promise nothing on the node.
 	// Such a node admits only pods for which nothing is pinned.
 	account *ledger.Node
-	// room has the node's amounts, apart from pinned resources. It is nil if the caller checks
-	// amounts. After the first change, the Node has its own copy of room.
+	// room counts the node's amounts, which the ledger does not check. It is nil if the caller
+	// checks amounts. From the first change on, the Node has its own copy of room.
 	room *amounts.Node
 	own  bool
 
@@ -66,7 +66,8 @@ func (n *Node) Clone() Node {
 	return out
 }
 
-// Put adds a pod after all pods that were put earlier. If the pod was taken, Put reverts Take.
+// Put adds a pod after all pods that were put earlier. If Take has removed the pod, Put reverts
+// Take.
 func (n *Node) Put(p *Pod) {
 	if !drop(&n.away, p) {
 		n.come = append(n.come, p)
@@ -75,7 +76,7 @@ func (n *Node) Put(p *Pod) {
 	n.count(p)
 }
 
-// Take removes a pod. If the pod was put, Take reverts Put.
+// Take removes a pod. If Put has added the pod, Take reverts Put.
 func (n *Node) Take(p *Pod) {
 	if !drop(&n.come, p) {
 		n.away = append(n.away, p)
@@ -149,7 +150,7 @@ func (n *Node) Withdraw(p *Pod) {
 // Pins reports whether the node's ledger decides about the pod.
 func (n *Node) Pins(p *Pod) bool { return n.account != nil && p.Candidate != nil }
 
-// Promised returns how many pods were promised a place.
+// Promised returns the number of pods that Promise has added.
 func (n *Node) Promised() int { return len(n.promised) }
 
 // Loosen makes the present and future promises cover only the admission, but not the CPUs
@@ -164,8 +165,8 @@ func (n *Node) Loosen() {
 // Loose reports whether promises cover only the admission, but not the CPUs.
 func (n *Node) Loose() bool { return n.loose }
 
-// Cleared returns the node after all pods in flight were admitted and the taken pods have left,
-// without other changes (ledger.ForkWithout). It returns false if too much about the node is
+// Cleared returns the node as it is after all pods in flight were admitted and the taken pods have
+// left, without other changes (ledger.ForkWithout). It returns false if too much about the node is
 // uncertain.
 func (n *Node) Cleared() (Node, bool) {
 	if n.account == nil {
@@ -185,7 +186,7 @@ func (n *Node) Cleared() (Node, bool) {
 	return On(n.cleared, n.lend()), true
 }
 
-// lend returns room for use by another Node. n copies room before its own next change.
+// lend returns room for use by another Node. After it, n copies room before its own next change.
 func (n *Node) lend() *amounts.Node {
 	n.own = false
 	return n.room

@@ -43,7 +43,7 @@ func (s *Server) isReady() bool {
 	}
 }
 
-// changedRows returns the nodes that have changed since the number that the page has seen.
+// changedRows returns the nodes that have changed since the change whose number is in the request.
 func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
 	since, err := strconv.ParseUint(cmp.Or(r.URL.Query().Get("since"), "0"), 10, 64)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
 	return text(out.Bytes()), nil
 }
 
-// lost describes the requests to the API server that fail.
+// lost describes the requests to the API server that fail now.
 type lost struct {
 	Resources []string `json:"resources"`
 	// Since is the time when the first of these requests began to fail.
@@ -93,7 +93,7 @@ func lostOf(all []survey.Lost) *lost {
 const maxWhy = 300
 
 // rowText returns a row in JSON, without data that the viewer may not see. It returns nil if the
-// node is gone. If all viewers may see the same text, the text is encoded only once.
+// node is gone. A row from which nothing is removed is encoded only once for all viewers.
 func (s *Server) rowText(name string, v Viewer) ([]byte, error) {
 	row := s.Live.Row(name)
 	if row == nil {
@@ -125,8 +125,8 @@ func shown(row *survey.Row, v Viewer) *survey.Row {
 // hidden replaces the name of a pod whose namespace the viewer may not see.
 const hidden = "a pod of another namespace"
 
-// hiddenPlace replaces the name of a Reservation for viewers who may not see all namespaces,
-// because a Reservation has no namespace.
+// hiddenPlace replaces the name of a Reservation, which has no namespace, for viewers who may not
+// see all namespaces.
 const hiddenPlace = "a Reservation"
 
 // nodePage has the data of the page of a node.
@@ -220,8 +220,8 @@ func hideTenants(b *machineview.Berths, v Viewer) {
 	}
 }
 
-// hideHolders removes the holder of a device if the viewer may not see the holder's namespace, or
-// if only the holder's UID is known.
+// hideHolders removes the pod that holds a device if the viewer may not see the pod's namespace, or
+// if only the pod's UID is known.
 func hideHolders(a *survey.Answer, v Viewer) {
 	if _, all := v.(everything); all || a.Refusal == nil {
 		return
@@ -241,8 +241,7 @@ func hideHolders(a *survey.Answer, v Viewer) {
 	a.Refusal = &refusal
 }
 
-// hideClaims removes the names of claims that have devices if the viewer may not see their
-// namespaces.
+// hideClaims removes the names of allocated claims whose namespaces the viewer may not see.
 func hideClaims(all []survey.Claimed, v Viewer) {
 	for i := range all {
 		for k := range all[i].Nodes {
@@ -253,7 +252,7 @@ func hideClaims(all []survey.Claimed, v Viewer) {
 	}
 }
 
-// hideDriven removes the claims of a node's pods if the viewer may not see their namespaces.
+// hideDriven removes the claims of a node's pods whose namespaces the viewer may not see.
 func hideDriven(d *survey.Driven, v Viewer) {
 	if d == nil {
 		return
@@ -264,8 +263,8 @@ func hideDriven(d *survey.Driven, v Viewer) {
 	d.Claims = slices.DeleteFunc(d.Claims, func(c survey.ClaimOfPod) bool { return !v.Sees(c.Namespace) })
 }
 
-// hideTaken removes the claims from texts about taken devices ("DEVICE by NAMESPACE/CLAIM") if the
-// viewer may not see their namespaces.
+// hideTaken removes claims whose namespaces the viewer may not see from texts about taken devices
+// ("DEVICE by NAMESPACE/CLAIM").
 func hideTaken(taken []string, v Viewer) {
 	for i, text := range taken {
 		device, by, _ := strings.Cut(text, " by ")
@@ -325,7 +324,7 @@ func shortened(all []survey.Answer, v Viewer) []survey.Answer {
 	return append(first, others...)[:min(len(all), maxAnswers)]
 }
 
-// found is a pod in a list.
+// found is a pod in the list of waiting pods.
 type found struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -344,7 +343,8 @@ type waitingGroup struct {
 	Message string `json:"message"`
 	// Title is the common reason of the group in Berth's words. It is "" if no node was asked.
 	Title string `json:"title,omitempty"`
-	// HeldBack is the reason why no pod of the group gets a node, although nodes have room.
+	// HeldBack is the reason why no pod of the group gets a node although nodes would admit it, or
+	// nil.
 	HeldBack *survey.HeldBack `json:"heldBack,omitempty"`
 	// Fits has other requests with which the first pod of Pods would fit now.
 	Fits []string `json:"fits,omitempty"`
@@ -491,8 +491,8 @@ func (g *waitingGroup) answered(e *survey.Explained) {
 	}
 }
 
-// alike reports whether two groups got the same answer. If no node was asked, it reports whether
-// they wait for the same reason.
+// alike reports whether the nodes gave the same answer about two groups. If no node was asked, it
+// reports whether the groups wait for the same reason.
 func (g *waitingGroup) alike(o *waitingGroup) bool {
 	if g.Said == nil && g.HeldBack == nil {
 		return o.Said == nil && o.HeldBack == nil && g.Reason == o.Reason && g.Message == o.Message

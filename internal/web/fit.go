@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// Limits of one question about hypothetical pods.
+// The limits of one question about hypothetical pods.
 const (
 	maxManifest  = 256 << 10 // bytes
 	maxTemplates = 10
@@ -30,7 +30,7 @@ const (
 	bodyPatience = 10 * time.Second
 	// answerPatience is the maximum time for one answer.
 	answerPatience = 20 * time.Second
-	// maxFitNodes is the maximum number of nodes with room for a copy that are shown.
+	// maxFitNodes is the maximum number of shown nodes that have room for a copy.
 	maxFitNodes = 50
 )
 
@@ -48,12 +48,12 @@ type fitOne struct {
 	Pictures []picture `json:"pictures,omitempty"`
 }
 
-// picture is a node as the page draws it, with the copies that were put on it.
+// picture has the data with which the page draws a node and the copies on it.
 type picture struct {
 	Node   string               `json:"node"`
 	SVG    string               `json:"svg"`
 	Legend []machineview.Legend `json:"legend"`
-	// New are the tags of the copies.
+	// New are the tags of the copies in the drawing.
 	New []string `json:"new"`
 }
 
@@ -70,9 +70,9 @@ func pictured(p *survey.Picture, v Viewer) picture {
 	return one
 }
 
-// question reads the pods of a question. They are in the body of the request, because they may be
-// long. The server stores no pods. The content type must be YAML, so that pages of other sites
-// cannot send a question. The caller must call done after the answer.
+// question reads the pods of a question from the body of the request. The server does not store the
+// pods. The content type must be YAML, so that pages of other sites cannot send a question. The
+// caller must call done after the answer.
 func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/yaml" {
 		return nil, nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
@@ -85,8 +85,8 @@ func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), er
 }
 
 // readWhole reads the body of a request before the request takes a slot, so that a slow sender does
-// not block other requests. It reads one byte more than the limit. The length then shows that a
-// body is too long.
+// not block other requests. It reads at most one byte more than the limit, so that the caller can
+// detect a body that is too long.
 func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(s.patience)) // only connections of tests do not support deadlines
@@ -125,7 +125,7 @@ type asked struct {
 	options survey.FitOptions
 }
 
-// fit returns the nodes to which the pods of a manifest would go.
+// fit returns the nodes on which the pods of a manifest would be placed.
 func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -146,8 +146,7 @@ func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// compare returns the nodes to which the pods of a manifest would go, among the present nodes and
-// among changed nodes.
+// compare returns how the pods of a manifest fit on the present nodes and on changed nodes.
 func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -172,7 +171,7 @@ func (s *Server) unanswered(err error) error {
 	return &failure{http.StatusBadRequest, err.Error()}
 }
 
-// podYAML returns YAML for a question: a copy of an existing pod.
+// podYAML returns a copy of an existing pod as YAML, for a question.
 func (s *Server) podYAML(r *http.Request, v Viewer) (any, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	pod := s.Live.Another(namespace, name)

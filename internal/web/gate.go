@@ -2,13 +2,13 @@ package web
 
 import "net/http"
 
-// Gate identifies the viewer of a request. If the error is a failure, the server answers with the
-// status of the failure.
+// Gate authenticates the viewer of a request. If the error is a failure, the server answers with
+// the failure's HTTP status.
 type Gate interface {
 	Admit(r *http.Request) (Viewer, error)
 }
 
-// Viewer is the user of a request, with the user's access.
+// Viewer is the user who sent a request.
 type Viewer interface {
 	// Sees reports whether the viewer may see the pods of a namespace.
 	Sees(namespace string) bool

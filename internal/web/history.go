@@ -32,7 +32,7 @@ type point struct {
 	Pending  int `json:"pending"`
 }
 
-// history has the points of the last hours, oldest first.
+// history has the points of the last twelve hours, the oldest first.
 type history struct {
 	mu     sync.Mutex
 	points []point
@@ -57,8 +57,8 @@ func (h *history) all() []point {
 	return append([]point{}, h.points...)
 }
 
-// pointOf adds up the nodes of a cluster. If the scheduler can promise nothing on a node, the
-// node's free resources do not count.
+// pointOf adds up the nodes of a cluster. It ignores the free resources of nodes on which the
+// scheduler can promise nothing.
 func pointOf(at time.Time, all []*survey.Row, pending int) point {
 	p := point{At: at.Unix(), Free: map[string]uint64{}, Total: map[string]uint64{}, Nodes: len(all), Pending: pending}
 	for _, row := range all {
@@ -74,7 +74,7 @@ func pointOf(at time.Time, all []*survey.Row, pending int) point {
 	return p
 }
 
-// add counts a NUMA node of a row.
+// add adds a NUMA node of a row to the sums.
 func (p *point) add(n *survey.NUMANode, row *survey.Row) {
 	if c := n.CPUs; c != nil && c.Total > 0 && c.Free == c.Total && row.Open() {
 		p.Whole++

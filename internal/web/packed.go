@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// packers are reused, because each needs a quarter of a megabyte.
+// packers has compressors for reuse, because each needs a quarter of a megabyte.
 var packers = sync.Pool{New: func() any {
 	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
@@ -16,7 +16,7 @@ var packers = sync.Pool{New: func() any {
 	return w
 }}
 
-// packed compresses answers for clients that accept it.
+// packed compresses answers for clients that accept compression.
 func packed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {

@@ -115,7 +115,7 @@ func (s *Server) matching(text, namespace, phase string, v Viewer) []*listed {
 	return out
 }
 
-// sumUp fills in the resources of the pods.
+// sumUp sets Has of the pods.
 func (s *Server) sumUp(pods []*listed) {
 	all := make([]*corev1.Pod, len(pods))
 	for i := range pods {

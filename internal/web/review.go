@@ -22,17 +22,17 @@ import (
 	"github.com/berth-dev/berth/internal/bounded"
 )
 
-// Limits of the caches for the API server's answers, and of the rate of requests.
+// The limits of the caches for the API server's answers, and of the rate of requests.
 const (
 	reviewLasts = time.Minute
 	reviewLimit = 5 * time.Second
-	// unseenLasts is the time for which a refusal for one namespace is cached. If there are many
-	// namespaces, most users may list pods only in a few of them.
+	// unseenLasts is the time for which a refusal for one namespace is cached. It is long because,
+	// in a cluster with many namespaces, most users may list pods only in a few of them.
 	unseenLasts   = 5 * time.Minute
 	maxReviews    = 4096
 	maxTokenBytes = 16 << 10
-	// reviewQPS and reviewBurst limit each kind of review. The limits for reviews of namespaces are
-	// ten times as high.
+	// reviewQPS and reviewBurst limit the rate of each kind of review. The limits for reviews of
+	// namespaces are ten times as high.
 	reviewQPS   = 20
 	reviewBurst = 100
 	// failureLasts is the time after which a failed request to the API server may be repeated.
@@ -47,13 +47,15 @@ const (
 	maxStrangers  = 1024
 )
 
-// reviews is a Gate that asks the API server which user a token belongs to, and what the user may
-// see. It reads only the header Authorization. It ignores headers in which a proxy names the user.
+// reviews is a Gate that asks the API server which user a token belongs to, and which namespaces
+// the user may see. It reads the token from the header Authorization, and ignores headers in which
+// a proxy names the user.
 type reviews struct {
 	tokens authenticationclient.TokenReviewInterface
-	// entry reviews whether a user may see the map. access reviews which namespaces the user may
-	// see in it. Each has its own rate limit. If a user may see only some of many namespaces,
-	// access needs a review for each namespace. These reviews must not block other users.
+	// entry is the client for reviews of whether a user may see the map. access is the client for
+	// reviews of the namespaces that the user may see in it. Each has its own rate limit, because a
+	// user who may see only some of many namespaces needs a review for each, which must not block
+	// other users.
 	entry, access authorizationclient.AuthorizationV1Interface
 	now           func() time.Time
 
@@ -63,8 +65,8 @@ type reviews struct {
 	// does not apply to further reviews of these tokens, because behind an ingress all users have
 	// the same address.
 	known bounded.Map[tokenSum, bool]
-	// refused has the tokens that the API server refused. If a client sends a refused token
-	// repeatedly, for example from an open page, the token does not use up the limit of its
+	// refused has the tokens that the API server refused. Because of it, a client that sends a
+	// refused token repeatedly, for example from an open page, does not use up the limit of its
 	// address.
 	refused bounded.Map[tokenSum, refusal]
 	// strangers are the rate limits for unknown tokens, by address.
@@ -169,8 +171,8 @@ func (g *reviews) knows(key tokenSum) bool {
 	return known
 }
 
-// note records the result of a review. If the API server did not answer, the token stays known or
-// unknown.
+// note records in known the result of a review. It changes nothing if the API server did not
+// answer.
 func (g *reviews) note(key tokenSum, v *reviewed, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,7 +188,7 @@ func (g *reviews) note(key tokenSum, v *reviewed, err error) {
 	g.known.Set(key, true)
 }
 
-// mayAsk reports whether one more token from that address may be reviewed.
+// mayAsk reports whether one more token from the given address may be reviewed.
 func (g *reviews) mayAsk(remote string) bool {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
@@ -242,7 +244,7 @@ func (g *reviews) review(ctx context.Context, token string) (*reviewed, error) {
 	return v, nil
 }
 
-// may asks the API server whether the user is allowed an action.
+// may asks the API server whether the user may carry out an action.
 func (v *reviewed) may(ctx context.Context, by authorizationclient.AuthorizationV1Interface, what *authorizationv1.ResourceAttributes) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range v.user.Extra {

@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// roomPage has a plan that makes room, with pictures of its nodes.
+// roomPage has a plan that makes room, with pictures of the nodes that the plan changes.
 type roomPage struct {
 	*survey.Room
 	Before []picture `json:"before,omitempty"`
 	After  []picture `json:"after,omitempty"`
 }
 
-// room plans which pods to move to make room for the pods of a manifest. It writes nothing to the
-// cluster.
+// room returns a plan of which pods to move to make room for the pods of a manifest. It moves no
+// pods.
 func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 	pods, done, err := s.question(r)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 // removals, it must load all nodes again.
 const maxGone = 4096
 
-// rows numbers the changes of nodes, so that a page can request only new changes.
+// rows numbers the changes of nodes, so that a page can request only the changes that it has not
+// seen.
 type rows struct {
 	mu      sync.Mutex
 	number  uint64 // the number of the last change
@@ -50,9 +51,9 @@ func (r *rows) note(names []string, there func(string) bool) uint64 {
 	return r.number
 }
 
-// since returns the nodes that changed or were removed after a number. If the removed nodes since
-// then are no longer stored, anew is true and names has all existing nodes. The page then removes
-// the nodes that it has.
+// since returns the nodes that changed (names) or were removed (went) after a number. If the nodes
+// removed since then are no longer stored, anew is true and names has all existing nodes. The page
+// must then drop the nodes that it has.
 func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

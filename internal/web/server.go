@@ -31,8 +31,9 @@ type Server struct {
 	rows    *rows
 	streams *streams
 	history *history
-	// fits and explains limit the number of questions that are answered at the same time. fits is
-	// for questions about hypothetical pods, explains for questions about existing pods and gangs.
+	// fits and explains limit the number of questions that the server answers at the same time.
+	// fits is for questions about hypothetical pods, explains for questions about existing pods and
+	// gangs.
 	fits, explains slots
 	// patience is the maximum time until a body has arrived. answerPatience is the maximum time for
 	// the answer.
@@ -54,7 +55,7 @@ func (s slots) take() (done func(), err error) {
 	}
 }
 
-// quoted quotes an untrusted text in one line, and shortens it.
+// quoted returns an untrusted text quoted, in one line and shortened.
 func quoted(text string) string {
 	data, err := json.Marshal(clip.Text(text, 100))
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Limits of the streams of events.
+// The limits of the streams of events.
 const (
 	maxStreams = 1000
 	// heartbeat is the interval of heartbeats in a stream. Without them, proxies would close the
 	// connection.
 	heartbeat = 20 * time.Second
-	// patience is the time within which a browser must read the data that was sent.
+	// patience is the time within which a browser must receive the data that the server sends.
 	patience = 10 * time.Second
 )
 
@@ -66,7 +66,7 @@ func (s *streams) leave(ping chan struct{}) {
 }
 
 // events answers with a stream of server-sent events. Each event is the number of the last change.
-// The server sends one event at once, and another event whenever the number grows.
+// The server sends one event at once, and another event after each change.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.Gate.Admit(r); err != nil {
 		http.Error(w, err.Error(), http.StatusUnauthorized)

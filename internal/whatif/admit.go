@@ -54,7 +54,8 @@ func read(pod *corev1.Pod) (a ask, err error) {
 	return a, nil
 }
 
-// Admit decides about one pod and assigns its resources. The error means that the pod is invalid.
+// Admit decides about one pod and, if the pod is admitted, assigns its resources. The error means
+// that the pod is invalid.
 func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
 	a, err := read(pod)
 	if err != nil {
@@ -206,8 +207,8 @@ func (n *Node) doubts(a *ask) {
 	}
 }
 
-// unseen describes other parts of a pod that are not checked here. They may exclude nodes, or
-// prevent the pod's start.
+// unseen describes requirements of a pod that this package does not check. They may exclude nodes,
+// or prevent the pod's start.
 func unseen(pod *corev1.Pod) (notes []string) {
 	if volumes := survey.TyingVolumes(pod); len(volumes) > 0 {
 		notes = append(notes, "volumes are not looked at, and may tie it to certain nodes: "+strings.Join(volumes, ", "))
@@ -218,8 +219,8 @@ func unseen(pod *corev1.Pod) (notes []string) {
 	return notes
 }
 
-// unlooked returns requested resources that are not counted. It omits memory, because the notes
-// about the node mention it.
+// unlooked returns the requested resources that the node does not count. It omits memory, because
+// the notes about the node mention memory.
 func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	for name, amount := range a.amounts {
 		if _, told := totals.Allocatable(name); amount > 0 && !told && name != amounts.Memory {
@@ -230,15 +231,15 @@ func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	return names
 }
 
-// Reasons why Berth's scheduler, or every scheduler, does not bind the pod to the node. The kubelet
-// does not use these reasons.
+// The reasons why Berth's scheduler, or every scheduler, does not bind the pod to the node. The
+// kubelet has no such reasons.
 const (
 	PolicyNotKept = "PolicyNotKept"
 	NotOffered    = "NotOffered"
 )
 
-// Refused is the reason why a pod is refused. It is a refusal of the placement engine, or a rule
-// that does not concern NUMA nodes.
+// Refused is the reason why a pod is refused: a refusal of the placement engine, or a rule that
+// does not concern NUMA nodes.
 type Refused struct {
 	// Reason, Detail and Rule have the texts of the engine's refusal, or the texts of the other
 	// rule.

@@ -23,7 +23,7 @@ func (n *Node) Berths() *machineview.Berths {
 	}
 }
 
-// named records the displayed name of a pod.
+// named records the name with which the drawing shows a pod.
 func (n *Node) named(a *ask) {
 	name := a.pod.Name
 	if a.pod.Namespace != "" {

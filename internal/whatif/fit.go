@@ -20,8 +20,9 @@ type Fitted struct {
 	Stopped *Refused `json:"stopped,omitempty"`
 }
 
-// Fit works on a copy of the node. The copy admits copies of the pod one after another, at most
-// limit. If the pod is not pinned and uses no host ports, Fit computes the number by division.
+// Fit counts how many copies of the pod fit, at most limit. It lets a copy of the node admit them
+// one after another. If the pod is not pinned and uses no host ports, Fit computes the number by
+// division.
 func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
 	a, err := read(pod)

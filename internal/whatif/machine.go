@@ -96,7 +96,7 @@ func isText(data []byte) bool {
 // without its unit.
 const leastMemory = 1 << 20
 
-// possible returns an error for machines that cannot exist.
+// possible returns an error for a machine that cannot exist.
 func possible(m *topology.Machine) error {
 	total := memoryOf(m)
 	for i := range m.NUMANodes {

@@ -76,7 +76,7 @@ func (n *Node) bare() *Node {
 	return &other
 }
 
-// counted returns an empty node like n that counts only amounts. Devices are a number there.
+// counted returns an empty node like n that counts only amounts, including the number of devices.
 func (n *Node) counted() *amounts.Node {
 	all := maps.Clone(n.allocatable)
 	for _, pool := range n.spec.Pools {

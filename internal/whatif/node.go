@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Spec describes the node of a question.
+// Spec describes a node.
 type Spec struct {
 	// Machine is a machine string or the path of a capture; see ReadMachine.
 	Machine string
@@ -38,8 +38,8 @@ type Spec struct {
 	Pools []placement.DevicePool
 	// Setting changes Machine, Config and Pools. Setting.Empty has no effect here.
 	Setting survey.Setting
-	// NoGuard requests the kubelet's answer even if Berth's scheduler would not place the pod,
-	// because of a known defect or the pod's own policy.
+	// NoGuard requests the kubelet's answer even if Berth's scheduler would not place the pod
+	// because of a known kubelet defect or the pod's own policy.
 	NoGuard bool
 	// IgnoreMissingDevices admits pods that request devices that the node does not offer. The
 	// kubelet does the same.
@@ -161,7 +161,7 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 	return nil
 }
 
-// assumptions adds notes about the assumptions of the answers.
+// assumptions adds to Notes the assumptions of the answers.
 func (n *Node) assumptions() {
 	if n.config.CPUManagerPolicy != "static" && n.config.MemoryManagerPolicy != "Static" {
 		n.note("neither the CPU nor the memory manager of this kubelet is static: it pins nothing (see --kubelet-config)")

@@ -17,9 +17,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// countedAsScheduler are kube-scheduler's options (CalculateResource of
-// pkg/scheduler/framework/types.go), with the features that are on by default in its release. While
-// a container or a whole pod is resized, the larger of its old and new amounts counts.
+// countedAsScheduler are the options with which kube-scheduler counts requests (CalculateResource
+// of pkg/scheduler/framework/types.go), with its default features. While a container or a whole pod
+// is resized, the larger of its old and new amounts counts.
 var countedAsScheduler = corehelpers.PodResourcesOptions{
 	UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 }
@@ -53,9 +53,9 @@ func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// withRequests does the part of SetDefaults_Pod (pkg/apis/core/v1) that concerns amounts. It
-// removes extended resources that Dynamic Resource Allocation provides, because the node need not
-// have them (removeMissingExtendedResources).
+// withRequests sets missing amounts as SetDefaults_Pod does (pkg/apis/core/v1). It removes extended
+// resources that Dynamic Resource Allocation provides, because the node need not have them
+// (removeMissingExtendedResources).
 func withRequests(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
 	r := podReader{pod: pod}
@@ -79,7 +79,7 @@ func withRequests(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// completed returns the requests. Missing requests are taken from the limits.
+// completed returns the requests. A missing request is replaced by the limit.
 func completed(r corev1.ResourceRequirements) corev1.ResourceList {
 	out := maps.Clone(r.Limits)
 	if out == nil {
@@ -111,13 +111,14 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-// defaultMaxPods is maxPods if it is left out (SetDefaults_KubeletConfiguration).
+// defaultMaxPods is the value of maxPods if the configuration does not set it
+// (SetDefaults_KubeletConfiguration).
 const defaultMaxPods = 110
 
 // ReadAllocatable returns the allocatable part of a machine's capacity for a kubelet with this
 // configuration. It subtracts reservations for the system and for eviction, and huge pages, which
-// are not ordinary memory (nodestatus.MachineInfo). Storage is not included, because machines do
-// not describe it. If the error, a *FieldError, is not nil, the kubelet would not start.
+// are not ordinary memory (nodestatus.MachineInfo). It omits storage, because machines do not
+// describe it. The error is a *FieldError, and means that the kubelet would not start.
 func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, capacity amounts.List) (amounts.List, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	reserved, err := r.kept(k.MemoryBytes)
@@ -145,7 +146,7 @@ func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, cap
 }
 
 // keeps returns the configuration field that most likely causes the reservation of a resource, with
-// its value.
+// the field's value.
 func (r configReader) keeps(name string) (at *field.Path, said string) {
 	switch {
 	case name == amounts.CPU && r.c.ReservedSystemCPUs != "":

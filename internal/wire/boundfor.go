@@ -8,8 +8,8 @@ import (
 )
 
 // BoundForAnnotation names the gang and the Reservation for which a pod was bound. Like the
-// PlacementAnnotation, only the Binding can set it (deploy/policies). In contrast, a pod's own
-// annotations about its gang can be written at any time, also by users who may not delete the pod.
+// PlacementAnnotation, only the Binding can set it (deploy/policies). In contrast, users who may
+// not delete the pod may still be able to change its own annotations about the gang.
 const BoundForAnnotation = "berth.dev/bound-for"
 
 // maxBoundFor is the maximum length of the annotation's value. It is enough for two names and two
@@ -55,8 +55,8 @@ func WriteBoundFor(pod *corev1.Pod, b BoundFor) string {
 	return string(text)
 }
 
-// ReadBoundFor returns the content of the annotation. It returns false if there is none, if it
-// belongs to another pod, or if it cannot be parsed.
+// ReadBoundFor returns the content of the annotation. It returns false if the annotation is
+// missing, belongs to another pod, or cannot be parsed.
 func ReadBoundFor(pod *corev1.Pod) (BoundFor, bool) {
 	text, ok := pod.Annotations[BoundForAnnotation]
 	if !ok || len(text) > maxBoundFor || pod.Spec.NodeName == "" {
@@ -76,7 +76,7 @@ func ReadBoundFor(pod *corev1.Pod) (BoundFor, bool) {
 	return out, true
 }
 
-// sourceOf returns the source with that name, or NoGang.
+// sourceOf returns the source with the given name, or NoGang.
 func sourceOf(name string) GangSource {
 	for _, s := range []GangSource{GangOfPods, GangOfVolcano, GangOfSigs, GangOfKoordinator, GangOfKoordinatorGroup} {
 		if s.String() == name {

@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// BoundPod has the properties of a bound pod that are compared with a coarse report.
+// BoundPod has the properties of a bound pod that are compared with a coarse report, which is a
+// report with only amounts.
 type BoundPod struct {
 	UID string
 	PodName
@@ -26,7 +27,7 @@ type BoundPod struct {
 	// Bound is the time when the pod got its node (PodScheduled), by the API server's clock, or
 	// zero if it is unknown.
 	Bound time.Time
-	// Exclusive is true if the kubelet may give the pod exclusive resources.
+	// Exclusive means that the kubelet may give the pod exclusive resources.
 	Exclusive bool
 }
 
@@ -111,7 +112,7 @@ func (c *coarse) charge() {
 	}
 }
 
-// list adds pods without known resources to the report. Their amounts are already a part of Others.
+// list adds pods whose resources are not known to the report. Others already has their amounts.
 func (c *coarse) list(pods []BoundPod) {
 	for _, p := range pods {
 		if !slices.ContainsFunc(c.pods, func(o placement.PodAllocation) bool { return o.UID == p.UID }) {
@@ -121,9 +122,9 @@ func (c *coarse) list(pods []BoundPod) {
 	}
 }
 
-// boundBy returns the pods that were bound when the API server stored a report. The report cannot
-// contain other pods, even if their start time by the node's clock is earlier. Both compared times
-// are from the API server.
+// boundBy returns the pods that were already bound when the API server stored a report. The report
+// cannot contain other pods, even if the start time of a pod, which is by the node's clock, is
+// earlier. Both compared times are from the API server.
 func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Bound.After(written) {
@@ -135,9 +136,9 @@ func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 
 // startedBy returns the pods that the kubelet had accepted when a report was written. The report
 // contains their resources. The kubelet's time is from the node's clock, in whole seconds. If the
-// exporter writes the report's time, it is from the same clock. Otherwise it is from the API
-// server's clock, and the caller must call boundBy first. If the node's clock is ahead, pods that
-// have just started then count as in flight.
+// exporter writes the report's time, this time is from the same clock. Otherwise it is from the API
+// server's clock, and the caller must call boundBy first. In this case, if the node's clock is
+// ahead, pods that have just started count as in flight.
 func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Started.IsZero() && !p.Started.After(written) {
@@ -147,15 +148,15 @@ func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	return out
 }
 
-// LastWritten returns the time when the API server last accepted a change of the object. This is
-// the newest time in its managed fields. If there is none, it is the argument or.
+// LastWritten returns the time when the API server last accepted a change of the object: the newest
+// time in its managed fields. If they have no time, LastWritten returns or.
 func LastWritten(o metav1.Object, or time.Time) time.Time {
 	return newestEntry(o, or, func(*metav1.FieldsV1) bool { return true })
 }
 
-// lastWroteField is like LastWritten, but considers only managers that own a field of that name,
-// because writes of other managers do not change the field. An entry without fields counts, because
-// its manager may own this field.
+// lastWroteField is like LastWritten, but considers only managers that own a field of the given
+// name, because writes of other managers do not change the field. It also considers an entry
+// without fields, because the entry's manager may own the field.
 func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
 	key := `"f:` + name + `"`
 	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })
@@ -204,7 +205,7 @@ func (c *coarse) addCPU(id topology.CPUID, numa topology.NUMAID, pkg topology.Pa
 	c.numaNode(numa).CPUs.Add(id)
 }
 
-// numaNode returns the machine's NUMA node with that id, and adds it if necessary.
+// numaNode returns the machine's NUMA node with the given id, and adds it if necessary.
 func (c *coarse) numaNode(id topology.NUMAID) *topology.NUMANode {
 	if n := c.machine.NUMANode(id); n != nil {
 		return n
@@ -225,7 +226,7 @@ func (c *coarse) sort() {
 	})
 }
 
-// wholeNumber reads an id or a count from 0 to below limit.
+// wholeNumber reads an id or a count that is at least 0 and less than limit.
 func wholeNumber(text string, limit int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n >= limit || strconv.Itoa(n) != text {

@@ -14,8 +14,8 @@ type Dialect struct {
 	// Name is the name of the project.
 	Name string
 	// Scheduler is the name of the project's own scheduler in spec.schedulerName. This scheduler
-	// reads the annotations of its pods. So Berth does not warn about them unless Berth serves this
-	// name.
+	// reads the annotations of its pods, so Berth does not warn about these annotations unless
+	// Berth serves the name.
 	Scheduler string
 	// Domains are the domains of its keys. Subdomains are included.
 	Domains []string
@@ -23,9 +23,10 @@ type Dialect struct {
 	Spoken, SpokenLabels []string
 	// Records are keys in which controllers write information about pods. They request nothing.
 	Records []string
-	// Above are keys that the project's own controllers read on a workload, and not on its pods.
+	// Above are keys that the project's own controllers read on a workload, but not on its pods.
 	Above []string
-	// Words are keys that request something but have no effect in Berth. Some have no domain.
+	// Words are keys with which users request something, but which have no effect in Berth. Some
+	// have no domain.
 	Words []Unserved
 }
 
@@ -35,7 +36,7 @@ type Unserved struct {
 	Keys []string
 }
 
-// Reasons why a key has no effect.
+// The reasons why a key has no effect.
 const (
 	// UnknownWord is the reason for keys in a dialect's domains that do not exist there.
 	UnknownWord     = "Berth has no such annotation or label"
@@ -53,7 +54,7 @@ const (
 // onNodes returns the reason for keys that a program of the project reads on the node.
 func onNodes(program string) string { return program + " reads it on the node, if it runs there" }
 
-// dialects lists the other projects. After a change: make generate.
+// dialects has the dialects of the other projects. Run make generate after a change.
 var dialects = []Dialect{
 	{
 		Name: "Volcano", Scheduler: "volcano", Domains: []string{"volcano.sh"},
@@ -214,8 +215,8 @@ func (d *Dialect) Why(key string, label bool) string {
 	return why
 }
 
-// word returns the reason why the key has no effect, if it is one of the Words. Otherwise it
-// returns "".
+// word returns the reason why the key has no effect if the key is one of the Words, and otherwise
+// "".
 func (d *Dialect) word(key string) string {
 	if !d.inDomain(key) && strings.Contains(key, "/") {
 		return ""

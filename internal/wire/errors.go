@@ -37,7 +37,7 @@ func (o fieldErrors) at(field fmt.Stringer, value any, want string) *FieldError 
 // the field, the value and the expected form.
 func (o fieldErrors) malformed(text string) error { return errors.New(string(o) + ": " + text) }
 
-// OtherFormError means that a release of Berth with another format has stored a NodeTopology. Its
+// OtherFormError means that a release of Berth with another format has written a NodeTopology. Its
 // text does not name the node, so that callers can count equal errors of many nodes.
 type OtherFormError struct {
 	// Why describes the unreadable part.
@@ -48,7 +48,8 @@ func (e *OtherFormError) Error() string {
 	return "another release of berth-agent wrote its NodeTopology: delete that once, and the agent writes it again (" + e.Why + ")"
 }
 
-// NotReadyError means that a report must not be used. It has the reason that the agent gives.
+// NotReadyError means that a report must not be used. It has the reason that the agent has written
+// into the report.
 type NotReadyError struct {
 	// Reason is the reason of the condition Ready, one of the constants of v1alpha1.
 	Reason string

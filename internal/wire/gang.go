@@ -36,7 +36,7 @@ const (
 // no other pod meanwhile.
 const MaxGang = 4096
 
-// GangSource is the place where a gang is declared.
+// GangSource is the way in which a gang is declared.
 type GangSource uint8
 
 // The sources.
@@ -73,10 +73,10 @@ func (s GangSource) String() string {
 	}
 }
 
-// HasObject reports whether an object declares the gang, not only its pods.
+// HasObject reports whether an object declares the gang, and not only its pods' annotations.
 func (s GangSource) HasObject() bool { return s != GangOfPods && s != GangOfKoordinator }
 
-// GangKey names a gang. It is comparable; the zero value names none.
+// GangKey identifies a gang. It is comparable. The zero value stands for no gang.
 type GangKey struct {
 	Source          GangSource
 	Namespace, Name string
@@ -96,15 +96,15 @@ type Membership struct {
 	Declaration
 }
 
-// Declaration is what a pod declares about its gang in its own annotations. It is zero if the gang
-// has an object.
+// Declaration is a pod's specification of its gang in the pod's own annotations. It is zero if the
+// gang has an object.
 type Declaration struct {
 	// Minimum is the number of pods that start together.
 	Minimum int
 	// Timeout and Once are as in Gang.
 	Timeout time.Duration
 	Once    bool
-	// Part is the gang that the pod names, if several gangs must start together. Parts has the
+	// Part is the name of the pod's own gang if several gangs must start together. Parts has the
 	// names of all these gangs, sorted and joined by commas.
 	Part, Parts string
 }
@@ -123,7 +123,8 @@ var claims = [...]struct {
 	{GangOfKoordinatorGroup, sigs.OldPodGroupLabel, true},
 }
 
-// InGang reports whether the pod names a gang, validly or not. It is cheap.
+// InGang reports whether the pod has an annotation or label about a gang, valid or not. The check
+// is cheap.
 func InGang(pod *corev1.Pod) bool {
 	for i := range claims {
 		if _, ok := claimOf(pod, i); ok {
@@ -150,7 +151,8 @@ func claimPath(i int) *field.Path {
 }
 
 // ReadMembership returns the gang of a pod. The error is a *FieldError about an invalid name, a pod
-// that names two gangs, or an invalid minimum. ReadMembership returns the valid parts in any case.
+// that names two gangs, or an invalid minimum. Together with an error, ReadMembership returns the
+// valid parts.
 func ReadMembership(pod *corev1.Pod) (Membership, error) {
 	var m Membership
 	wrong := fieldErrors(podName(pod))
@@ -211,7 +213,7 @@ type Gang struct {
 	// Kept means that the object protects its pods from eviction.
 	Kept bool
 	// Once means that the minimum applies only until that many pods have nodes for the first time.
-	// Afterwards, pods are placed one by one, even if fewer remain.
+	// After that, pods are placed one by one, even if fewer pods than the minimum remain.
 	Once bool
 	// Phase is the phase in the object's status.
 	Phase string
@@ -219,9 +221,10 @@ type Gang struct {
 	Job string
 	// Queue is the Volcano Queue that the object names, or "".
 	Queue string
-	// PriorityClass is the priority class of the object, or "". Pods have their own.
+	// PriorityClass is the priority class of the object, or "". Each pod has its own priority
+	// class.
 	PriorityClass string
-	// Unschedulable is the reason in the object's status why the gang gets no nodes, or "".
+	// Unschedulable is the reason why the gang gets no nodes, from the object's status, or "".
 	Unschedulable string
 	// Ran means that the gang was complete at some time, according to its status.
 	Ran bool
@@ -241,13 +244,14 @@ func (g *Gang) Lacks(all int, of func(task string) int) string {
 	return ""
 }
 
-// GangWholeCondition is a condition of a bound member. It records that the gang was once complete.
-// A scheduler that starts later then knows this, even if other members have gone since.
+// GangWholeCondition is a condition of a bound member. It tells a scheduler that starts later that
+// the gang was once complete, even if other members have gone since.
 const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
 
 // GangWasWhole reports whether the pod has the GangWholeCondition, or whether its Binding completed
-// the gang. A scheduler that stops right after such a Binding writes no condition. GangWasWhole
-// returns false for a failed pod, because a controller may have restarted the whole gang.
+// the gang. The Binding counts because a scheduler that stops right after it writes no condition.
+// GangWasWhole returns false for a failed pod, because a controller may have restarted the whole
+// gang.
 func GangWasWhole(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
 		return false
@@ -324,10 +328,10 @@ var GroupKinds = map[GangSource]GroupKind{
 		func(o runtime.Object) (Gang, error) { return ReadKoordinatorGroup(o.(*sigs.PodGroup)) }},
 }
 
-// defaultQueue is the queue of groups that name none.
+// defaultQueue is the queue of groups that name no queue.
 const defaultQueue = "default"
 
-// ignoredOfVolcano names the fields and annotations of a Volcano PodGroup that have an effect in
+// ignoredOfVolcano lists the fields and annotations of a Volcano PodGroup that have an effect in
 // Volcano but not in Berth.
 func ignoredOfVolcano(g *volcano.PodGroup) string {
 	var out []string
@@ -444,7 +448,7 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 }
 
 // GangOfMembers returns the gang that its pods declare. If the declarations differ, the error is a
-// *FieldError. It is about the first pod, by name, that contradicts an earlier pod.
+// *FieldError about the first pod, in the order of names, that contradicts an earlier pod.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
 	by := map[Declaration]*corev1.Pod{}
@@ -470,8 +474,8 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 
-// GangOfDeclarations returns the gang of members with these declarations. said has the number of
-// members with each declaration. ok is false if the declarations contradict each other.
+// GangOfDeclarations returns the gang whose members have the declarations in said, which has the
+// number of members with each. ok is false if the declarations contradict each other.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}
 	parts := map[string]int{}
@@ -497,7 +501,8 @@ func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok boo
 	return out, out.Minimum <= MaxGang
 }
 
-// contradiction returns the error about the first pod, by name, that contradicts an earlier pod.
+// contradiction returns the error about the first pod, in the order of names, that contradicts an
+// earlier pod.
 func contradiction(by map[Declaration]*corev1.Pod) error {
 	said := slices.SortedFunc(maps.Keys(by), func(a, b Declaration) int { return strings.Compare(by[a].Name, by[b].Name) })
 	for i, d := range said {
@@ -512,8 +517,8 @@ func contradiction(by map[Declaration]*corev1.Pod) error {
 	return nil
 }
 
-// against finds a contradiction to another declaration of the same gang. It returns the annotation,
-// its value in d, and the value in o. The key is "" if there is none.
+// against finds a contradiction between two declarations of one gang. It returns the annotation,
+// the annotation's value in d, and its value in o. The key is "" if there is no contradiction.
 func (d Declaration) against(o Declaration) (key, value, want string) {
 	keys := declarationKeys[d.Timeout > 0]
 	switch {
@@ -536,9 +541,9 @@ var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
 	true:  {koordinatorGangMinimum, koordinatorGangTimeout, koordinatorGangPolicy, koordinatorGangGroups},
 }
 
-// CheckMates checks that all pods of a gang name the same scheduler. If not, the error is a
-// *FieldError about a pod whose scheduler differs from the scheduler of the first pod by name.
-// Priorities may differ, because each task of a Volcano Job can have its own priority class.
+// CheckMates checks that all pods of a gang name the same scheduler. The error is a *FieldError
+// about a pod that names another scheduler than the first pod in the order of names. Priorities may
+// differ, because each task of a Volcano Job can have its own priority class.
 func CheckMates(pods []*corev1.Pod) error {
 	if len(pods) == 0 {
 		return nil
@@ -553,8 +558,8 @@ func CheckMates(pods []*corev1.Pod) error {
 	return nil
 }
 
-// TrimToGang returns a reduced copy of the pod. It keeps only identity, owner, node and phase, and
-// the fields about the gang.
+// TrimToGang returns a copy of the pod with only identity, owner, node, phase, and the fields about
+// the gang.
 func TrimToGang(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,

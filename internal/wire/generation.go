@@ -30,15 +30,15 @@ func DecidedAmounts(c *placement.ContainerDecision) (a Amounts) {
 	return a
 }
 
-// Resizes reports whether containers of a kind can be resized on nodes where Berth decides. This is
-// so only for containers that run as long as the pod.
+// Resizes reports whether containers of a kind can be resized on nodes where Berth decides: only
+// containers that run as long as the pod can be.
 func Resizes(k placement.ContainerKind) bool { return k != placement.Init }
 
 // asksOf returns the part of a decision that the admission policy placement-by-binding compares
 // with the pod: "NAME MILLICPUm BYTES" for each app container and sidecar, joined by commas.
 func asksOf(d *placement.Decision) string { return asksOfKinds(d, Resizes) }
 
-// appAsks is like asksOf, but without sidecars, as release 0.2.0 writes the text.
+// appAsks is like asksOf, but without sidecars. Release 0.2.0 writes this text.
 func appAsks(d *placement.Decision) string {
 	return asksOfKinds(d, func(k placement.ContainerKind) bool { return k == placement.App })
 }
@@ -56,8 +56,8 @@ func asksOfKinds(d *placement.Decision, of func(placement.ContainerKind) bool) s
 	return strings.Join(parts, ",")
 }
 
-// GenerationOf returns the generation of the pod's decision without parsing the rest of the
-// annotation. It returns 0 if there is none. The result is only valid for a decision that
+// GenerationOf returns the generation of the pod's decision, or 0 if the pod has no decision. It
+// does not parse the rest of the annotation, so the result is only valid for a decision that
 // ReadPlacement accepts.
 func GenerationOf(pod *corev1.Pod) uint64 {
 	text, found := pod.Annotations[PlacementAnnotation]
@@ -76,17 +76,17 @@ func GenerationOf(pod *corev1.Pod) uint64 {
 	return n
 }
 
-// AllocatedTo returns the kubelet's allocation to a container. told is false if the kubelet has not
-// reported it.
+// AllocatedTo returns the amounts that the kubelet has allocated to a container. told is false if
+// the pod's status does not have them.
 func AllocatedTo(pod *corev1.Pod, container string) (milliCPU int64, bytes uint64, told bool) {
 	list := allocatedOf(pod, container)
 	cpu, memory := list[corev1.ResourceCPU], list[corev1.ResourceMemory]
 	return cpu.MilliValue(), uint64(max(0, memory.Value())), list != nil
 }
 
-// Unresizable explains why Berth makes no new decision for a placed pod. It returns "" if Berth
-// makes one. The admission policy placed-pods-keep-requests refuses to resize pods for which it
-// does not.
+// Unresizable explains why Berth makes no new decision for a placed pod after a resize. It returns
+// "" if Berth makes a new decision. The admission policy placed-pods-keep-requests refuses a resize
+// of a pod for which Berth makes none.
 func Unresizable(pod *corev1.Pod) string {
 	bound, said := ReadBoundFor(pod)
 	_, koordinator := pod.Annotations[KoordinatorStatusAnnotation]

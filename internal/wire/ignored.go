@@ -18,14 +18,14 @@ import (
 // OwnPrefix is the prefix of every annotation of Berth.
 const OwnPrefix = "berth.dev/"
 
-// askKeys are the annotations by which pods request something from Berth.
+// askKeys are the annotations with which pods request something from Berth.
 var askKeys = slices.Concat([]string{PolicyAnnotation, GangAnnotation, GangMinimumAnnotation}, MateKeys, WishKeys)
 
 // podKeys are Berth's annotations that a pod may have.
 var podKeys = append([]string{PlacementAnnotation, BoundForAnnotation}, askKeys...)
 
-// HolderLabel is set on pods that hold the new place of a moving pod. Its value is the moving pod's
-// UID (internal/moving).
+// HolderLabel is a label of pods that hold the new place of a moving pod. Its value is the moving
+// pod's UID (internal/moving).
 const HolderLabel = OwnPrefix + "holds-place-of"
 
 // podLabels are Berth's labels that a pod may have.
@@ -130,8 +130,8 @@ func (c *Companion) Warning(keys string) string {
 	return "Berth ignores " + keys + " without the gang's name: want the annotation " + c.Of + " on the pod, too"
 }
 
-// alone returns the annotations of the pod that have no effect, because the other annotation or
-// label is missing.
+// alone returns the annotations of the pod that have no effect because the annotation or label Of
+// is missing.
 func (c *Companion) alone(pod *corev1.Pod) (keys []string) {
 	if _, named := pod.Annotations[c.Of]; named && c.Labels == nil || slices.Contains(c.Labels, pod.Labels[c.Of]) {
 		return nil
@@ -156,8 +156,8 @@ func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 type Ignored struct {
 	// Reason is the reason of the event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string
-	// Of distinguishes warnings with the same reason. It is a dialect, the missing annotation,
-	// "Devices", "Values", or "" for Berth's own keys.
+	// Of distinguishes warnings with the same reason. It is the name of a dialect, the missing
+	// annotation, "Devices", "Values", or "" for Berth's own keys.
 	Of, Text string
 }
 
@@ -168,10 +168,10 @@ const (
 )
 
 // IgnoredKeys returns a warning for each kind of annotation and label of the pod that has no
-// effect: misspelt keys of Berth, and keys of each dialect that Berth does not support. The policy
-// ignored-annotations.berth.dev is generated from the same table and warns at creation. If the pod
-// names a dialect's own scheduler, there is no warning about that dialect, unless Berth also serves
-// that scheduler name.
+// effect: misspelt keys of Berth, and keys of each dialect that Berth does not support. The
+// admission policy ignored-annotations.berth.dev, which warns when a pod is created, is generated
+// from the same table. If the pod names a dialect's own scheduler, there is no warning about that
+// dialect, unless Berth also serves that scheduler name.
 func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
 	warn := func(reason, of string, keys []string, words func(string) string) {
 		if len(keys) > 0 {
@@ -208,8 +208,8 @@ func (d *Dialect) ignored(of map[string]string, label bool) (keys []string) {
 	return keys
 }
 
-// IgnoredOfGroup lists the keys on a PodGroup that have no effect, of all dialects, as part of a
-// sentence. It returns "" if there are none.
+// IgnoredOfGroup lists, as part of a sentence, the keys of all dialects on a PodGroup that have no
+// effect. It returns "" if there are none.
 func IgnoredOfGroup(group metav1.Object) string {
 	var keys []string
 	for i := range dialects {
@@ -225,8 +225,8 @@ func IgnoredOfGroup(group metav1.Object) string {
 
 // CPUsShared returns a warning for a pod that requests exclusive CPUs, memory or NUMA nodes, but
 // would share them on nodes where a kubelet decides. The warning names the pod's annotations, and
-// what the pod lacks. If no kubelet pins anything for the pod, the scheduler accepts even an
-// annotation that it cannot read; the warning then names the error.
+// the requests or limits that the pod lacks. If no kubelet pins anything for the pod, the scheduler
+// accepts even an annotation that it cannot read; the warning then names the error.
 func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 	if !mayWantCPUs(pod) {
 		return Ignored{}, false
@@ -262,9 +262,9 @@ func SharedText(what, keys, why string) string {
 	return "where kubelets decide, the pod shares " + what + " in spite of its " + keys + ", because " + why
 }
 
-// pinKeys returns the keys, in addition to known, that only have a meaning for a Guaranteed pod. It
-// omits the policy of a pod with devices, because a policy also aligns the devices of pods that are
-// not Guaranteed.
+// pinKeys returns the keys, without those in known, that have an effect only for a Guaranteed pod.
+// It omits the policy of a pod with devices, because a policy also aligns the devices of pods that
+// are not Guaranteed.
 func pinKeys(ask *Ask, known []string) (keys []string) {
 	r := &ask.Request.Rules
 	if key := ask.Said.In(PolicyAnnotation); r.Policy != placement.NodePolicy && r.Policy != placement.PolicyNone && !ask.Request.AsksDevices() && !slices.Contains(known, key) {
@@ -305,7 +305,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 	return strings.Join(lacks, ", ")
 }
 
-// Reasons why a pod shares CPUs, and descriptions of missing requests and limits.
+// The reasons why a pod shares CPUs, and descriptions of missing requests and limits.
 const (
 	NoWholeCPUs        = "no container requests a whole number of CPUs: set a limit such as 2, not 1500m"
 	OnlyWholes         = "it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers and topologyManagerScope pod gives it CPUs"
@@ -393,7 +393,7 @@ func cpuKeys(pod *corev1.Pod, ask *Ask) (keys []string) {
 	return keys
 }
 
-// keysOf returns the keys that match, sorted.
+// keysOf returns the keys of the map for which match returns true, sorted.
 func keysOf(of map[string]string, match func(string) bool) (keys []string) {
 	for key := range of {
 		if match(key) {
@@ -404,8 +404,8 @@ func keysOf(of map[string]string, match func(string) bool) (keys []string) {
 	return keys
 }
 
-// maxListed is the maximum length of listed keys. With it, a warning stays below the limit of an
-// event's note, which is 1024 bytes. A key has up to 317 bytes.
+// maxListed is the maximum length, in bytes, of listed keys in a warning. It keeps a warning below
+// 1024 bytes, the limit of an event's note. A key has up to 317 bytes.
 const maxListed = 800
 
 // listed joins the keys up to maxListed bytes, and adds the number of the other keys.

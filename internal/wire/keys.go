@@ -15,24 +15,24 @@ const (
 	// ExclusiveAnnotation: "core" leaves the other threads of the pod's cores idle, "numa" leaves
 	// the other CPUs of its NUMA nodes idle.
 	ExclusiveAnnotation = "berth.dev/exclusive"
-	// L3Annotation: "required" assigns CPUs on as few level-3 caches as an empty machine would
-	// need. "preferred" does so if possible.
+	// L3Annotation: "required" assigns CPUs on the minimum number of level-3 caches that the pod
+	// would need on an empty machine. "preferred" does so if possible.
 	L3Annotation = "berth.dev/l3"
 	// MemoryAnnotation: "pinned" keeps the pod's memory on its NUMA nodes (cpuset.mems).
 	MemoryAnnotation = "berth.dev/memory"
 	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes: the two nearest to each other that
-	// have room. This requirement cannot be preferred.
+	// have room. ",preferred" is not allowed.
 	NUMANodesAnnotation = "berth.dev/numa-nodes"
 	// DevicesAnnotation: "same-switch" or "same-root" assigns one device of each kind at each used
-	// PCI switch or root complex. "one-switch" or "one-root" assigns all devices at the same one.
-	// "perNUMANode=2" assigns exactly two of each resource on each NUMA node, and cannot be
-	// preferred.
+	// PCI switch or root complex. "one-switch" or "one-root" assigns all devices at one switch or
+	// root complex. "perNUMANode=2" assigns exactly two devices of each resource on each NUMA node;
+	// ",preferred" is not allowed.
 	DevicesAnnotation = "berth.dev/devices"
 	// FunctionsAnnotation: "one-per-card" assigns at most one virtual function of each physical
 	// function.
 	FunctionsAnnotation = "berth.dev/functions"
-	// ClaimsAnnotation: "near" chooses devices of ResourceClaims on the NUMA nodes of the CPUs that
-	// use them, if possible. "required" refuses nodes without such devices.
+	// ClaimsAnnotation: "near" chooses, if possible, devices for the pod's ResourceClaims on the
+	// NUMA nodes of the CPUs that use them. "required" refuses nodes without such devices.
 	ClaimsAnnotation = "berth.dev/claims"
 )
 

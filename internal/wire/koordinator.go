@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Koordinator's annotations and labels, as of July 2026. If Koordinator does not define a value,
-// the value is an error in Berth. Koordinator itself panics if it reads an unknown policy.
+// Koordinator's annotations and labels, as of July 2026. In Berth, a value that Koordinator does
+// not define is an error. Koordinator itself panics if it reads an unknown policy.
 const (
 	koordinatorQoS     = "koordinator.sh/qosClass"
 	koordinatorNUMA    = "scheduling.koordinator.sh/numa-topology-spec"
@@ -32,8 +32,9 @@ const (
 // KoordinatorStatusAnnotation has a decision in the format that koordlet reads.
 const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
 
-// koordinatorPolicies maps Koordinator's names of policies to Berth's rules. Koordinator places
-// whole pods. Names that end in PodLevel or ContainerLevel are kubelets' policies with their scope.
+// koordinatorPolicies maps Koordinator's names of policies to Berth's rules. These policies have
+// the scope of the whole pod, except names that end in PodLevel or ContainerLevel, which stand for
+// kubelets' policies with this scope.
 var koordinatorPolicies = map[string]placement.Rules{
 	"":                             {},
 	"None":                         {Policy: placement.PolicyNone},
@@ -58,8 +59,8 @@ var koordinatorBinds = map[string]joint.Rules{
 
 const koordinatorPoliciesWanted = "None, BestEffort, Restricted or SingleNUMANode"
 
-// koordinatorNUMASpec is the value of numa-topology-spec. koordinatorCPUSpec is the value of
-// resource-spec.
+// koordinatorNUMASpec is the value of the annotation numa-topology-spec. koordinatorCPUSpec is the
+// value of resource-spec.
 type koordinatorNUMASpec struct {
 	Policy    string `json:"numaTopologyPolicy"`
 	Exclusive string `json:"singleNUMANodeExclusive"`
@@ -72,10 +73,10 @@ type koordinatorCPUSpec struct {
 }
 
 // ReadKoordinatorRules reads a pod's rules from Koordinator's annotations. Pods of the classes LSE
-// and LSR get exclusive CPUs. Pods without a class get them if they name a policy and their limits
-// equal their requests (ownsCPUs). Pods of the classes LS and BE always get shares. As in
-// Koordinator, resource-spec applies only to LSE and LSR, but it is checked for all pods. The error
-// is a *FieldError.
+// and LSR get exclusive CPUs. Pods without a class get exclusive CPUs if they name a policy and
+// their limits equal their requests (ownsCPUs). Pods of the classes LS and BE always get shares. As
+// in Koordinator, resource-spec applies only to LSE and LSR, but it is checked for all pods. The
+// error is a *FieldError.
 func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	r := koordinatorReader{fieldErrors(podName(pod)), pod}
 	rules, err := r.policy()
@@ -108,9 +109,9 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	return rules, nil
 }
 
-// ownsCPUs reports whether a pod that has no class and is not Guaranteed gets exclusive CPUs. This
-// is so if the pod names a policy, and if the CPU limit of every container with a CPU request
-// equals the request (the first two examples of proposal 20240131).
+// ownsCPUs reports whether a pod that has no class and is not Guaranteed gets exclusive CPUs: it
+// names a policy, and the CPU limit of every container with a CPU request equals the request (the
+// first two examples of proposal 20240131).
 func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	if p <= placement.PolicyNone || isGuaranteed(pod) {
 		return false
@@ -180,8 +181,7 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placemen
 	return own, nil
 }
 
-// inKoordinators records the pod's Koordinator keys. own has the rules that the pod has in another
-// dialect.
+// inKoordinators records the pod's Koordinator keys. own has the pod's rules in another dialect.
 func (s *Said) inKoordinators(pod *corev1.Pod, own placement.Rules) {
 	is := func(key string) bool { _, is := pod.Annotations[key]; return is }
 	if own == (placement.Rules{}) && is(koordinatorNUMA) {
@@ -207,7 +207,7 @@ type koordinatorReader struct {
 	pod *corev1.Pod
 }
 
-// parse reads the JSON of an annotation; found is false if there is none.
+// parse reads the JSON of an annotation. found is false if the pod does not have the annotation.
 func (r koordinatorReader) parse(key string, into any) (found bool, err error) {
 	text, ok := r.pod.Annotations[key]
 	if !ok {
@@ -247,8 +247,8 @@ func (r koordinatorReader) policy() (placement.Rules, error) {
 	return rules, nil
 }
 
-// cpus reads resource-spec. If it is missing or has the policy Default, whole cores are preferred,
-// as is the default of Koordinator's scheduler.
+// cpus reads resource-spec. If it is missing or has the policy Default, cpus prefers whole cores,
+// which is the default of Koordinator's scheduler.
 func (r koordinatorReader) cpus() (joint.Rules, error) {
 	var spec koordinatorCPUSpec
 	rules := joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred}
@@ -282,7 +282,7 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 	return rules, nil
 }
 
-// KoordinatorNode has the rules in Koordinator's labels on a node.
+// KoordinatorNode has the rules that Koordinator's labels on a node request.
 type KoordinatorNode struct {
 	Rules    placement.Rules // policy and scope, for pods without their own
 	CPUs     joint.Rules     // how CPUs are bound on the node
@@ -335,7 +335,7 @@ func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	return fmt.Sprintf("%s: the kubelet decides on this node, with policy %s and scope %s", strings.Join(vain, ", "), own.Policy, own.Scope)
 }
 
-// keepsLabel reports whether a kubelet fulfils the requirement of a label.
+// keepsLabel reports whether a kubelet does what a label requests.
 func keepsLabel(m *placement.Model, key, text string) bool {
 	switch key {
 	case koordinatorPolicy:
@@ -348,7 +348,7 @@ func keepsLabel(m *placement.Model, key, text string) bool {
 	return false
 }
 
-// resourceStatus is the value of resource-status.
+// resourceStatus is the value of the annotation resource-status.
 type resourceStatus struct {
 	CPUSet string              `json:"cpuset,omitempty"`
 	NUMA   []numaNodeResources `json:"numaNodeResources,omitempty"`
@@ -360,7 +360,7 @@ type numaNodeResources struct {
 }
 
 // WriteKoordinatorStatus returns a decision in koordlet's format: one CPU set for the pod, and the
-// pod's amount on each NUMA node. Init containers do not count, because they do not run at the same
+// pod's amount on each NUMA node. It omits init containers, because they do not run at the same
 // time as the other containers.
 func WriteKoordinatorStatus(d *placement.Decision, m *topology.Machine) (string, error) {
 	var cpus topology.CPUSet

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// koordinatorClasses maps Koordinator's device types to PCI classes.
+// koordinatorClasses maps Koordinator's device types to PCI class codes.
 var koordinatorClasses = map[koordinator.DeviceType]string{
 	koordinator.GPU: "030200", koordinator.RDMA: "020700", koordinator.FPGA: "120000", koordinator.XPU: "120000",
 }
@@ -43,10 +43,10 @@ func (b BareDevice) String() string {
 	return fmt.Sprintf("%s on NUMA node %d", text, b.NUMA)
 }
 
-// ReadDevice returns the machine with other devices: those of Koordinator's Device object, with
-// their places and virtual functions. Devices without an address cannot be part of a machine and
-// are returned separately. Health, labels and amounts are omitted, because they are not hardware.
-// The object does not contain links. The error is a *FieldError.
+// ReadDevice returns the machine with the devices of Koordinator's Device object instead of its
+// own, with their places and virtual functions. Devices without an address cannot be part of a
+// machine and are returned separately. ReadDevice omits health, labels and amounts, because they
+// are not hardware. The object does not contain links between devices. The error is a *FieldError.
 func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, []BareDevice, error) {
 	r := deviceReader{fieldErrors: fieldErrors("Device " + d.Name), m: m, seen: map[string]*field.Path{}, minors: map[string]bool{}}
 	list := field.NewPath("spec", "devices")
@@ -173,15 +173,15 @@ func (r *deviceReader) enterBare(at *field.Path, d *koordinator.DeviceInfo, plac
 	return nil
 }
 
-// looksLikeAddress reports whether the text is a PCI address, valid or not, instead of a vendor's
-// id.
+// looksLikeAddress reports whether the text is meant as a PCI address, valid or not, and not as a
+// vendor's id.
 func looksLikeAddress(id string) bool {
 	domain, _, ok := strings.Cut(id, ":")
 	return ok && domain != "" && len(domain) <= 8 && strings.Trim(domain, "0123456789abcdefABCDEF") == ""
 }
 
-// pciAddress returns an address in the kernel's spelling. NVML uses eight digits for the domain,
-// and upper case.
+// pciAddress returns an address in the kernel's spelling. In id, the domain may have eight digits
+// and letters may be in upper case, as NVML writes them.
 func pciAddress(id string) string {
 	id = strings.ToLower(id)
 	if domain, _, ok := strings.Cut(id, ":"); ok && len(domain) == 8 {

@@ -24,15 +24,15 @@ const (
 // KoordinatorDevicesAnnotation has the devices of a decision in Koordinator's format.
 const KoordinatorDevicesAnnotation = "scheduling.koordinator.sh/device-allocated"
 
-// koordinatorTypes are the types of devices in Koordinator's annotations.
+// koordinatorTypes maps the names of device types in Koordinator's annotations to Berth's types.
 var koordinatorTypes = map[string]placement.DeviceTypes{
 	"gpu": placement.GPUType, "rdma": placement.RDMAType, "fpga": placement.AcceleratorType, "xpu": placement.AcceleratorType,
 }
 
 const koordinatorTypesWanted = "gpu, rdma, fpga or xpu"
 
-// koordinatorJointSpec is the value of device-joint-allocate. koordinatorHintSpec is the value of
-// device-allocate-hint for one type.
+// koordinatorJointSpec is the value of the annotation device-joint-allocate. koordinatorHintSpec is
+// the value of device-allocate-hint for one type.
 type koordinatorJointSpec struct {
 	Types []string `json:"deviceTypes"`
 	Scope string   `json:"requiredScope"`
@@ -46,8 +46,8 @@ type koordinatorHintSpec struct {
 	Exclusive string          `json:"exclusivePolicy"`
 }
 
-// devices reads the requirements for the position of the pod's devices. The scope PCIe in
-// Koordinator means a root complex.
+// devices reads the requirements for the position of the pod's devices. Koordinator's scope PCIe
+// means a root complex.
 func (r koordinatorReader) devices() (rules placement.DeviceRules, err error) {
 	var together koordinatorJointSpec
 	found, err := r.parse(koordinatorJoint, &together)
@@ -123,8 +123,8 @@ func (r koordinatorReader) hint(name string, spec *koordinatorHintSpec, types in
 	return r.scope(at.Child("requiredTopologyScope"), spec.Scope, t, types, rules)
 }
 
-// scope reads the requirement that all devices of a type have a common place. It is allowed only if
-// the pod names a single type.
+// scope reads the requirement that all devices of a type have a common place. The requirement is
+// allowed only if the pod names a single type.
 func (r koordinatorReader) scope(at *field.Path, text string, t placement.DeviceTypes, types int, rules *placement.DeviceRules) error {
 	switch text {
 	case "", "Node":

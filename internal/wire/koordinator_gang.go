@@ -37,8 +37,8 @@ var koordinatorGangKeys = []string{
 	koordinatorGangMode, koordinatorGangPolicy, koordinatorGangGroups,
 }
 
-// koordinatorGangWait is the time that members wait for each other if there is no annotation. It is
-// the default of Koordinator's plugin Coscheduling (defaultTimeout).
+// koordinatorGangWait is the time that members wait for each other if no annotation sets the time.
+// It is the default of Koordinator's plugin Coscheduling (defaultTimeout).
 const koordinatorGangWait = 10 * time.Minute
 
 // maxKoordinatorGangs is the maximum number of gangs that start together.
@@ -81,7 +81,7 @@ func readKoordinatorGang(pod *corev1.Pod, m Membership) (Membership, error) {
 	return m, err
 }
 
-// count reads a number of pods.
+// count reads a number of pods that is at least least.
 func (r gangReader) count(key string, least int) (int, error) {
 	n, err := strconv.Atoi(r.text(key))
 	if err != nil || n < least || n > MaxGang {
@@ -119,8 +119,8 @@ func (r gangReader) once() (bool, error) {
 	}
 }
 
-// groups reads the names of the gangs that start together, sorted. It returns none if the
-// annotation is missing. The gangs are in the pod's namespace and include the pod's own gang.
+// groups reads the names of the gangs that start together, sorted, or returns nil if the annotation
+// is missing. The gangs are in the pod's namespace and include the pod's own gang.
 func (r gangReader) groups(own GangKey) ([]string, error) {
 	text := r.text(koordinatorGangGroups)
 	if text == "" {

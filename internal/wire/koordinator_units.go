@@ -11,8 +11,8 @@ import (
 // device.
 const koordinatorUnit = 100
 
-// koordinatorDevices are Koordinator's resources that count 100 units for one device. The value has
-// other resource names of the same devices. A pod requests a whole GPU with 100 of
+// koordinatorDevices has Koordinator's resources that count 100 units for one device. The value has
+// other resource names for the same devices. A pod requests a whole GPU with 100 of
 // koordinator.sh/gpu, or with 100 of each of the other two resources.
 var koordinatorDevices = map[string][]string{
 	"koordinator.sh/gpu":  {"koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"},
@@ -35,7 +35,7 @@ func DeviceNames(resource string) []string {
 	return append([]string{resource}, koordinatorDevices[resource]...)
 }
 
-// DeviceUnits returns how many units of a resource name are one device.
+// DeviceUnits returns the number of units of a resource name that stand for one device.
 func DeviceUnits(name string) int {
 	if _, units := koordinatorDevices[DeviceOf(name)]; units {
 		return koordinatorUnit
@@ -43,8 +43,8 @@ func DeviceUnits(name string) int {
 	return 1
 }
 
-// DeviceCount formats units as a number of devices. Berth never decides on a fraction, and
-// ReadTokens does not accept a fraction.
+// DeviceCount formats units as a number of devices. It formats no fractions, because Berth never
+// decides on a fraction of a device and ReadTokens does not accept one.
 func DeviceCount(name string, units int) string {
 	each := DeviceUnits(name)
 	if units%each != 0 {

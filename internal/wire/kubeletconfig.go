@@ -55,8 +55,8 @@ func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placeme
 	return out, nil
 }
 
-// reservable are the resources that kubeReserved and systemReserved may contain (parseResourceList
-// of cmd/kubelet/app).
+// reservable are the resources that kubeReserved and systemReserved may list (parseResourceList of
+// cmd/kubelet/app).
 var reservable = []string{string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage), "pid"}
 
 type configReader struct {

@@ -111,8 +111,9 @@ type PlacedWish struct {
 }
 
 // MatesOf returns the wishes of pods that are placed together and of seated pods, which have nodes
-// already. Seated pods have the numbers after the others. MatesOf returns an error if a required
-// wish names an unknown pod, or if ReadMates fails. It ignores such wishes of seated pods.
+// already. The seated pods are numbered after the other pods. MatesOf returns an error if a
+// required wish names an unknown pod, or if ReadMates fails. It ignores these errors for seated
+// pods.
 func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 	all := slices.Concat(pods, seated)
 	by := make(map[string]int, len(all))

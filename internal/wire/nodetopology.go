@@ -124,9 +124,8 @@ func checkForm(nt *v1alpha1.NodeTopology) error {
 	return nil
 }
 
-// WriteNodeTopology translates a Node. It fails if the object cannot represent the Node. This is so
-// if the view differs from the machine in more than memory and counts, or if an amount exceeds an
-// int64.
+// WriteNodeTopology translates a Node. It fails if the object cannot represent the Node: the view
+// differs from the machine in more than memory and counts, or an amount exceeds an int64.
 func WriteNodeTopology(n *Node) (*v1alpha1.NodeTopology, error) {
 	w := writer{fieldErrors("NodeTopology " + n.Name)}
 	spec, err := w.spec(&n.Spec)
@@ -294,7 +293,7 @@ func (r specReader) view(d *v1alpha1.KubeletView, view *placement.KubeletView) e
 	return nil
 }
 
-// viewNode returns the view's NUMA node with the given id, or nil.
+// viewNode returns the view's NUMA node with the given id, or nil if there is none.
 func viewNode(view *placement.KubeletView, id topology.NUMAID) *placement.ViewNode {
 	for i := range view.Nodes {
 		if view.Nodes[i].ID == id {

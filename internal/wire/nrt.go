@@ -27,7 +27,7 @@ const (
 	nrtFingerprint = "nodeTopologyPodsFingerprint"
 )
 
-// legacyPolicies has the values of the deprecated field topologyPolicies, by policy and scope.
+// legacyPolicies has, by policy and scope, the values of the deprecated field topologyPolicies.
 var legacyPolicies = map[[2]string]string{
 	{"none", "container"}:             "None",
 	{"none", "pod"}:                   "None",
@@ -40,10 +40,10 @@ var legacyPolicies = map[[2]string]string{
 }
 
 // WriteNodeResourceTopology returns the total and free amounts of each NUMA node in the format of
-// Node Feature Discovery and resource-topology-exporter. It includes CPUs if the CPU manager is
-// static, memory if the memory manager is Static, and devices with a topology. Only exclusive CPUs
-// count as used. running are the pods on the node that have not ended. Readers compare their
-// fingerprint to see if the object is recent.
+// Node Feature Discovery and resource-topology-exporter. It includes CPUs if the CPU manager's
+// policy is static, memory if the memory manager's policy is Static, and devices with a topology.
+// Only exclusive CPUs count as used. running are the pods on the node that have not ended. Readers
+// compare the fingerprint of these pods to find out whether the object is recent.
 func WriteNodeResourceTopology(n *Node, running []PodName) *nrt.NodeResourceTopology {
 	policy, scope := cmp.Or(n.Spec.Config.TopologyManagerPolicy, "none"), cmp.Or(n.Spec.Config.TopologyManagerScope, "container")
 	out := &nrt.NodeResourceTopology{

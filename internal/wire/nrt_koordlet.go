@@ -19,7 +19,7 @@ const (
 	koordletPolicy = "kubelet.koordinator.sh/cpu-manager-policy"
 )
 
-// maxKoordletBytes is the API server's limit for all annotations of an object together.
+// maxKoordletBytes is the API server's limit on the total size of an object's annotations.
 const maxKoordletBytes = 256 << 10
 
 // koordlet has the content of the annotations, which list only CPUs. The zones of koordlet's
@@ -133,7 +133,7 @@ func (r *zoneReader) koordletTopology(k *koordlet) error {
 }
 
 // koordletShared reads the shared pools, which have the CPUs that no pod has exclusively. If there
-// are no pools, it is not known which CPUs are used.
+// are no pools, the used CPUs are not known.
 func (r *zoneReader) koordletShared(k *koordlet) error {
 	if k.shared == nil {
 		r.free = r.machine.Online
@@ -159,8 +159,8 @@ func (r *zoneReader) koordletShared(k *koordlet) error {
 	return nil
 }
 
-// koordletPolicy reads the settings of the kubelet's CPU manager. Its reserved CPUs are shared even
-// if no pool lists them. A static manager reserves at least one CPU.
+// koordletPolicy reads the settings of the kubelet's CPU manager. The reserved CPUs are shared even
+// if no pool lists them. A CPU manager with the static policy reserves at least one CPU.
 func (r *zoneReader) koordletPolicy(k *koordlet) error {
 	p := &k.kubelet
 	if p.Policy != "" && p.Policy != "none" && p.Policy != "static" {
@@ -193,8 +193,8 @@ func (r *zoneReader) koordletReserved(text string) error {
 	return nil
 }
 
-// koordletPods reads the pods that hold CPUs. If the API no longer has a pod, its CPUs belong to
-// Others. So do CPUs that are in no pool and belong to no pod.
+// koordletPods reads the pods that hold CPUs. It assigns to Others the CPUs of pods that the API no
+// longer has, and CPUs that are in no pool and belong to no pod.
 func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil // the kubelet gives pods no exclusive CPUs

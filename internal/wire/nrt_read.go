@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nrtFingerprintMethod is the attribute that names the pods in the fingerprint: all pods, or only
-// pods with exclusive resources.
+// nrtFingerprintMethod is the attribute that says which pods the fingerprint includes: all pods, or
+// only pods with exclusive resources.
 const (
 	nrtFingerprintMethod = "nodeTopologyPodsFingerprintMethod"
 	withExclusive        = "with-exclusive-resources"
@@ -29,14 +29,15 @@ const (
 // resource-topology-exporter, koordlet, nri-plugins). The amounts are real. The ids of CPUs and
 // devices are invented, except koordlet's CPUs. The error is a *FieldError.
 //
-//   - Zones of type Node count, by their names "node-N". Other zones are ignored.
+//   - A zone of type Node with the name "node-N" is a NUMA node. Other zones are ignored.
 //   - If no zone has cpu, nothing is known about CPUs, and no pod is refused for them. The same
 //     applies to memory. If some zones have cpu, a zone without it is a NUMA node without CPUs.
 //   - koordlet's annotations list the CPUs and the free CPUs; its zones do not contain used
 //     amounts. So its CPUs are real, and memory counts only if some zone has less available than
 //     allocatable.
-//   - A fingerprint shows which pods the object counts. Without one, a pod counts in two cases: the
-//     kubelet had admitted it when the zones were written, or koordlet lists it with CPUs.
+//   - A fingerprint shows which pods the object counts. Without a fingerprint, a pod counts in two
+//     cases: the kubelet had admitted it when the zones were written, or koordlet lists it with
+//     CPUs.
 func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, error) {
 	r := zoneReader{coarse: coarse{fieldErrors: fieldErrors("NodeResourceTopology " + o.Name), version: b.KubeletVersion}}
 	if o.Malformed != "" {
@@ -114,7 +115,7 @@ func (r *zoneReader) policiesOf(o *nrt.NodeResourceTopology) error {
 			return r.policies(at, pair[0], pair[1])
 		}
 	}
-	// NFD before v0.12 and nri-plugins write no level. It means the container level.
+	// NFD before v0.12 and nri-plugins write no level, which means the container level.
 	for pair, name := range legacyPolicies {
 		if pair[1] == "container" && strings.TrimSuffix(name, "ContainerLevel") == legacy {
 			return r.policies(at, pair[0], pair[1])
@@ -132,7 +133,7 @@ func attribute(list nrt.AttributeList, name string) string {
 	return ""
 }
 
-// zones reads the zones of type Node. none means that the list may have no such zones.
+// zones reads the zones of type Node. none means that it is valid to have no such zone.
 func (r *zoneReader) zones(list nrt.ZoneList, none bool) (out []zone, err error) {
 	at := field.NewPath("zones")
 	for i := range list {
@@ -241,7 +242,8 @@ func usesMemory(zones []zone) bool {
 	return slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].used() > 0 })
 }
 
-// takeMemory fills the memory tables if every zone has memory, as under the Static policy.
+// takeMemory sets the memory tables if every zone has memory, as with the memory manager's Static
+// policy.
 func (r *zoneReader) takeMemory(zones []zone) error {
 	if slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].allocatable == 0 }) {
 		return nil
@@ -325,7 +327,8 @@ func (r *zoneReader) takeDevices(zones []zone) error {
 
 func madeUp(zone topology.NUMAID, n uint64) string { return fmt.Sprintf("%s/%04d", zoneName(zone), n) }
 
-// devicesOf invents device ids for an amount. Devices that are not allocatable are unhealthy.
+// devicesOf invents device ids for an amount. It marks devices that are not allocatable as
+// unhealthy.
 func devicesOf(id topology.NUMAID, a zoneAmount) (out []placement.Device) {
 	for n := range a.capacity {
 		out = append(out, placement.Device{ID: madeUp(id, n), HasTopology: true, NUMA: topology.NewNUMASet(id), Unhealthy: n >= a.allocatable})
@@ -368,8 +371,8 @@ func (r *zoneReader) distances(zones []zone) {
 // maxUncounted is the maximum number of pods that counted omits to match a fingerprint.
 const maxUncounted = 32
 
-// counted returns the pods that the object counts. The fingerprint may not include the pods that
-// started last, because the exporter did not know them yet.
+// counted returns the pods that the object counts. The fingerprint may lack the pods that started
+// last, because the exporter did not know them yet.
 func counted(o *nrt.NodeResourceTopology, bound []BoundPod, written time.Time) []BoundPod {
 	want, known := attribute(o.Attributes, nrtFingerprint), slices.Clone(bound)
 	if attribute(o.Attributes, nrtFingerprintMethod) == withExclusive {

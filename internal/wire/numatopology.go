@@ -139,8 +139,8 @@ func (r *numatopologyReader) allocations(at *field.Path, list []nodeinfo.PodAllo
 	return nil
 }
 
-// uidOf returns the UID of the bound pod with that name. If the pod was created after the record,
-// it is a successor with the same name, and uidOf returns "".
+// uidOf returns the UID of the bound pod with the name in p. It returns "" if that pod was created
+// after p was written, because it is then a successor with the same name.
 func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	for i := range bound {
 		b := &bound[i]
@@ -151,10 +151,10 @@ func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	return ""
 }
 
-// reserved determines the CPUs that are never exclusive. Usually these are the CPUs that the static
-// policy would reserve for the number of reserved CPUs in text, at least one. The exporter ignores
-// reservedSystemCPUs, so the kubelet may reserve other CPUs. If a pod holds one of the determined
-// CPUs, the lowest free CPUs count as reserved instead.
+// reserved sets the CPUs that are never exclusive. Usually these are the CPUs that the static
+// policy would reserve if it reserves the number of CPUs in text, at least one. The exporter
+// ignores reservedSystemCPUs, so the kubelet may have reserved other CPUs. So if a pod holds one of
+// the CPUs, reserved uses the lowest free CPUs instead.
 func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil

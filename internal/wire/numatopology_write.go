@@ -12,9 +12,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// WriteNumatopology returns the Numatopology that Volcano's exporter writes since v1.16. It has the
-// place of each CPU, the CPUs that no container has exclusively, and the containers that have the
-// other CPUs. If the policy is not static, it lists no free CPUs, like Volcano's exporter.
+// WriteNumatopology returns a Numatopology as Volcano's exporter writes it since v1.16. The object
+// has the place of each CPU, the CPUs that no container has exclusively, and the containers that
+// have the other CPUs. If the CPU manager's policy is not static, it lists no free CPUs.
 func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 	c := &n.Spec.Config
 	out := &nodeinfo.Numatopology{
@@ -58,7 +58,7 @@ func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 	return out
 }
 
-// cpuDetail returns the places of the CPUs of a machine.
+// cpuDetail returns the NUMA node, package and core of each CPU of a machine.
 func cpuDetail(m *topology.Machine) map[string]nodeinfo.CPUInfo {
 	out := make(map[string]nodeinfo.CPUInfo, m.Online.Len())
 	at := func(cpus *topology.CPUSet, tell func(*nodeinfo.CPUInfo)) {

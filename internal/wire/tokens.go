@@ -6,9 +6,9 @@ import (
 )
 
 // On nodes where Berth decides, the agent offers tokens to the kubelet in place of devices. A token
-// stands for no particular device; only the number of tokens counts. When the kubelet allocates
-// tokens to a container, the agent's reply adds an annotation with the number to the container in
-// the runtime. No pod can set this annotation.
+// does not stand for a particular device; only the number of tokens matters. When the kubelet
+// allocates tokens to a container, the agent's reply adds an annotation with the number to the
+// container in the runtime. No pod can set this annotation.
 
 // tokensPrefix is the prefix of the annotations with the number of tokens.
 const tokensPrefix = "tokens.berth.dev/"

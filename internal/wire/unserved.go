@@ -6,7 +6,7 @@ import (
 )
 
 // UnservedKind is a kind of another project that Berth does not support. When a user creates an
-// object of the kind, the API server returns the text of Warning.
+// object of the kind, the API server returns Warning as a warning.
 type UnservedKind struct {
 	Group, Resource, Kind string
 	// Jobs means that berth-controller would have to support the kind. The API server warns only if
@@ -19,7 +19,7 @@ type UnservedKind struct {
 
 const byVolcanosController = "Volcano's own controller runs it, if installed"
 
-// unservedKinds are the unsupported kinds. After a change, run make generate.
+// unservedKinds are the unsupported kinds. Run make generate after a change.
 var unservedKinds = []UnservedKind{
 	{"batch.volcano.sh", "cronjobs", "CronJob", true, byVolcanosController},
 	{"bus.volcano.sh", "commands", "Command", true, byVolcanosController},

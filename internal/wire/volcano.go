@@ -12,9 +12,9 @@ import (
 // Guaranteed pods with whole CPUs.
 const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
 
-// readVolcanoRules reads the annotation. "none" and "" mean that the node's own policy applies, as
-// without the annotation. If the pod has no exclusive CPUs, every valid value has this meaning. An
-// invalid value is always an error. The error is a *FieldError.
+// readVolcanoRules reads VolcanoPolicyAnnotation. "none" and "" mean that the node's own policy
+// applies, as without the annotation. If the pod has no exclusive CPUs, every valid value has this
+// meaning. An invalid value is always an error. The error is a *FieldError.
 func readVolcanoRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, error) {
 	text, ok := pod.Annotations[VolcanoPolicyAnnotation]
 	if !ok || text == "" {
@@ -49,10 +49,10 @@ func both(pod *corev1.Pod, own, volcano placement.Rules, err error) (placement.R
 	return volcano, nil
 }
 
-// BestEffortAnywhere relaxes the rules of a pod with Volcano's best-effort. The pod may then use
-// any node, and gets the fewest NUMA nodes that the node's own policy allows. Volcano's design and
-// code require a node with the same policy, but users may also understand them as allowing any
-// node.
+// BestEffortAnywhere relaxes the rules of a pod with Volcano's policy best-effort. The pod may then
+// use any node, and gets the fewest NUMA nodes that the node's own policy allows. Volcano's design
+// and code require a node with the policy best-effort, but users may expect from the name that any
+// node is allowed.
 func BestEffortAnywhere(r placement.Rules) placement.Rules {
 	if isVolcano(r) && r.Policy == placement.PolicyBestEffort {
 		r.Match, r.OwnCPUs = placement.Whatever, false

@@ -69,9 +69,9 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 	return nil
 }
 
-// sharesBesideCPUs returns an error if some keys of the pod request CPU time and others request
-// exclusive CPUs. The error names both. It checks the class and the annotations themselves, because
-// the combined rules do not show the cause.
+// sharesBesideCPUs returns an error if some keys of the pod request CPU time and other keys request
+// exclusive CPUs. The error names a key of each kind. sharesBesideCPUs checks the class and the
+// annotations themselves, because the combined rules do not show which keys conflict.
 func sharesBesideCPUs(pod *corev1.Pod) error {
 	wrong := fieldErrors(podName(pod))
 	label, class := field.NewPath("metadata", "labels").Key(koordinatorQoS), pod.Labels[koordinatorQoS]
@@ -156,8 +156,8 @@ var togethers = map[string]joint.Same{
 	"same-switch": joint.SameSwitch, "same-root": joint.SameRoot, "one-switch": joint.OneSwitch, "one-root": joint.OneRoot,
 }
 
-// maxNodesWanted is the largest number of NUMA nodes, or of devices on each of them, that a pod can
-// request.
+// maxNodesWanted is the largest number of NUMA nodes, or of devices on each NUMA node, that a pod
+// can request.
 const maxNodesWanted = topology.MaxNUMANodes
 
 // readCount reads a number from 1 to maxNodesWanted without sign and leading zeros.
@@ -199,8 +199,8 @@ func readFunctionsWish(text string, r *placement.Rules) (want string) {
 	return ""
 }
 
-// missing has, for each requirement, the kubelet setting that it needs. If no kubelet can fulfil
-// the requirement, never is set.
+// missing has, for each requirement, the kubelet setting that is needed to meet it. If no kubelet
+// can meet the requirement, never is set.
 var missing = map[placement.Wish]struct {
 	key, lack string
 	never     bool
@@ -215,7 +215,7 @@ var missing = map[placement.Wish]struct {
 	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function", true},
 }
 
-// unmetWish explains why a node where a kubelet decides cannot fulfil the requirement.
+// unmetWish explains why a node where a kubelet decides cannot meet the requirement.
 func unmetWish(w placement.Wish, r *placement.Rules) string {
 	m := missing[w]
 	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
@@ -228,8 +228,8 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 	return text
 }
 
-// unforetold explains why a kubelet may not use the number of NUMA nodes that the pod requires. It
-// returns "" if the kubelet always uses that number.
+// unforetold explains why a kubelet might use another number of NUMA nodes than the pod requires.
+// It returns "" if the kubelet always uses the required number.
 func unforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.NUMANodes
 	if n == 0 {
@@ -256,8 +256,8 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 		insists + ": the pod needs a node with authority berth"
 }
 
-// devicesUnforetold explains why a kubelet may not give the pod the required number of devices on
-// each NUMA node. It returns "" if the kubelet's configuration guarantees the number.
+// devicesUnforetold explains why a kubelet might give the pod another number of devices on a NUMA
+// node than the pod requires. It returns "" if the kubelet's configuration guarantees the number.
 func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.Devices.PerNode
 	if n == 0 {

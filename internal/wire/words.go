@@ -10,7 +10,8 @@ import (
 const (
 	// NoReport means that the node has no NodeTopology.
 	NoReport = "no NodeTopology: is berth-agent running there?"
-	// NoSignOfLife means that the agent has been silent for longer than a report is valid.
+	// NoSignOfLife means that the agent has been silent for longer than the time for which a report
+	// is valid.
 	NoSignOfLife = "its berth-agent gave no sign of life for too long"
 	// WaitsForReport means that the answer depends on the next report.
 	WaitsForReport = "waiting for its next report"
@@ -27,7 +28,7 @@ func OfNodes(text string) string {
 	return "node(s) where " + text
 }
 
-// Counted returns a number with a noun in the right form, like "1 node" or "2 nodes".
+// Counted returns a number with a noun in the singular or plural, like "1 node" or "2 nodes".
 func Counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -63,14 +63,14 @@ type JobSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	Policies []LifecyclePolicy `json:"policies,omitempty"`
-	// Plugins are job plugins by name, with their arguments. Berth serves env, svc, ssh,
-	// mpi, pytorch, tensorflow and ray.
+	// Plugins are job plugins by name, with their arguments. Berth supports env, svc, ssh, mpi,
+	// pytorch, tensorflow and ray.
 	// +optional
 	Plugins map[string][]string `json:"plugins,omitempty"`
 	// RunningEstimate is the time that the user expects the Job to run. Berth does not use it.
 	// +optional
 	RunningEstimate *metav1.Duration `json:"runningEstimate,omitempty"`
-	// Queue is the queue of the Job. Berth has one, "default".
+	// Queue is the queue of the Job. Berth has only the queue "default".
 	// +optional
 	Queue string `json:"queue,omitempty"`
 	// MaxRetry limits the restarts of the Job: it is restarted at most MaxRetry-1 times, and fails
@@ -79,8 +79,8 @@ type JobSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default:=3
 	MaxRetry int32 `json:"maxRetry,omitempty"`
-	// TTLSecondsAfterFinished is the number of seconds after its end at which the Job is deleted.
-	// If absent, it is never deleted.
+	// TTLSecondsAfterFinished is the number of seconds after the end of the Job at which the Job is
+	// deleted. If absent, the Job is never deleted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
@@ -91,14 +91,16 @@ type JobSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MinSuccess *int32 `json:"minSuccess,omitempty"`
-	// NetworkTopology asks for nodes that are near each other. Berth does not serve it.
+	// NetworkTopology requests nodes that are near each other in the network. Berth does not
+	// support it.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
 }
 
 // TaskSpec is a set of pods with the same template.
 type TaskSpec struct {
-	// Name is the task's name. Absent: "default0", "default1" and so on, by position.
+	// Name is the task's name. If absent, it is "default0", "default1" and so on, by the task's
+	// position.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
@@ -107,7 +109,8 @@ type TaskSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Replicas int32 `json:"replicas,omitempty"`
-	// MinAvailable is the number of the task's pods that the Job needs to run. Absent: all.
+	// MinAvailable is the number of the task's pods that the Job needs to run. If absent, it needs
+	// all of them.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
@@ -118,18 +121,18 @@ type TaskSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	Policies []LifecyclePolicy `json:"policies,omitempty"`
-	// TopologyPolicy is the Topology Manager policy that the pods ask for.
+	// TopologyPolicy is the Topology Manager policy that the pods request.
 	// +optional
 	TopologyPolicy NumaPolicy `json:"topologyPolicy,omitempty"`
 	// MaxRetry is the number of restarts that the task's containers may have in total before the
-	// event TaskFailed. Absent: 3. -1: no limit.
+	// event TaskFailed. If absent, it is 3; -1 means no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	MaxRetry int32 `json:"maxRetry,omitempty"`
 	// DependsOn delays the task until other tasks have started.
 	// +optional
 	DependsOn *DependsOn `json:"dependsOn,omitempty"`
-	// PartitionPolicy divides the task into groups. Berth does not serve it.
+	// PartitionPolicy divides the task into groups. Berth does not support it.
 	// +optional
 	PartitionPolicy *PartitionPolicySpec `json:"partitionPolicy,omitempty"`
 }
@@ -148,14 +151,14 @@ type LifecyclePolicy struct {
 	// Event triggers the action. Exactly one of Event, Events and ExitCode is set.
 	// +optional
 	Event Event `json:"event,omitempty"`
-	// Events are events of which each triggers the action.
+	// Events is a list of events, each of which triggers the action.
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
 	Events []Event `json:"events,omitempty"`
-	// ExitCode is the exit code of a container that triggers the action. It is not 0.
+	// ExitCode is the exit code of a container that triggers the action. It must not be 0.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
-	// Timeout is the time that the cause must last before the action is taken.
+	// Timeout is the time for which the cause must last before the action is taken.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
@@ -173,13 +176,13 @@ const (
 	RestartTask Action = "RestartTask"
 	// RestartPod restarts the pod.
 	RestartPod Action = "RestartPod"
-	// RestartPartition restarts the pods of a partition. Berth does not serve it.
+	// RestartPartition restarts the pods of a partition. Berth does not support it.
 	RestartPartition Action = "RestartPartition"
 	// TerminateJob stops the Job. It cannot be resumed.
 	TerminateJob Action = "TerminateJob"
 	// CompleteJob stops the pods that still run and completes the Job.
 	CompleteJob Action = "CompleteJob"
-	// ResumeJob resumes an aborted Job. Berth does not serve it.
+	// ResumeJob resumes an aborted Job. Berth does not support it.
 	ResumeJob Action = "ResumeJob"
 )
 
@@ -198,9 +201,10 @@ const (
 	PodEvicted Event = "PodEvicted"
 	// PodPending: a pod has been pending for longer than the policy's timeout.
 	PodPending Event = "PodPending"
-	// PodRunning: a pod runs. Berth does not serve it.
+	// PodRunning: a pod runs. Berth does not support it.
 	PodRunning Event = "PodRunning"
-	// JobUnknown: a Job that ran has too few pods now, and one of its pods is unschedulable.
+	// JobUnknown: a Job that was running has too few running pods now, and one of its pods is
+	// unschedulable.
 	JobUnknown Event = "Unknown"
 	// TaskCompleted: all pods of a task have succeeded.
 	TaskCompleted Event = "TaskCompleted"
@@ -219,7 +223,7 @@ type DependsOn struct {
 	Iteration string `json:"iteration,omitempty"`
 }
 
-// NetworkTopologySpec asks for nodes that are near each other.
+// NetworkTopologySpec requests nodes that are near each other in the network.
 type NetworkTopologySpec struct {
 	// Mode is "hard" for a requirement and "soft" for a preference.
 	// +optional
@@ -229,7 +233,7 @@ type NetworkTopologySpec struct {
 	// HighestTierAllowed is the highest network tier that the nodes may span.
 	// +optional
 	HighestTierAllowed *int `json:"highestTierAllowed,omitempty"`
-	// HighestTierName is the name of this tier.
+	// HighestTierName is the name of the highest network tier that the nodes may span.
 	// +optional
 	HighestTierName string `json:"highestTierName,omitempty"`
 }

@@ -1,7 +1,7 @@
 package v1alpha1
 
-// Keys of annotations and labels of a Job's pods. Users select pods by the labels, and Volcano's
-// other components read the labels and annotations.
+// The keys of annotations and labels on a Job's pods. Users select pods by the labels, and other
+// components of Volcano read the labels and annotations.
 const (
 	// TaskSpecKey is the name of the task. It is also a label.
 	TaskSpecKey = "volcano.sh/task-spec"

@@ -92,8 +92,9 @@ type JobStatus struct {
 	// RunningDuration is the time from Running to the end.
 	// +optional
 	RunningDuration *metav1.Duration `json:"runningDuration,omitempty"`
-	// ControlledResources lists the job plugins that created objects: "plugin-env", "plugin-svc".
-	// berth-controller also stores the progress of a restart here, under keys of berth.dev.
+	// ControlledResources lists the job plugins that created objects, under keys such as
+	// "plugin-env" and "plugin-svc". berth-controller also stores the progress of a restart here,
+	// under keys of berth.dev.
 	// +optional
 	ControlledResources map[string]string `json:"controlledResources,omitempty"`
 	// Conditions are the phases that the Job has been in.

@@ -2,12 +2,13 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NodeTopology is an agent's report about its node: the machine, how the kubelet allocates it, and
-// the current allocations. It is cluster-scoped and has its Node's name.
+// NodeTopology is an agent's report about its node: the machine, the settings by which the kubelet
+// allocates resources, and the current allocations. It is cluster-scoped and has the name of its
+// Node.
 //
 // Only the agent of that node writes the object. It writes spec and status together, in one
 // server-side apply, so that a reader never sees allocations of one configuration with the spec of
-// another. That is why there is no status subresource.
+// another. For this reason, there is no status subresource.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=nodetopologies,singular=nodetopology,shortName=nodetopo;ntopo,categories=berth
@@ -76,13 +77,13 @@ type NodeTopologySpec struct {
 	// +kubebuilder:validation:MaxLength=65536
 	Machine string `json:"machine"`
 
-	// Devices are the PCI devices of the machine that pods may ask for and the links between them:
-	// the items dev and link of a machine string. If absent, the devices in Machine apply.
+	// Devices are the PCI devices of the machine that pods may request and the links between these
+	// devices: the items dev and link of a machine string. If absent, the devices in Machine apply.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Devices string `json:"devices,omitempty"`
 
-	// KubeletView lists the values that the kubelet read when it started and that differ from
+	// KubeletView lists those values that the kubelet read when it started and that differ from
 	// Machine. If absent, no value differs.
 	// +optional
 	KubeletView *KubeletView `json:"kubeletView,omitempty"`
@@ -90,8 +91,8 @@ type NodeTopologySpec struct {
 	// Authority names the program that decides on this node.
 	Authority Authority `json:"authority"`
 
-	// Enforcer names the program that carries out decisions if Authority is berth. Absent: the
-	// agent.
+	// Enforcer names the program that carries out decisions if Authority is berth. If absent, it is
+	// the agent.
 	// +optional
 	Enforcer Enforcer `json:"enforcer,omitempty"`
 
@@ -122,8 +123,8 @@ type NodeTopologySpec struct {
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
-// KubeletView lists the values that the kubelet read when it started and that differ from the
-// machine. An absent field does not differ.
+// KubeletView lists those values that the kubelet read when it started and that differ from the
+// machine. The value of an absent field does not differ.
 type KubeletView struct {
 	// NumCores is MachineInfo.NumCores of cAdvisor: the number of hardware threads.
 	// +optional
@@ -201,7 +202,7 @@ type MemoryManager struct {
 	// +kubebuilder:validation:MaxItems=64
 	Reserved []ReservedMemory `json:"reserved,omitempty"`
 	// NodeReserved is the required sum of Reserved by resource, in bytes: kubeReserved +
-	// systemReserved + the hard eviction threshold. Absent: not known.
+	// systemReserved + the hard eviction threshold. If absent, it is not known.
 	// +optional
 	// +mapType=atomic
 	// +kubebuilder:validation:MaxProperties=16
@@ -212,7 +213,7 @@ type MemoryManager struct {
 type ReservedMemory struct {
 	// NUMA is the operating system's number of the node.
 	NUMA NUMAID `json:"numa"`
-	// Limits is the reserved bytes by resource: memory, hugepages-2Mi, ...
+	// Limits is the number of reserved bytes by resource: memory, hugepages-2Mi, ...
 	// +mapType=atomic
 	// +kubebuilder:validation:MaxProperties=16
 	Limits map[string]Bytes `json:"limits"`
@@ -239,30 +240,30 @@ type TopologyManager struct {
 // Defaults apply on a node with authority berth to pods without settings of their own. A topology
 // policy of the kubelet has precedence.
 type Defaults struct {
-	// Policy is a Topology Manager policy in the kubelet's spelling; absent: none.
+	// Policy is a Topology Manager policy in the kubelet's spelling. If absent, it is none.
 	// +optional
 	// +kubebuilder:validation:Enum=none;best-effort;restricted;single-numa-node
 	Policy string `json:"policy,omitempty"`
-	// Scope is the unit to which the policy applies; absent: container.
+	// Scope is the unit to which the policy applies. If absent, it is container.
 	// +optional
 	// +kubebuilder:validation:Enum=container;pod
 	Scope string `json:"scope,omitempty"`
 	// CPUs sets how a container's exclusive CPUs are placed on cores, and overrides the pod's
-	// preference. Absent: the pod's preference applies. If CPUs is set, a pod that requests whole
-	// CPUs gets them exclusively, except for a pod that wants shares.
+	// preference. If absent, the pod's preference applies. If CPUs is set, a pod that requests
+	// whole CPUs gets them exclusively, unless the pod requests shares.
 	// +optional
 	// +kubebuilder:validation:Enum=full-cores;spread
 	CPUs string `json:"cpus,omitempty"`
-	// Strategy chooses between NUMA nodes that fit equally well; absent: MostAllocated.
-	// If it is set, it also applies to the choice among nodes.
+	// Strategy chooses between NUMA nodes that fit equally well. If absent, it is MostAllocated. If
+	// set, it also applies to the choice among nodes.
 	// +optional
 	// +kubebuilder:validation:Enum=MostAllocated;LeastAllocated
 	Strategy string `json:"strategy,omitempty"`
 }
 
 // NodeTopologyStatus lists the current allocations: one consistent reading of the kubelet's
-// checkpoints. The amounts are those of the checkpoints, so they include allocations of deleted
-// pods that the kubelet still counts.
+// checkpoints. As in the checkpoints, the amounts include allocations of deleted pods that the
+// kubelet still counts.
 type NodeTopologyStatus struct {
 	// Sequence grows by at least one with every write.
 	// +optional
@@ -283,7 +284,7 @@ type NodeTopologyStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Memory []MemoryTable `json:"memory,omitempty"`
-	// Devices are the pools of the device plugins, ascending by resource.
+	// Devices are the pools of the device plugins, ascending by resource name.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -310,11 +311,11 @@ type MemoryTable struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Assignments int32 `json:"assignments,omitempty"`
-	// Cells is the group of NUMA nodes whose memory is allocated together with this node's. Absent:
-	// only this node.
+	// Cells is the group of NUMA nodes whose memory is allocated together with the memory of this
+	// NUMA node. If absent, the group has only this NUMA node.
 	// +optional
 	Cells NUMAList `json:"cells,omitempty"`
-	// Resources is ascending by resource.
+	// Resources has a row for each resource, ascending by resource name.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Resources []MemoryAmounts `json:"resources"`
@@ -324,9 +325,9 @@ type MemoryTable struct {
 type MemoryAmounts struct {
 	// Resource is memory, hugepages-2Mi, ...
 	Resource ResourceName `json:"resource"`
-	// Allocatable is the total that containers can get.
+	// Allocatable is the total number of bytes that containers can get.
 	Allocatable Bytes `json:"allocatable"`
-	// Reserved is the amount that containers have.
+	// Reserved is the number of bytes that containers have.
 	// +optional
 	Reserved Bytes `json:"reserved,omitempty"`
 }
@@ -361,7 +362,7 @@ type DevicePool struct {
 	// Berth's own device plugin on a node with authority berth. Ids are then PCI addresses
 	// ("0000:3b:00.0"), and each container gets exactly the devices that the Binding names. If
 	// spec.devices has the device, the id is the address there. If absent, the plugin chooses if it
-	// has a preference, and otherwise the kubelet.
+	// has a preference, and otherwise the kubelet chooses.
 	// +optional
 	DecidedBy Authority `json:"decidedBy,omitempty"`
 	// Groups lists each device once, grouped by NUMA node and health.
@@ -373,11 +374,11 @@ type DevicePool struct {
 // DeviceGroup has the devices of one pool with the same NUMA nodes and the same health.
 type DeviceGroup struct {
 	// NUMA is the list of NUMA nodes to which the devices are attached. It is "" if the plugin
-	// reports a topology without nodes. It is absent if the plugin reports no topology.
+	// reports a topology without NUMA nodes. It is absent if the plugin reports no topology.
 	// +optional
 	NUMA *NUMAList `json:"numa,omitempty"`
-	// Unhealthy means that the devices are unhealthy. Such devices count as devices of their node
-	// but are not allocated.
+	// Unhealthy means that the devices are unhealthy. The kubelet counts unhealthy devices but does
+	// not allocate them.
 	// +optional
 	Unhealthy bool `json:"unhealthy,omitempty"`
 	// IDs are the plugin's ids, ascending.
@@ -401,7 +402,7 @@ type DeviceGroup struct {
 // +kubebuilder:validation:MaxLength=65536
 type PodAllocation struct {
 	// UID is metadata.uid of the pod in the API. For a static pod it is the UID of its mirror pod.
-	// If the API has no such pod, it is the kubelet's own UID of it.
+	// If the API has no such pod, it is the UID that the kubelet uses for the pod.
 	UID string `json:"uid"`
 	// Pod is NAMESPACE/NAME. It is set if the name is known and the pod has resources.
 	Pod string `json:"pod,omitempty"`
@@ -464,8 +465,8 @@ type ContainerAllocation struct {
 	// CPUs are the exclusive CPUs, a kernel CPU list.
 	// +optional
 	CPUs CPUList `json:"cpus,omitempty"`
-	// Exclusive is the level at which the container keeps other containers away: they get no CPUs
-	// of the same cores or NUMA nodes. It is set only on nodes with authority berth.
+	// Exclusive is the level at which the container excludes other containers: they get no CPUs of
+	// the same cores or NUMA nodes. It is set only on nodes with authority berth.
 	// +optional
 	Exclusive Exclusive `json:"exclusive,omitempty"`
 	// Shares is CPU time on NUMA nodes, ascending by NUMA node. It is set only on nodes with
@@ -474,19 +475,19 @@ type ContainerAllocation struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Shares []CPUShare `json:"shares,omitempty"`
-	// Memory is the pinned memory by resource, then NUMA nodes.
+	// Memory is the pinned memory, sorted by resource name and then by NUMA nodes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Memory []MemoryBlock `json:"memory,omitempty"`
-	// Devices are the devices, ascending by resource.
+	// Devices are the devices that the container holds, ascending by resource name.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Devices []DeviceAllocation `json:"devices,omitempty"`
 }
 
-// Exclusive is a level at which a container keeps other containers away.
+// Exclusive is a level at which a container excludes other containers.
 //
 // +kubebuilder:validation:Enum=core;numa
 type Exclusive string
@@ -584,7 +585,7 @@ type PCIAddress string
 // problem.
 const ConditionReady = "Ready"
 
-// Reasons of the Ready condition.
+// The reasons of the Ready condition.
 const (
 	// ReasonConsistent: the kubelet's checkpoints agree with one another and with the machine
 	// (Ready is True).
@@ -632,7 +633,7 @@ const ReasonRivalSuspected = "RivalSuspected"
 
 // ConditionKubeletCurrent is the type of the condition that is False while the machine or the
 // kubelet's configuration differs from the state that the kubelet read when it started. The
-// condition is absent while they are equal. It is Unknown while the agent cannot tell which
+// condition is absent while they are equal. It is Unknown while the agent does not know which
 // configuration the kubelet has read; Berth makes no exact decision for the node in that time. If
 // the kubelet still allocates hardware that is gone, Ready is False too. The reasons of the
 // condition are ReasonMachineChanged and the constants below.

@@ -23,7 +23,8 @@ import (
 //	mem=BLOCK            a MemoryBlock, any number of them
 //	dev=RESOURCE=ID,ID   devices, any number of resources
 //
-// Names are percent-encoded, so that no name contains one of these separators.
+// Names are percent-encoded, so that no name contains a space, a semicolon or another of these
+// separators.
 
 // String returns p as one line of text. If p was read from text that cannot be parsed, String
 // returns that text.
@@ -50,7 +51,7 @@ func (p *PodAllocation) String() string {
 	return strings.Join(words, " ")
 }
 
-// wholeName cannot be a container's name, because "*" in a name is encoded.
+// wholeName is the name in the word for the whole pod. No container's name is encoded as "*".
 const wholeName = "*"
 
 func (c *ContainerAllocation) text(name string) string {

@@ -31,7 +31,7 @@ type NumatopologyList struct {
 	Items           []Numatopology `json:"items"`
 }
 
-// Keys of spec.policies, and the annotation with the time of the last write.
+// The keys of spec.policies, and the annotation with the time of the last write.
 const (
 	CPUManagerPolicy      = "CPUManagerPolicy"
 	MemoryManagerPolicy   = "MemoryManagerPolicy"
@@ -43,8 +43,9 @@ const (
 
 // NumatopologySpec is the exporter's report.
 type NumatopologySpec struct {
-	// Policies are the kubelet's policies by the keys above. A policy is "" or absent if the
-	// kubelet's configuration does not set it.
+	// Policies are the kubelet's policies, by the keys CPUManagerPolicy, MemoryManagerPolicy and
+	// TopologyManagerPolicy. A policy is "" or absent if the kubelet's configuration does not set
+	// it.
 	// +optional
 	Policies map[string]string `json:"policies,omitempty"`
 	// ResReserved has the quantities that the kubelet reserves, by resource.
@@ -56,7 +57,7 @@ type NumatopologySpec struct {
 	// CPUDetail is the position of each CPU, by its id.
 	// +optional
 	CPUDetail map[string]CPUInfo `json:"cpuDetail,omitempty"`
-	// PodAllocations has the exclusive CPUs of pods. Exporters before v1.16 write none.
+	// PodAllocations has the exclusive CPUs of pods. Exporters before v1.16 do not write it.
 	// +optional
 	PodAllocations []PodAllocation `json:"podAllocations,omitempty"`
 }
@@ -86,7 +87,8 @@ type CPUInfo struct {
 	CoreID int `json:"core,omitempty"`
 }
 
-// PodAllocation has the exclusive resources of a pod. An exporter knows the UID or the name.
+// PodAllocation has the exclusive resources of a pod. An exporter writes the UID or the name,
+// depending on which it knows.
 type PodAllocation struct {
 	// +optional
 	UID string `json:"uid,omitempty"`

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Style is the style of a word on a terminal with colours. On other outputs it has no effect.
+// Style is the style of a word on a terminal with colours. It has no effect on other outputs.
 type Style int
 
-// Styles, by the meaning of a word.
+// The styles are named after the meaning of a word.
 const (
 	Plain Style = iota
 	Good
@@ -25,8 +25,8 @@ var sequences = [...]string{Plain: "", Good: "\x1b[32m", Doubtful: "\x1b[33m", B
 
 const plainAgain = "\x1b[0m"
 
-// Marks represent styles in a text until Render. Before that, the text can be aligned and cleaned.
-// They are characters of Unicode's private use area.
+// Marks are characters of Unicode's private use area. They represent styles in a text until Render,
+// so that the text can be aligned and cleaned before.
 const firstMark = '\U000F0000'
 
 func isMark(r rune) bool { return r >= firstMark && r < firstMark+rune(len(sequences)) }
@@ -64,14 +64,14 @@ func Render(text string, colours bool) string {
 	return b.String()
 }
 
-// Coloured reports whether w shows colours. This is so if w is a terminal that supports them, and
-// NO_COLOR is not set (no-color.org).
+// Coloured reports whether w shows colours: w is a terminal that supports them, and NO_COLOR is not
+// set (no-color.org).
 func Coloured(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// Size returns the numbers of lines and columns of the terminal that w writes to. It returns false
+// Size returns the numbers of lines and columns of the terminal to which w writes. It returns false
 // if w is not a terminal.
 func Size(w io.Writer) (lines, columns int, ok bool) {
 	f, isFile := w.(*os.File)

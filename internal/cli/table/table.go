@@ -1,4 +1,5 @@
-// Package table prints rows in columns, safe for a terminal, and coloured on one.
+// Package table prints rows in aligned columns. It removes characters that could move a terminal's
+// cursor, and uses colours on terminals.
 package table
 
 import (
@@ -63,14 +64,13 @@ func (g *Grid) styled(column int, cell string) string {
 	return g.Style(column, cell).Mark(cell)
 }
 
-// Cell turns a text into one safe line: it replaces line breaks by blanks, and the characters that
-// Text replaces by question marks.
+// Cell turns a text into one safe line: it replaces line breaks by blanks, and applies Text.
 func Cell(text string) string {
 	return Text(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
 }
 
-// Text replaces control characters, except line ends, characters that change the writing direction,
-// and style marks with question marks.
+// Text replaces three kinds of characters by question marks: control characters except line ends,
+// characters that change the writing direction, and style marks.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if isMark(r) {

@@ -11,7 +11,8 @@ import (
 
 // UnmarshalJSON implements json.Unmarshaler. If the object does not fit the types, UnmarshalJSON
 // puts the error into Malformed and returns nil, so that one such object does not make a whole list
-// unreadable. The schema does not describe the template, so the template can contain any value.
+// unreadable. The schema of the custom resource definition does not describe the template, so the
+// template can contain any value.
 func (r *Reservation) UnmarshalJSON(data []byte) error {
 	type object Reservation
 	var whole object

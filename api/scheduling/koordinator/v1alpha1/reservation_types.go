@@ -21,8 +21,9 @@ type Reservation struct {
 	Spec   ReservationSpec   `json:"spec,omitempty"`
 	Status ReservationStatus `json:"status,omitzero"`
 
-	// Malformed is the error if the object does not fit the types. Only its metadata is set then,
-	// and the template's schedulerName. The template is nil if that cannot be read either.
+	// Malformed is the error if the object does not fit the types. In this case only its metadata
+	// and the template's schedulerName are set. The template is nil if its schedulerName cannot be
+	// read.
 	Malformed string `json:"-"`
 }
 
@@ -37,13 +38,13 @@ type ReservationList struct {
 
 // ReservationSpec describes the resources that are held, and the pods for which they are held.
 type ReservationSpec struct {
-	// Template is the pod whose resources are held. If it has a nodeName, they are held only on
-	// that node.
+	// Template is the template of a pod whose resources are held. If it has a nodeName, the
+	// resources are held only on that node.
 	Template *corev1.PodTemplateSpec `json:"template"`
 	// Owners select the pods that may use the reservation. A pod must match one of the owners.
 	Owners []ReservationOwner `json:"owners"`
-	// TTL is the life of the reservation from the creation of the object. 0 means unlimited, nil
-	// means 24 hours.
+	// TTL is the lifetime of the reservation from the creation of the object. 0 means unlimited,
+	// and nil means 24 hours.
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 	// Expires is the time when the reservation ends. It has precedence over TTL.
 	Expires *metav1.Time `json:"expires,omitempty"`
@@ -51,11 +52,11 @@ type ReservationSpec struct {
 	PreAllocation bool `json:"preAllocation,omitempty"`
 	// AllocateOnce ends the reservation when the first owner uses it. nil means true.
 	AllocateOnce *bool `json:"allocateOnce,omitempty"`
-	// AllocatePolicy determines if an owner may get more than the reservation holds.
+	// AllocatePolicy determines whether an owner may get more resources than the reservation holds.
 	AllocatePolicy ReservationAllocatePolicy `json:"allocatePolicy,omitempty"`
-	// Unschedulable keeps further owners off the reservation.
+	// Unschedulable prevents further owners from using the reservation.
 	Unschedulable bool `json:"unschedulable,omitempty"`
-	// Taints keep owners without a matching toleration off the reservation.
+	// Taints prevent owners without a matching toleration from using the reservation.
 	Taints []corev1.Taint `json:"taints,omitempty"`
 
 	// Unknown are the fields of the object that this type does not have, sorted.
@@ -85,7 +86,8 @@ func (s *ReservationSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ReservationAllocatePolicy determines if an owner may get more than the reservation holds.
+// ReservationAllocatePolicy determines whether an owner may get more resources than the reservation
+// holds.
 type ReservationAllocatePolicy string
 
 // The policies. Aligned is the default.
@@ -99,9 +101,9 @@ const (
 
 // ReservationOwner selects pods that may use a reservation. All fields that are set must match.
 type ReservationOwner struct {
-	// Object is the pod itself.
+	// Object selects a pod by its name, namespace or UID.
 	Object *corev1.ObjectReference `json:"object,omitempty"`
-	// Controller is the pod's controller.
+	// Controller selects the pods of a controller.
 	Controller *ReservationController `json:"controller,omitempty"`
 	// LabelSelector selects pods by their labels.
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
@@ -118,15 +120,15 @@ type ReservationPhase string
 
 // The phases.
 const (
-	// ReservationPending: nothing is held yet.
+	// ReservationPending: no resources are held yet.
 	ReservationPending ReservationPhase = "Pending"
 	// ReservationAvailable: the resources are held, and owners may use them.
 	ReservationAvailable ReservationPhase = "Available"
-	// ReservationSucceeded: an owner has used the reservation, which ended it.
+	// ReservationSucceeded: the reservation has ended, because an owner has used it.
 	ReservationSucceeded ReservationPhase = "Succeeded"
 	// ReservationWaiting: the Reservation has PreAllocation, and its resources are not free yet.
 	ReservationWaiting ReservationPhase = "Waiting"
-	// ReservationFailed: nothing is held any longer.
+	// ReservationFailed: the reservation has ended, and no resources are held any longer.
 	ReservationFailed ReservationPhase = "Failed"
 )
 
@@ -137,7 +139,7 @@ type ReservationStatus struct {
 	// CurrentOwners are the pods that use the reservation.
 	CurrentOwners []corev1.ObjectReference `json:"currentOwners,omitempty"`
 	NodeName      string                   `json:"nodeName,omitempty"`
-	// Allocatable is the total that is held; Allocated is the part that owners use.
+	// Allocatable is the total of the held resources. Allocated is the part that owners use.
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 	Allocated   corev1.ResourceList `json:"allocated,omitempty"`
 }

@@ -57,7 +57,7 @@ type DeviceInfo struct {
 	// ModuleID is the position of the device in its server.
 	ModuleID *int32 `json:"moduleID,omitempty"`
 	Health   bool   `json:"health"`
-	// Resources are the device's capacities. 100 is the whole device.
+	// Resources are the device's amounts by resource. 100 means the whole device.
 	Resources  corev1.ResourceList    `json:"resources,omitempty"`
 	Topology   *DeviceTopology        `json:"topology,omitempty"`
 	VFGroups   []VirtualFunctionGroup `json:"vfGroups,omitempty"`

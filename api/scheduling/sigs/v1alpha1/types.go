@@ -5,10 +5,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodGroupLabel of a pod names its PodGroup.
+// PodGroupLabel is a label of a pod. It names the pod's PodGroup.
 const PodGroupLabel = "scheduling.x-k8s.io/pod-group"
 
-// OldPodGroupLabel of a pod names its PodGroup of OldGroupVersion.
+// OldPodGroupLabel is a label of a pod. It names the pod's PodGroup of OldGroupVersion.
 const OldPodGroupLabel = "pod-group.scheduling.sigs.k8s.io"
 
 // PodGroupPhase is the phase of a group.

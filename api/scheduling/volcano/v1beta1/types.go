@@ -13,8 +13,8 @@ const (
 	VolcanoGroupNameAnnotation = "scheduling.volcano.sh/group-name"
 	// TaskSpecAnnotation names the task to which the pod belongs, for minTaskMember.
 	TaskSpecAnnotation = "volcano.sh/task-spec"
-	// PreemptableKey is an annotation. If it is absent, the label of the same name counts. "false"
-	// protects a pod or PodGroup from eviction for other pods.
+	// PreemptableKey is an annotation or, if the annotation is absent, a label. "false" protects a
+	// pod or PodGroup from eviction for other pods.
 	PreemptableKey = "volcano.sh/preemptable"
 )
 
@@ -41,7 +41,8 @@ type PodGroupConditionType string
 
 // The conditions, as Volcano writes them.
 const (
-	// PodGroupUnschedulableType: capacity is missing. Autoscalers act on it.
+	// PodGroupUnschedulableType: the cluster lacks capacity for the group. Autoscalers act on this
+	// condition.
 	PodGroupUnschedulableType PodGroupConditionType = "Unschedulable"
 	// PodGroupScheduled: minMember pods have a node.
 	PodGroupScheduled PodGroupConditionType = "Scheduled"
@@ -91,13 +92,14 @@ type PodGroupSpec struct {
 	// +optional
 	// +kubebuilder:default:=default
 	Queue string `json:"queue,omitempty"`
-	// PriorityClassName is the priority class of the group's pods that name no priority class.
+	// PriorityClassName is the priority class of those pods of the group that name no priority
+	// class.
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 	// MinResources are the resources that must be free before the group leaves Pending.
 	// +optional
 	MinResources *corev1.ResourceList `json:"minResources,omitempty"`
-	// NetworkTopology asks for nodes that are close in the network.
+	// NetworkTopology requests nodes that are near each other in the network.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
 	// SubGroupPolicy divides the group into subsets.
@@ -105,7 +107,7 @@ type PodGroupSpec struct {
 	SubGroupPolicy []SubGroupPolicySpec `json:"subGroupPolicy,omitempty"`
 }
 
-// NetworkTopologySpec asks for nodes that are close in the network.
+// NetworkTopologySpec requests nodes that are near each other in the network.
 type NetworkTopologySpec struct {
 	// Mode is hard or soft.
 	// +optional
