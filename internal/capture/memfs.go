@@ -15,7 +15,7 @@ type node struct {
 	name     string
 	mode     fs.FileMode
 	data     []byte
-	target   string // of a link
+	target   string // the target of a link
 	children map[string]*node
 }
 

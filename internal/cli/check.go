@@ -84,7 +84,7 @@ type checker struct {
 	node  *nodeFlags // nil if checkpoints are not compared with a node
 	// against is the node with which the checkpoints are compared, once it is loaded.
 	against *whatif.Node
-	pause   func() // between two looks at the same path
+	pause   func() // waits between two checks of a path
 	found   []checked
 }
 

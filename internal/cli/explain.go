@@ -173,8 +173,8 @@ func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
 	return cmp.Or(printCleaned(cmd, o, e, asText), whyNot(e))
 }
 
-// completeNode completes --node. After a pod of the cluster it suggests nodes of the cluster,
-// otherwise files.
+// completeNode completes --node. If the argument is a pod of the cluster, it suggests nodes of the
+// cluster, and otherwise files.
 func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -287,7 +287,7 @@ func gangHalf(g *survey.Gang) string {
 	return text
 }
 
-// reservationText describes how the pod may use a Reservation, in one line.
+// reservationText describes in one line whether the pod uses a Reservation, or could use it.
 func reservationText(r *survey.Owned) string {
 	switch {
 	case r.Has:
@@ -300,7 +300,7 @@ func reservationText(r *survey.Owned) string {
 	return "owns: Reservation " + r.Name + ": " + r.Message
 }
 
-// whereIs describes where the pod is, as the second half of a sentence.
+// whereIs describes the pod's state and node, as the second half of a sentence.
 func whereIs(e *survey.Explained) string {
 	if e.Node == "" {
 		return strings.ToLower(e.Phase) + ", on no node"
@@ -409,7 +409,8 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 // maxChoices is the maximum number of nodes that are listed with their ranks.
 const maxChoices = 5
 
-// choicesText writes how the scheduler ranks the nodes that admit the pod, the best first.
+// choicesText lists the nodes that admit the pod with the values by which the scheduler ranks them,
+// the best node first.
 func choicesText(w io.Writer, e *survey.Explained) {
 	var rows [][]string
 	for i := range e.Nodes {

@@ -133,7 +133,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 	return nil
 }
 
-// fitSum summarises how many replicas find a place, as the second half of a sentence.
+// fitSum says how many replicas fit, as the second half of a sentence.
 func fitSum(f *survey.Fitting) string {
 	tried := f.Replicas - f.Untried
 	switch {

@@ -352,7 +352,7 @@ func nodeCells(n *survey.Node) []string {
 // returns only their sum and the largest.
 func lineCells(numa []survey.NUMANode) []string {
 	var cpus, memory stretches
-	var sum, most survey.Amount // of memory
+	var sum, most survey.Amount // the memory of all NUMA nodes, and the largest amount on one
 	var at topology.NUMAID
 	devices := map[string]*stretches{}
 	for i := range numa {
@@ -441,7 +441,7 @@ func (l stretches) String() string {
 
 // nodeWide returns the additional columns of -o wide.
 func nodeWide(n *survey.Node) []string {
-	managers, report := "", "" // CPU and memory manager
+	managers, report := "", "" // the policies of the CPU and memory managers
 	if n.CPUManager != "" {
 		managers = n.CPUManager + "/" + n.MemoryManager
 	}

@@ -74,7 +74,7 @@ func section(w io.Writer, title, header string, rows [][]string) error {
 // Without this key, other words are plain.
 var styles = map[string]map[string]table.Style{
 	"STATUS": {statusReady: table.Good, statusGone: table.Aside, "": table.Doubtful,
-		"True": table.Plain, "False": table.Plain, "Unknown": table.Plain}, // of conditions
+		"True": table.Plain, "False": table.Plain, "Unknown": table.Plain}, // the states of conditions
 	"GUARANTEE": {"none": table.Bad},
 	"STATE": {survey.StateAdmitted: table.Good, survey.StateRefused: table.Bad, survey.StatePending: table.Doubtful,
 		survey.StateGone: table.Aside, survey.StateEnded: table.Aside, survey.StateWouldFit: table.Good},
@@ -94,7 +94,7 @@ func styleOf(names []string) func(int, string) table.Style {
 	return func(column int, cell string) table.Style {
 		words := styles[names[column]]
 		if cell == names[column] {
-			return table.Plain // the header itself
+			return table.Plain // the header has no style
 		}
 		if style, ok := words[strings.TrimSuffix(cell, changedMark)]; ok {
 			return style

@@ -49,7 +49,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 	var usage *UsageError
-	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") { // cobra's own error has no type
+	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") { // cobra's error for an unknown command has no type
 		return ExitUsage
 	}
 	return ExitFailure

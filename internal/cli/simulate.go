@@ -214,8 +214,8 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 // progressEvery is the interval between progress messages.
 const progressEvery = time.Second / 2
 
-// progress returns a function that shows on a terminal how many runs have ended. It returns nil if
-// the output is not a terminal.
+// progress returns a function that shows on a terminal the number of finished runs. It returns nil
+// if the output is not a terminal.
 func progress(cmd *cobra.Command) func(done float64, all int) {
 	w := cmd.ErrOrStderr()
 	if _, _, terminal := table.Size(w); !terminal {

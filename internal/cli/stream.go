@@ -23,7 +23,7 @@ func (f *watchFlags) register(cmd *cobra.Command) {
 
 func (f *watchFlags) on() bool { return f.watch || f.only }
 
-// following selects the watched items: one item by name, or all. If quietly is set, the initial
+// following selects the watched items: one item by name, or all. quietly means that the initial
 // items are not printed.
 type following struct {
 	only    string

@@ -144,7 +144,7 @@ func (t *top) run() error {
 			if err := t.refresh(out, lines); err != nil {
 				return err
 			}
-			select { // one frame a second at most
+			select { // draw at most once per topEvery
 			case <-time.After(topEvery):
 			case <-ctx.Done():
 				return nil

@@ -387,7 +387,7 @@ func withoutComment(line string) string {
 			}
 		case c == '"' || c == '\'':
 			quote = c
-		case c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'), c == '/' && strings.HasPrefix(line[i:], "//") && (i == 0 || line[i-1] != ':'): // http:// is none
+		case c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'), c == '/' && strings.HasPrefix(line[i:], "//") && (i == 0 || line[i-1] != ':'): // but not in "http://"
 			return line[:i]
 		}
 	}

@@ -62,7 +62,7 @@ func (w *waitingNodes) add(n *nodes.Node) {
 // not wait while the watch of pods is late (nodes.Feed.Prompt).
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
-	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // its possible devices depend on its CPUs
+	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // the devices that it may use depend on its CPUs
 	c.query.Candidate.Loose = !insists && (core.delays.crowded(pod.Namespace, core.table.Size()) || !core.feed.Prompt())
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)
@@ -97,7 +97,7 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 		}
 		answer = c.query.Ask(n)
 	}
-	if n.Unshown() { // rare; the check avoids the call for nearly all nodes
+	if n.Unshown() { // rarely true; the check avoids the call of unlessOverlooked for nearly all nodes
 		answer = c.unlessOverlooked(answer, n, info)
 	}
 	if answer.Kind() == nodes.Takes { // the most frequent answer

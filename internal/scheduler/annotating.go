@@ -170,7 +170,7 @@ func (a *annotating) forbidden(err error) {
 	}
 }
 
-// look determines whether Volcano's controller runs. If it does not, look releases the held pods.
+// look sets lives. If Volcano's controller does not run, look releases the held pods.
 func (a *annotating) look(asked bool) {
 	a.mu.Lock()
 	a.asked = a.asked || asked

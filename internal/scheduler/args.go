@@ -31,8 +31,8 @@ type Args struct {
 	StaleAfter metav1.Duration `json:"staleAfter,omitempty"`
 	// HeartbeatNamespace is the namespace of the agents' Leases. Default "berth-system".
 	HeartbeatNamespace string `json:"heartbeatNamespace,omitempty"`
-	// SettleAfter is the time after which a pod that has left the API counts as released, if an
-	// active agent does not list it. Default 5s.
+	// SettleAfter is the time after which the resources of a pod that has left the API count as
+	// released, if an active agent does not list the pod. Default 5s.
 	SettleAfter metav1.Duration `json:"settleAfter,omitempty"`
 	// Patience is the time for which a pod that fits waits for a node on which its CPUs are
 	// certain. After that, the scheduler places the pod on a node that certainly admits it, but may
@@ -77,8 +77,8 @@ type Args struct {
 	// GangTimeout is the time that the members of a gang wait for each other after the plan, if the
 	// gang sets no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
-	// Admission decides when groups with minResources are admitted, and how long their unused
-	// resources are kept for them.
+	// Admission decides when groups with minResources are admitted, and for how long resources that
+	// they do not use yet are kept for them.
 	Admission gangs.Admission `json:"admission,omitempty"`
 	// VolcanoLease is the Lease of Volcano's own controller, NAMESPACE/NAME. While it is renewed,
 	// pods that name the scheduler volcano wait for at most 30 s until that controller has given

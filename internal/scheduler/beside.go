@@ -75,8 +75,9 @@ func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
 }
 
-// othersLate is the maximum delay between two events: the plugin sees a pod, and the snapshot of a
-// cycle contains it. Both come from the same watch, each through its own queue.
+// othersLate is the maximum time from the moment when the plugin sees a pod until the snapshot of a
+// cycle contains the pod. Plugin and snapshot get the pod from one watch, each through its own
+// queue.
 const othersLate = 2 * time.Second
 
 // tooLate describes the resources that the node lacks for the pod as its kubelet counts them, or

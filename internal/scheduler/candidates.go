@@ -350,7 +350,7 @@ func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
 	}
 	n := s.cycle.plugin.core.table.Of(info.Node())
 	if a, known := s.cycle.query.Recall(n); known && a.Kind() == nodes.Waits && s.cycle.ask.Said == (wire.Said{}) && !n.Unshown() {
-		s.way.waiting.add(n) // the answer of nearly all nodes in a burst
+		s.way.waiting.add(n) // in a burst, nearly all nodes give this answer
 		return waitStatuses[a.Wait()]
 	}
 	if status := s.way.filter(ctx, s.cycle, info); status.Code() == fwk.Pending {

@@ -94,7 +94,7 @@ func (f *preferences) classOf(info fwk.NodeInfo) int {
 		switch {
 		case !has:
 			key = append(key, 0)
-		case label == corev1.LabelHostname: // the values all differ, so only their presence counts
+		case label == corev1.LabelHostname: // each node has its own value, so only the presence of the label matters
 			key = append(key, 1)
 		default:
 			key = binary.AppendUvarint(append(key, 2), uint64(len(value)))

@@ -168,7 +168,7 @@ func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	return c.status(nodes.Pack(0, &a), false)
 }
 
-// waitsForAPI is the answer of a node with overlooked pods.
+// waitsForAPI is the answer of a node with overlooked pods (cycle.overlooked).
 var waitsForAPI = nodes.Pack(0, &ledger.Answer{Outcome: ledger.Waiting, Wait: ledger.Unshown})
 
 // unlessOverlooked returns waitsForAPI if a is an admission by a node with overlooked pods, and

@@ -61,7 +61,7 @@ type Delays struct {
 type crowd struct {
 	count [causes]int
 	all   int
-	// before is the last result of crowded.
+	// before is the last result of Delays.crowded for the namespace.
 	before bool
 }
 

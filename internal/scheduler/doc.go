@@ -9,8 +9,8 @@
 // request, with one request at a time per node. The node's next report confirms the decision.
 //
 // If a node's report is missing, stale, contradictory or invalid, the plugin refuses the node for
-// pods that could be pinned, and gives the reason. Pods that cannot be pinned anywhere pass
-// unchanged. On nodes with authority berth there is a decision for every pod, and the Binding
+// pods that could be pinned, and gives the reason. The plugin does not decide about pods that no
+// node could pin. On nodes with authority berth there is a decision for every pod, and the Binding
 // requires the agent's plugin of the container runtime. Pods do not wait for reports there, because
 // the agent carries out each decision.
 //

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// States of a node, for pods that could be pinned.
+// The states of a node for pods that could be pinned.
 const (
 	nodeTrusted    = "trusted"    // its report is complete, and its agent renews its heartbeat
 	nodeSilent     = "silent"     // its agent has sent no heartbeat or report for too long
@@ -92,7 +92,7 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 	heldGauges(&census, gauge)
 }
 
-// Kinds of pods that wait.
+// The kinds of waiting pods.
 const (
 	waitsGated  = "gated"
 	waitsInGang = "gang"

@@ -31,9 +31,9 @@ import (
 // changed.
 //
 // To find victims, the cycle removes pods from the snapshot without calling RemovePod. For each pod
-// that it may keep, it tries all members again. Up to Kubernetes 1.36 it does so in the same state,
-// later in a new state. The plugin finds the removed pods by a comparison with the earlier
-// snapshot, and asks the nodes as in any dry run.
+// that it may keep, it tries all members again. Up to Kubernetes 1.36 it tries them in the same
+// cycle state, since 1.37 in a new cycle state. The plugin finds the removed pods by a comparison
+// with the earlier snapshot, and asks the nodes as in any dry run.
 type groupTrial struct {
 	handle          fwk.Handle
 	namespace, name string

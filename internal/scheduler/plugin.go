@@ -28,7 +28,7 @@ const Name = "Berth"
 type Plugin struct {
 	core    *core
 	args    Args
-	terms   wire.Terms // of the args
+	terms   wire.Terms // from the arguments
 	profile *nodes.Profile
 	handle  fwk.Handle
 	// ownClaims returns the plugin that deallocates devices if the profile does not have

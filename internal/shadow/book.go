@@ -38,8 +38,9 @@ type entry struct {
 	// admitted means that the API has shown that the kubelet admitted the pod.
 	admitted bool
 	// answer is the result according to the kubelet's answer in the API, or "" if the API has not
-	// shown an answer. answered is the revision at which that version of the pod was written. The
-	// answer counts as soon as the agent has written something after this revision.
+	// shown an answer. answered is the revision at which the version of the pod with this answer
+	// was written. The answer counts as soon as the agent has written an object after this
+	// revision.
 	answer   Result
 	answered uint64
 }
@@ -109,8 +110,8 @@ func (b *Book) NotLooked(now time.Time) {
 	b.day.at(now).NotLooked++
 }
 
-// Admitted records that the API shows the kubelet's admission of the pod, in a version that was
-// written at the revision written. If nothing is pinned for the pod, this is the final answer.
+// Admitted records that the kubelet has admitted the pod, according to a version of the pod that
+// was written at the revision written. If nothing is pinned for the pod, this is the final answer.
 func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil || e.answer != "" {
@@ -126,9 +127,9 @@ func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	return b.close(e, Exact, "", now)
 }
 
-// Refused records the reason with which the kubelet refused the pod, in a version of the pod that
-// was written at the revision written. For a pod that might be pinned, Settled interprets the
-// reason.
+// Refused records that the kubelet has refused the pod with the reason, according to a version of
+// the pod that was written at the revision written. For a pod that might be pinned, Settled
+// interprets the reason.
 func (b *Book) Refused(uid, reason string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil {

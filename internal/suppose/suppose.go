@@ -35,7 +35,7 @@ type Node struct {
 	room *amounts.Node
 	own  bool
 
-	come, away []*Pod // in order
+	come, away []*Pod // the put pods and the taken pods, in the order of the calls
 	// cleared caches the account without the removed pods. It is nil until the first call that
 	// needs it.
 	cleared *ledger.Node

@@ -37,9 +37,9 @@ const maxSelectors = 64
 type allocator struct {
 	slices    []*resourcev1.ResourceSlice
 	classes   classLister
-	extended  *extendedresourcecache.ExtendedResourceCache // the classes by resource
+	extended  *extendedresourcecache.ExtendedResourceCache // the device classes by extended resource
 	sources   claims.Sources
-	taken     map[claims.DeviceID]string // by which claim
+	taken     map[claims.DeviceID]string // the claim or pod that has each device
 	state     structured.AllocatedState
 	selectors *cel.Cache
 }
@@ -275,8 +275,8 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 }
 
 // rows returns the devices by NUMA node. Devices without a NUMA node come last. near is the set of
-// the CPUs' NUMA nodes, if known is true. If the containers have no NUMA node in common, apart says
-// so.
+// the CPUs' NUMA nodes, if known is true. apart is the explanation if the containers have no NUMA
+// node in common, and otherwise "".
 func (n *devicesFor) rows(near topology.NUMASet, known bool, apart string) (out []ClaimOnNUMANode) {
 	const none, unknown = topology.MaxNUMANodes, topology.MaxNUMANodes + 1
 	by := map[topology.NUMAID]*ClaimOnNUMANode{}

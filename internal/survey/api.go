@@ -226,7 +226,7 @@ const pageSize = 500
 // pages reads a list page by page. If the next page is no longer available, pages reads the whole
 // list in one request.
 func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav1.ListOptions) ([]T, error) {
-	var read [][]T // joined at the end: pods are large
+	var read [][]T // pages are joined only at the end, because pods are large
 	opts.Limit = pageSize
 	for {
 		items, next, err := list(opts)

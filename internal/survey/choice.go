@@ -175,13 +175,14 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// closer reports whether a is nearer to the pod's request than b. Smaller amounts come before
-// larger amounts. Among equal amounts, fewer NUMA nodes are better.
+// closer reports whether a is a better alternative than b. An amount below the request is better
+// than an amount above it. Then the alternative of the container with the larger request is better,
+// then the amount nearer to the request, then fewer NUMA nodes.
 func (a *Alternative) closer(b *Alternative) bool {
 	switch less, other := a.Instead < a.Asked, b.Instead < b.Asked; {
 	case less != other:
 		return less
-	case a.Asked != b.Asked: // of another container
+	case a.Asked != b.Asked: // they are about different containers
 		return a.Asked > b.Asked
 	case a.Instead != b.Instead:
 		return less == (a.Instead > b.Instead)

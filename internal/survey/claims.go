@@ -180,7 +180,7 @@ func (q *question) extends() bool {
 
 // claimant returns a claimant for a pod, with devices from the allocator.
 func (c *Cluster) claimant(s *Survey, q *question, h *handedOut, a *allocator) *claimant {
-	mode, _ := c.Terms.ReadClaims(q.pod) // an error is why no node takes it
+	mode, _ := c.Terms.ReadClaims(q.pod) // if there is an error, every node refuses the pod
 	x := &claimant{survey: s, question: q, mode: mode, allocator: a, handedOut: h, extends: q.extends()}
 	if q.pod.Annotations[wire.ClaimsAnnotation] == "" {
 		x.assumed = fmt.Sprintf("the pod has no %s, and the argument claims of scheduler profile %s cannot be read, so it is assumed to be %q (change with --claims)",
@@ -212,13 +212,13 @@ func (x *claimant) findAll() (all []Claimed) {
 	if !x.extends {
 		return all
 	}
-	var c *resourcev1.ResourceClaim // of a pod without a node, every node has its own
+	var c *resourcev1.ResourceClaim // nil for a pod without a node, because its claim differs from node to node
 	if made := x.question.pod.Status.ExtendedResourceClaimStatus; x.bound {
 		if made != nil {
 			c = x.handedOut.claim(x.question.pod.Namespace, made.ResourceClaimName)
 		}
 		if c == nil {
-			return all // of a device plugin
+			return all // a device plugin provides the resources
 		}
 	}
 	x.found = append(x.found, c)
@@ -394,7 +394,7 @@ func (x *claimant) extended(at *claimPlace) *resourcev1.ResourceClaim {
 	}
 	return claims.Extended(x.question.pod, func(name corev1.ResourceName) *resourcev1.DeviceClass {
 		if has := at.object.Status.Allocatable[name]; !has.IsZero() {
-			return nil // of a device plugin
+			return nil // a device plugin provides the resources
 		}
 		return x.allocator.extended.GetDeviceClass(name)
 	})

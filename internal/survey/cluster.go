@@ -22,7 +22,7 @@ type Options struct {
 	Namespace string
 	// Heartbeats is the namespace of the agents' Leases.
 	Heartbeats string
-	// StaleAfter is the time after which an agent counts as silent.
+	// StaleAfter is the time without a heartbeat or report after which an agent counts as silent.
 	StaleAfter time.Duration
 	// Terms are the scheduler's arguments that apply to every pod. They have been checked.
 	Terms wire.Terms

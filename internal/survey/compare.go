@@ -13,7 +13,7 @@ import (
 
 // Comparison shows how many pods of a load fit on a cluster before and after a change of its nodes.
 type Comparison struct {
-	// Pods are the results for each workload by itself, as from Fit.
+	// Pods are the results of Fit for each workload separately.
 	Pods []ComparedPods `json:"pods"`
 	// Empty means that the nodes were asked as if they had no pods, before and after.
 	Empty bool `json:"empty"`

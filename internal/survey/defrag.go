@@ -23,7 +23,7 @@ import (
 
 // Room is a plan that makes room for pods by moving other pods.
 type Room struct {
-	// Outcome is found, no room, or gave up.
+	// Outcome is the outcome of the search: found, no room, or gave up.
 	Outcome string `json:"outcome"`
 	// Gang is the gang of the wanted pods, or "" if they were not requested as a gang.
 	Gang string `json:"gang,omitempty"`
@@ -332,7 +332,7 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	}
 }
 
-// played is a node during a plan: pods leave and arrive one after another.
+// played is a node to which the moves of a plan are applied one after another.
 type played struct {
 	suppose.Node
 	node   *node

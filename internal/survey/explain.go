@@ -53,7 +53,8 @@ type Explained struct {
 	// Unserved is set if no scheduler has looked at the pod. Its message tells whether a scheduler
 	// with the pod's schedulerName was found.
 	Unserved *Trouble `json:"unserved,omitempty"`
-	// HeldBack is the reason why a pending pod gets no node although Berth would admit it, or nil.
+	// HeldBack is the reason why a pending pod gets no node although Berth would find one for it,
+	// or nil.
 	HeldBack *HeldBack `json:"heldBack,omitempty"`
 
 	Bound

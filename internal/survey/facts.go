@@ -78,7 +78,7 @@ func (a *api) readFacts(ctx context.Context, only string) (*facts, []json.RawMes
 		})
 		f.pods, podsErr = a.boundPods(ctx, only)
 	}
-	_ = side.Wait() // its errors are judged below
+	_ = side.Wait() // judge handles its errors
 	if reportsErr != nil {
 		return nil, nil, reportsErr
 	}

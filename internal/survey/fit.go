@@ -62,8 +62,8 @@ type Fitting struct {
 	Copies int       `json:"copies"`
 	Groups []Group   `json:"groups,omitempty"`
 	Nodes  []NodeFit `json:"nodes,omitempty"`
-	// Claims explains the ResourceClaims of one copy. A node without devices for one copy admits
-	// none. Berths and Copies ignore the devices of further copies.
+	// Claims explains the ResourceClaims of one copy. A node that lacks devices for one copy admits
+	// no copy. Berths and Copies ignore the devices of further copies.
 	Claims []Claimed `json:"claims,omitempty"`
 	// NotAsked lists rules that Fit does not check and that may exclude nodes for the pod.
 	NotAsked []string `json:"notAsked,omitempty"`
@@ -233,7 +233,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	seats := make([]*seat, len(names))
 	inParallel(len(names), func(i int) {
 		if ctx.Err() != nil {
-			return // nobody uses the answer
+			return // the caller no longer uses the answer
 		}
 		seats[i] = f.seat(names[i])
 		seats[i].answer = f.ask(seats[i])

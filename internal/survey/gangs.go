@@ -148,7 +148,7 @@ type gathering struct {
 	wrong    error // a request that Berth does not support
 	misread  error // an invalid declaration of a pod that counts
 	pods     []*corev1.Pod
-	tasks    []string // of pods
+	tasks    []string // the tasks of the pods
 }
 
 // active returns the pods that count for the gang.
@@ -259,7 +259,7 @@ func (g *Gang) why(facts *gangs.Facts, ending int) string {
 		return whySaid(g.pods, g.waiting[0])
 	case ending > 0 && len(g.waiting) == 0:
 		return lack + " are there, and " + wire.Counted(ending, "pod") + " ending"
-	case gangs.NotLetIn(g.spec.Phase) && g.spec.Unschedulable != "": // so its controller creates no pods
+	case gangs.NotLetIn(g.spec.Phase) && g.spec.Unschedulable != "": // the group was not admitted, so its controller creates no pods
 		return lack + " are there: " + g.spec.Unschedulable
 	}
 	return lack + " are there"
@@ -270,9 +270,9 @@ func taskOf(pod *corev1.Pod) string {
 	return says.Task
 }
 
-// whySaid returns the scheduler's message about a waiting gang. It reads the message on the member
-// whose scheduling attempt stands for the gang, otherwise on any other member. It returns "" if
-// there is none.
+// whySaid returns the scheduler's message about a waiting gang, or "". It reads the message on
+// first, the member whose scheduling attempt stands for the gang, and otherwise on any other
+// member.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	said := saidOf(first)
 	for _, pod := range pods {

@@ -32,7 +32,7 @@ type Live struct {
 
 	mu   sync.RWMutex
 	s    *Survey
-	rows map[string]*Row // of s, by name
+	rows map[string]*Row // the rows of the nodes of s, by name
 	// ready is closed when the first data is available.
 	ready chan struct{}
 	once  sync.Once
@@ -190,7 +190,7 @@ type Row struct {
 	// Namespaces are the namespaces of the node's pods that could be pinned, ascending.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Packages has the package of each of NUMANodes, by its position in the machine, or -1 for
-	// none. It is nil if all are in the same package, or in none.
+	// none. It is nil if all NUMA nodes are in one package, or if none is in a package.
 	Packages []int `json:"packages,omitempty"`
 
 	once    sync.Once

@@ -33,7 +33,7 @@ func (r *recent[T]) get(read func() (*T, error)) (*T, error) {
 	}
 	now, err := read()
 	if err != nil && r.last != nil {
-		return r.last, nil // the pods are about as old
+		return r.last, nil // the list is about as old as the data about pods
 	}
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func needOn(ctx context.Context, c *Cluster, s *Survey, wanted []Wanted, o *Sett
 	}
 	counted := func() *amounts.Node { return nodestate.RoomOf(object, nil, classes) }
 	out.Needs = suppose.NeedsOf(load, func() *seat { return fitters[0].seat(name) }, func(on *seat, kind, _ int) bool {
-		if ctx.Err() != nil { // nobody uses the answer
+		if ctx.Err() != nil { // the caller no longer uses the answer
 			return true
 		}
 		f := fitters[kind]

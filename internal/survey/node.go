@@ -60,7 +60,7 @@ type glance struct {
 	silence    silence
 }
 
-// silence defines when an agent counts as silent.
+// silence has the values that decide whether an agent counts as silent.
 type silence struct {
 	after time.Duration
 	told  bool // true if heartbeats could be read
@@ -154,7 +154,7 @@ func (n *node) see(pod *corev1.Pod) error {
 	case err != nil:
 		return err
 	case wire.Ended(pod) && !n.account.View().Report().Has(s.UID):
-		return nil // it holds nothing any more, and schedulers do not watch ended pods
+		return nil // an ended pod holds no resources, and schedulers do not watch ended pods
 	}
 	n.account.See(s.Sighting)
 	switch listed := n.account.View().Report().Has(s.UID); {

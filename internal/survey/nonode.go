@@ -21,8 +21,8 @@ type term struct {
 	matches   func(*corev1.Node) bool
 }
 
-// termsOf returns a pod's requirements about labels, one by one. All of them must match. The
-// alternatives of an affinity count as one requirement.
+// termsOf returns a pod's requirements about labels of its node, all of which must match. The
+// alternative terms of a node affinity are one requirement.
 func termsOf(pod *corev1.Pod) (out []term) {
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		value := pod.Spec.NodeSelector[key]

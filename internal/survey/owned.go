@@ -14,7 +14,7 @@ import (
 // Owned is a Reservation that a pod may use, or already uses.
 type Owned struct {
 	Name  string `json:"name"`
-	Phase string `json:"phase,omitempty"` // "" of one that is gone
+	Phase string `json:"phase,omitempty"` // "" if the Reservation is gone
 	Node  string `json:"node,omitempty"`
 	// Has means that the pod already uses the Reservation's place.
 	Has bool `json:"has,omitempty"`

@@ -18,8 +18,8 @@ import (
 
 // Promise is the placement that was stored with a pod's Binding, formatted as text.
 type Promise struct {
-	// Sequence is the number of the Binding on its node. Report is the number of the report that
-	// the decision is based on.
+	// Sequence is the number of the Binding among the scheduler's Bindings to the node. Report is
+	// the number of the report that the decision is based on.
 	Sequence   uint64      `json:"sequence"`
 	Report     int64       `json:"report"`
 	Certainty  string      `json:"certainty"`
@@ -86,8 +86,8 @@ const (
 	StateAdmitted = "admitted"
 	StateAbsent   = "absent"
 	StateEnded    = "ended"
-	// StateRefused is the state of a pod that its kubelet refused, whatever the report says about
-	// it.
+	// StateRefused is the state of a pod that its kubelet refused. It overrides the state in the
+	// report.
 	StateRefused = "refused"
 )
 
@@ -171,7 +171,7 @@ func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	case n.keeps(&p.Decision, held):
 		return PromiseKept
 	case ended:
-		return PromisePast // the kubelet may have released a part
+		return PromisePast // the kubelet may have released a part of the resources
 	}
 	return PromiseBroken
 }

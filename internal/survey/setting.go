@@ -24,8 +24,8 @@ type Setting struct {
 	Reserved string
 	// NUMAPerPackage is the number of NUMA nodes in each package (NPS, SNC); 0 means no change.
 	NUMAPerPackage int
-	// Empty treats the nodes as if they had no pods. A change of CPUManager, Reserved or
-	// NUMAPerPackage implies Empty, because a node must be drained for it.
+	// Empty means that the nodes are treated as if they had no pods. A change of CPUManager,
+	// Reserved or NUMAPerPackage implies Empty, because a node must be drained for it.
 	Empty bool
 }
 

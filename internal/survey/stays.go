@@ -48,7 +48,7 @@ func readBudgets(all []policyv1.PodDisruptionBudget) (out []budget) {
 		b := &all[i]
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err != nil {
-			selector = labels.Everything() // it keeps whatever it may be about
+			selector = labels.Everything() // an unreadable selector might match any pod
 		}
 		out = append(out, budget{b.Namespace, b.Name, selector, int(max(0, b.Status.DisruptionsAllowed))})
 	}

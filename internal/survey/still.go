@@ -45,7 +45,7 @@ type still struct {
 	// Terms are Options.Terms. Files of older releases do not have this field.
 	wire.Terms
 	Notes   []string       `json:"notes,omitempty"`
-	Unknown []string       `json:"unknown,omitempty"` // "nodes", "leases", "pods" that could not be read
+	Unknown []string       `json:"unknown,omitempty"` // "nodes", "leases" or "pods" if they could not be read
 	Nodes   []*corev1.Node `json:"nodes"`
 	// Reports are unparsed, so that the output can also show unreadable reports.
 	Reports []json.RawMessage       `json:"nodeTopologies"`
@@ -69,7 +69,7 @@ type still struct {
 	Claims  []*resourcev1.ResourceClaim `json:"resourceClaims"`
 	Classes []*resourcev1.DeviceClass   `json:"deviceClasses"`
 
-	reports []v1alpha1.NodeTopology // Reports, read
+	reports []v1alpha1.NodeTopology // the parsed Reports
 }
 
 // Snapshot writes to w the data that a survey of a live cluster reads: nodes, reports, heartbeats,

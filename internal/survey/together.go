@@ -118,7 +118,7 @@ func (t *together) explain(ctx context.Context) {
 			found = t.lie(ctx, fits)
 		}
 		if found || fits && !t.steered && t.claimant.mode == claims.Required {
-			break // devices that must not be left out are judged in the first way only
+			break // without steering, only the first way is tried
 		}
 	}
 	if wrong {

@@ -25,11 +25,12 @@ const unservedAfter = 10 * time.Second
 // default.
 const usualLease = 15 * time.Second
 
-// askWhoServes records that no scheduler has looked at a pending pod. It also records whether there
-// seems to be a scheduler with the pod's schedulerName. Every scheduler writes the condition
-// PodScheduled when it finds no node. Berth does not write it to the members of a gang that is
-// forming or wrong. Berth writes it to members of other gangs only after the gang has waited for a
-// while.
+// askWhoServes sets e.Unserved if no scheduler has looked at a pending pod. The message says
+// whether there seems to be a scheduler with the pod's schedulerName. If an event of the scheduler
+// explains why the pod waits, askWhoServes sets e.Message instead. Every scheduler writes the
+// condition PodScheduled when it finds no node. Berth does not write it to the members of a gang
+// that is forming or wrong. Berth writes it to members of other gangs only after the gang has
+// waited for a while.
 func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, e *Explained) {
 	a, err := c.live()
 	if err != nil || e.MemberOf.HoldsBack() || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
@@ -125,9 +126,9 @@ func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
 	return said
 }
 
-// schedulerLease describes the election Lease of a scheduler with that name. It returns "" if it
-// finds none or may not read it. leads means that the Lease has not expired. It tries the Lease
-// names of kube-scheduler and of Berth's chart, and the name of the profile.
+// schedulerLease describes the election Lease of a scheduler with the given name. It returns "" if
+// it finds no such Lease or may not read it. leads means that the Lease has not expired. It tries
+// the Lease names of kube-scheduler and of Berth's chart, and the name of the profile.
 func (a *api) schedulerLease(ctx context.Context, s *Survey, name string) (said string, leads bool) {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {

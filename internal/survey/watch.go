@@ -202,7 +202,7 @@ func (w *watcher) podTold(obj any) {
 
 func (w *watcher) placeTold(obj any) {
 	if o, ok := apiclient.Last(obj).(*koordinator.Reservation); ok {
-		w.note(placeOf(o), keyOf("", "reservation/"+o.Name)) // the Pod.Key of its resources
+		w.note(placeOf(o), keyOf("", "reservation/"+o.Name)) // the Pod.Key of the Reservation's unused resources
 	}
 }
 

@@ -89,7 +89,7 @@ func (g *Gang) whyWaiting() (reason, message string) {
 	case gangs.Forming, gangs.Wrong:
 	case gangs.Waiting, gangs.Partial:
 		if g.Why != "" {
-			return gangReason(g.State), g.Why // which names the gang
+			return gangReason(g.State), g.Why // Why names the gang
 		}
 	default:
 		return "", ""

@@ -195,7 +195,7 @@ func hideTenants(b *machineview.Berths, v Viewer) {
 	if all {
 		return
 	}
-	seen, held := map[string]bool{}, map[string]bool{} // by UID
+	seen, held := map[string]bool{}, map[string]bool{} // by UID: the viewer may see the pod; it stands for a Reservation
 	b.Tenants = slices.DeleteFunc(b.Tenants, func(t machineview.Tenant) bool {
 		namespace, _, _ := strings.Cut(t.Name, "/")
 		seen[t.UID], held[t.UID] = !t.Held && (t.Note == survey.WouldCome || v.Sees(namespace)), t.Held

@@ -23,7 +23,7 @@ import (
 const (
 	maxManifest  = 256 << 10 // bytes
 	maxTemplates = 10
-	maxCopies    = 500 // counted on each node
+	maxCopies    = 500 // the maximum number of copies counted on each node
 	// maxFits is the maximum number of concurrent questions. Each question asks all nodes.
 	maxFits = 2
 	// bodyPatience is the maximum time until the manifest has arrived.

@@ -227,7 +227,7 @@ func (n *Node) readState(dir string) error {
 func (n *Node) Startup() placement.Startup { return n.model.Startup() }
 
 // starts returns an error if the kubelet does not start with the checkpoints. If the start depends
-// on chance, it assumes that the kubelet starts.
+// on chance, starts returns nil.
 func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	startup := n.Startup()
 	err := raw.Start(&startup, kubeletstate.RootOf(dir))

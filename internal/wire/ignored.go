@@ -75,7 +75,7 @@ func (d *Dialect) Warning(keysWhy string) string {
 	return "Berth ignores annotations of " + d.Name + ": " + keysWhy
 }
 
-// LabelWarning is Warning for labels.
+// LabelWarning is like Warning, for labels.
 func (d *Dialect) LabelWarning(keysWhy string) string {
 	return "Berth ignores labels of " + d.Name + ": " + keysWhy
 }

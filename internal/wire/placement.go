@@ -95,9 +95,9 @@ type Placement struct {
 	Certainty Certainty
 	Guarantee Guarantee
 	// Authority is the program that decided on the node when the pod was placed. Koordlet means
-	// that koordlet was to carry out the decision. After a change of the node's authority, both may
-	// differ from the node's present state. If a placement names no authority, the kubelet had it,
-	// or the placement was written before this field existed.
+	// that koordlet had to carry out the decision. Both may differ from the node's present state,
+	// because the node's authority may have changed. A placement without an authority is a
+	// kubelet's decision, or was written before this field existed.
 	Authority placement.Authority
 	Koordlet  bool
 	Decision  placement.Decision

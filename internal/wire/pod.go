@@ -209,8 +209,8 @@ type podReader struct {
 	pod *corev1.Pod
 }
 
-// The largest plausible amounts. Some extended resources are counted in bytes, for example
-// sgx.intel.com/epc.
+// The largest amounts that a request may have. Some extended resources are counted in bytes, for
+// example sgx.intel.com/epc.
 var (
 	maxCPUs   = resource.MustParse("1000000")
 	maxMemory = resource.MustParse("1Ei")

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Unmet explains why a node cannot fulfil the rules of a pod, or returns "". The text has Berth's
-// own keys; Said.In replaces them with the pod's keys.
+// Unmet explains why a node cannot meet the rules of a pod, or returns "". The text has Berth's own
+// keys; Said.In replaces them with the pod's keys.
 func Unmet(m *placement.Model, asked *placement.Request) string {
 	r := asked.Rules
 	if m.Keeps(r) {

@@ -469,8 +469,8 @@ func takeFrom(amounts, taken corev1.ResourceList) corev1.ResourceList {
 	return left
 }
 
-// HeldRequest converts the result of Rest to a request for future owners. No owner can have a part
-// of an exclusive CPU, so a rest of exclusive CPUs is rounded down.
+// HeldRequest converts the result of Rest to a request for future owners. The number of exclusive
+// CPUs is rounded down, because no owner can have a part of an exclusive CPU.
 func HeldRequest(rest *corev1.Pod) (*placement.Request, error) {
 	ask, err := ReadPod(rest)
 	if err != nil {

@@ -145,7 +145,7 @@ type KubeletView struct {
 
 // ViewMemory is the memory of one NUMA node as the kubelet saw it when it started.
 type ViewMemory struct {
-	// NUMA is the operating system's number of the node.
+	// NUMA is the operating system's number of the NUMA node.
 	NUMA NUMAID `json:"numa"`
 	// Bytes is MemTotal of the NUMA node.
 	Bytes Bytes `json:"bytes"`
@@ -211,7 +211,7 @@ type MemoryManager struct {
 
 // ReservedMemory is memory of one NUMA node that is not allocatable to containers.
 type ReservedMemory struct {
-	// NUMA is the operating system's number of the node.
+	// NUMA is the operating system's number of the NUMA node.
 	NUMA NUMAID `json:"numa"`
 	// Limits is the number of reserved bytes by resource: memory, hugepages-2Mi, ...
 	// +mapType=atomic
@@ -305,7 +305,7 @@ type NodeTopologyStatus struct {
 
 // MemoryTable has the Memory Manager's amounts for one NUMA node.
 type MemoryTable struct {
-	// NUMA is the operating system's number of the node.
+	// NUMA is the operating system's number of the NUMA node.
 	NUMA NUMAID `json:"numa"`
 	// Assignments is numberOfAssignments of the checkpoint.
 	// +optional
@@ -386,8 +386,9 @@ type DeviceGroup struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	IDs []DeviceID `json:"ids"`
-	// Addresses are the PCI addresses of the devices ("0000:3b:00.0"), one for each id, "" where it
-	// is not known. Absent: none is known, beyond ids that are addresses themselves.
+	// Addresses are the PCI addresses of the devices ("0000:3b:00.0"), one for each id, or "" if
+	// the address is not known. If absent, no address is known except ids that are addresses
+	// themselves.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
@@ -502,7 +503,7 @@ const (
 
 // CPUShare is CPU time on a NUMA node.
 type CPUShare struct {
-	// NUMA is the operating system's number of the node.
+	// NUMA is the operating system's number of the NUMA node.
 	NUMA NUMAID `json:"numa"`
 	// MilliCPU is in thousandths of a CPU.
 	// +kubebuilder:validation:Minimum=1
@@ -526,8 +527,9 @@ type DeviceAllocation struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	IDs []DeviceID `json:"ids"`
-	// Addresses are the PCI addresses of the devices ("0000:3b:00.0"), one for each id, "" where it
-	// is not known. Absent: none is known, beyond ids that are addresses themselves.
+	// Addresses are the PCI addresses of the devices ("0000:3b:00.0"), one for each id, or "" if
+	// the address is not known. If absent, no address is known except ids that are addresses
+	// themselves.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024

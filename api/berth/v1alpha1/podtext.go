@@ -14,7 +14,8 @@ import (
 //	UID [pod=NAMESPACE/NAME] [state=STATE] [gen=GENERATION] [WHOLE] CONTAINER...
 //
 // A single space separates the words. A CONTAINER is NAME[:KIND] and its parts, each after a
-// semicolon. WHOLE is the pod-level allocation in the same form, with * as the name. The parts are:
+// semicolon. WHOLE is the pod-level allocation, in the form of a CONTAINER with the name "*". The
+// parts are:
 //
 //	started              an init container that has been started
 //	cpus=LIST            exclusive CPUs, a kernel CPU list

@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Numatopology lists the CPUs of one node by NUMA node, and the free CPUs. It is cluster-scoped and
-// has its Node's name.
+// has the name of its Node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=numatopologies,singular=numatopology,shortName=numatopo

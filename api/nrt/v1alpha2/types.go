@@ -6,7 +6,7 @@ import (
 )
 
 // NodeResourceTopology has the amounts of resources on each NUMA node of one node. It is
-// cluster-scoped and has its Node's name.
+// cluster-scoped and has the name of its Node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=noderesourcetopologies,singular=noderesourcetopology,shortName=node-res-topo

@@ -17,7 +17,7 @@ const (
 	Good
 	Doubtful
 	Bad
-	Aside // of less interest than the rest
+	Aside // less important than other text
 )
 
 // sequences are the terminal sequences that switch styles on (ECMA-48, select graphic rendition).

@@ -54,7 +54,7 @@ all of its extension points. Otherwise berth-scheduler reports the missing lines
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "berth-scheduler %s (Kubernetes %s)\n", version.Version, kubeversion.Get())
 				return err
 			}
-			verflag.PrintAndExitIfRequested() // --version=raw
+			verflag.PrintAndExitIfRequested() // handles --version=raw
 			return run(cmd, opts, plugin)
 		},
 	}

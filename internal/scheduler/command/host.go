@@ -248,7 +248,7 @@ type aside struct {
 // APICacher implements framework.Framework.
 func (a *aside) APICacher() fwk.APICacher {
 	if own := a.Framework.APICacher(); own != nil {
-		return own // the feature gate SchedulerAsyncAPICalls
+		return own // the feature gate SchedulerAsyncAPICalls is on
 	}
 	return patching{of: a}
 }

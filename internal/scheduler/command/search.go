@@ -66,10 +66,10 @@ type search struct {
 	// named has the named nodes, which have passed Filter. It is nil if PreFilter has named no
 	// nodes.
 	named sets.Set[string]
-	// waits is Candidates.Waits if there were no candidates, otherwise nil.
+	// waits is Candidates.Waits if the search found no candidates, and otherwise nil.
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
-	// weighed has all nodes that accept the pod. It is nil if no score plugin compares a node with
-	// the others.
+	// weighed has all nodes that accept the pod. It is nil if no score plugin compares nodes with
+	// each other.
 	weighed []fwk.NodeInfo
 	// candidates has the candidates of the search. weighed uses its memory.
 	candidates *scheduler.Candidates

@@ -93,7 +93,7 @@ func (gs *Groups) patient(a *attempt, reports bool) bool {
 	defer gs.mu.Unlock()
 	wait, m := &a.group.Wait, a.group.members[a.pod.UID]
 	if a.job.single {
-		if m == nil { // it was deleted meanwhile
+		if m == nil { // the pod was deleted meanwhile
 			return true
 		}
 		wait = &m.Wait
@@ -280,7 +280,7 @@ func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	g, why := a.group, o.why
 	g.kept = nil
 	if o.asked {
-		gs.passed(a, 0) // nothing is kept: the gang is planned as a whole later
+		gs.passed(a, 0) // no resources are kept, because the gang is planned as a whole later
 	}
 	m := gangs.Misfit{Tried: a.job.stirs, Stirs: gs.stirs, Pause: gs.pause(a), Lacking: o.failed == failedCapacity && o.evicts == nil}
 	switch o.failed {

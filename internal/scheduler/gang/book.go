@@ -145,7 +145,7 @@ func (b *book) join(pod *corev1.Pod) *group {
 	if m == nil || !b.Ours(pod.Spec.SchedulerName) && b.groups[m.says.Gang] == nil {
 		return nil
 	}
-	if m.says.Gang.IsZero() { // an impossible name: the pod gets its own group, with its error
+	if m.says.Gang.IsZero() { // the name is not valid: the pod gets its own group, which has the error
 		m.says.Gang = wire.GangKey{Source: wire.GangOfPods, Namespace: pod.Namespace, Name: "?" + string(pod.UID)}
 	}
 	g := b.named(m.says.Gang)
@@ -219,7 +219,7 @@ func (b *book) wantsObject(g *group) bool {
 	return g.lacks(&g.waiting, &g.done) == "" && g.waiting.All > 0
 }
 
-// unseen is the text for a pod that the watch has not shown yet, or no longer shows.
+// unseen is the message for a pod that the watch has not shown yet, or no longer shows.
 const unseen = "the pod has not been seen yet, or is gone"
 
 // PreEnqueue returns nil if the scheduler may try a pod, or the reason why it may not.

@@ -34,8 +34,8 @@ func (t *teller) recount(g *group) error {
 	if g.key.Source.HasObject() && t.book.Objects != nil {
 		spec, err := t.book.Objects.Read(ctx, g.key)
 		switch {
-		case isGone(err): // the last known specification counts
-		case spec.Key.IsZero(): // nothing was read
+		case isGone(err): // the object is gone: keep the last known specification
+		case spec.Key.IsZero(): // the object could not be read
 			return err
 		default:
 			g.spec, g.wrong, g.Whole = spec, err, g.Whole || spec.Ran

@@ -2,12 +2,12 @@
 // none do.
 //
 // A member is held in PreEnqueue until its group is complete and the group's object is known to be
-// as new as its newest member. Then PreEnqueue lets one member through, the leader. Its PreFilter
-// plans all members without changing anything: on copies of the scheduler's nodes, with the
-// framework's own filters, and on forks of the ledgers (package plan). A plan that reaches the
-// minimum is reserved as a whole in the ledgers. The other members follow the leader in the queue
-// (Follow). Each gets exactly its planned node, and waits in Permit for the others. Then they are
-// bound, on each node in the order of the plan.
+// as new as its newest member. Then PreEnqueue lets only one member, the leader, into the queue.
+// Its PreFilter plans all members without changing anything: on copies of the scheduler's nodes,
+// with the framework's own filters, and on forks of the ledgers (package plan). A plan that reaches
+// the minimum is reserved as a whole in the ledgers. The other members follow the leader in the
+// queue (Follow). Each gets exactly its planned node, and waits in Permit for the others. Then they
+// are bound, on each node in the order of the plan.
 //
 // # States of a group
 //
@@ -19,7 +19,7 @@
 //
 //	incomplete   fewer pods than the minimum, or its object is missing or wrong
 //	unconfirmed  its object may be older than its members, and is being read again
-//	ready        its leader is on the way to PreFilter
+//	ready its leader may be tried, and will run PreFilter
 //	reserved     the plan is reserved until the deadline: its members are in their cycles, or in Permit
 //	binding      all have passed Permit
 //	settled      the minimum has nodes; the others are placed one by one

@@ -44,7 +44,7 @@ type eviction struct {
 // crowd is a trial from whose nodes running pods can be removed. It implements plan.Crowd.
 type crowd struct {
 	*trial
-	pods [][]seated // of each victim
+	pods [][]seated // the pods of each victim
 }
 
 var _ plan.Crowd = (*crowd)(nil)
@@ -56,7 +56,7 @@ func (c *crowd) Evict(victim int) {
 		on := c.copied(s.node)
 		c.budget.Spend(putLooks + len(c.kinds)/2)
 		if on.RemovePod(klog.FromContext(c.ctx), s.body.GetPod()) != nil {
-			continue // it was not there
+			continue // the pod was not on the node
 		}
 		for _, k := range c.kinds {
 			c.profile.Handle.RunPreFilterExtensionRemovePod(c.ctx, k.state, k.pod, s.body, on)

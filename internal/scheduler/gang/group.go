@@ -42,7 +42,8 @@ type group struct {
 	// again is zero and timer nil.
 	timer clock.Timer
 	again time.Time
-	// Failed requests to the API server are repeated, with growing pauses.
+	// deletions and reads count failed requests to the API server, which are repeated with growing
+	// pauses.
 	deletions, reads retry
 	// letIn means that the phase of the object shows that the group was admitted, so that it need
 	// not wait until its minResources are free.

@@ -219,7 +219,7 @@ func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) ty
 }
 
 func (gs *Groups) sweep(uid func(namespace, name string) types.UID) {
-	gs.evictor.awaits() // also forgets old evictions
+	gs.evictor.awaits() // called to forget old evictions
 	gs.mu.Lock()
 	changed := map[*group]bool{}
 	for id, g := range gs.of {
@@ -485,7 +485,7 @@ func (gs *Groups) confirm(g *group) {
 	switch {
 	case isGone(err):
 		g.object, g.wrong, g.fresh = "", g.unknown(), upTo
-	case spec.Key.IsZero(): // nothing was read
+	case spec.Key.IsZero(): // the object could not be read
 		gs.Logger.Info("Group cannot be read, will try again", "gang", g.key, "err", err)
 		gs.callAt(gs.Clock.Now().Add(g.reads.pause()), func() { gs.look(g) })
 		gs.mu.Unlock()

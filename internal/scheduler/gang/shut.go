@@ -10,8 +10,8 @@ import (
 )
 
 // shut has the nodes that have refused members of a coupled kind, so that they are not asked again
-// for each member. If a node refuses a member because of the pods in its topology domain, so does
-// every node of that domain, until a member is placed in another domain.
+// for each member. If a node refuses a member because of the pods in its topology domain, every
+// other node of the domain refuses the member too, until a member is placed in another domain.
 type shut struct {
 	// full has the nodes that refuse the kind, even if members are placed on other nodes.
 	full []bool
@@ -23,8 +23,8 @@ type shut struct {
 
 // domains has the topology domains of one plugin.
 type domains struct {
-	of     []int32 // by node
-	closed []bool  // by domain
+	of     []int32 // the domain of each node
+	closed []bool  // whether each domain has refused the kind
 }
 
 // passes reports whether a refusal is valid for a whole domain, and may end when members are placed

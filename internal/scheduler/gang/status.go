@@ -75,7 +75,7 @@ func (t *teller) writeStatus(g *group) {
 		if at == nil {
 			var now wire.Gang
 			if now, err = t.book.Objects.Read(ctx, key); err != nil || now.UID != uid {
-				break // gone with its pods, or replaced by another object of this name
+				break // the object is gone, or another object has its name
 			}
 		}
 		if as, err = t.book.Objects.Write(ctx, key, s); err == nil {

@@ -94,11 +94,11 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 // part is a member's contribution to the sums. The zero value adds nothing.
 type part struct {
 	waits, done, parted bool
-	shown               bool // with its node
+	shown               bool // the watch has shown the pod with its node
 	life                life
 	task                string
 	run                 gangs.RunPart
-	said                said // counts of an active member
+	said                said // what an active member declares
 }
 
 // life is the stage of a member's pod. The zero value is the stage of no member.

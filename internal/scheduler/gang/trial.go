@@ -546,7 +546,7 @@ func (t *trial) Take(member, node int) {
 	}
 	body, on := t.bodies[member], t.over[node]
 	if err := on.RemovePod(klog.FromContext(t.ctx), body.GetPod()); err != nil {
-		return // the member was not there
+		return // the member was not on the node
 	}
 	t.loners.add(body, t.job.gang.Members[member].Kind, t.infos[node].Node(), -1)
 	t.changed()

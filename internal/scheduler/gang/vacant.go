@@ -126,7 +126,7 @@ func (b *book) terms(scheduler string) (t Terms) {
 
 // vacantShare is the maximum number of groups of one namespace that one look checks. The check of a
 // group may need requests to the API server. Without the limit, a tenant with thousands of groups
-// would delay all others.
+// would delay the groups of all other tenants.
 const vacantShare = 64
 
 // lookAtVacantIn schedules a look after the pause. The caller holds the lock.

@@ -96,7 +96,7 @@ func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error)
 // fenceOne writes the condition, and repeats the request until the API server answers.
 func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID}, // a precondition
+		"metadata": map[string]any{"uid": pod.UID}, // a precondition of the write
 		"status": map[string]any{"conditions": []any{corev1.PodCondition{Type: fenceType, Status: corev1.ConditionTrue,
 			Reason: "NewLeader", Message: h.lease.name, LastTransitionTime: metav1.NewTime(h.Clock.Now())}}},
 	})

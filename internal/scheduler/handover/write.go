@@ -65,7 +65,8 @@ func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	if err == nil || definite(err) && !apierrors.IsConflict(err) {
 		return err
 	}
-	// The cycle's own context may have ended, but the outcome still matters.
+	// The context of the cycle may have ended, but the result of the Binding must still be found
+	// out.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBackFor)
 	defer cancel()
 	return w.readBack(ctx, err)

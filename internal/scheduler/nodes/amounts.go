@@ -175,7 +175,7 @@ func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 }
 
 // amountsWithout records that a pod has left the API. No agent reports when the kubelet has
-// released the pod, so it counts as released after SettleAfter.
+// released the pod's resources, so they count as released after SettleAfter.
 func (f *Feed) amountsWithout(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return

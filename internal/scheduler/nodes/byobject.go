@@ -91,7 +91,7 @@ func (b *byObject) rebuild(old slots) slots {
 		if n == nil {
 			continue
 		}
-		if object := n.hot.object.Load(); object != nil { // nil: the node is gone
+		if object := n.hot.object.Load(); object != nil { // it is nil if the node is gone
 			present[n] = object
 		}
 	}

@@ -141,7 +141,7 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 		return
 	}
 	if !posted && !counts(pod) { // a posted pod is in the account, even if this version shows no decision
-		f.Changed() // no report will show this
+		f.Changed() // no report will show that the pod is gone
 		return
 	}
 	n := f.Table.Known(name)

@@ -155,7 +155,7 @@ func (n *Node) Unshown() bool { return n.hot.changes.Unshown() > 0 }
 // Koordlet reports whether koordlet carries out Berth's decisions on the node.
 func (n *Node) Koordlet() bool { return n.koordlet.Load() }
 
-// Unmet returns the reason why the node cannot fulfil the rules of a pod, or "".
+// Unmet returns the reason why the node cannot meet the rules of a pod, or "".
 func (n *Node) Unmet(r *placement.Request) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -245,8 +245,8 @@ func (n *Node) lastKind() *nodestate.NodeKind {
 }
 
 // accept accepts a report and returns the outcomes of the promises that it settles. If the report
-// is invalid, it returns an error and the node must not be trusted. The caller has checked that the
-// report is not older than the last one. The ledger does not get the same report twice.
+// is invalid, it returns an error, and the caller must not use the node. The caller has checked
+// that the report is not older than the last one. The ledger does not get the same report twice.
 func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate.Unusable) {
 	same := n.noteNewest(r)
 	if r.Unusable != nil {

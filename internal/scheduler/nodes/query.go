@@ -111,7 +111,7 @@ func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	}
 	p := q.amid.ofNode(n.Number())
 	known := p.Kind() != NoAnswer && p.count() == n.hot.changes.Count()
-	return p, known && n.name != q.nominated // the name last, because it is not in hot
+	return p, known && n.name != q.nominated // compare the name last, because it is not in hotFields
 }
 
 // holds reports whether an answer for the pod's shape, given at the change count count, is valid

@@ -69,7 +69,7 @@ type Refitter struct {
 	writing map[types.UID]string
 }
 
-// New returns a Refitter that knows no pod.
+// New returns a Refitter that has no pods yet.
 func New(o Options) *Refitter {
 	return &Refitter{Options: o, wake: make(chan struct{}, 1), due: map[types.UID]types.NamespacedName{}, writing: map[types.UID]string{}}
 }
@@ -142,7 +142,7 @@ func (r *Refitter) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.wake:
-		case <-r.Clock.After(retryAfter): // not every change calls Stir
+		case <-r.Clock.After(retryAfter): // not every change that may help calls Stir
 		}
 		if list := r.inTurn(); len(list) > 0 && r.Ready(ctx) {
 			for _, name := range list {

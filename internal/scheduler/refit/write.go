@@ -122,7 +122,7 @@ func isDeferred(pod *corev1.Pod) *corev1.PodCondition {
 
 func (w *write) make(status corev1.ConditionStatus, annotations map[string]string) (err error) {
 	w.message = clip.Text(w.message, maxMessage)
-	meta := map[string]any{"uid": w.pod.UID, "resourceVersion": w.pod.ResourceVersion} // preconditions
+	meta := map[string]any{"uid": w.pod.UID, "resourceVersion": w.pod.ResourceVersion} // preconditions of the write
 	if annotations != nil {
 		meta["annotations"] = annotations
 	}

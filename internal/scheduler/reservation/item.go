@@ -138,7 +138,7 @@ func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, b
 		return wire.WrongStatus(it.object, it.wrong, now)
 	case it.stage == waiting && it.says.Message == "" && it.object.Status.NodeName == "":
 		if it.object.Status.Phase != "" {
-			return nil, false // nothing is known yet
+			return nil, false // it is not known yet whether the Reservation gets a place
 		}
 	case it.read.Over():
 		return nil, false // the object's status already shows the end

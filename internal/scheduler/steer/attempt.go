@@ -47,7 +47,7 @@ type attempt struct {
 	// chosen has the state of DynamicResources for each node that the pod fits on with hidden
 	// devices.
 	chosen map[string]fwk.StateData
-	// versions has the version of each node, from before the pod was reserved there.
+	// versions has, by node, the version of the node before the pod was reserved on it.
 	versions map[string]version
 	// misplaced has the allocated claims whose node has no place for the pod near their devices.
 	misplaced map[types.UID]bool
@@ -191,7 +191,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 // nothing.
 func keepOff(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
-// note records the version of a node before the pod is reserved there.
+// note records the version of a node before the pod is reserved on it.
 func (a *attempt) note(node string, v version) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -252,7 +252,7 @@ func (p *Plugin) on(a *attempt, pod *corev1.Pod, info fwk.NodeInfo) *onNode {
 	if classes := dra.DeviceClassResolver(); claims.AsksExtended(pod) {
 		n.Extended = claims.Extended(pod, func(name corev1.ResourceName) *resourceapi.DeviceClass {
 			if info.GetAllocatable().GetScalarResources()[name] > 0 {
-				return nil // a device plugin offers it
+				return nil // a device plugin provides the resource
 			}
 			return classes.GetDeviceClass(name)
 		})
@@ -562,7 +562,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 	}
 	status := p.checkWritten(ctx, state, pod, node)
 	if a.mode != claims.Required {
-		return nil // judged only for the metric
+		return nil // the devices are judged only for the metric
 	}
 	return status
 }

@@ -9,9 +9,9 @@ import "github.com/berth-dev/berth/internal/ledger"
 const maxAgain = 128
 
 // again has the shapes that some node admits and may have admitted before. Their classes take
-// turns. Every second turn goes to the first class of a namespace, so that the pods of a namespace
-// with few classes are woken soon. The other turns go around the ring, so that every class gets a
-// turn.
+// turns. Every second turn goes to the class that is first in the order of the ring, so that a
+// namespace with few classes gets a turn soon. The other turns go around the ring, so that every
+// class gets a turn.
 type again struct {
 	// order has a class of each shape. later has the classes whose shape has already had its turn
 	// since the pause.

@@ -18,15 +18,15 @@
 //	                        refuses for good                 none
 //	WakeAll, WakeOne                                         all; the given pod
 //
-// If a node has room for fewer pods than wait for it, the others are woken in later rounds while
-// there is room. A kubelet may admit pods that were created in the same second in any order, so
-// that a promise to one of them makes the others wait for a report. Then only one pod of each
-// second and namespace is woken, of any shape.
+// If more pods wait for a node than it has room for, the remaining pods are woken in later rounds
+// as long as there is room. A kubelet may admit pods that were created in the same second in any
+// order, so that a promise to one of them makes the others wait for a report. Then only one pod of
+// each second and namespace is woken, of any shape.
 //
 // A change has a budget, because tenants determine the number of classes. At the change, the node
-// is asked about at most 128 classes; namespaces take turns. It is asked about the others later:
-// after every pause, at most 512 questions are asked in total, and nodes take turns. No question is
-// asked with a lock held.
+// is asked about at most 128 classes; namespaces take turns. It is asked about the other classes
+// later: after each pause, all nodes together are asked at most 512 questions, and nodes take
+// turns. No question is asked with a lock held.
 //
 // A node stores its answers for 16 shapes. If more shapes wait, it is not known whether the node
 // already admitted a pod before the change, and each report could wake pods that other plugins

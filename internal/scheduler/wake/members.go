@@ -34,7 +34,7 @@ type class struct {
 // members are the pods of one class.
 type members struct {
 	class class
-	place place // in the ring
+	place place // the place of the class in the ring
 	// candidate is the candidate of the pod that was tried last, if that pod still waits. A node
 	// that has this pod in flight answers about this pod.
 	candidate *ledger.Candidate

@@ -61,7 +61,7 @@ type moments map[moment]bool
 // a tenant's pod does not prevent another tenant's pod from being woken.
 type moment struct {
 	namespace string
-	created   int64 // in Unix time
+	created   int64 // in seconds since 1970
 }
 
 // roomFor returns the room of a node that admits the candidate for pods like it. woken has the
@@ -148,7 +148,8 @@ func wakeOrder(a, b *waiter) int {
 	return cmp.Or(byUrgency(a, b), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 }
 
-// byUrgency compares waiters: first come waiters that no change has woken, then higher priorities.
+// byUrgency orders waiters that no change has woken before all others, and then by priority, the
+// highest first.
 func byUrgency(a, b *waiter) int {
 	switch {
 	case a.woken != b.woken && a.woken:

@@ -109,7 +109,7 @@ const heartbeats = 20 * time.Second
 // Run watches until ctx ends.
 func (w *Witness) Run(ctx context.Context) error {
 	core := rest.CopyConfig(w.Client)
-	core.DisableCompression = true                                                        // heartbeats are listed again and again
+	core.DisableCompression = true                                                        // the repeated lists of heartbeats cost less without it
 	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // protobuf takes a fraction of JSON's time
 	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
@@ -235,7 +235,7 @@ func (w *Witness) uncounted(pod *corev1.Pod, how arrival) {
 	case wire.Ending(pod):
 		why = shadow.NeverSeen
 	case r.Pinned:
-		why = shadow.AnsweredFirst // by a report
+		why = shadow.AnsweredFirst // the report with the answer came before the Binding
 	}
 	if why != "" {
 		r.Expected = nil

@@ -20,7 +20,7 @@ const (
 	XPU  DeviceType = "xpu"
 )
 
-// Device lists the devices of one node. It has its Node's name.
+// Device lists the devices of one node. It has the name of its Node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=devices,singular=device
