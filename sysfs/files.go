@@ -43,7 +43,7 @@ func (t tree) text(name string) (value string, ok bool, err error) {
 	if info.IsDir() {
 		return "", false, nil
 	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
+	if !info.Mode().IsRegular() { // opening a named pipe could block
 		return "", false, &Error{Path: name, Field: "file", Value: info.Mode().Type().String(), Want: "a regular file"}
 	}
 	f, err := t.fsys.Open(name)
@@ -109,8 +109,8 @@ func (t tree) cpuMask(name string) (set topology.CPUSet, ok bool, err error) {
 }
 
 // cpus reads a set that the kernel writes as a mask and, since 2.6.2x, also as a list. It returns
-// the first form that satisfies good, or otherwise the last one. Edited captures may have changed
-// only one form.
+// the first form for which good returns true, or otherwise the last form, because an edited capture
+// may have only one correct form.
 func (t tree) cpus(dir string, good func(*topology.CPUSet) bool, names ...string) (set topology.CPUSet, found bool, err error) {
 	for _, name := range names {
 		for _, read := range []func() (topology.CPUSet, bool, error){
@@ -189,7 +189,7 @@ const (
 	pciDir  = "sys/bus/pci/devices"
 )
 
-// reader is one Read in progress.
+// reader is the state of one call of Read.
 type reader struct {
 	tree
 	m topology.Machine

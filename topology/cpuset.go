@@ -130,7 +130,7 @@ func (s CPUSet) All() iter.Seq[CPUID] {
 	}
 }
 
-// Words returns the set as machine words, lowest CPUs first, for loops that must avoid calls.
+// Words returns the set as machine words, lowest CPUs first, for fast loops.
 func (s *CPUSet) Words() *[cpuWords]uint64 { return &s.w }
 
 // String prints the set as a kernel CPU list ("0-3,8,10-11"); the empty set prints as "". It

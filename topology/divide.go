@@ -23,7 +23,7 @@ const (
 	remoteDistance = 32 // to another package
 )
 
-// Division is a machine with another number of NUMA nodes in each package.
+// Division is the result of Divide: a machine with a changed number of NUMA nodes in each package.
 type Division struct {
 	// Machine is the machine with the new NUMA nodes.
 	Machine *Machine
@@ -79,7 +79,7 @@ func (d *Division) fail(why string, args ...any) error {
 	return &DivideError{d.each, fmt.Sprintf(why, args...)}
 }
 
-// sort finds the NUMA nodes of each package.
+// sort checks the machine, and finds the NUMA nodes of each package.
 func (d *Division) sort() error {
 	m := d.from
 	switch {

@@ -3,10 +3,11 @@ package topology
 import "fmt"
 
 // Machine is the hardware of one server. Slices are in ascending order of id (cores: by package,
-// then lowest CPU; devices: by address), hold no duplicates, and are not modified after the Machine
-// has been built: copy before changing. Check states the invariants.
+// then lowest CPU; devices: by address), hold no duplicates, and must not be changed: copy a slice
+// before you change it. Check lists the invariants.
 type Machine struct {
-	// Online holds the CPUs that can run something; every other CPU list is a subset of it.
+	// Online has the CPUs that the kernel uses. All other CPU sets except Offline are subsets of
+	// Online.
 	Online CPUSet
 	// Offline holds CPUs that are present but switched off.
 	Offline CPUSet
@@ -120,7 +121,7 @@ type Link struct {
 	// A and B are addresses, A the lower one.
 	A, B string
 	Kind LinkKind
-	// Count is the number of bonded links: 18 for nvidia-smi's NV18.
+	// Count is the number of links between A and B: 18 for nvidia-smi's NV18.
 	Count uint8
 }
 

@@ -4,7 +4,7 @@ package topology
 // greater value is nearer.
 type Nearness uint8
 
-// The values. The zero value is the nearness of a device to itself.
+// The values of Nearness. The zero value is the nearness of a device to itself.
 const (
 	UnknownNearness Nearness = iota
 	// AcrossNodes: the connection crosses the link between NUMA nodes (SYS).

@@ -185,7 +185,7 @@ func (s *settings) check(rest []string) error {
 	return err
 }
 
-// joined formats rivals as the flag does.
+// joined formats rivals as the value of the flag.
 func joined(rivals []agent.Rival) string {
 	texts := make([]string, len(rivals))
 	for i := range rivals {
@@ -285,8 +285,9 @@ func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error)
 	return agent.ConfigFile(cmp.Or(s.kubeletConfig, s.options.Root+"/config.yaml"), s.configDir), nil
 }
 
-// serve serves metrics and health until the returned function is called. The process is healthy if
-// it answers, and ready if its report is valid. Health and readiness need no authentication.
+// serve serves metrics, /healthz and /readyz until the returned function is called. The process is
+// healthy if it answers, and ready if its report is up to date. Health and readiness need no
+// authentication.
 func (s *settings) serve(registry *prometheus.Registry) (func(), error) {
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
@@ -323,7 +324,7 @@ func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Liste
 	return tls.NewListener(listener, secure), metrics, err
 }
 
-// readyAge is the age in seconds at which the agent is no longer ready.
+// readyAge is the age of the report, in seconds, from which the agent is not ready.
 const readyAge = 60
 
 // ready handles /readyz. It uses the value of the metric berth_agent_report_age_seconds.

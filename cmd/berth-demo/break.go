@@ -15,7 +15,7 @@ import (
 // defaultKubeconfig is the file that the verb up writes.
 const defaultKubeconfig = "berth-demo.kubeconfig"
 
-// parts is the part of the help about the parts that can be broken and mended.
+// parts is the text of the help about the parts of a playground that can be broken and mended.
 const parts = `
   scheduler    the scheduler that leads
   agent NODE   the agent of a node

@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// errNotKept means that Berth did not keep its promise. The exit code is then 1.
+// errNotKept means that a node refused a pod of Berth, or assigned other CPUs than promised. The
+// exit code is then 1.
 var errNotKept = errors.New("promise not kept: under Berth a pod was refused or mispredicted")
 
 // options are the flags that all verbs share.
@@ -24,7 +25,7 @@ type options struct {
 	output string
 	log    string
 	runs   int
-	// args are the arguments of Berth's plugin in the run that is compared with kube-scheduler.
+	// args are the arguments of Berth's plugin in the runs with Berth.
 	args  string
 	berth demo.Berth
 }
@@ -40,7 +41,8 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	// Packages of Kubernetes declare a flag of this name for all commands of a program.
+	// A package of Kubernetes declares a flag with this name for all commands; this flag replaces
+	// it.
 	root.Flags().BoolP("version", "v", false, "version of berth-demo")
 	root.PersistentPreRun = func(*cobra.Command, []string) { *parsed = true }
 	root.SetOut(stdout)
@@ -86,7 +88,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// open fills in missing flags. The caller must call closeLog at the end.
+// open opens the log and fills in missing flags. The caller must call closeLog at the end.
 func (o *options) open(stderr io.Writer) (closeLog func(), err error) {
 	o.Progress = stderr
 	self, err := os.Executable()

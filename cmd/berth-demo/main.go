@@ -1,5 +1,5 @@
-// Command berth-demo runs a cluster that is real except for its machines, and compares schedulers
-// on it. For every node and for the schedulers, it starts itself again in another role.
+// Command berth-demo runs a cluster with real Kubernetes programs on simulated machines, and
+// compares schedulers on it. It starts itself again as each node and each scheduler.
 package main
 
 import (

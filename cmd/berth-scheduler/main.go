@@ -1,7 +1,7 @@
 // Command berth-scheduler is a complete kube-scheduler that includes the Berth plugin. It has the
-// flags and the configuration file of kube-scheduler. A profile enables the plugin. With the
-// argument shadow, it places no pods, but watches the placements of other schedulers (package
-// witness).
+// flags and the configuration file of kube-scheduler. A profile of that file enables the plugin.
+// With the argument shadow, the program places no pods, but checks its predictions for pods of
+// other schedulers (package witness).
 package main
 
 import (

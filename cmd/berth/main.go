@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/internal/cli"
 )
 
-// gcPercent lets the heap grow to four times its used size before a collection. Most verbs end
-// before they use much memory. With Go's default, collections took a quarter of the time of a
-// question to 5,000 nodes.
+// gcPercent lets the heap grow to four times its used size before a garbage collection, because
+// most verbs end before they use much memory. With Go's default, collections took a quarter of the
+// time of a command on a cluster of 5,000 nodes.
 const gcPercent = 300
 
 func main() {

@@ -16,20 +16,20 @@ type agent struct {
 	api      API
 	enforcer *enforcer
 	mirror   *mirror
-	socket   *PodResources // nil if the kubelet cannot be asked
+	socket   *PodResources // nil if the agent does not use the PodResources API
 	pods     cache.SharedIndexInformer
 	nodes    cache.SharedIndexInformer
-	changed  chan struct{} // gets a value when something in the API has changed
-	// withdrawn is closed when the API has a report that offers none of the agent's devices.
+	changed  chan struct{} // gets a value when an object in the API has changed
+	// withdrawn is closed when the report in the API offers none of the agent's devices.
 	withdrawn chan struct{}
 }
 
-// mirror reads the records of a node's allocations (Books), judges them, and publishes the result.
+// mirror reads the records of a node's allocations (Books), judges them, and publishes a report.
 // Only one goroutine uses it.
 type mirror struct {
 	now      clock
 	books    *checkpoints
-	kubelet  Kubelet // nil: cannot be asked
+	kubelet  Kubelet // nil if the agent does not use the PodResources API
 	node     func() *corev1.Node
 	pods     *podBook
 	around   *surroundings
@@ -47,10 +47,10 @@ type mirror struct {
 	metrics  *Metrics
 }
 
-// notice remembers the first sign of a change.
+// notice records the time of the first sign of a change that is not published yet.
 func (m *mirror) notice() { m.out.notice() }
 
-// restarted clears the data that stay the same while a kubelet runs.
+// restarted clears the data that are valid only for one run of the kubelet.
 func (m *mirror) restarted() {
 	m.around.forget()
 	m.devices.described = nil
@@ -59,8 +59,8 @@ func (m *mirror) restarted() {
 	m.presence.started()
 }
 
-// lookAround reads data that may change while the kubelet runs. It reports whether there is a
-// change.
+// lookAround checks the machine and the configuration for changes while the kubelet runs, and
+// reports whether there are any.
 func (m *mirror) lookAround(ctx context.Context) bool {
 	news := m.around.look(ctx)
 	if news {
@@ -95,7 +95,7 @@ func (m *mirror) step(ctx context.Context) next {
 	return m.report(ctx)
 }
 
-// prepare makes sure that the platform and the earlier report are known.
+// prepare finds the platform and reads the earlier report from the API, unless they are known.
 func (m *mirror) prepare(ctx context.Context) (next, error) {
 	if err := m.out.assure(ctx, m.goOnFrom); err != nil {
 		return again(m.out.backoff.Step()), err
@@ -103,7 +103,7 @@ func (m *mirror) prepare(ctx context.Context) (next, error) {
 	return m.around.find(ctx, m.node())
 }
 
-// goOnFrom takes the order of pods and the devices from a report that is in the API.
+// goOnFrom takes over the order of pods and the devices of a report in the API.
 func (m *mirror) goOnFrom(earlier *wire.Report) {
 	for i, p := range earlier.Snapshot.Pods {
 		m.history.last[p.UID] = i
@@ -113,15 +113,15 @@ func (m *mirror) goOnFrom(earlier *wire.Report) {
 	}
 }
 
-// unreadable publishes the error that the checkpoints cannot be read.
+// unreadable publishes that the checkpoints cannot be read, with the error.
 func (m *mirror) unreadable(ctx context.Context, err error) next {
 	return m.out.publish(ctx, &verdict{
 		platform: m.around.platform, drift: m.around.drift(), reason: v1alpha1.ReasonUnreadable, problem: err,
 	})
 }
 
-// report judges a settled reading. It publishes the verdict, unless the next reading may give
-// another verdict.
+// report judges a settled reading and publishes the verdict, unless the verdict will probably
+// change soon.
 func (m *mirror) report(ctx context.Context) next {
 	s := m.sight(ctx)
 	v := judge(s)

@@ -21,16 +21,16 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// API is the agent's interface for writes; *Cluster implements it.
+// API is the agent's interface to the API server; *Cluster implements it.
 type API interface {
 	// NodeTopology returns the node's own object, or nil.
 	NodeTopology(ctx context.Context) (*v1alpha1.NodeTopology, error)
-	// Publish applies the node's own object. It returns ErrStale if another writer has written a
-	// later report.
+	// Publish applies the node's NodeTopology. It returns ErrStale if the API has a later report.
 	Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error
-	// PublishAmounts applies an object that describes the node for other programs.
+	// PublishAmounts applies an object of another kind that describes the node for other programs.
 	PublishAmounts(ctx context.Context, resource schema.GroupVersionResource, o metav1.Object) error
-	// Heartbeat renews the node's Lease, with the number of the report that is still valid.
+	// Heartbeat renews the node's Lease, with the sequence number of the report that is still
+	// valid.
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
 
@@ -40,7 +40,7 @@ var ErrStale = fmt.Errorf("a later report has been published")
 
 var _ API = (*Cluster)(nil)
 
-// fieldManager is the field manager of the agent's server-side applies.
+// fieldManager is the agent's field manager in server-side applies.
 const fieldManager = "berth-agent"
 
 // Cluster is the API server for the agent of one node.
@@ -52,7 +52,8 @@ type Cluster struct {
 	leases   coordination.LeaseInterface
 	every    time.Duration
 	owner    func() *corev1.Node
-	// fits records whether the API server accepted the last write, by resource. Only apply uses it.
+	// fits records, by resource, whether the API server accepted the last write. Only apply uses
+	// it.
 	fits map[schema.GroupVersionResource]bool
 }
 
@@ -102,9 +103,9 @@ func (c *Cluster) ownerReferences() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 }
 
-// apply is a forced server-side apply, because no other program may write the node's objects. The
-// first write, and the first write after a failure, uses the field validation in first. Otherwise a
-// CustomResourceDefinition of an older release would silently drop fields. Later writes omit that
+// apply makes a forced server-side apply, because no other program may write the node's objects.
+// The first write, and the first write after a failure, uses the field validation first, so that a
+// CustomResourceDefinition of an older release does not silently drop fields. Later writes use no
 // validation, because it makes the API server parse the object twice.
 func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, object any, first string) error {
 	data, err := json.Marshal(object)

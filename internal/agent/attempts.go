@@ -10,10 +10,11 @@ import (
 // next is the time until the next step.
 type next struct{ after time.Duration }
 
-// settled means that the next step follows the next sign of a change, or the next rescan.
+// settled means that the next step follows at the next sign of a change, or at the next rescan.
 var settled = next{}
 
-// again means that the next step follows after this time, or earlier after a sign of a change.
+// again means that the next step follows after this time, or earlier if there is a sign of a
+// change.
 func again(after time.Duration) next { return next{after} }
 
 // backoff increases the time between attempts that fail.
@@ -23,8 +24,8 @@ func newBackoff() backoff {
 	return backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
 }
 
-// newLook returns the backoff for questions to programs on this node. Its intervals are short,
-// because a starting kubelet does not answer at first.
+// newLook returns the backoff for reading from the kubelet and the machine. Its intervals are
+// short, because a starting kubelet does not answer at first.
 func newLook() backoff {
 	return backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 10, Cap: 500 * time.Millisecond}
 }

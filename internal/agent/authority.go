@@ -12,15 +12,15 @@ import (
 // AuthorityLabel on a Node sets its authority, if the agent is configured to use labels.
 const AuthorityLabel = "berth.dev/authority"
 
-// ByLabel is the value of Options.Authority that uses the node's AuthorityLabel. Without the label
-// the kubelet decides.
+// ByLabel as Options.Authority means that the node's AuthorityLabel sets the authority. Without the
+// label the kubelet decides.
 const ByLabel v1alpha1.Authority = "label"
 
 // EnforcerLabel on a Node sets its enforcer, if the agent is configured to use labels.
 const EnforcerLabel = "berth.dev/enforcer"
 
-// EnforcerByLabel is the value of Options.Enforcer that uses the node's EnforcerLabel. Without the
-// label the agent carries out decisions.
+// EnforcerByLabel as Options.Enforcer means that the node's EnforcerLabel sets the enforcer.
+// Without the label the agent carries out decisions.
 const EnforcerByLabel v1alpha1.Enforcer = "label"
 
 // authorityOf returns the authority of a node, by the flag or by the node's label.
@@ -33,8 +33,8 @@ func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, e
 	return chosen(flag, EnforcerByLabel, EnforcerLabel, node, v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet)
 }
 
-// chosen returns one of two values, from the flag or from the node's label. If neither is set, it
-// returns the usual value.
+// chosen returns the value of the flag, or of the node's label if the flag is byLabel. If it is not
+// set, chosen returns usual.
 func chosen[T ~string](flag, byLabel T, label string, node *corev1.Node, usual, other T) (T, error) {
 	if flag != byLabel {
 		return cmp.Or(flag, usual), nil

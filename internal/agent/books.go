@@ -9,19 +9,19 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Books are the records of a node's allocations, such as the kubelet's checkpoints. All methods
+// Books reads the records of a node's allocations, such as the kubelet's checkpoints. All methods
 // except Read refer to the last reading.
 type Books interface {
 	// Read takes a reading. It is settled if it equals the previous reading byte by byte.
 	Read() (settled bool, err error)
-	// Check returns an error if the reading contradicts itself. A change in progress may look like
-	// a contradiction for a moment.
+	// Check returns an error if the reading contradicts itself. While the kubelet writes, a reading
+	// may contradict itself for a moment.
 	Check() error
 	// Snapshot returns the reading as a Snapshot. It returns an error if a Snapshot cannot
 	// represent the reading.
 	Snapshot() (placement.Snapshot, error)
-	// Admitted reports whether a pod was admitted, by the UID in the records. told is false if the
-	// records do not contain this information.
+	// Admitted reports whether the kubelet has admitted a pod, by the UID in the records. told is
+	// false if the records do not show this.
 	Admitted(uid string) (admitted, told bool)
 }
 
@@ -46,8 +46,8 @@ func (c *checkpoints) Read() (settled bool, err error) {
 	return settled, nil
 }
 
-// parse parses the last reading. It ignores the file of admitted pods if the kubelet does not write
-// it, because the file is then outdated.
+// parse parses the last reading. If the kubelet does not write the file of admitted pods, parse
+// ignores the file, because it is outdated.
 func (c *checkpoints) parse(tellsAdmitted bool) (err error) {
 	if c.state, err = c.raw.Parse(); err == nil && !tellsAdmitted {
 		c.state.Admitted = nil
@@ -83,10 +83,11 @@ func (c *checkpoints) holders() map[string]bool {
 	return out
 }
 
-// pin is the CPUs or memory of a pod: the kubelet's UID of the pod, and the file with the entry.
+// pin identifies the CPUs or the memory of a pod: the pod's UID in the kubelet, and the file with
+// the entry.
 type pin struct{ uid, file string }
 
-// pinned returns the CPUs and the memory that pods have.
+// pinned returns a pin for the CPUs and for the memory of each pod that has any.
 func (c *checkpoints) pinned() map[pin]bool {
 	out := map[pin]bool{}
 	if c.state.CPU != nil {
@@ -115,8 +116,8 @@ func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	return named.And(&cpus)
 }
 
-// present returns an error if a checkpoint is missing that a kubelet with this configuration
-// writes.
+// present returns an error if a kubelet with this configuration writes a checkpoint that is
+// missing.
 func (c *checkpoints) present(config *placement.Config) error {
 	if c.state.CPU == nil && config.CPUManagerPolicy == "static" {
 		return absent(kubeletstate.CPUFile, "static")
@@ -128,8 +129,8 @@ func (c *checkpoints) present(config *placement.Config) error {
 }
 
 // starts explains why a kubelet with this machine and configuration does not start with the
-// checkpoints. It returns nil if the kubelet starts, or may start. If the configuration has changed
-// without a restart of the kubelet, the checkpoints have another policy.
+// checkpoints. It returns nil if the kubelet starts, or may start. The checkpoints may be those of
+// another policy, if the configuration was changed and the kubelet has not restarted yet.
 func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
 	if p.model == nil {
 		return nil // p.problem has the reason

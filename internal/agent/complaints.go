@@ -2,10 +2,10 @@ package agent
 
 import "log/slog"
 
-// topic is a kind of failure that can happen many times a second but is logged only once.
+// topic is a kind of failure that may happen many times a second but must be logged only once.
 type topic string
 
-// The topics are the texts of their log lines.
+// The topics. Their values are texts for the log.
 const (
 	topicPlatform    topic = "cannot report yet"
 	topicActive      topic = "the kubelet does not list its active pods; the agent counts each ended pod as active for a fixed time instead"
@@ -16,10 +16,10 @@ const (
 	topicHolders     topic = "the kubelet does not list the devices of its pods"
 )
 
-// complaints logs a repeated failure once, and the end of the failure once. One goroutine uses it.
+// complaints logs a repeated failure only once, and then its end. Only one goroutine uses it.
 type complaints struct {
 	log  *slog.Logger
-	last map[topic]string // the last logged error of each topic that is not over
+	last map[topic]string // by topic, the last logged error, until the failure is over
 }
 
 func newComplaints(log *slog.Logger) *complaints {

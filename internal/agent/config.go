@@ -17,26 +17,27 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletconfig"
 )
 
-// ConfigSource provides the effective KubeletConfiguration. ConfigFile and Configz create one.
+// ConfigSource reads the effective KubeletConfiguration. ConfigFile and Configz return a
+// ConfigSource.
 type ConfigSource struct {
 	read func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
-	// paths are the files to watch. There are none if the kubelet is asked.
+	// paths are the file and the folder to watch. They are empty for Configz.
 	paths configPaths
-	// newer returns the files that were changed after a time. It is nil if the kubelet is asked.
+	// newer returns the files that were changed after a time. It is nil for Configz.
 	newer func(time.Time) []string
 }
 
-// ConfigFile reads a KubeletConfiguration in YAML or JSON. If dir is not "", it merges the drop-ins
-// of dir over it, as the kubelet does.
+// ConfigFile reads a KubeletConfiguration in YAML or JSON. If dir is not "", the drop-ins in dir
+// override fields of the file, as for the kubelet.
 func ConfigFile(path, dir string) ConfigSource {
 	files := kubeletconfig.Files{File: path, Dir: dir}
 	read := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) { return files.Read() }
 	return ConfigSource{read: read, paths: configPaths{path, dir}, newer: files.NewerThan}
 }
 
-// Configz asks a kubelet's /configz at url ("https://10.0.0.7:10250/configz") with an HTTP client
-// that is authorised for nodes/configz. An IPv6 address may lack its brackets, as in the downward
-// API's status.hostIP.
+// Configz reads the configuration from a running kubelet at url ("https://10.0.0.7:10250/configz").
+// The client must be authorised for nodes/configz. An IPv6 address may lack its brackets, as in the
+// downward API's status.hostIP.
 func Configz(client *http.Client, url string) ConfigSource {
 	url = bracketed(url)
 	return ConfigSource{read: func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
@@ -64,7 +65,7 @@ func Configz(client *http.Client, url string) ConfigSource {
 		if err := json.Unmarshal(data, &answer); err != nil || answer.Config == nil {
 			return nil, fmt.Errorf("configz %s: want an object with kubeletconfig (%v)", url, err)
 		}
-		kubeletconfig.SettleEviction(answer.Config) // an empty evictionHard is left out of the answer
+		kubeletconfig.SettleEviction(answer.Config) // the answer omits an empty evictionHard
 		return kubeletconfig.Decode(url, answer.Config)
 	}}
 }
@@ -86,7 +87,7 @@ func bracketed(url string) string {
 }
 
 // relevantGates are the feature gates that affect the decisions of the kubelet's resource managers,
-// or make the decisions visible.
+// or whether the agent can read the decisions.
 var relevantGates = []string{
 	"CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "CPUManagerPolicyOptions",
 	"TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOptions", "TopologyManagerPolicyOptions",
@@ -96,7 +97,7 @@ var relevantGates = []string{
 	"AllAlpha", "AllBeta",
 }
 
-// gatesOf returns only the gates that matter for placement, for the report.
+// gatesOf returns the relevantGates among all gates, for the report.
 func gatesOf(all map[string]bool) map[string]bool {
 	var out map[string]bool
 	for name, on := range all {
@@ -110,5 +111,5 @@ func gatesOf(all map[string]bool) map[string]bool {
 	return out
 }
 
-// configPaths are the file and the folder of a configuration. "" means that it has none.
+// configPaths are the file and the folder of a configuration. "" means that there is none.
 type configPaths struct{ file, dropIns string }

@@ -17,7 +17,7 @@ const maxLinks = 40
 // configWatch reports possible changes of the kubelet's configuration file or a drop-in: the file
 // was written or replaced by a rename, or a symbolic link on its path changed.
 type configWatch struct {
-	// Changed receives when a file may have changed. It holds at most one pending event.
+	// Changed gets a value when a file may have changed. It buffers one value.
 	Changed chan struct{}
 
 	paths    configPaths
@@ -69,8 +69,8 @@ func (c *configWatch) run() {
 	}
 }
 
-// arm watches the entries that matter now. The symbolic links may change meanwhile, so it repeats
-// the walk until it finds only watched entries.
+// arm watches the directory entries that matter now. Symbolic links may change in the meantime, so
+// arm repeats the walk until all entries that it finds are watched.
 func (c *configWatch) arm() {
 	for range maxLinks {
 		now := c.paths.concerns()

@@ -20,21 +20,22 @@ import (
 type deviceBook struct {
 	known map[string]map[string]placement.Device // by resource and id
 	// unlisted are the healthy devices, ascending, of resources that the kubelet reports and its
-	// checkpoint lacks. The kubelet collects the content of the checkpoint with a lock held, but
-	// writes it without the lock. If two plugins register at the same moment, the kubelet can write
-	// the older content last (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go). It then
-	// stays until the next write.
+	// checkpoint lacks. The kubelet reads the content for the checkpoint with a lock held, but
+	// writes the file without the lock. If two plugins register at the same time, the kubelet can
+	// write older content last (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go). The
+	// older content then stays until the next write.
 	unlisted map[string][]string
-	// lost are the remaining healthy devices, ascending, of resources whose plugin the kubelet has
-	// lost. For minutes the kubelet does not record this loss (PluginDisconnected, ibid.).
+	// lost are the remaining healthy devices, ascending, of resources whose plugins have
+	// disconnected from the kubelet. The kubelet writes this into its checkpoint only after minutes
+	// (PluginDisconnected, ibid.).
 	lost map[string][]string
 	// preferences are the known rules by which plugins choose devices.
 	preferences map[string]placement.Preference
 	// own are the resources that the agent itself offers. The kubelet has only tokens for their
 	// devices (internal/offer).
 	own map[string]bool
-	// described is the checkpoint for which the kubelet was last asked. beyond are the extended
-	// resources that the Node offered then and that the checkpoint lacked.
+	// described is the content of the checkpoint when the agent last asked the kubelet. beyond are
+	// the extended resources that the Node offered then and that the checkpoint did not have.
 	described []byte
 	beyond    []string
 	// gpus reads the addresses of NVIDIA's GPUs by their UUIDs. address is its last result.
@@ -46,8 +47,8 @@ func newDeviceBook(preferences map[string]placement.Preference, gpus func() (map
 	return &deviceBook{known: map[string]map[string]placement.Device{}, preferences: preferences, gpus: gpus}
 }
 
-// locate determines the addresses of NVIDIA's GPUs if a pool lacks addresses that affect the
-// plugin's choice. The error names a pool whose choice cannot be predicted, and the reason.
+// locate finds the PCI addresses of NVIDIA's GPUs if a plugin's choice depends on addresses that
+// are not known. The error names a pool whose plugin's choice cannot be predicted, and the reason.
 func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) error {
 	if _, id := b.nowhere(pools, m); id == "" {
 		return nil
@@ -62,8 +63,8 @@ func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) e
 	return nil
 }
 
-// nowhere fills in known addresses. It returns a device that still lacks an address although the
-// choice from its pool depends on addresses.
+// nowhere fills in known addresses. It returns a device that has no address although its plugin's
+// choice depends on addresses.
 func (b *deviceBook) nowhere(pools []placement.DevicePool, m *topology.Machine) (resource, id string) {
 	for i := range pools {
 		p := &pools[i]
@@ -95,10 +96,10 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 	}
 }
 
-// compare records the resources in the kubelet's answer that its checkpoint lacks. It also records
-// the devices in the checkpoint that the kubelet has lost: the answer lacks them, and the Node
-// offers fewer devices. The answer of a starting kubelet also lacks devices whose plugins have not
-// registered yet.
+// compare fills in unlisted, the resources that the kubelet's answer has and its checkpoint does
+// not. It also fills in lost: the answer does not have these devices, and the Node offers fewer
+// devices than the checkpoint has. The answer of a starting kubelet may also lack devices whose
+// plugins have not registered yet.
 func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device, short []string) {
 	b.unlisted, b.lost = map[string][]string{}, map[string][]string{}
 	for resource, devices := range answer {
@@ -161,7 +162,7 @@ func (b *deviceBook) healthy(s *kubeletstate.DeviceState) map[string][]string {
 	return all
 }
 
-// unknown reports whether a registered device has never been described.
+// unknown reports whether the agent does not know the topology of some registered device.
 func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 	if s == nil {
 		return false
@@ -177,9 +178,9 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 }
 
 // pools returns the pools of the registered resources. capacity is Node.status.capacity. If it
-// counts more devices than are healthy, the other devices that the agent remembers are unhealthy.
-// Otherwise they are gone. missing lists healthy devices without a description. A device that has
-// been unhealthy since the agent started is in no pool, because only the kubelet knows it.
+// counts more devices than are healthy, the other devices that the agent knows are unhealthy.
+// Otherwise they are gone. missing lists healthy devices whose topology is not known. A device that
+// has been unhealthy since the agent started is in no pool, because only the kubelet knows it.
 func (b *deviceBook) pools(
 	s *kubeletstate.DeviceState, capacity map[string]int64,
 ) (pools []placement.DevicePool, missing []string) {

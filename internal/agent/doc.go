@@ -1,17 +1,17 @@
-// Package agent mirrors one node into the API as a NodeTopology: the machine, the kubelet's
+// Package agent publishes the state of one node as a NodeTopology: the machine, the kubelet's
 // configuration, and the present allocations. On request it also writes a NodeResourceTopology for
 // other programs. It writes only changes, and renews a Lease as its heartbeat.
 //
 // The agent reads the kubelet's checkpoints (read.go), judges them (judge.go, a pure function) and
-// publishes the result (publish.go). run.go controls the times. testdata has test cases with the
-// published results.
+// publishes a report (publish.go). run.go calls these steps. testdata has test cases with the
+// published reports.
 //
 // # Reports
 //
 // A report is one consistent reading of the kubelet's checkpoints, from which the scheduler can
 // predict the kubelet: shared CPUs, memory tables, device pools, the resources of each pod, and the
 // pods that the kubelet has admitted. The kubelet replaces the files one by one, and one allocation
-// takes several replacements. So a reading counts only under these conditions:
+// takes several replacements. So the agent uses a reading only if these conditions are true:
 //
 //  1. Two readings in a row are equal byte by byte. In each reading, the agent reads
 //     allocated_pods_state first. The kubelet writes it last, right after it has admitted a pod
@@ -33,19 +33,19 @@
 // cpuManagerReconcilePeriod (removeStaleState). Until then its checkpoints contain them. The
 // kubelet uses its own list of active pods, which the API server does not show. For a moment, a pod
 // may be Succeeded in the API and still active in the kubelet. The PodResources API lists active
-// pods. The agent reports a pod as Ended only after it has left that list, to which it never
-// returns. The pod's resources are then available to the next admission. The agent relies on time
-// instead if it cannot use that API. Before Kubernetes 1.34 it also does so for terminal pods that
-// are not deleted, because the list includes them.
+// pods. The agent reports a pod as Ended only after the pod has left that list. A pod never returns
+// to the list. The pod's resources are then available to the next admission. If the agent cannot
+// use that API, it waits for a fixed time instead. Before Kubernetes 1.34 it also does this for
+// terminal pods that are not deleted, because the list includes them.
 //
 // # Changes that the kubelet does not see
 //
 // A kubelet reads its configuration and its machine once, when it starts. The report describes the
 // running kubelet. The condition KubeletCurrent lists later changes. The agent watches the
-// configuration's files, and all symbolic links on the way to them. It reads them after 50 ms
-// without a change. It reads sysfs, which has no notifications, three times a second. A starting
-// kubelet creates its sockets again. The agent then reads everything again. If /configz does not
-// answer yet, the agent asks it twice a second.
+// configuration's files, and all symbolic links on the way to them. It reads the files after 50 ms
+// without a change. sysfs has no notifications, so the agent reads it three times a second. When a
+// kubelet starts, it creates its sockets again, and the agent reads everything again. If /configz
+// does not answer yet, the agent asks it twice a second.
 //
 // # Order
 //

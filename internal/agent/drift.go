@@ -19,36 +19,36 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// memorySlack limits the changes of memory that the agent ignores, because firmware and balloon
-// drivers take and return a little. Memory that differs by at most 1/memorySlack counts as
-// unchanged.
+// Memory that differs by at most 1/memorySlack counts as unchanged, because firmware and balloon
+// drivers take and return small amounts.
 const memorySlack = 64
 
 // drift has the changes since the kubelet started.
 type drift struct {
-	// lost describes resources that are gone and that the kubelet would still assign. gained
-	// describes new resources that the kubelet does not know. Each entry is a clause.
+	// lost describes resources that are gone but that the kubelet could still assign. gained
+	// describes new resources that the kubelet does not use yet. Each entry is a clause.
 	lost, gained []string
-	// cpus and memory are set if the kubelet's CPU manager or memory manager is affected.
+	// cpus and memory mean that the changes affect the kubelet's CPU manager or memory manager.
 	cpus, memory bool
-	// stale are the checkpoints that would keep the kubelet from starting now.
+	// stale are the checkpoints with which the kubelet would not start now.
 	stale []string
 	// settings describes the fields of the configuration that differ. unread is the reason why the
 	// configuration cannot be read, or "".
 	settings []string
 	unread   string
-	// newer are files of the configuration that changed around the kubelet's start. The agent does
-	// not know which content the kubelet has read.
+	// newer are configuration files that changed at about the time of the kubelet's start, so it is
+	// not known which content the kubelet has read.
 	newer []string
 }
 
-// machineAndConfig is the input that a kubelet reads when it starts.
+// machineAndConfig is the machine and the configuration that a kubelet reads when it starts.
 type machineAndConfig struct {
 	view   *placement.KubeletView
 	config *kubeletv1beta1.KubeletConfiguration
 }
 
-// driftOf compares the input of the running kubelet with the present state.
+// driftOf compares the machine and the configuration of the running kubelet (then) with the present
+// ones (now).
 func driftOf(then, now machineAndConfig) drift {
 	var d drift
 	d.compareCPUs(then.view, now.view)
@@ -143,7 +143,7 @@ func pagesOf(n *placement.ViewNode, size uint64) uint64 {
 type setting struct{ field, value string }
 
 // settingsOf lists the fields that wire.Config reads, with the kubelet's defaults for absent
-// values. Two values with the same effect have the same text.
+// values. Two values with equal effects have equal texts.
 func settingsOf(c *kubeletv1beta1.KubeletConfiguration) []setting {
 	return []setting{
 		{"cpuManagerPolicy", cmp.Or(c.CPUManagerPolicy, "none")},
@@ -203,7 +203,7 @@ func quantityText(text string) string {
 	return q.String()
 }
 
-// evictionOf returns the threshold of memory.available, or the kubelet's default.
+// evictionOf returns the hard eviction threshold of memory.available, or the kubelet's default.
 func evictionOf(c *kubeletv1beta1.KubeletConfiguration) string {
 	text, ok := c.EvictionHard["memory.available"]
 	merged := c.MergeDefaultEvictionSettings != nil && *c.MergeDefaultEvictionSettings
@@ -229,7 +229,7 @@ func reservedMemory(all []kubeletv1beta1.MemoryReservation) string {
 	return strings.Join(out, "; ")
 }
 
-// outdated describes a change that the kubelet does not know, with advice.
+// outdated describes a change since the kubelet's start, with advice.
 type outdated struct {
 	what   []string
 	remedy string
@@ -261,8 +261,8 @@ func (d *drift) remedy(c *placement.Config) string {
 	return remedy
 }
 
-// condition returns the condition for changes that the kubelet does not know, without a transition
-// time. It returns false if there are no changes.
+// condition returns the condition KubeletCurrent for the changes, without a transition time. It
+// returns false if there are no changes.
 func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 	c := metav1.Condition{Type: v1alpha1.ConditionKubeletCurrent, Status: metav1.ConditionFalse}
 	var why outdated

@@ -25,12 +25,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// EnforceOptions configure how decisions are carried out if Berth decides.
+// EnforceOptions configure how the agent carries out decisions if Berth decides.
 type EnforceOptions struct {
 	// NRISocket is the NRI socket of the container runtime; "" means NRI's default.
 	NRISocket string
-	// NRIVersion is the release of the runtime's NRI to assume, such as "v0.12.0". If it is "", the
-	// agent uses the release that the runtime reports.
+	// NRIVersion is the release of NRI that the agent assumes for the runtime, such as "v0.12.0".
+	// If it is "", the agent uses the release that the runtime reports.
 	NRIVersion string
 	// Cgroups is the mount point of cgroup v2; "" means /sys/fs/cgroup.
 	Cgroups string
@@ -53,8 +53,9 @@ func (o *Options) enforces(node *corev1.Node) (bool, error) {
 	return e == v1alpha1.EnforcerAgent, err
 }
 
-// enforcer carries out decisions, and reports the running containers. It needs neither the API
-// server nor the kubelet, so a node without a control plane starts its containers as decided.
+// enforcer carries out decisions, and reports the running containers. It does not need the API
+// server or the kubelet, so a node starts its containers as decided even while the API server is
+// down.
 type enforcer struct {
 	opts    *Options
 	changed func()
@@ -67,19 +68,19 @@ type enforcer struct {
 	plugin *enforce.Plugin
 	// offers are the devices that the agent offers to the kubelet, or nil.
 	offers *offer.Offers
-	// problem is the reason why no plugin runs.
+	// problem is the reason why the plugin does not run, or nil.
 	problem error
 	// machine is the machine of the last call of renew, or nil.
 	machine *topology.Machine
 	// decisions are the newest decisions about resized pods. inAPI reports whether the API has a
-	// pod. It is nil until the pods are known.
+	// pod. It is nil until the API's pods are known.
 	decisions *decisions
 	inAPI     func(uid string) bool
-	// missing is the time since when a running container has had no cgroup, by container id.
+	// missing has the times since when running containers have had no cgroup, by container id.
 	missing map[string]time.Time
 
-	// asking protects the following fields. noted has the stored labels of the node. complained is
-	// the last error about them.
+	// asking protects the following fields. noted has the node's labels as last stored. complained
+	// is the last error about them.
 	asking     sync.Mutex
 	noted      remembered
 	complained string
@@ -96,18 +97,18 @@ type obeyed struct {
 	generations map[string]uint64
 	// astray lists containers that do not run as decided.
 	astray []string
-	// offered has the resource of each device that the agent offers to the kubelet, by address.
-	// sick has the reason why pods must not get a device, by address.
+	// offered has, by address, the resource of each device that the agent offers to the kubelet.
+	// sick has, by address, the reason why pods must not get a device.
 	offered, sick map[string]string
-	// koordlet means that koordlet carries out decisions. Pods then hold their decisions until the
-	// kubelet no longer runs them.
+	// koordlet means that koordlet carries out decisions. A pod then has the resources of its
+	// decision until the kubelet no longer runs the pod.
 	koordlet bool
 }
 
 var errNotStarted = errors.New("the agent does not carry out decisions yet")
 
-// enforcePoll is the interval at which a node's authority is checked, and at which an unreadable
-// machine is read again.
+// enforcePoll is the interval at which the agent checks a node's authority, and reads an unreadable
+// machine again.
 const enforcePoll = time.Second
 
 // run carries out decisions while Berth decides on the node, until ctx ends.
@@ -192,8 +193,8 @@ func offeredBy(o *offer.Offers) enforce.Offered {
 	return out
 }
 
-// stopWhenDeposed stops the plugin when the labels set authority kubelet or enforcer koordlet,
-// because the agent then no longer carries out decisions on the node.
+// stopWhenDeposed calls stop when the node's labels set the authority kubelet or the enforcer
+// koordlet. The agent must then no longer carry out decisions.
 func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	for ctx.Err() == nil {
 		if ours, err := e.ours(); err == nil && !ours {
@@ -224,7 +225,7 @@ func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, er
 	return books, offers, nil
 }
 
-// newestRelease stands for the kubelet's release if the release does not matter.
+// newestRelease is used as the kubelet's release if the release does not matter.
 const newestRelease = "v1.37.0"
 
 func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
@@ -252,8 +253,8 @@ func (e *enforcer) renew(p *platform) {
 	}
 }
 
-// hasCpusets returns an error unless the folder is the root of cgroup v2 with cpusets. Without
-// cpusets, the agent could not read back the CPUs of containers.
+// hasCpusets returns an error if cgroups is not the root of cgroup v2, or if cpusets are missing.
+// The agent needs cpusets to read back the CPUs of containers.
 func hasCpusets(cgroups fs.FS) error {
 	text, err := fs.ReadFile(cgroups, "cgroup.controllers")
 	if err == nil && !slices.Contains(strings.Fields(string(text)), "cpuset") {
@@ -292,9 +293,10 @@ func (e *enforcer) look() *obeyed {
 	return out
 }
 
-// sickOf returns the offered devices that the scheduler must not promise to any pod, by address.
-// These are unhealthy devices, and devices that the kubelet does not know or is about to lose. The
-// kubelet refuses pods that ask for a device that it does not know or has lost.
+// sickOf returns, by address, the offered devices that the scheduler must not promise to pods, with
+// the reasons. These are unhealthy devices, and devices of resources that the kubelet does not
+// know, or is about to lose because the agent ends (ends). The kubelet refuses pods that ask for
+// such resources.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()
@@ -314,9 +316,9 @@ func sickOf(o *offer.Offers, ends bool) map[string]string {
 	return out
 }
 
-// absence stores, between two calls of look, the running containers that have no cgroup.
+// absence records which running containers have no cgroup, from one call of look to the next.
 type absence struct {
-	since map[string]time.Time // by the container's id
+	since map[string]time.Time // by container id
 	now   time.Time
 }
 
@@ -334,7 +336,7 @@ func (a absence) lasts(id string) bool {
 	return again && a.now.Sub(first) >= absenceLimit
 }
 
-// obeyedBy returns the running containers of a node, from the plugin's state and the cgroups.
+// obeyedBy returns the state of the running containers, from the plugin and the cgroups.
 func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
 	out := &obeyed{pods: map[string][]placement.ContainerAllocation{}, generations: map[string]uint64{}}
 	defer func() { maps.DeleteFunc(a.since, func(id string, _ time.Time) bool { return s.Cgroups[id] == "" }) }()
@@ -362,7 +364,7 @@ func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
 	return out
 }
 
-// withContainer adds a container. It replaces an earlier instance of the same container.
+// withContainer appends a container to a list, or replaces an earlier instance of the container.
 func withContainer(list []placement.ContainerAllocation, c placement.ContainerAllocation) []placement.ContainerAllocation {
 	list = slices.DeleteFunc(list, func(o placement.ContainerAllocation) bool { return o.Name == c.Name })
 	return append(list, c)
@@ -401,8 +403,8 @@ func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (
 	return cpus, c.Set.Differs(found)
 }
 
-// populated reports whether there are processes in a container's cgroup. If the cgroup does not
-// exist, the container has ended. If the cgroup cannot be read, the container counts as running.
+// populated reports whether a container's cgroup has processes. It returns false if the cgroup does
+// not exist, and true if it cannot be read.
 func populated(cgroups fs.FS, runtimePath string) bool {
 	dir, err := enforce.CgroupDir(runtimePath)
 	if err != nil {
@@ -415,8 +417,8 @@ func populated(cgroups fs.FS, runtimePath string) bool {
 	return slices.Contains(strings.Split(string(text), "\n"), "populated 1")
 }
 
-// contested returns an error that names another program that sets the CPUs of containers, or
-// assigns devices, on a node where Berth decides.
+// contested returns an error if another program sets the CPUs of containers, or assigns devices, on
+// a node where Berth decides.
 func (s *sighting) contested() error {
 	if s.rival != "" {
 		return fmt.Errorf("%s: remove that plugin and the pods with its devices from the node, or remove the resource from the agent's offers (--devices)", s.rival)
@@ -448,8 +450,8 @@ func (s *sighting) notAsPredicted(f *podFacts) bool {
 	return !f.predicted.IsEmpty() && has != f.predicted
 }
 
-// abandoned returns an error that names a pod that Berth pinned on a node where the kubelet now
-// decides.
+// abandoned returns an error if a pod still has CPUs from a decision of Berth although the kubelet
+// now decides on the node.
 func (s *sighting) abandoned() error {
 	for _, f := range sortedFacts(s.pods) {
 		if f.by != "" && f.ended.IsZero() && s.admitted(f.uid) {

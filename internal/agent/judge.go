@@ -9,11 +9,12 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// verdict is the content to publish about one sighting.
+// verdict is the result of judging one sighting: the report, and how reliable it is.
 type verdict struct {
 	platform *platform
 	drift    drift
-	// outcome is the report, or nil if a report cannot represent the checkpoints.
+	// outcome has the content of the report, or is nil if a report cannot represent the
+	// checkpoints.
 	outcome *outcome
 	// reason is the reason of the condition Ready; problem is nil if the scheduler can rely on the
 	// report.
@@ -24,12 +25,12 @@ type verdict struct {
 	// suspected is an error if some pod looks like a program that also sets the CPUs of containers.
 	// Otherwise it is nil.
 	suspected error
-	// underWay means that the kubelet may be in the middle of a change, so that a contradiction may
+	// underWay means that the kubelet may be changing its checkpoints, so that a contradiction may
 	// end by itself.
 	underWay bool
 }
 
-// judge returns the content to publish. It is a pure function of the sighting.
+// judge returns the verdict about a sighting. It is a pure function.
 func judge(s *sighting) verdict {
 	v := verdict{platform: s.platform, drift: s.drift, underWay: s.underWay(), suspected: s.suspected()}
 	if s.obeyed != nil {
@@ -50,9 +51,9 @@ func judge(s *sighting) verdict {
 	return v
 }
 
-// rely returns the reason and the problem if the report is not reliable. Problems that prevent the
-// kubelet's start come first, because they explain missing checkpoints. A kubelet that was killed
-// during an admission never finishes the admission.
+// rely returns the reason of the condition Ready and the problem, which is nil if the report is
+// reliable. Problems that prevent the kubelet's start come first, because they explain missing
+// checkpoints. A kubelet that was killed during an admission never finishes the admission.
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	switch {
 	case s.platform.problem != nil:
@@ -86,7 +87,7 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	return v1alpha1.ReasonConsistent, nil
 }
 
-// decidedByTwo returns an error if a second program decides about CPUs or devices on the node.
+// decidedByTwo returns an error if two programs decide about CPUs or devices on the node.
 func (s *sighting) decidedByTwo() error {
 	if s.obeyed != nil {
 		return s.contested()
@@ -94,7 +95,7 @@ func (s *sighting) decidedByTwo() error {
 	return s.abandoned()
 }
 
-// also adds a second problem to the first.
+// also returns an error with both problems.
 func also(first, second error) error {
 	if second == nil {
 		return first
@@ -102,9 +103,8 @@ func also(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// gone returns an error if a pod could still get CPUs or memory that the machine has lost. A
-// kubelet that pins nothing cannot assign lost resources. If Berth decides, the scheduler assigns
-// only CPUs in the report.
+// gone returns an error if pods could still get CPUs or memory that the machine no longer has. A
+// kubelet that pins nothing cannot assign them.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift
@@ -127,9 +127,9 @@ func (s *sighting) foreign() error {
 	return s.starts
 }
 
-// orStarts returns a contradiction, or the reason why a kubelet does not start with the
-// checkpoints. With a running kubelet, a contradiction may still end, because the kubelet writes
-// the shared CPUs and a container's CPUs one after the other.
+// orStarts returns the reason why a kubelet does not start with the checkpoints, or otherwise the
+// contradiction. While a kubelet runs, it returns the contradiction, which may end by itself
+// because the kubelet writes the shared CPUs and a container's CPUs one after the other.
 func (s *sighting) orStarts(contradiction error) error {
 	if s.starts == nil || contradiction != nil && !s.booting {
 		return contradiction
@@ -151,7 +151,7 @@ func (s *sighting) underWay() bool {
 	return false
 }
 
-// unknownDevices means that some registered devices have no known description.
+// unknownDevices is the error for registered devices whose topology is not known.
 type unknownDevices struct{ ids []string }
 
 func (e *unknownDevices) Error() string {
@@ -159,7 +159,7 @@ func (e *unknownDevices) Error() string {
 		len(e.ids), e.ids[0])
 }
 
-// unfinished means that the kubelet has not finished admitting pods.
+// unfinished is the error for pods whose admission the kubelet has not finished.
 type unfinished struct{ uids []string }
 
 func (e *unfinished) Error() string {
@@ -167,13 +167,13 @@ func (e *unfinished) Error() string {
 }
 
 const (
-	// settleTime is the time between two readings that must be equal.
+	// settleTime is the time between the two readings that must be equal.
 	settleTime = 5 * time.Millisecond
-	// tornLimit is the time for which a contradiction counts as a change in progress, if no pod
+	// tornLimit is the time for which a contradiction may be a change in progress if no pod
 	// explains the change.
 	tornLimit = time.Second
-	// slowLimit replaces tornLimit if a pod explains the change. On a slow disk, one write of a
-	// checkpoint takes hundreds of milliseconds, and an admission needs several writes.
+	// slowLimit is used instead of tornLimit if a pod explains the change. On a slow disk, one
+	// write of a checkpoint takes hundreds of milliseconds, and an admission needs several writes.
 	slowLimit = 10 * time.Second
 	// arrivalPoll is the interval at which the agent checks whether an admission has ended.
 	// arrivalLimit is the maximum time to wait for its end. A kubelet needs seconds for an
@@ -184,9 +184,9 @@ const (
 	endPoll = 200 * time.Millisecond
 )
 
-// patience delays the publication of problems that usually end by themselves.
+// patience decides how long the agent does not publish problems that usually end by themselves.
 type patience struct {
-	torn    time.Time // since when the checkpoints contradict each other, or zero
+	torn    time.Time // when the checkpoints began to contradict each other, or zero
 	arrival time.Time // when the oldest pod in admission was first seen, or zero
 }
 
@@ -195,13 +195,14 @@ type hold int
 
 const (
 	noHold hold = iota
-	// forArrival means that a pod is being admitted. The last report is still correct.
+	// forArrival means that the kubelet is admitting a pod. The last report is still correct.
 	forArrival
 	// forBooks means that the checkpoints contradict each other.
 	forBooks
 )
 
-// with returns the reason to wait, if there is one, and the time until the next step.
+// with returns the reason why v is not published yet, if there is one, and the time until the next
+// step.
 func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	if p.awaits(v.outcome, now) && !v.lasts() {
 		return forArrival, again(arrivalPoll)
@@ -231,8 +232,8 @@ func (v *verdict) lasts() bool {
 	return false
 }
 
-// awaits reports whether the kubelet is admitting a pod and has not exceeded arrivalLimit. It is
-// false if there is no outcome.
+// awaits reports whether the kubelet has been admitting a pod for less than arrivalLimit. It
+// returns false if there is no outcome.
 func (p *patience) awaits(o *outcome, now time.Time) bool {
 	if o == nil {
 		return false

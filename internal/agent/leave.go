@@ -12,15 +12,15 @@ import (
 )
 
 // When an agent exits, its device plugins end too, and the kubelet then refuses pods that ask for
-// their devices. So before it exits, the agent reports that the scheduler must not promise its
-// devices. Then it waits until the kubelet has admitted the pods that are already bound.
+// their devices. So before the agent exits, it publishes a report without its devices, and waits
+// until the kubelet has admitted the pods that are already bound.
 
 const (
 	// leaveLimit is the maximum time that an agent waits before it exits. A pod has 30 s to end
 	// (terminationGracePeriodSeconds).
 	leaveLimit = 10 * time.Second
-	// lastBindings is the time within which the last Bindings that are based on an earlier report
-	// arrive.
+	// lastBindings is the time after that report in which Bindings that are based on earlier
+	// reports may still arrive.
 	lastBindings = time.Second
 	admitPoll    = 50 * time.Millisecond
 )

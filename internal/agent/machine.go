@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MachineSource returns the hardware.
+// MachineSource reads the hardware of the node.
 type MachineSource func() (*topology.Machine, error)
 
 // SysMachine returns a source that reads the machine from the folder that contains sys/.
@@ -34,12 +34,12 @@ func GivenMachine(text string) MachineSource {
 }
 
 // reportedClasses are the PCI classes of devices that pods use: storage, network, display (GPU),
-// co-processors, accelerators. Bridges and board controllers would only enlarge the report.
+// co-processors, accelerators. Other devices, such as bridges, would only enlarge the report.
 var reportedClasses = []string{"0108", "02", "03", "0b40", "12"}
 
-// reported returns the machine with the devices that are offered or affect placement, with all
-// switches above them, and with the links between them. Virtual functions have no names, because
-// the name disappears from the host when a pod gets the function.
+// reported returns the machine with only the devices of the report: devices that are offered or of
+// reportedClasses, all switches above them, and the links between them. It removes the names of
+// virtual functions, because a name disappears from the host when a pod gets the function.
 func reported(m *topology.Machine, offers *offer.Config) *topology.Machine {
 	out := *m
 	out.Devices, out.Links = nil, nil
@@ -73,20 +73,21 @@ func isReported(d *topology.Device) bool {
 	return slices.ContainsFunc(reportedClasses, func(c string) bool { return strings.HasPrefix(d.Class, c) })
 }
 
-// platform has the data that stay the same until the kubelet restarts.
+// platform has the data that do not change until the kubelet restarts.
 type platform struct {
 	spec wire.NodeSpec
 	// config is the source of spec.Config.
 	config *kubeletv1beta1.KubeletConfiguration
 	// offered are the devices that the agent offers to the kubelet.
 	offered []offer.Pool
-	// model is nil if the engine cannot predict the node. problem then has the reason.
+	// model is the compiled node. If the engine cannot predict the node, it is nil and problem has
+	// the reason.
 	model   *placement.Model
 	problem error
-	// wrong is a reason, other than the model, why no promise is possible: unreadable labels, or
-	// devices that the agent cannot offer. If wrong is set, problem has the same error.
+	// wrong is the error if labels are invalid or the agent cannot offer devices. problem is then
+	// the same error.
 	wrong error
-	// memoryBytes is the memory to which percentages in the configuration refer.
+	// memoryBytes is the memory of which the configuration may reserve a percentage.
 	memoryBytes uint64
 	// listsAll means that the PodResources API also lists ended pods until they are deleted: before
 	// Kubernetes 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
@@ -96,7 +97,7 @@ type platform struct {
 	tellsAdmitted bool
 }
 
-// decider has the authority and the enforcer of a node, and the related labels.
+// decider has the authority and the enforcer of a node, and the agent's offers.
 type decider struct {
 	authority v1alpha1.Authority
 	enforcer  v1alpha1.Enforcer
@@ -118,7 +119,7 @@ func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *off
 	return by, err
 }
 
-// offers returns the agent's offers. It returns nil unless the agent itself carries out Berth's
+// offers returns the agent's offers. It returns nil if the agent does not itself carry out Berth's
 // decisions, because koordlet gives containers no devices.
 func (by *decider) offers() *offer.Config {
 	if by.authority != v1alpha1.AuthorityBerth || by.enforcer == v1alpha1.EnforcerKoordlet {
@@ -127,7 +128,7 @@ func (by *decider) offers() *offer.Config {
 	return by.devices
 }
 
-// discover reads machine and configuration again.
+// discover reads the machine and the configuration, and returns a new platform.
 func discover(ctx context.Context, machine MachineSource, config ConfigSource, version string, by decider) (platform, error) {
 	m, err := machine()
 	if err != nil {
@@ -176,8 +177,8 @@ func (p *platform) offer(m *topology.Machine, offers *offer.Config) {
 	p.compile()
 }
 
-// withDevicesOf returns the platform with the machine's present devices. All other parts stay as
-// they were when the kubelet started.
+// withDevicesOf returns a copy of the platform with the devices of m. All other parts stay as they
+// were when the kubelet started.
 func (p platform) withDevicesOf(m *topology.Machine, offers *offer.Config) platform {
 	machine, now := *p.spec.Machine, reported(m, offers)
 	machine.Devices, machine.Links = now.Devices, now.Links
@@ -194,7 +195,7 @@ func (p *platform) compile() {
 	}
 }
 
-// off reports whether a feature gate is switched off explicitly.
+// off reports whether a feature gate is explicitly switched off.
 func off(gates map[string]bool, name string) bool {
 	on, set := gates[name]
 	return set && !on
@@ -207,8 +208,8 @@ func memoryOf(view *placement.KubeletView) (sum uint64) {
 	return sum
 }
 
-// withMemoryOf returns the platform with the memory that the kubelet saw when it started. The
-// checkpoint of its memory manager has it.
+// withMemoryOf returns a copy of the platform with the memory that the kubelet found when it
+// started, which is in the checkpoint of its memory manager.
 func (p platform) withMemoryOf(s *kubeletstate.MemoryState) (platform, error) {
 	if s == nil {
 		return p, nil

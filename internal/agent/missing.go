@@ -9,21 +9,21 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// missingAllocations are device allocations of running containers that the kubelet's checkpoint
-// lacks. If the kubelet admits a pod while a plugin reports its devices, it can write older content
-// last (see deviceBook.unlisted).
+// missingAllocations finds device allocations of running containers that are missing in the
+// kubelet's checkpoint. If the kubelet admits a pod while a plugin reports its devices, the kubelet
+// can write older content last (see deviceBook.unlisted).
 type missingAllocations struct {
 	// file is the content of the checkpoint when the agent last asked the kubelet, or nil. lacks
-	// are the entries that it lacked, ascending and without devices.
+	// are the entries that were missing in it, ascending and without devices.
 	file  []byte
 	lacks []kubeletstate.DeviceEntry
 	// found is the kubelet's answer.
 	found []kubeletstate.DeviceEntry
 }
 
-// recall adds missing allocations to the reading. It asks the kubelet only if the checkpoint lacks
-// allocations. A starting kubelet may not have read its own checkpoint yet. Then the entries in its
-// answer are right, but the answer may be incomplete.
+// recall adds missing allocations to the reading. It asks the kubelet only if allocations are
+// missing. A starting kubelet may not have read its own checkpoint yet, and its answer may then be
+// incomplete.
 func (a *missingAllocations) recall(ctx context.Context, m *mirror, s *sighting) {
 	lacks := m.lacking(s)
 	if !a.asked(m.books.raw.Devices, lacks) && len(lacks) > 0 && m.kubelet != nil {
@@ -51,7 +51,7 @@ func (a *missingAllocations) learn(file []byte, lacks, found []kubeletstate.Devi
 	*a = missingAllocations{file, lacks, found}
 }
 
-// same reports whether two entries belong to the same resource of the same container.
+// same reports whether two entries are about one resource of one container.
 func same(a, b kubeletstate.DeviceEntry) bool { return a.Compare(b) == 0 }
 
 // lacking returns the missing entries for running pods that ask for registered resources:
@@ -84,7 +84,7 @@ func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
 	return out
 }
 
-// answers returns the entries of the kubelet's answer that the checkpoint lacks.
+// answers returns the entries of the kubelet's answer that are missing in the checkpoint.
 func answers(
 	lacks []kubeletstate.DeviceEntry, held map[string][]kubeletstate.DeviceEntry, pods map[string]podFacts,
 ) []kubeletstate.DeviceEntry {
@@ -100,7 +100,7 @@ func answers(
 	return out
 }
 
-// except returns the entries that are not among the others, ignoring devices.
+// except returns the entries that are not among the others. It does not compare devices.
 func except(entries, others []kubeletstate.DeviceEntry) []kubeletstate.DeviceEntry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e kubeletstate.DeviceEntry) bool {
 		return slices.ContainsFunc(others, func(o kubeletstate.DeviceEntry) bool { return same(o, e) })

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// occupancy has the sums over a report that the metrics show.
+// occupancy has the sums over the resources and pods of a report, for metrics.
 type occupancy struct {
 	// zones are the zones of a NodeResourceTopology.
 	zones nrt.ZoneList
@@ -79,7 +79,7 @@ func strandedIn(n *wire.Node) map[string]int64 {
 	return out
 }
 
-// shapesOn returns the shapes of the node's pods. The agent knows only these pods.
+// shapesOn returns the shapes of the pods in the report.
 func shapesOn(n *wire.Node) (out []stranded.Shape) {
 	for i := range n.Report.Snapshot.Pods {
 		s := stranded.Shape{Devices: map[string]uint64{}}
@@ -113,7 +113,7 @@ func deviceIDs(p *placement.PodAllocation) (ids []string) {
 	return ids
 }
 
-// unit is the unit of a resource. Each unit has its own metric with the unit in its name.
+// unit is the unit of a resource: each unit has a metric with the unit in its name.
 type unit int
 
 const (
@@ -137,7 +137,8 @@ func unitOf(resource string) unit {
 // label resource as their last label.
 type unitDescs []*prometheus.Desc
 
-// descsOf creates the descriptions. Each help text begins with the counted unit.
+// descsOf returns the descriptions of the metrics for all units. Each help text begins with the
+// unit.
 func descsOf(name, help string, labels ...string) unitDescs {
 	withResource := append(slices.Clone(labels), "resource")
 	return unitDescs{
@@ -153,8 +154,8 @@ func withDevices(all unitDescs, name, help string) unitDescs {
 	return all
 }
 
-// occupancyMetrics collects the metrics of the last occupancy. It collects nothing before the
-// first.
+// occupancyMetrics is the collector of the metrics of the last occupancy. Before the first, it has
+// no metrics.
 type occupancyMetrics struct{ last atomic.Pointer[occupancy] }
 
 var (

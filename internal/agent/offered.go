@@ -18,8 +18,8 @@ import (
 // their owners.
 
 // claim removes the resources that the agent offers from the reading of the kubelet's checkpoint.
-// rival describes another program that offers them, or a pod that holds another plugin's devices,
-// or is "".
+// rival describes another program that offers these resources or devices, or a pod that has devices
+// of another plugin. It is "" if there is none.
 func (m *mirror) claim(s *sighting) (rival string) {
 	b, offered := m.devices, s.platform.offered
 	b.own = map[string]bool{}
@@ -52,8 +52,7 @@ func (m *mirror) claim(s *sighting) (rival string) {
 	return rival
 }
 
-// foreign describes the pod that has a device of another plugin, which is not a token. It returns
-// "" if all devices are tokens.
+// foreign describes a pod whose entry has a device that is not a token of the agent, or returns "".
 func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 	at := slices.IndexFunc(e.Devices, func(d kubeletstate.HeldDevice) bool { return !offer.IsToken(d.ID) })
 	f, known := s.pods[e.PodUID]
@@ -67,7 +66,7 @@ func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 	return fmt.Sprintf("pod %s has device %.100s of %s from another device plugin, but the agent offers that resource", pod, e.Devices[at].ID, e.Resource)
 }
 
-// addOffered adds the pools of the agent's offers.
+// addOffered adds the pools of the devices that the agent offers.
 func (s *sighting) addOffered() {
 	sick := map[string]string{}
 	if s.obeyed != nil {

@@ -24,7 +24,8 @@ const DefaultRoot = "/var/lib/kubelet"
 // DefaultSpecDirs returns the usual folders of CDI specifications.
 func DefaultSpecDirs() []string { return []string{"/etc/cdi", "/var/run/cdi"} }
 
-// NoPodResources as Options.PodResources means that the kubelet cannot be asked.
+// NoPodResources as Options.PodResources means that the agent does not use the kubelet's
+// PodResources API.
 const NoPodResources = "none"
 
 // Options of an agent. Node and Client are required. The comments of the other fields describe
@@ -32,7 +33,7 @@ const NoPodResources = "none"
 type Options struct {
 	// Node is the name of the node.
 	Node string
-	// Client reaches the API server with the agent's own credentials.
+	// Client is the configuration for connections to the API server.
 	Client *rest.Config
 
 	// Root is the kubelet's root directory; "" means DefaultRoot.
@@ -46,7 +47,8 @@ type Options struct {
 	Config ConfigSource
 	// KubeletVersion is the kubelet's release ("v1.36.3"); "" means the release in the Node object.
 	KubeletVersion string
-	// PodResources is the unix socket of that API; "" means pod-resources/kubelet.sock in Root.
+	// PodResources is the unix socket of the kubelet's PodResources API; "" means
+	// pod-resources/kubelet.sock in Root.
 	PodResources string
 	// Preferences are the known rules by which device plugins choose devices, by resource.
 	Preferences map[string]placement.Preference
@@ -81,8 +83,8 @@ type Options struct {
 	Namespace string
 	// Heartbeat is the interval of renewals; 0 means 10 s.
 	Heartbeat time.Duration
-	// Rescan is the interval at which the agent reads the checkpoints without a sign of a change; 0
-	// means 10 s.
+	// Rescan is the interval at which the agent reads the checkpoints even without a sign of a
+	// change; 0 means 10 s.
 	Rescan time.Duration
 	// MinInterval is the minimum time between two writes; 0 means 100 ms.
 	MinInterval time.Duration
@@ -93,8 +95,7 @@ type Options struct {
 	// KoordinatorDevice makes the agent also publish a Device of scheduling.koordinator.sh.
 	KoordinatorDevice bool
 
-	// Now is the agent's clock; nil means time.Now. Times in published objects are for users; no
-	// program depends on them.
+	// Now is the agent's clock; nil means time.Now. Times in published objects are only for users.
 	Now func() time.Time
 	// Log is the agent's log; nil discards it.
 	Log *slog.Logger

@@ -18,14 +18,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Kubelet answers questions about a kubelet; *PodResources implements it.
+// Kubelet is the agent's interface to the kubelet's PodResources API; *PodResources implements it.
 type Kubelet interface {
-	// ActivePods counts the pods that the kubelet holds resources for, by namespace/name. A pod
-	// that has left the list never returns to it.
+	// ActivePods returns the number of active pods in the kubelet for each namespace/name. A pod
+	// that is no longer active never becomes active again.
 	ActivePods(ctx context.Context) (map[string]int, error)
-	// Held lists the devices that containers hold, by namespace/name of their pods, ascending by
-	// id. Entries have no pod UIDs. It leaves out init containers other than sidecars, and pods
-	// that share a name.
+	// Held returns the devices of containers, by namespace/name of their pods, ascending by id. The
+	// entries have no pod UIDs. Held leaves out regular init containers, and pods with the same
+	// namespace and name.
 	Held(ctx context.Context) (map[string][]kubeletstate.DeviceEntry, error)
 	// Devices lists the healthy devices by resource, with their topology.
 	Devices(ctx context.Context) (map[string][]placement.Device, error)
@@ -39,14 +39,14 @@ type PodResources struct {
 	client podresources.PodResourcesListerClient
 }
 
-// podResourcesTimeout bounds one question.
+// podResourcesTimeout is the maximum duration of one request.
 const podResourcesTimeout = 5 * time.Second
 
-// maxPodResourcesBytes bounds an answer.
+// maxPodResourcesBytes is the maximum size of an answer.
 const maxPodResourcesBytes = 16 << 20
 
 // DialPodResources returns a client of the unix socket at path. It does not wait for the kubelet,
-// because the socket comes and goes with it.
+// because the socket exists only while the kubelet runs.
 func DialPodResources(path string) (*PodResources, error) {
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: podResourcesTimeout}),
@@ -57,11 +57,11 @@ func DialPodResources(path string) (*PodResources, error) {
 	return &PodResources{conn, podresources.NewPodResourcesListerClient(conn)}, nil
 }
 
-// redial has the intervals for connecting again to a kubelet that does not run.
+// redial has the intervals between attempts to connect to a kubelet that does not run.
 var redial = grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
-// Follow keeps the connection open until ctx ends, and calls tell when the kubelet goes away or
-// comes back. If a kubelet ends, its end of the connection closes at once.
+// Follow keeps the connection open until ctx ends, and calls tell when the kubelet has ended or has
+// started. When a kubelet ends, the kernel closes the connection at once.
 func (p *PodResources) Follow(ctx context.Context, tell func(there bool)) {
 	there := false
 	for {
@@ -126,8 +126,8 @@ func (p *PodResources) Devices(ctx context.Context) (map[string][]placement.Devi
 }
 
 // noSuchNode replaces NUMA ids that do not fit a NUMASet, such as the -1 that some plugins copy
-// from sysfs. It is the highest id that fits. For the kubelet, such a device is on a NUMA node that
-// the machine does not have, and the kubelet still aligns the resource.
+// from sysfs. It is the highest id that fits. The kubelet treats such a device as being on a NUMA
+// node that the machine does not have, and still aligns the resource.
 const noSuchNode = topology.MaxNUMANodes - 1
 
 // devicesOf merges the entries by device, because there is one entry for each device and NUMA node.
@@ -162,8 +162,8 @@ func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.
 	return out
 }
 
-// heldOf reads the kubelet's answer. It leaves out pods that share a name, because the answer does
-// not distinguish them.
+// heldOf reads the kubelet's answer. It leaves out pods with the same namespace and name, because
+// the answer does not distinguish them.
 func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceEntry {
 	out := map[string][]kubeletstate.DeviceEntry{}
 	for _, pod := range pods {

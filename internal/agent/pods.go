@@ -20,27 +20,27 @@ import (
 type podFacts struct {
 	uid             string // the UID in the kubelet's checkpoints
 	apiUID          string // "" for a pod that has left the API
-	mirror          bool   // it claims to mirror the static pod with that UID
+	mirror          bool   // the pod claims to mirror the static pod with that UID
 	namespace, name string
 	created         time.Time
 	// acknowledged means that the kubelet has admitted the pod, according to the pod's status.
 	acknowledged bool
 	// refused means that the kubelet has refused the pod: it is Failed and never ran.
 	refused bool
-	// admitted means that the kubelet has admitted the pod at some time. The kubelet removes its
-	// own record of the admission when the pod is removed, before it frees the pod's resources.
+	// admitted means that the kubelet has admitted the pod at some time. When a pod is removed, the
+	// kubelet forgets the admission before it frees the pod's resources.
 	admitted bool
-	// ended is the time when the agent saw the pod terminal or gone, or zero.
+	// ended is the time when the agent first saw that the pod was terminal or gone, or zero.
 	ended time.Time
 	// owner is the rival to which the pod belongs, or "". looksLike is the rival whose name is in
 	// the pod's image, or "".
 	owner, looksLike string
-	// by is the enforcer of the pod's decision, or "" if the kubelet decides. decided are the
-	// decided allocations if koordlet is the enforcer.
+	// by is the program that carries out the pod's decision, or "" if the kubelet decides. If it is
+	// koordlet, decided has the allocations of the decision.
 	by      v1alpha1.Enforcer
 	decided []placement.ContainerAllocation
-	// predicted are the CPUs of a placement that was not exact and that was made when the kubelet
-	// decided.
+	// predicted are the predicted CPUs of the pod if the kubelet decided when it was placed and the
+	// prediction was not exact.
 	predicted  topology.CPUSet
 	containers []containerFacts // in the kubelet's order of allocation: init containers, then the others
 }
@@ -97,9 +97,9 @@ func ran(s corev1.ContainerStatus) bool {
 // still be in the kubelet's checkpoints. It is safe for concurrent use.
 //
 // Every user who may create pods may create a pod that claims to mirror another pod (annotation
-// kubernetes.io/config.mirror). The kubelet runs no such pod, and deletes a mirror that has no
-// static pod. So a mirror never replaces the pod that has this UID itself. If there are several
-// mirrors, the oldest counts.
+// kubernetes.io/config.mirror). The kubelet does not run such a pod, and deletes it if there is no
+// static pod. So a mirror never replaces the pod that has this UID itself. Of several mirrors, the
+// podBook uses the oldest.
 type podBook struct {
 	rivals []Rival
 	mu     sync.Mutex
@@ -107,9 +107,8 @@ type podBook struct {
 	left   map[string]podFacts    // pods that left the API, by the kubelet's UID
 }
 
-// maxLeft is the maximum number of pods in left. Without this limit, left would grow while the
-// agent can make no report, because it then does not notice that the kubelet's checkpoints no
-// longer contain the pods.
+// maxLeft is the maximum number of pods in left. While the agent cannot read the checkpoints, it
+// does not know which pods are gone from them, and left could grow without a limit.
 const maxLeft = 512
 
 func newPodBook(rivals []Rival) *podBook {
@@ -145,7 +144,7 @@ func (b *podBook) change(old, pod *corev1.Pod, now time.Time) {
 	b.see(pod, now)
 }
 
-// lose records that a pod has left the API.
+// lose records that the API no longer has a pod.
 func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	f := factsOf(pod, b.rivals)
 	b.mu.Lock()
@@ -166,8 +165,8 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	b.left[f.uid] = f
 }
 
-// hasOther reports whether the API has another pod with that kubelet UID. The caller holds the
-// lock.
+// hasOther reports whether the API has another pod with this UID in the kubelet. The caller must
+// hold the lock.
 func (b *podBook) hasOther(uid string) bool {
 	for _, f := range b.pods {
 		if f.uid == uid {
@@ -188,7 +187,7 @@ func (b *podBook) leaveOldest() {
 	delete(b.left, oldest)
 }
 
-// admit records the pods that the kubelet has admitted.
+// admit records which pods the kubelet has admitted.
 func (b *podBook) admit(admitted func(uid string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,8 +219,9 @@ func (b *podBook) all() map[string]podFacts {
 }
 
 // standsBefore reports whether the pod takes precedence over another pod that has the same UID in
-// the kubelet. A pod with this UID of its own comes before a mirror, then a pod in the API comes
-// first, then a pod that has not ended, then the oldest pod.
+// the kubelet. The order is: a pod that has this UID in the API before a mirror, a pod in the API
+// before a pod that is gone, a pod that has not ended before an ended one, the older pod before the
+// younger.
 func (p podFacts) standsBefore(o podFacts) bool {
 	switch {
 	case p.mirror != o.mirror:
@@ -303,7 +303,7 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	}
 }
 
-// hasOwnWords reports whether a decision has fields that are used only if Berth decides.
+// hasOwnWords reports whether a decision uses fields that exist only for decisions of Berth.
 func hasOwnWords(d *placement.Decision) bool {
 	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
 		return len(c.Shares) > 0 || c.Exclusive != 0 || c.Bounds != 0

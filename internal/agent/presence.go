@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// clock returns the time.
+// clock returns the present time.
 type clock func() time.Time
 
-// presence tracks whether and since when the kubelet runs, and whether it has read its pods. It is
+// presence records whether the kubelet runs, since when, and whether it has read its pods. It is
 // safe for concurrent use.
 type presence struct {
 	now clock
-	age func() time.Duration // how long ago the kubelet started, or nil if this cannot be known
+	age func() time.Duration // returns the time since the kubelet's start; nil if this cannot be known
 
 	mu     sync.Mutex
 	absent bool      // the kubelet is gone, or the agent has not seen it yet
@@ -28,7 +28,7 @@ type presence struct {
 	cleared   bool
 }
 
-// is records whether the kubelet runs.
+// is records that the kubelet runs, or that it does not.
 func (p *presence) is(there bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,10 +67,11 @@ func (p *presence) beginReading() {
 	p.reading = p.starts
 }
 
-// endReading receives the pods' CPUs and memory in the checkpoints, or nil if the checkpoints are
-// not reliable. If a kubelet has freed resources of an ended pod, it has read its pods, because it
-// frees nothing before all its pod sources are ready (removeStaleState in
-// pkg/kubelet/cm/cpumanager/cpu_manager.go and pkg/kubelet/cm/memorymanager/memory_manager.go).
+// endReading ends the reading that beginReading began. pinned has the pods' CPUs and memory in the
+// checkpoints, or is nil if the checkpoints are not reliable. If a kubelet has freed resources of
+// an ended pod, it has read its pods, because it frees nothing before all its pod sources are ready
+// (removeStaleState in pkg/kubelet/cm/cpumanager/cpu_manager.go and
+// pkg/kubelet/cm/memorymanager/memory_manager.go).
 func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,14 +82,14 @@ func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) 
 	p.leftovers = slices.DeleteFunc(slices.Collect(maps.Keys(pinned)), func(is pin) bool { return !ended(is.uid) })
 }
 
-// away reports whether the kubelet is gone.
+// away reports whether the kubelet does not run.
 func (p *presence) away() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.absent
 }
 
-// booting reports whether the kubelet is gone, or may not have read its pods since its start.
+// booting reports whether the kubelet does not run, or may not have read its pods since its start.
 func (p *presence) booting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,7 +26,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// publisher writes verdicts into the API. It numbers the reports, writes only changes, and repeats
+// publisher writes reports into the API. It numbers the reports, writes only changes, and repeats
 // failed writes.
 type publisher struct {
 	name    string              // of the node
@@ -43,10 +43,10 @@ type publisher struct {
 
 	// lastStart is the last result of started.
 	lastStart time.Time
-	assured   time.Time // when the API last confirmed published; zero means that the agent must ask
+	assured   time.Time // when the API last had published; zero: the agent must read the API
 	published *v1alpha1.NodeTopology
-	// numbered is the highest number that was given to a report. A report whose write failed may
-	// still be in the API.
+	// numbered is the highest number of a report so far. A report whose write failed may still be
+	// in the API.
 	numbered int64
 	// refused is the last report that the API server refused. Its zero value means none.
 	refused refused
@@ -63,7 +63,7 @@ type refused struct {
 	at  time.Time
 }
 
-// refusedFor is the time for which a refused report is not tried again. After that, the
+// refusedFor is the time after which a refused report is written again, because the
 // CustomResourceDefinition may have been corrected.
 const refusedFor = 5 * time.Minute
 
@@ -80,7 +80,7 @@ func unfit(err error) bool {
 		strings.Contains(err.Error(), "etcdserver: request is too large") || strings.Contains(err.Error(), "trying to send message larger than max")
 }
 
-// pace keeps a minimum time between two writes.
+// pace computes when the next write is allowed, with a minimum time between two writes.
 type pace struct {
 	least time.Duration
 	last  time.Time // zero before the first
@@ -94,11 +94,11 @@ func (p *pace) wait(now time.Time) time.Duration {
 	return max(0, p.least-now.Sub(p.last))
 }
 
-// vouch has the last time when the published report was confirmed to be valid. It is safe for
+// vouch has the last time at which the agent found the published report to be valid. It is safe for
 // concurrent use.
 type vouch struct {
 	mu       sync.Mutex
-	verified time.Time // zero if it is not known whether the report is valid
+	verified time.Time // zero if the report may not be valid
 	sequence int64
 }
 
@@ -131,14 +131,14 @@ func (v *vouch) number(n int64) {
 	v.sequence = n
 }
 
-// holds returns the last time when the published report was confirmed, and its sequence number.
+// holds returns the time of the last confirmation, and the sequence number of the published report.
 func (v *vouch) holds() (time.Time, int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.verified, v.sequence
 }
 
-// notice remembers the first sign of a change.
+// notice records the time of the first sign of a change that is not published yet.
 func (p *publisher) notice() {
 	if p.dirty.IsZero() {
 		p.dirty = p.now()
@@ -149,9 +149,8 @@ func (p *publisher) notice() {
 // 5,000 nodes this causes 17 reads a second.
 const assureEvery = 5 * time.Minute
 
-// assure reads the report in the API if it is not known. It also checks the published report from
-// time to time, because a deleted report must be written again. It passes a report that it reads to
-// goOnFrom.
+// assure reads the report in the API if it is not known, and also every assureEvery, because a
+// deleted report must be written again. It calls goOnFrom with a report that it reads.
 func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) error {
 	if p.assured.IsZero() {
 		return p.fetch(ctx, goOnFrom)
@@ -162,7 +161,7 @@ func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) err
 	p.assured = p.now()
 	nt, err := p.api.NodeTopology(ctx)
 	if err != nil || nt != nil && p.published != nil && sameWrite(nt, p.published) {
-		return nil // if there is no answer, the next write or check detects a difference
+		return nil // without an answer, the next write or check detects a difference
 	}
 	p.log.Warn("the API server does not have the published report; the agent reads the object again")
 	p.assured = time.Time{}
@@ -176,8 +175,8 @@ func sameWrite(a, b *v1alpha1.NodeTopology) bool {
 	return a.Status.Sequence == b.Status.Sequence && x.Equal(y)
 }
 
-// fetch reads the report in the API. The report does not count as confirmed until the agent has
-// compared it.
+// fetch reads the report in the API. The report is not confirmed before the agent has compared it
+// with the checkpoints.
 func (p *publisher) fetch(ctx context.Context, goOnFrom func(*wire.Report)) error {
 	nt, err := p.api.NodeTopology(ctx)
 	if err != nil {
@@ -205,8 +204,8 @@ func (p *publisher) setSequence(n int64) {
 	p.metrics.sequence.Set(float64(n))
 }
 
-// publish writes a verdict if it is new. If the checkpoints cannot be represented as a valid
-// report, the published report has the problem, and the content of the last reliable report.
+// publish writes a verdict if it is new. If a valid report cannot represent the checkpoints, the
+// published report has the content of the last reliable report, and the problem.
 func (p *publisher) publish(ctx context.Context, v *verdict) next {
 	report := p.good
 	if v.outcome != nil {
@@ -231,7 +230,8 @@ func (p *publisher) publish(ctx context.Context, v *verdict) next {
 // below the API's limit.
 const maxMessage = 1000
 
-// conditions returns Ready, and a condition for changes that the kubelet does not know.
+// conditions returns Ready, and KubeletCurrent if the machine or the configuration has changed
+// since the kubelet's start.
 func (p *publisher) conditions(v *verdict) []metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v.reason}
 	if v.problem != nil {
@@ -266,7 +266,7 @@ func (p *publisher) dated(c metav1.Condition) metav1.Condition {
 	return c
 }
 
-// readable reports whether readers could read the report.
+// readable reports whether other programs could read the report.
 func (p *publisher) readable(on *platform, report wire.Report) bool {
 	nt, err := p.object(on, report)
 	if err == nil {
@@ -275,9 +275,9 @@ func (p *publisher) readable(on *platform, report wire.Report) bool {
 	return err == nil
 }
 
-// write applies the report unless the API has it already. It always writes if a report with a
-// higher number was sent. The API may have stored that report, or may have lost it in a restore
-// while readers still have it.
+// write applies the report unless the API has it already. It always writes if the agent has sent a
+// report with a higher number. The API may have that report, or may have lost it in a restore while
+// readers still have it.
 func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) next {
 	now := p.now()
 	nt, err := p.object(v.platform, report)
@@ -305,7 +305,7 @@ func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) n
 	return p.apply(ctx, v.platform, nt, !small)
 }
 
-// small returns a report that has only the reason why the agent cannot publish the full report.
+// small returns a report that has only the reason why the full report cannot be published.
 func (p *publisher) small(v *verdict, reason string, problem error) (*v1alpha1.NodeTopology, error) {
 	instead := *v
 	instead.reason, instead.problem, instead.astray, instead.suspected = reason, problem, nil, nil
@@ -321,7 +321,7 @@ func (p *publisher) object(on *platform, report wire.Report) (*v1alpha1.NodeTopo
 	return wire.WriteNodeTopology(&wire.Node{Name: p.name, Spec: on.spec, Report: report})
 }
 
-// kubeletStarted returns the start time of the kubelet that runs or ran last.
+// kubeletStarted returns the start time of the running kubelet, or of the last one if none runs.
 func (p *publisher) kubeletStarted() time.Time {
 	if p.started == nil {
 		return p.lastStart
@@ -332,7 +332,7 @@ func (p *publisher) kubeletStarted() time.Time {
 	return p.lastStart
 }
 
-// sameReport compares all fields except the number and the times, which differ in every report.
+// sameReport reports whether two reports are equal, except for the number and the times.
 func sameReport(a, b *v1alpha1.NodeTopology) bool {
 	x, y := a.Status, b.Status
 	x.Sequence, y.Sequence = 0, 0
@@ -451,7 +451,7 @@ func (p *publisher) writeCPUs(ctx context.Context, node *wire.Node) error {
 	return renew(ctx, p.api, nodeinfo.Numatopologies, &p.amounts.lastCPUs, wire.WriteNumatopology(node), same)
 }
 
-// renew publishes an object unless it is the same as the last one.
+// renew publishes an object unless it equals the last published one.
 func renew[T any, P interface {
 	*T
 	metav1.Object

@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// sight collects the inputs of a report. It asks the kubelet only if the answer matters.
+// sight collects the inputs of a report in a sighting. It asks the kubelet only if the answer can
+// change the report.
 func (m *mirror) sight(ctx context.Context) *sighting {
 	state := &m.books.state
 	m.pods.admit(func(uid string) bool { admitted, told := m.books.Admitted(uid); return admitted && told })
@@ -55,7 +56,8 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	return s
 }
 
-// askActive asks for the kubelet's active pods if a pod with resources has ended or is unknown.
+// askActive returns the kubelet's active pods. It asks only if a pod with resources has ended or is
+// not in the API.
 func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
 	ask := false
 	for uid := range s.holders {
@@ -76,8 +78,8 @@ func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
 	return active
 }
 
-// describe asks the kubelet for the topology of devices when plugins have reported a change to the
-// kubelet. It also asks while the Node offers fewer devices than the checkpoint has, because only
+// describe asks the kubelet for the topology of devices if the checkpoint shows a change of
+// devices. It also asks while the Node offers fewer devices than the checkpoint has, because only
 // the kubelet knows the remaining devices.
 func (m *mirror) describe(ctx context.Context, capacity, allocatable map[string]int64) {
 	b, s := m.devices, m.books.state.Devices
@@ -118,7 +120,7 @@ func wholeOf(list corev1.ResourceList) map[string]int64 {
 	return out
 }
 
-// tidy forgets pods that are no longer in any source, and stores the order of the other pods.
+// tidy drops data about pods that no source has any more, and stores the order of the other pods.
 func (m *mirror) tidy(s *sighting, out *outcome) {
 	for _, uid := range out.over {
 		m.history.over[uid] = true

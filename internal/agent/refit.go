@@ -21,8 +21,8 @@ import (
 )
 
 // The runtime has the decision with which a pod was bound. A newer decision about a resized pod
-// comes from the API server. The agent must not lose it in a restart, because another pod may
-// already have the CPUs that the resized pod gave up.
+// comes from the API server. The agent stores it in a file, so that it survives a restart: another
+// pod may already have the CPUs that the resized pod gave up.
 
 // decisionsFile is the file with these decisions in Options.StateDir. maxDecisions is its maximum
 // size in bytes.
@@ -31,15 +31,15 @@ const (
 	maxDecisions  = 16 << 20
 )
 
-// decisions are the newest decisions about resized pods.
+// decisions stores the newest decisions about resized pods.
 type decisions struct {
 	// dir is the folder of the file. "" means that no decision can be stored, so none is accepted.
 	dir string
-	// complain reports the reason why a decision is not accepted.
+	// complain is called with the reason if a decision is not accepted.
 	complain func(error)
 
 	mu sync.Mutex
-	// byPod are the annotations, by UID; nil before the file was read.
+	// byPod has the annotations with the decisions, by UID; nil before the file was read.
 	byPod map[string]string
 	size  int
 	// take is called with every stored decision. It may be nil.
@@ -146,7 +146,7 @@ func (s *decisions) load() error {
 		return nil
 	case err != nil:
 		return err
-	case !info.Mode().IsRegular(): // opening a pipe would wait for its other end
+	case !info.Mode().IsRegular(): // opening a named pipe could block
 		return fmt.Errorf("%s: %s: want a regular file", name, info.Mode().Type())
 	}
 	f, err := os.Open(name)

@@ -16,11 +16,11 @@ import (
 	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
-// A machine may start while its API server is down, for example after a power failure, and its
-// containers must still start as decided. If the Node's labels set the authority, the agent needs a
-// copy of the last labels for this.
+// After a power failure, a machine may start before its API server, and its containers must still
+// start as decided. If the Node's labels set the authority, the agent therefore stores a copy of
+// the labels.
 
-// rememberedFile is the file with this copy in Options.StateDir. maxRemembered is its maximum size
+// rememberedFile is the file in Options.StateDir with this copy. maxRemembered is its maximum size
 // in bytes.
 const (
 	rememberedFile = "decider.json"
@@ -89,8 +89,8 @@ func remember(dir string, r remembered) error {
 	return atomicfile.WriteText(filepath.Join(dir, rememberedFile), 0o600, text)
 }
 
-// ours reports whether the agent itself carries out decisions. While the Node is not known, it uses
-// the stored labels.
+// ours reports whether the agent itself carries out decisions on the node. While the Node is not
+// known, it uses the stored labels.
 func (e *enforcer) ours() (bool, error) {
 	node := e.node()
 	ours, err := e.opts.enforces(node)
@@ -106,7 +106,8 @@ func (e *enforcer) ours() (bool, error) {
 	return ours, err
 }
 
-// oursOnce uses the stored labels. If no labels are stored, it returns the error unknown.
+// oursOnce does what ours does with the stored labels. If none are stored, it returns the error
+// unknown.
 func (e *enforcer) oursOnce(unknown error) (bool, error) {
 	if unknown == nil { // the flags decide without labels
 		return e.opts.enforces(nil)

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// evidenceByTime is the time for which an ended pod counts as active if the agent cannot ask the
-// kubelet. It is much longer than the time that the kubelet needs to clean up a pod whose phase is
-// terminal.
+// evidenceByTime is the time for which an ended pod counts as active if the agent cannot use the
+// PodResources API. It is much longer than the time that the kubelet needs to clean up a pod whose
+// phase is terminal.
 const evidenceByTime = 15 * time.Second
 
 // outcome is the result of making a report.
@@ -25,14 +25,15 @@ type outcome struct {
 	// arriving are pods that the kubelet is admitting. The report may lack a part of their
 	// resources.
 	arriving []string
-	// over are the pods whose decisions koordlet carried out and that the kubelet no longer runs.
+	// over are the pods that the kubelet no longer runs and whose decisions koordlet carried out.
 	over []string
-	// ending are pods that have ended but may still be active, so the agent must look again soon.
+	// ending are pods that have ended but may still be active. The agent must check them again
+	// soon.
 	ending []string
 }
 
-// makeReport is a pure function of the sighting. It returns an error if a report cannot represent
-// the checkpoints.
+// makeReport computes the content of a report from a sighting. It is a pure function. It returns an
+// error if a report cannot represent the checkpoints.
 func makeReport(s *sighting) (outcome, error) {
 	snap, err := s.books.Snapshot()
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
 	}
 }
 
-// shareOut computes the shared CPUs from the pods' resources, if Berth decides.
+// shareOut computes the shared CPUs of the report from the pods' resources, if Berth decides.
 func (s *sighting) shareOut(out *outcome) {
 	if s.obeyed == nil || s.platform.model == nil {
 		return
@@ -154,7 +155,7 @@ type reporter struct {
 	alive map[string]int // pods on the kubelet's active list that the API knows, by namespace/name
 }
 
-// pending tells if a pod's state may change soon.
+// pending is whether a pod's state may change soon.
 type pending int
 
 const (
@@ -194,8 +195,8 @@ func (r *reporter) maybeActive(f *podFacts) bool {
 	return r.active[f.key()] > r.alive[f.key()]
 }
 
-// stateOfStranger returns the state of a pod that is not in the API. If the API has every active
-// pod of the kubelet, this pod is not active. Otherwise the API may not show the pod yet.
+// stateOfStranger returns the state of a pod that is not in the API. If the API has all active pods
+// of the kubelet, this pod has ended. Otherwise the API may not show the pod yet.
 func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 	first, seen := r.history.firstSeen[uid]
 	fresh := !seen || r.now.Sub(first) < strangerPatience

@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rival is a program that also sets the CPUs of containers, with the identity of its pods. A pod
-// belongs to the rival if it has the rival's namespace and ServiceAccount and is controlled by the
-// rival's DaemonSet. An image name or an owner reference is not enough, because every tenant can
-// choose it.
+// Rival describes a program that also sets the CPUs of containers, and how to identify its pods. A
+// pod belongs to the rival if it has the rival's namespace and ServiceAccount and is controlled by
+// the rival's DaemonSet. An image name or an owner reference is not enough, because every tenant
+// can choose it.
 type Rival struct {
 	// Program is the program's name in messages. The rival "koordlet" may carry out decisions.
 	Program string
@@ -24,7 +24,7 @@ type Rival struct {
 // koordlet is the name of the rival that may carry out decisions instead of the agent.
 const koordlet = "koordlet"
 
-// DefaultRivals returns the known programs, as their own manifests and charts install them.
+// DefaultRivals returns the known rivals, as their own manifests and charts install them.
 func DefaultRivals() []Rival {
 	rivals := []Rival{{koordlet, "koordinator-system", koordlet, koordlet}}
 	for _, name := range []string{"dracpu", "dra-driver-cpu", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware"} {
@@ -71,8 +71,8 @@ func rivalIn(rivals []Rival, pod *corev1.Pod) string {
 	return ""
 }
 
-// famousImage returns the rival's program whose name is in the pod's image, or "". The name is only
-// a hint, because every tenant can choose it.
+// famousImage returns the program of the rival whose name is in the pod's image, or "". This is
+// only a hint, because every tenant can choose the name.
 func famousImage(rivals []Rival, pod *corev1.Pod) string {
 	rivals = slices.Concat(rivals, DefaultRivals())
 	for i := range pod.Spec.Containers {

@@ -21,8 +21,8 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// Run runs an agent until ctx ends, and then returns nil. It returns early only if the options are
-// wrong or the kubelet's root directory cannot be watched. It retries after all other errors.
+// Run runs an agent until ctx ends, and then returns nil. It returns an error only if the options
+// are wrong or the kubelet's root directory cannot be watched. After other errors it tries again.
 func Run(ctx context.Context, opts Options) error {
 	a, err := newAgent(opts)
 	if err != nil {
@@ -154,7 +154,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	}
 }
 
-// informers watch only the node's own objects.
+// informers creates informers for the Node and the pods of this node.
 func (a *agent) informers(client kubernetes.Interface) {
 	pods := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
 		fields.OneTermEqualSelector("spec.nodeName", a.opts.Node))
@@ -164,7 +164,7 @@ func (a *agent) informers(client kubernetes.Interface) {
 	a.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 }
 
-// follow keeps the podBook up to date.
+// follow updates the podBook when pods in the API change.
 func (a *agent) follow(book *podBook) error {
 	see := func(object any) {
 		if pod, ok := object.(*corev1.Pod); ok {
@@ -219,7 +219,8 @@ func (a *agent) node() *corev1.Node {
 	return nil
 }
 
-// loop steps after each event, and also when a step or the rescan interval asks for it.
+// loop calls mirror.step after each event, after the time that the last step returned, and at the
+// rescan interval.
 func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch) error {
 	if !cache.WaitForCacheSync(ctx.Done(), a.pods.HasSynced, a.nodes.HasSynced) {
 		return ctx.Err()

@@ -16,8 +16,8 @@ type sighting struct {
 	// memory explains why the kubelet's recorded memory differs from the platform's, or is nil.
 	memory error
 	drift  drift
-	// absent names a checkpoint that the kubelet should have written and that is missing, or is
-	// nil. starts explains why a kubelet does not start with the checkpoints, or is nil.
+	// absent is the error if a checkpoint that the kubelet should have written is missing. starts
+	// explains why a kubelet does not start with the checkpoints, or is nil.
 	absent error
 	starts *kubeletstate.StartError
 	// offline are offline CPUs that the kubelet has assigned or could still assign.
@@ -26,23 +26,23 @@ type sighting struct {
 	// knows.
 	holders map[string]bool
 	pods    map[string]podFacts
-	// active counts the kubelet's active pods by namespace/name; nil if the kubelet cannot be
-	// asked.
+	// active has the number of active pods in the kubelet by namespace/name. It is nil if it is not
+	// known.
 	active map[string]int
-	// booting means that the kubelet is gone, or may not have read its pods since it started. A
-	// starting kubelet admits its first pods before it frees the resources of ended pods
-	// (docs/scope.md). away means that the kubelet is gone.
+	// booting means that the kubelet does not run, or may not have read its pods since it started.
+	// A starting kubelet admits its first pods before it frees the resources of ended pods
+	// (docs/scope.md). away means that the kubelet does not run.
 	booting, away bool
 	history       history
 	// obeyed has the running containers if Berth decides. Otherwise it is nil.
 	obeyed *obeyed
 	// rival is another plugin that offers the agent's resources or devices to the kubelet, or "".
 	rival string
-	// stale are resources of the agent for which a starting kubelet still counts tokens of deleted
-	// pods. The kubelet admits its first pods before it frees these tokens, so it refuses pods that
-	// need them.
+	// stale are resources that the agent offers and of which a starting kubelet still counts tokens
+	// of deleted pods as used. The kubelet admits its first pods before it frees these tokens, so
+	// it refuses pods that need them.
 	stale []string
-	// pools are the devices. undescribed are healthy devices without reported NUMA nodes.
+	// pools are the pools of devices. undescribed are healthy devices whose topology is not known.
 	pools       []placement.DevicePool
 	undescribed []string
 }

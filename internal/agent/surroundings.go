@@ -21,8 +21,8 @@ import (
 )
 
 // A kubelet reads its machine and its configuration once, when it starts (pkg/kubelet/kubelet.go,
-// cachedMachineInfo). It still assigns a CPU that has been taken offline, and never sees huge pages
-// that were added. So the agent checks both for changes.
+// cachedMachineInfo). It then still assigns CPUs that have been taken offline, and ignores huge
+// pages that were added. So the agent checks the machine and the configuration for changes.
 
 // lookPeriod is the interval at which the agent checks whether the machine has changed. The API
 // should show a change within a second, and reading the machine and writing the report need time,
@@ -38,8 +38,8 @@ const configSettle = 50 * time.Millisecond
 const configDoubt = time.Second
 
 // MachineFingerprint returns a function that reads the data that may change while a kubelet runs:
-// the online CPUs and NUMA nodes, and the huge pages of each node. Equal texts mean that nothing
-// changed. Unreadable data are omitted.
+// the online CPUs and NUMA nodes, and the huge pages of each node. If two results are equal, these
+// data have not changed. It omits unreadable data.
 func MachineFingerprint(fsys fs.FS) func() string {
 	return func() string {
 		const system = "sys/devices/system"
@@ -59,8 +59,8 @@ func MachineFingerprint(fsys fs.FS) func() string {
 }
 
 // DeviceFingerprint returns a function that reads the machine's PCI functions and RDMA devices,
-// which may change at any time. The link physfn marks a virtual function. The kernel creates the
-// link after the function.
+// which may change at any time. The link physfn marks a virtual function; the kernel creates it
+// after the function, so it is part of the fingerprint.
 func DeviceFingerprint(fsys fs.FS) func() string {
 	return func() string {
 		var b strings.Builder
@@ -86,8 +86,8 @@ type slots struct {
 	offered     []offer.Pool  // of the last platform; they stay if the machine loses them
 }
 
-// surroundings has the machine and the configuration that the kubelet found when it started, and
-// the machine and configuration that it would find now.
+// surroundings has the machine and the configuration that the kubelet read when it started, and
+// those that it would read now.
 type surroundings struct {
 	now         clock
 	machine     MachineSource
@@ -119,7 +119,7 @@ type surroundings struct {
 type configLook struct {
 	last time.Time // the last reading
 	due  time.Time // the next reading after a change of a file, or zero
-	// doubted means that the last reading failed and that this is not reported yet.
+	// doubted means that the last reading failed and the failure is not reported yet.
 	doubted bool
 }
 
@@ -134,7 +134,7 @@ type present struct {
 	unread, unseen string
 }
 
-// find makes sure that the platform is known. With an error, it also returns the time until the
+// find reads the platform if it is not known. If this fails, it also returns the time until the
 // next attempt.
 func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
 	by, wrong := deciderOf(a.authority, a.enforcer, a.devices, node)
@@ -144,7 +144,7 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 		}
 		return again(endPoll), errNoNode
 	}
-	// After an upgrade, a kubelet reports its new release some time after its start.
+	// After an upgrade, the Node shows the new release only some time after the kubelet's start.
 	version := cmp.Or(a.version, node.Status.NodeInfo.KubeletVersion)
 	if a.platform != nil && a.decider == by && a.release == version && a.mislabelled == (wrong != nil) {
 		return settled, nil
@@ -193,14 +193,14 @@ func (a *surroundings) keeping(by *decider) (*topology.Machine, error) {
 	return m, err
 }
 
-// offering remembers the offered devices.
+// offering records the devices that are offered now.
 func (a *surroundings) offering(p *platform) {
 	if p.wrong == nil {
 		a.slots.offered = p.offered
 	}
 }
 
-// forget makes the agent read everything again, because another kubelet has started.
+// forget makes find read everything again. Call it when a kubelet has started.
 func (a *surroundings) forget() { a.platform, a.attempts = nil, newLook() }
 
 // recall gives the platform the memory that the kubelet saw when it started. The checkpoint of its
@@ -229,7 +229,8 @@ func (a *surroundings) look(ctx context.Context) bool {
 		len(changedSettings(before.config, is.config)) > 0
 }
 
-// lookAtDevices follows the offered devices. It reports whether the machine's devices have changed.
+// lookAtDevices updates the platform if the machine's devices have changed, and reports whether
+// they have.
 func (a *surroundings) lookAtDevices() bool {
 	offers := a.decider.offers()
 	if offers == nil || a.slots.fingerprint == nil || a.mislabelled {
@@ -279,7 +280,7 @@ func (a *surroundings) lookAtConfig(ctx context.Context) {
 	switch {
 	case err == nil:
 		a.present.config, a.present.unread, a.looked.doubted = config, "", false
-	case a.config.paths == configPaths{}: // while the kubelet is gone, it cannot be asked
+	case a.config.paths == configPaths{}: // the configuration comes from the kubelet, which does not run
 	case a.looked.doubted || a.present.unread != "":
 		a.present.unread = err.Error()
 	default:
@@ -319,8 +320,8 @@ func (a *surroundings) drift() drift {
 	return d
 }
 
-// stale returns the checkpoints that would keep a kubelet from starting now, because machine or
-// configuration has changed.
+// stale returns the checkpoints with which a kubelet would not start now, because the machine or
+// the configuration has changed.
 func (a *surroundings) stale(books *checkpoints, d *drift) (files []string) {
 	if len(d.lost)+len(d.gained)+len(d.settings) == 0 || a.present.view == nil {
 		return nil

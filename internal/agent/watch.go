@@ -17,11 +17,10 @@ import (
 
 // fileEvents are events below the kubelet's root directory.
 type fileEvents struct {
-	// Changed receives when a checkpoint may have been replaced. It holds at most one pending
-	// event.
+	// Changed gets a value when a checkpoint may have been replaced. It buffers one value.
 	Changed chan struct{}
-	// Restarted receives when the kubelet has (re)started, because it then creates the socket of
-	// its device manager again.
+	// Restarted gets a value when the kubelet has started and created the socket of its device
+	// manager again.
 	Restarted chan struct{}
 }
 
@@ -79,7 +78,7 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 	base := filepath.Base(e.Name)
 	switch {
 	case e.Name == devices && e.Has(fsnotify.Create):
-		_ = w.Add(devices) // if the directory is gone, its next creation is another event
+		_ = w.Add(devices) // if the directory is gone, its creation is a later event
 		if _, err := os.Lstat(filepath.Join(devices, kubeletSocket)); err == nil {
 			poke(f.Restarted) // the kubelet created the socket before the watch began
 		}
@@ -126,7 +125,7 @@ func kubeletAge(root string) time.Duration {
 	return max(0, time.Since(at))
 }
 
-// poke makes sure that one event is pending.
+// poke puts a value into the channel unless it already has one.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -168,7 +168,7 @@ func agentOptions(dir hollow.Dir, client *rest.Config, log io.Writer) (opts agen
 	return opts, err
 }
 
-// serveAgent is the role VerbAgent.
+// serveAgent runs the role VerbAgent.
 func serveAgent(ctx context.Context, args []string, log io.Writer) error {
 	client, err := clientcmd.BuildConfigFromFlags("", args[1])
 	if err != nil {
@@ -192,7 +192,7 @@ func serveAgent(ctx context.Context, args []string, log io.Writer) error {
 	return agent.Run(ctx, opts)
 }
 
-// preferences returns the agent's options about the devices that each device plugin prefers.
+// preferences returns, by resource, how the node's device plugins choose devices.
 func preferences(spec *hollow.Spec) map[string]placement.Preference {
 	known := map[string]placement.Preference{}
 	for i := range spec.Plugins {

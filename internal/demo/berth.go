@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// Berth is Berth's scheduler, with an agent on each node, installed from the manifests that users
-// apply. The zero value has the defaults.
+// Berth is a Scheduler: berth-scheduler, with an agent on each node, installed from the manifests
+// that users apply. The zero value has the defaults.
 type Berth struct {
 	// Names are the schedulerNames, each with a profile. If there are none, it is
 	// default-scheduler.
@@ -117,7 +117,7 @@ func (b Berth) command(c *Cluster, self []string) ([]string, error) {
 	return append(slices.Clone(self), VerbBerthScheduler, "--config="+path), os.WriteFile(path, config, 0o600)
 }
 
-// contended counts the promises that another pod broke, as the scheduler's log reports them.
+// contended returns the number of contended promises in the scheduler's log.
 func (c *Cluster) contended() (int, error) {
 	log, err := os.ReadFile(filepath.Join(c.dir, schedulerLog))
 	return bytes.Count(log, []byte(` outcome="contended"`)), err

@@ -2,9 +2,8 @@ package demo
 
 import "context"
 
-// calls are requests to the API server that run in the background. On a busy machine a request can
-// take most of a second. If the Runner waited for each request, it would miss events of the
-// cluster.
+// calls sends requests to the API server in the background. On a busy machine a request can take
+// most of a second. If the Runner waited for each request, it would miss events of the cluster.
 type calls struct {
 	ctx     context.Context
 	results chan result
@@ -59,7 +58,7 @@ func (c *calls) work(queue <-chan call) {
 	}
 }
 
-// ask sends a request.
+// ask puts a request into a queue.
 func (c *calls) ask(queue chan<- call, next call) {
 	c.underWay++
 	queue <- next

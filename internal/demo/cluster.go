@@ -36,15 +36,15 @@ type ClusterOptions struct {
 	// On is a running control plane, which other clusters may share; Stop leaves it running. nil
 	// starts a new control plane.
 	On *controlplane.ControlPlane
-	// Way returns the access to the API server that a part of the cluster uses ("node NAME" or
-	// "agent NAME"), given direct access. nil means direct access.
+	// Way returns the access to the API server for a part of the cluster ("node NAME" or "agent
+	// NAME"), given the direct access. If it is nil, all parts use direct access.
 	Way func(part string, access *rest.Config) (*rest.Config, error)
 	// Agent changes the options of agents in this process; nil changes nothing.
 	Agent func(*agent.Options)
 	// AgentCommand is a command line to which the arguments of the role VerbAgent are appended. It
 	// runs once per agent. nil runs the agents in this process.
 	AgentCommand []string
-	// Schedulers is the number of schedulers, of which one leads; 0 means 1.
+	// Schedulers is the number of scheduler processes, of which one leads; 0 means 1.
 	Schedulers int
 	// Lease is the time after which another scheduler replaces a silent leader; 0 means a minute.
 	Lease time.Duration
@@ -57,7 +57,7 @@ type ClusterOptions struct {
 // Cluster is a running control plane with its nodes.
 type Cluster struct {
 	ControlPlane *controlplane.ControlPlane
-	// Client has an administrator's rights.
+	// Client is a client with an administrator's rights.
 	Client kubernetes.Interface
 	Nodes  []*hollow.Process
 
@@ -147,11 +147,11 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 	return c, c.waitNodes(ctx)
 }
 
-// kubeletsReadPods lets kubelets read pods and their claims. The Node authorizer lets a kubelet
-// read a pod after the authorizer has seen the Binding. The kubelet may see the Binding earlier.
-// Then its first write of the pod's status fails, on a busy machine for one pod in seven. The
-// kubelet tries again when another pod's status changes, or after 10 s (pkg/kubelet/status,
-// syncPeriod). So under any scheduler a pod would seem to start running seconds late.
+// kubeletsReadPods lets kubelets read pods and their claims. Without it, the Node authorizer allows
+// this only after it has seen the Binding, which the kubelet may see earlier. Then the kubelet's
+// first write of the pod's status fails, on a busy machine for one pod in seven. The kubelet tries
+// again when another pod's status changes, or after 10 s (pkg/kubelet/status, syncPeriod). So pods
+// would seem to run seconds later than they do, under any scheduler.
 const kubeletsReadPods = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

@@ -19,7 +19,7 @@ import (
 )
 
 // Keeper supervises the processes of a playground. It restarts processes that die, and breaks and
-// repairs parts on request. While Run runs, no other code may start or stop parts of the cluster.
+// repairs parts on request. During Run, no other code may start or stop parts of the cluster.
 type Keeper struct {
 	cluster *Cluster
 	out     io.Writer
@@ -368,7 +368,7 @@ func (k *Keeper) table() string {
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", p.name, p.state(), process, cmp.Or(p.metrics, "-"))
 	}
-	_ = tw.Flush() // a buffer takes everything
+	_ = tw.Flush() // writing to a buffer does not fail
 	return out.String()
 }
 

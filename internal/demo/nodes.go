@@ -41,8 +41,8 @@ type shape struct {
 	pinMemory bool
 	// devices means that plugins for GPUs and network cards run on the node.
 	devices bool
-	// wedge is a number of CPUs, or 0. The node has enough free CPUs for three pods of this size,
-	// but its NUMA nodes have room for only two.
+	// wedge is a number of CPUs, or 0. The node has enough free CPUs for three pods that ask for
+	// this number, but its NUMA nodes have room for only two of them.
 	wedge int64
 }
 
@@ -77,7 +77,7 @@ var nodeShapes = []shape{
 // MinNodes is the smallest number of nodes for the workload: the nodes that pin only CPUs.
 const MinNodes = 6
 
-// CheckWorkload returns an error if the workload cannot be played on this number of nodes.
+// CheckWorkload returns an error if the workload cannot run on this number of nodes.
 func CheckWorkload(count int) error {
 	if count < MinNodes || count > MaxNodes {
 		return fmt.Errorf("%d nodes: want %d to %d", count, MinNodes, MaxNodes)

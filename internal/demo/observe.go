@@ -78,7 +78,7 @@ func (n *nodeReader) holdings(uid string) (*holdings, error) {
 	return h, nil
 }
 
-// together adds up the assignments of the containers.
+// together returns the union of the containers' resources.
 func together(all *holdings) *places.Holdings {
 	h := &places.Holdings{}
 	for i := range all.containers {

@@ -43,7 +43,7 @@ type Options struct {
 	Patience time.Duration
 }
 
-// Compare plays the same workload on two new clusters, one per scheduler.
+// Compare runs the same workload on two new clusters, one for each scheduler.
 func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Comparison, error) {
 	if err := CheckWorkload(opts.Nodes); err != nil {
 		return nil, err
@@ -76,10 +76,10 @@ func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Compar
 	return c, nil
 }
 
-// startLimit bounds the start of a cluster with its scheduler.
+// startLimit is the maximum time for the start of a cluster with its scheduler.
 const startLimit = 3 * time.Minute
 
-// Play starts a cluster with the scheduler, plays the workload and stops the cluster.
+// Play starts a cluster with the scheduler, runs the workload and stops the cluster.
 func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error) {
 	m := newMeter(opts.Progress, s.Title())
 	m.line("starting an API server and %d nodes", opts.Nodes)
@@ -106,7 +106,7 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	return report, nil
 }
 
-// verb is the command line of a role.
+// verb returns the command line of a role.
 func (o *Options) verb(name string) []string { return append(slices.Clone(o.Self), name) }
 
 // specs returns the requested nodes.

@@ -17,7 +17,7 @@ type Avoidable struct {
 	// node. It considers only resources that were free from 3 s before the pod's Binding until 2 s
 	// after the pod started to run. Pods that name a node or ask for huge pages are not judged.
 	AvoidablySplit int `json:"avoidablySplit"`
-	// AvoidablyStranded counts GPUs that lost their CPUs to a pod without GPUs, although a node
+	// AvoidablyStranded counts GPUs for which a pod without GPUs left too few CPUs, although a node
 	// without GPUs had room for the pod on as few NUMA nodes. The same times and exceptions as for
 	// AvoidablySplit apply.
 	AvoidablyStranded int `json:"avoidablyStranded"`
@@ -48,10 +48,10 @@ type Report struct {
 	Exact     int `json:"exact"`
 	// Mispredicted is the number of running pods whose assignment differs from their decision.
 	Mispredicted int `json:"mispredicted"`
-	// Contended is the number of pods whose decision another pod invalidated. That pod was put on
-	// the node by another scheduler or by none, or it ended before the Binding without the
-	// scheduler's knowledge. The scheduler reports these broken promises. They also count as
-	// rejected or mispredicted.
+	// Contended is the number of pods whose promise was broken because of another pod. Another
+	// scheduler or user had put that pod on the node, or it had ended before the Binding and the
+	// scheduler did not know this yet. The scheduler reports these broken promises. They also count
+	// as rejected or mispredicted.
 	Contended int `json:"contended"`
 	// Pending is the number of pods that were neither running nor refused at the end.
 	Pending int `json:"pending"`
@@ -129,7 +129,7 @@ func (c *Comparison) finish() {
 	}
 }
 
-// quantilesOf sorts the times.
+// quantilesOf returns the quantiles of the times, which it sorts.
 func quantilesOf(times []time.Duration) Quantiles {
 	slices.Sort(times)
 	return Quantiles{P50: quantile(times, 50), P99: quantile(times, 99)}
@@ -151,8 +151,8 @@ type Comparison struct {
 	Berth *Report `json:"berth"`
 }
 
-// Kept reports whether no kubelet refused a pod that Berth placed, and another pod explains every
-// wrong prediction.
+// Kept reports whether no kubelet refused a pod that Berth placed, and every wrong prediction was
+// contended.
 func (c *Comparison) Kept() bool {
 	return c.Berth.Refused() == 0 && c.Berth.Mispredicted <= c.Berth.Contended
 }
@@ -238,7 +238,7 @@ func contended(reports []*Report) (n int) {
 	return n
 }
 
-// halves returns the reports of the runs under each scheduler.
+// halves returns the reports of the runs under kube-scheduler, and those under Berth.
 func (c Comparisons) halves() (stock, berth []*Report) {
 	for _, one := range c {
 		stock, berth = append(stock, one.Stock), append(berth, one.Berth)
@@ -271,7 +271,7 @@ func writeRows(w io.Writer, rows [][]string) error {
 type figure struct {
 	name   string
 	of     func(*Report) float64
-	digits int // after the point
+	digits int // after the decimal point
 	// share returns the number of one run as a share of all pods. It is nil if a share has no
 	// meaning.
 	share func(*Report) string

@@ -40,7 +40,7 @@ const (
 // Progress receives the state of a run; it must be quick.
 type Progress func(elapsed time.Duration, r *Report, pending int)
 
-// Runner plays a workload on a cluster and observes the pods.
+// Runner runs a workload on a cluster and observes the pods.
 type Runner struct {
 	Cluster  *Cluster
 	Workload Workload
@@ -97,7 +97,8 @@ type again struct {
 	at      time.Time
 }
 
-// Run plays the workload and returns the report when everything has settled.
+// Run creates and deletes the pods of the workload, and returns the report when no more changes are
+// expected.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -440,7 +441,7 @@ func (r *Runner) pending() (n int) {
 	return n
 }
 
-// settled reports whether nothing more is expected to happen.
+// settled reports whether no more changes are expected.
 func (r *Runner) settled() bool {
 	over := time.Since(r.begun) - r.Workload.Length()
 	return over > 4*r.patience() || r.calm()
@@ -448,7 +449,7 @@ func (r *Runner) settled() bool {
 
 func (r *Runner) patience() time.Duration { return cmp.Or(r.Patience, patience) }
 
-// calm reports whether nothing is in progress.
+// calm reports whether nothing is in progress: no request, and no start, end or placement of a pod.
 func (r *Runner) calm() bool {
 	if len(r.due) > 0 || r.calls.underWay > 0 || time.Since(r.touched) < quiet {
 		return false

@@ -66,7 +66,7 @@ func (s *Scene) Play(ctx context.Context, c *Cluster, w io.Writer) error {
 	return nil
 }
 
-// sceneStale is the age at which a node's report counts as stale: It is shorter than on a real
+// sceneStale is the age at which a node's report counts as stale. It is shorter than on a real
 // cluster, so that viewers need not wait.
 const sceneStale = 10 * time.Second
 

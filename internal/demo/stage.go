@@ -46,7 +46,7 @@ func (s *stage) create(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// sceneLimit bounds each step.
+// sceneLimit is the maximum duration of each step.
 const sceneLimit = 90 * time.Second
 
 func (s *stage) running(ctx context.Context, name string) error {

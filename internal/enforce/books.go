@@ -20,11 +20,11 @@ type Container struct {
 	UID, Short string
 	Name       string // namespace/pod/container, for messages
 	// Decision is the decision about the container in the Binding, or nil. Fault is the reason why
-	// the pod's annotation cannot be trusted, or "".
+	// the pod's annotation is not valid, or "".
 	Decision *placement.ContainerDecision
 	Fault    string
 	Created  int64 // Unix nanoseconds; Synchronize orders containers by this time
-	Now      Set   // the CPUs and memory nodes where it runs, according to the runtime
+	Now      Set   // the CPUs and memory nodes of the container according to the runtime
 	// asks are the container's amounts in the runtime. trimmed are smaller amounts that the
 	// container gets instead when it starts, or 0. decides means that the scheduler decides about
 	// the amounts, because the pod's limits equal its requests.
@@ -35,24 +35,24 @@ type Container struct {
 	// Tokens is the number of devices of each resource that the kubelet has allocated to the
 	// container.
 	Tokens map[string]int
-	// Given are the container's environment variables that name its devices, by name, as the
-	// runtime reports them.
+	// Given has the environment variables of the container that name its devices, as the runtime
+	// reports them.
 	Given map[string]string
-	// Orphan means that the runtime does not report the container's sandbox, which has the
-	// decision.
+	// Orphan means that the runtime does not report the container's sandbox, so the decision is not
+	// known.
 	Orphan bool
 }
 
 // Set has the CPUs and memory nodes of a container.
 type Set struct {
 	CPUs topology.CPUSet
-	// Mems are the memory nodes. 0 means no change.
+	// Mems are the memory nodes; 0 means that they are not set.
 	Mems topology.NUMASet
 	// Pinned means that the CPUs are exclusive.
 	Pinned bool
 }
 
-// Update moves a container.
+// Update is a move: new CPUs and memory nodes for a running container.
 type Update struct {
 	ID  string
 	Set Set
@@ -60,19 +60,19 @@ type Update struct {
 	gets amounts
 }
 
-// Mode is the action for a container whose decision cannot be carried out.
+// Mode is what Books does with a container whose decision cannot be carried out.
 type Mode uint8
 
 // The modes.
 const (
-	// Hold does not let the container start. The kubelet tries again, and by then the CPUs may be
-	// free. It is the zero value.
+	// Hold, the zero value, does not let the container start. The kubelet tries again, and the CPUs
+	// may then be free.
 	Hold Mode = iota
 	// Confine lets the container run in the shared pool.
 	Confine
 )
 
-// HeldError is the reason why a container does not start.
+// HeldError is the error for a container that must not start, with the reason.
 type HeldError struct {
 	Container string
 	Why       string
@@ -80,8 +80,8 @@ type HeldError struct {
 
 func (e *HeldError) Error() string { return "berth holds container " + e.Container + ": " + e.Why }
 
-// Complaint is a container that does not run as decided, or that has no decision that can be
-// trusted.
+// Complaint names a container that does not run as decided or has no valid decision, and the
+// reason.
 type Complaint struct{ Container, Why string }
 
 // Books records the CPUs of each container on a node. It is not safe for concurrent use.
@@ -93,16 +93,16 @@ type Books struct {
 	all      map[string]*entry // by container id
 	// claims are the CPUs of pinned containers that wait until shared containers have started, by
 	// sandbox and name. Until then no other shared container starts on these CPUs. A claim expires
-	// if the kubelet does not try to start the container again, because the runtime may not report
-	// that its pod is gone.
+	// if the kubelet does not try again to start the container, because the runtime may not report
+	// that the pod is gone.
 	claims  map[claimant]claim
 	offered Offered
-	// found are the sandboxes of the last Synchronize. A restarted runtime may never report that
-	// they have stopped.
+	// found are the sandboxes of the last Synchronize. A restarted runtime may not report when they
+	// stop.
 	found map[string]bool
 	// newest are the decisions for pods that were resized, by UID.
 	newest map[string]*Decided
-	// lives reports whether a container has processes.
+	// lives reports whether a container has processes; nil if this cannot be checked.
 	lives func(id string) bool
 	// online reads the machine's present online CPUs. It is nil if all are always online. A
 	// container in a cpuset without an online CPU runs on its parent's CPUs, which all containers
@@ -111,7 +111,7 @@ type Books struct {
 }
 
 // settleLimit is the time for which Books does not move a container that has not started. After
-// that it sends a move, and sends the move again when the container starts.
+// this time it sends a move, and sends it again when the container starts.
 const settleLimit = time.Minute
 
 // settling reports whether it is too early to move the container.
@@ -128,8 +128,8 @@ type claim struct {
 	at   time.Time
 }
 
-// entry is a container in the books. Its CPUs belong to its pod until the sandbox has stopped, even
-// while the container does not run. Meanwhile shared containers may use them.
+// entry is a container in the Books. Its CPUs belong to its pod until the sandbox has stopped.
+// While the container does not run, shared containers may use them.
 type entry struct {
 	Container
 	running bool
@@ -137,8 +137,8 @@ type entry struct {
 	// unsolicited move is under way. In this state Books does not move the container, and
 	// containers that need its CPUs wait.
 	unsettled bool
-	// since is the start of this state. A runtime may never report that the start of a container
-	// failed.
+	// since is when the container became unsettled. A runtime may never report that the start of a
+	// container failed.
 	since time.Time
 	// doubt means that the runtime may have lost the last move.
 	doubt bool
@@ -155,14 +155,13 @@ type entry struct {
 	devices []placement.DeviceAllocation
 	without string
 	refitting
-	// moved are the moves in the answer to the container's creation. They are certain only after
-	// the container has started, because a runtime that fails after the answer carries out none of
-	// them.
+	// moved are the moves in the reply to the container's creation. They are certain only after the
+	// container has started, because a runtime that fails after the reply carries out none of them.
 	moved []Update
 }
 
-// NewBooks returns empty books. The reserved CPUs are never pinned, and must not be empty, because
-// shared containers use them when all other CPUs are pinned.
+// NewBooks returns empty books. There must be reserved CPUs. They are never pinned, so shared
+// containers can use them when all other CPUs are pinned.
 func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books, error) {
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want at least one of the CPUs %s", reserved, m.Online)
@@ -265,8 +264,8 @@ func (b *Books) adopt(c Container) *entry {
 	return e
 }
 
-// asleep explains why a container cannot start because CPUs are offline, or returns "". A pinned
-// container needs all of its CPUs online, a shared container at least one.
+// asleep returns the reason if a container cannot start because CPUs are offline, otherwise "". A
+// pinned container needs all of its CPUs online, a shared container at least one.
 func (b *Books) asleep(e *entry) string {
 	if b.online == nil {
 		return ""
@@ -301,15 +300,15 @@ func (b *Books) inTheWay(e *entry) string {
 
 const lostText = "the runtime no longer lists that container, although it has processes"
 
-// bury removes lost containers that have no processes any more, and expired claims.
+// bury removes lost containers without processes, and expired claims.
 func (b *Books) bury() {
 	maps.DeleteFunc(b.claims, func(_ claimant, c claim) bool { return b.now().Sub(c.at) > heldFor })
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.lost && !b.lives(id) })
 }
 
 // Begun records that a container has started, and returns a move if one is now due. The caller may
-// send it as an unsolicited move, and calls Moved when the move has arrived. Otherwise the move is
-// part of a later reply.
+// send the move unsolicited, and must then call Moved when it has arrived. Otherwise a later reply
+// contains the move.
 func (b *Books) Begun(id string) (u Update, due bool) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -329,7 +328,8 @@ func (b *Books) Moving(u Update) {
 	}
 }
 
-// Moved records that a move has arrived, and returns the next move of the container if one is due.
+// Moved records that the runtime has carried out a move, and returns the next move of the container
+// if one is due.
 func (b *Books) Moved(u Update) (next Update, due bool) {
 	if e := b.all[u.ID]; e != nil {
 		e.set.CPUs, e.doubt = u.Set.CPUs, false
@@ -338,18 +338,18 @@ func (b *Books) Moved(u Update) (next Update, due bool) {
 	return b.Begun(u.ID)
 }
 
-// Failed records that a move has not arrived, or may not have arrived. The container counts as
-// running on its old and its new CPUs. The next answer or Overdue repeats the move.
+// Failed records that the runtime may not have carried out a move. The container counts as running
+// on its old and its new CPUs. The next reply or Overdue repeats the move.
 func (b *Books) Failed(id string) {
 	if e := b.all[id]; e != nil {
 		e.unsettled, e.doubt, e.since = false, true, b.now()
 	}
 }
 
-// retryAfter is the time after which a failed move is sent as an unsolicited move.
+// retryAfter is the time after which Overdue returns a failed move.
 const retryAfter = time.Second
 
-// Overdue returns moves that failed at least retryAfter ago and that no later answer to the runtime
+// Overdue returns moves that failed at least retryAfter ago and that no later reply to the runtime
 // has repeated.
 func (b *Books) Overdue() []Update {
 	var out []Update
@@ -439,8 +439,8 @@ func (b *Books) leavesReserved(e *entry) bool {
 	return !left.IsEmpty()
 }
 
-// shutFor returns the CPUs of a decision and the CPUs that stay idle for it. It omits idle CPUs
-// that are reserved, because the system runs there.
+// shutFor returns the CPUs of a decision, and the CPUs that stay idle because of it, except
+// reserved CPUs, on which the system runs.
 func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	var out topology.CPUSet
 	switch d.Exclusive {
@@ -506,7 +506,7 @@ func (b *Books) sharedFor(e *entry) topology.CPUSet {
 	return b.reserved
 }
 
-// due returns the CPUs and memory nodes on which a running container must now run.
+// due returns the CPUs and memory nodes that a running container must have now.
 func (b *Books) due(e *entry) Set {
 	set := e.set
 	if !set.Pinned {
@@ -549,9 +549,8 @@ func (b *Books) Stop(id string) []Update {
 	return b.spread(id)
 }
 
-// Remove removes a container. Its CPUs and devices still belong to its pod until the pod has
-// stopped. If the runtime does not report the stop, they belong to the pod until its last container
-// is removed.
+// Remove removes a container. Its CPUs and devices belong to its pod until the pod has stopped, or
+// until the last container of the pod is removed if the runtime does not report the stop.
 func (b *Books) Remove(id string) {
 	if e := b.all[id]; e != nil && (!e.set.Pinned && len(e.devices) == 0 || b.found[e.Pod]) {
 		delete(b.all, id)
@@ -560,17 +559,17 @@ func (b *Books) Remove(id string) {
 	}
 }
 
-// RemovePod removes a pod whose sandbox has stopped. No container starts in it any more. A lost
-// container keeps its CPUs while it has processes, because the runtime does not stop it.
+// RemovePod removes a pod whose sandbox has stopped. A lost container keeps its CPUs while it has
+// processes, because the runtime does not stop it.
 func (b *Books) RemovePod(pod string) {
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.Pod == pod && !(e.lost && b.lives(id)) })
 	delete(b.found, pod)
 	maps.DeleteFunc(b.claims, func(c claimant, _ claim) bool { return c.pod == pod })
 }
 
-// Synchronize replaces the content of the books by the runtime's containers and sandboxes, and
-// returns the moves that bring every container to its CPUs. If two running containers need the same
-// CPUs, the older container keeps them, and the other container moves to the shared pool.
+// Synchronize sets the content of the Books to the runtime's containers and sandboxes, and returns
+// the moves that give every container its CPUs. If two running containers need the same CPUs, the
+// older container keeps them, and the other container moves to the shared pool.
 func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	before := b.all
 	b.all = map[string]*entry{}
@@ -629,7 +628,8 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	return out
 }
 
-// wantedMems returns the memory nodes on which the runtime has the container, if they matter.
+// wantedMems returns the container's memory nodes according to the runtime, or 0 if the decision
+// does not bind memory.
 func (e *entry) wantedMems() topology.NUMASet {
 	if e.set.Mems == 0 {
 		return 0
@@ -642,18 +642,19 @@ type Booked struct {
 	Container
 	// Running means that the container runs, on Set. A container that does not run keeps its CPUs.
 	Running bool
-	// Settled means that the container is not starting, and that no move of it is under way.
+	// Settled means that the container is not starting, and that the runtime is not carrying out a
+	// move of it.
 	Settled bool
 	Set     Set
-	// Leaving are CPUs that the container must leave and may still use. The caller passes Turn to
-	// Found. Refits means that the container's cgroup determines which CPUs it has.
+	// Leaving are CPUs that the container must leave and may still use. Turn is for Found.Turn.
+	// Refits means that the container's cgroup must be read to know which CPUs it has.
 	Leaving topology.CPUSet
 	Turn    uint64
 	Refits  bool
 	// Moves means that the container was resized, and that its CPUs are not certain yet.
 	Moves bool
-	// Memory is the memory that the container may use. Generation is the generation of the newest
-	// decision about its pod; 0 means the Binding's decision.
+	// Memory is the memory that the container may use. Generation is the number of the newest
+	// decision about its pod; 0 means the decision in the Binding.
 	Memory     []placement.MemoryBlock
 	Generation uint64
 	// Devices are the devices of the container, or of its pod while the container does not run.
@@ -710,7 +711,7 @@ func (b *Books) Complaints() []Complaint {
 // exclusive CPU or no CPU.
 func (b *Books) Check() error {
 	pool := b.pool()
-	for _, c := range b.claims { // shared containers that started before the claim may still be on its CPUs
+	for _, c := range b.claims { // shared containers that started before the claim may still use its CPUs
 		pool = pool.Or(&c.cpus)
 	}
 	for _, e := range b.all {

@@ -21,7 +21,7 @@ type Device struct {
 	Sick string
 }
 
-// Injection has the devices of one resource that a container gets.
+// Injection has the devices of one resource that the runtime must inject into a container.
 type Injection struct {
 	Resource string
 	IDs      []string // ascending
@@ -31,9 +31,9 @@ type Injection struct {
 // Offer replaces the devices for containers that start. Running containers keep their devices.
 func (b *Books) Offer(o Offered) { b.offered = o }
 
-// giveDevices gives a container the devices of its decision, or returns the reason why it cannot.
-// The kubelet must have allocated the same number of devices, and all of them must be free and
-// healthy.
+// giveDevices assigns the devices of its decision to a container, or returns the reason why this is
+// not possible. The kubelet must have allocated as many devices as decided, and all decided devices
+// must be free and healthy.
 func (b *Books) giveDevices(e *entry) string {
 	wanted := map[string][]string{}
 	if d := e.Decision; d != nil {
@@ -112,7 +112,7 @@ func (b *Books) holder(e *entry, id string) string {
 	return ""
 }
 
-// given returns the devices that a container with an unknown decision has in the runtime.
+// given returns the devices of a container whose decision is not known, according to the runtime.
 func (e *entry) given() (out []placement.DeviceAllocation) {
 	for _, resource := range slices.Sorted(maps.Keys(e.Tokens)) {
 		if ids := e.Given[wire.DevicesVariable(resource)]; ids != "" {

@@ -25,7 +25,7 @@ import (
 // pluginIndex is the plugin's position in the runtime's order: late, after other plugins.
 const pluginIndex = "90"
 
-// ownName is the runtime's name for the plugin.
+// ownName is the plugin's name in the runtime.
 const ownName = pluginIndex + "-" + wire.PluginName
 
 // Plugin answers the container runtime. It implements the interfaces of NRI's stub, and is safe for
@@ -37,18 +37,17 @@ type Plugin struct {
 	// NRIVersion is the release of NRI that the runtime is assumed to have. If it is "", the plugin
 	// uses the release that the runtime reports.
 	NRIVersion string
-	// Log receives messages about containers that are held or confined, or that cannot be read. It
-	// must not be nil.
+	// Log is called with messages about containers that are held or confined, or that cannot be
+	// read. It must not be nil.
 	Log func(format string, args ...any)
 	// Changed is called when a container has started, stopped, or been held. It may be nil and must
 	// not block.
 	Changed func()
-	// Lives reports whether there are processes in the cgroup with this name, as the runtime spells
-	// it. The plugin needs it because a restarted runtime may not report a running container. It
-	// may be nil.
+	// Lives reports whether the cgroup with this name, as the runtime spells it, has processes. It
+	// is needed because a restarted runtime may not report a running container. It may be nil.
 	Lives func(cgroup string) bool
-	// Online reads the machine's present online CPUs. No container starts on offline CPUs, or while
-	// the online CPUs cannot be read. It is nil if all CPUs are always online. It must be set
+	// Online reads the machine's present online CPUs. No container starts if its CPUs are offline,
+	// or if the online CPUs cannot be read. It is nil if all CPUs are always online. It must be set
 	// before Run.
 	Online func() (topology.CPUSet, error)
 
@@ -59,7 +58,7 @@ type Plugin struct {
 	// the runtime's NRI.
 	unasked func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 	paths   map[string]string // cgroup path by container
-	// blind is the reason why devices cannot be passed to the runtime, or "".
+	// blind is the reason why the runtime cannot inject devices for the plugin, or "".
 	blind string
 	// gone is the reason why no runtime is connected, or nil.
 	gone error
@@ -101,7 +100,7 @@ type heldContainer struct {
 // again. The kubelet tries at least every 15 seconds, and does not report when it stops trying.
 const heldFor = 2 * time.Minute
 
-// changed calls Changed.
+// changed calls Changed if it is set.
 func (p *Plugin) changed() {
 	if p.Changed != nil {
 		p.Changed()
@@ -160,7 +159,7 @@ type link struct {
 }
 
 // safeUnasked is the first release of NRI whose runtimes accept unsolicited moves without a
-// deadlock. validating is the first release that lets plugins validate the combined answer of all
+// deadlock. validating is the first release that lets plugins validate the combined replies of all
 // plugins.
 var (
 	safeUnasked = version.MustParseSemantic("v0.12.1")
@@ -168,7 +167,7 @@ var (
 )
 
 // Configure identifies the runtime, and returns the events that the plugin needs. An older runtime
-// refuses a plugin that names an event that the runtime does not know.
+// refuses a plugin that asks for an event which the runtime does not know.
 func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.EventMask, error) {
 	text := cmp.Or(l.NRIVersion, l.stub.RuntimeNRIVersion())
 	v, err := version.ParseSemantic(text)
@@ -306,8 +305,8 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	return a, writeUpdates(updates), nil
 }
 
-// discreet removes the names of other namespaces' containers from a message for the pod's owner.
-// Only an administrator may see these names. The NodeTopology shows them.
+// discreet removes the names of containers of other namespaces from a message that the pod's owner
+// sees. Administrators see these names in the NodeTopology.
 func (p *Plugin) discreet(namespace, why string) string {
 	var names []string
 	for _, h := range p.books.All() {
@@ -323,9 +322,9 @@ func (p *Plugin) discreet(namespace, why string) string {
 }
 
 // ValidateContainerAdjustment refuses a container that this plugin has not adjusted. If a plugin
-// does not answer in time to CreateContainer, the runtime skips it, and the runtime's own validator
-// does not detect this. If a plugin does not answer to a validation, the runtime refuses the
-// container.
+// does not answer to CreateContainer in time, the runtime skips the plugin, and its own validator
+// does not detect this. If the plugin does not answer to a validation either, the runtime refuses
+// the container.
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()
 	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || owner != ownName || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
@@ -344,8 +343,8 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 	return nil
 }
 
-// move sends an unsolicited move that is due, if this is safe. Otherwise a later reply contains the
-// move.
+// move sends a move that is due unsolicited, if the runtime's NRI allows this safely. Otherwise a
+// later reply contains the move.
 func (p *Plugin) move(u Update, due bool) {
 	if !due || p.unasked == nil {
 		return
@@ -367,7 +366,7 @@ func (p *Plugin) move(u Update, due bool) {
 	}()
 }
 
-// resend sends the moves that no reply has contained, if this is safe.
+// resend sends the moves of Books.Overdue, if the runtime's NRI allows this safely.
 func (p *Plugin) resend() {
 	if p.unasked == nil {
 		return
@@ -389,14 +388,14 @@ func (p *Plugin) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	return nil
 }
 
-// sweep forgets the cgroups of containers that are no longer in the books.
+// sweep drops the cgroup paths of containers that are no longer in the Books.
 func (p *Plugin) sweep() {
 	maps.DeleteFunc(p.paths, func(id string, _ string) bool { return !p.books.Has(id) })
 }
 
 // UpdateContainer handles a change of a container's resources, such as an in-place resize by the
-// kubelet. It refuses the change until there is a decision for these amounts. The kubelet then
-// tries again. The container gets the CPUs of the newest decision, and stays without a quota.
+// kubelet. If there is no decision for these amounts yet, it refuses the change, and the kubelet
+// tries again. Otherwise the container gets the CPUs of the newest decision, and still no quota.
 func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -482,7 +481,7 @@ func (p *Plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	return nil
 }
 
-// RemovePodSandbox removes a pod whose stop was not reported.
+// RemovePodSandbox removes a pod, in case the runtime has not reported its stop.
 func (p *Plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	return p.StopPodSandbox(ctx, pod)
 }
@@ -540,7 +539,7 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 		out.Fault = err.Error()
 	case placed != nil:
 		d := Decided{placed.Generation, placed.Decision.Containers}
-		p.books.Decide(out.UID, d) // the sandbox was created after a resize
+		p.books.Decide(out.UID, d) // the sandbox was created after a resize, so its annotation may have the newer decision
 		out.Decision = d.of(out.Short)
 	}
 	return out

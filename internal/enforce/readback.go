@@ -76,8 +76,8 @@ func ReadMemory(cgroups fs.FS, dir string) (limit, used uint64) {
 	return read("memory.max"), read("memory.current")
 }
 
-// Differs describes how runs, the set where a container runs, differs from the wanted set s. It
-// returns "" if they are equal.
+// Differs describes how runs, a container's actual set, differs from the wanted set s, or returns
+// "".
 func (s Set) Differs(runs Set) string {
 	switch {
 	case s.CPUs != runs.CPUs:

@@ -1,9 +1,9 @@
 // Package jobs runs Jobs of batch.volcano.sh as Volcano's controller does: it creates their pods
 // and PodGroups, applies lifecycle policies, and writes the Jobs' status.
 //
-// The reconciler is level-based. The next action follows from the Job, its status and its pods. The
-// pure function next computes it. The reconciler writes an intention (to restart, to stop) into the
-// status before it deletes pods, so that it can continue after a crash:
+// The reconciler is level-based: the pure function next computes the next actions from the Job, its
+// status and its pods. The reconciler writes an intention (to restart, to stop) into the status
+// before it deletes pods, so that it can continue after a crash:
 //
 //   - A pod's name follows from its task and index, so a pod that is created twice exists only
 //     once.

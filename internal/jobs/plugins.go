@@ -13,8 +13,8 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// plugins are the job plugins of a Job with their arguments. Their names, flags and effects on pods
-// are the same as in Volcano (pkg/controllers/job/plugins).
+// plugins are the job plugins of a Job with their arguments. They have the names, flags and effects
+// on pods of Volcano's plugins (pkg/controllers/job/plugins).
 type plugins struct {
 	env        bool
 	svc        *svcPlugin

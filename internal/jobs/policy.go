@@ -222,7 +222,7 @@ func torn(seen map[string][]*corev1.Pod) bool {
 const defaultTaskRetry = 3
 
 // restartedTooOften returns a pod if the kubelets have restarted the containers of a task's pods
-// maxRetry times in all, otherwise nil. It is the pod with the most restarts. A maxRetry of -1
+// maxRetry times in total, otherwise nil. It is the pod with the most restarts. A maxRetry of -1
 // means no limit (TaskFailed in Volcano's pkg/controllers/cache/cache.go).
 func (t *task) restartedTooOften(pods []*corev1.Pod) (worst *corev1.Pod) {
 	limit := cmp.Or(t.spec.MaxRetry, defaultTaskRetry)

@@ -13,13 +13,13 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// Defaults of a Job, the same as in Volcano's webhook.
+// Defaults of a Job, as in Volcano's webhook.
 const (
 	defaultQueue    = "default"
 	defaultMaxRetry = 3
 )
 
-// MaxPods is the largest number of pods that a Job may have.
+// MaxPods is the maximum number of pods of a Job.
 const MaxPods = 10_000
 
 // maxTogether is the maximum number of pods that may have to start together, because

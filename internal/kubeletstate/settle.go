@@ -4,10 +4,10 @@ import "time"
 
 // For each admission, a kubelet writes cpu_manager_state twice (state_checkpoint.go: first the
 // shared CPUs, then the container's), and it writes the files of its managers one after another. A
-// reading between two writes shows a contradiction that does not last.
+// reading between two writes shows a contradiction for a moment.
 const (
-	// Settle accepts a contradiction after SameLooks equal readings in a row. It reads at most
-	// maxLooks times.
+	// After SameLooks equal readings in a row, Settle returns the result even if it is not sound.
+	// It reads at most maxLooks times.
 	SameLooks = 3
 	maxLooks  = 20
 	// LookPause is the pause between two readings.
@@ -15,7 +15,8 @@ const (
 )
 
 // Settle calls look, which reads files that a kubelet may be writing, until the result is sound or
-// stays the same. It returns the last result. If look returns an error, Settle ends at once.
+// does not change any more. It returns the last result. If look returns an error, Settle ends at
+// once.
 func Settle[T any](look func() (found T, sound bool, err error), same func(a, b T) bool, pause func()) (T, error) {
 	last, sound, err := look()
 	for looked, row := 1, 1; err == nil && !sound && row < SameLooks && looked < maxLooks; looked++ {

@@ -12,9 +12,9 @@ import (
 )
 
 // Snapshot returns the content of the checkpoints in the engine's types. Pods and containers are
-// ordered by UID and name. The files contain neither the order nor the kind of containers. So
-// Snapshot takes the containers of a pod that have CPUs in common for init containers, and all
-// others for ordinary containers. Device pools have the registered (healthy) devices and the
+// ordered by UID and name. The files do not contain the order and the kinds of containers. So
+// Snapshot treats the containers of a pod that have CPUs in common as init containers, and all
+// others as ordinary containers. Device pools have the registered (healthy) devices and the
 // assigned devices. Only assigned devices have NUMA nodes in the files. It returns an *Error if the
 // files have an old format without pod UIDs, which a Snapshot cannot represent.
 func (s *State) Snapshot() (placement.Snapshot, error) {

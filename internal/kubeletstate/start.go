@@ -22,14 +22,14 @@ type StartError struct {
 	Path string
 	// Problem is the kubelet's message.
 	Problem string
-	// Detail is the difference, if Problem does not contain it.
+	// Detail describes the difference between file and machine, if Problem does not.
 	Detail string
 	// Or has the other messages that are possible, because the kubelet reads pods and containers in
 	// random order.
 	Or []string
 	// Crash means that the kubelet crashes; Problem is the panic.
 	Crash bool
-	// Chance means that the kubelet may also start, because it adds up memory blocks in random
+	// Chance means that the kubelet may start or not, because it adds up memory blocks in random
 	// order.
 	Chance bool
 
@@ -130,8 +130,8 @@ func crashed(root, name string) *StartError {
 
 var errNilPointer = errors.New("runtime error: invalid memory address or nil pointer dereference")
 
-// randomWords are errors of which the kubelet reports one at random, because it iterates over a Go
-// map. The first error stands for all of them.
+// randomWords collects errors of which the kubelet reports a random one, because it iterates over a
+// Go map.
 type randomWords struct {
 	all  []error
 	size int
@@ -193,7 +193,7 @@ func unmarshal(data []byte, into any, names typeNames) error {
 // mention.
 type typeNames map[string]string
 
-// but returns a copy of the names in which one name is replaced.
+// but returns a copy of the names in which the name of own is kubelet.
 func (n typeNames) but(own, kubelet string) typeNames {
 	out := maps.Clone(n)
 	out[own] = kubelet

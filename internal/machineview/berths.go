@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Berths has the resources that each pod has on a machine: the state of the kubelet's managers, and
-// the names of the pods.
+// Berths has the resources of each pod on a machine, for a drawing: the state of the kubelet's
+// managers, and the names of the pods.
 type Berths struct {
 	// Title is the title of the drawing. Facts are additional lines below the title, or "".
 	Title, Facts string
@@ -59,7 +59,7 @@ const (
 	berthTextures = 3
 )
 
-// occupancy is Berths in the form that the painter needs.
+// occupancy has the content of Berths in the form for the painter.
 type occupancy struct {
 	*Berths
 	berths []*berth

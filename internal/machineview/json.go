@@ -83,7 +83,7 @@ type Link struct {
 	// A and B are the PCI addresses of the devices; A is the lower address.
 	A string `json:"a"`
 	B string `json:"b"`
-	// Kind is "nvlink" or "xgmi". Count is the number of bonded links.
+	// Kind is "nvlink" or "xgmi". Count is the number of links between A and B.
 	Kind  string `json:"kind"`
 	Count int    `json:"count"`
 }

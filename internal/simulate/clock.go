@@ -17,8 +17,8 @@ const (
 	lastBackOff  = 360
 )
 
-// clock is one run in which pods arrive and end, on a clock of whole seconds. In each second, pods
-// end before others arrive.
+// clock is the state of one run in which pods arrive and end. Time advances in whole seconds. In
+// each second, pods end before others arrive.
 type clock struct {
 	*player
 	load *trace.TimedDraw
@@ -53,7 +53,7 @@ type job struct {
 	began          int64 // the second from which all members run; negative if some do not run
 	placed         int32 // members that run
 	life           int32 // the number of its moves
-	started        bool  // all members have run
+	started        bool  // all members have run at the same time
 	stays          bool  // it must not be moved
 }
 
@@ -79,7 +79,7 @@ func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32) *clock {
 	return c
 }
 
-// stand places the pods of the Start. The run calls it before it counts anything.
+// stand places the pods of the Start. It must be called before the run.
 func (c *clock) stand(s *Start, of []int32) {
 	for i, shape := range of {
 		p := &s.pods[i]
@@ -93,7 +93,8 @@ func (c *clock) stand(s *Start, of []int32) {
 	}
 }
 
-// run advances the clock. part receives the fraction that is done. If ctx ends, the run ends early.
+// run advances the clock. part is called with the fraction of the run that is done. If ctx ends,
+// the run ends early.
 func (c *clock) run(ctx context.Context, part func(float64)) {
 	for ctx.Err() == nil {
 		at, arrives := c.upcoming()
@@ -310,7 +311,8 @@ func (c *clock) frees(node int32) {
 	}
 }
 
-// wake tries waiting entries again, the oldest first, if a changed node admits their class.
+// wake tries waiting entries again on the nodes that have released resources, the oldest entry
+// first.
 func (c *clock) wake() {
 	freed := c.freed.nodes
 	c.freed.nodes = nil

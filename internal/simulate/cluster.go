@@ -14,8 +14,8 @@ type Cluster interface {
 	// AppendKey appends a key of the node's free resources. Nodes with equal keys offer the same
 	// resources to every pod.
 	AppendKey(b []byte, node int) []byte
-	// Look fills in the resources that the node offers to a pod of the shape. It returns false if
-	// the scheduler sees that the node does not admit the pod.
+	// Look fills l with the node's resources for a pod of the shape. It returns false if the
+	// scheduler knows that the node does not admit the pod.
 	Look(node int, s *Shape, l *Look) bool
 	// Put puts the pod on the node. gpu is the GPU for a share of a GPU. The outcome is Refused if
 	// the node's kubelet refuses the pod.
@@ -46,7 +46,7 @@ type Lack uint8
 const (
 	// LacksNothing: the node admits the pod.
 	LacksNothing Lack = iota
-	// LacksCPUs and LacksMemory are about amounts.
+	// LacksCPUs: the node has too few free CPUs. LacksMemory: it has too little free memory.
 	LacksCPUs
 	LacksMemory
 	// LacksGPUs: too few GPUs or other devices, or GPUs of models that the pod may not have.
@@ -56,7 +56,7 @@ const (
 	lacks // the number of values of Lack
 )
 
-// Look is the state of a node before a pod is placed there.
+// Look is the state of a node for which a strategy computes a score for a pod.
 type Look struct {
 	Shape *Shape
 	// The Free fields are the node's free resources. The All fields are the totals that pods can

@@ -16,7 +16,8 @@ type Experiment struct {
 	Nodes      []trace.Node
 	Pods       []trace.Pod
 	Strategies []Strategy
-	// Seeds are the seeds of the draws. Each strategy runs with each seed.
+	// Seeds are the seeds of the random order of pods and nodes. Each strategy runs once with each
+	// seed.
 	Seeds []int64
 	// Times has the times at which pods arrive and end. If it is nil, pods arrive one after
 	// another, and no pod ends.

@@ -52,7 +52,7 @@ type Moment struct {
 // moments is the number of Moments in a course.
 const moments = 100
 
-// meter collects the figures of a run while its clock advances.
+// meter collects the results of a run while its clock advances.
 type meter struct {
 	all     Capacity
 	figures Figures

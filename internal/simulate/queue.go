@@ -21,7 +21,8 @@ type entry struct {
 type waitClass struct{ shape, members int32 }
 
 // queue has the entries without a node, by class, each in the order of seq. Every node has refused
-// every class in the queue. When a node changes, it is asked once per class and not once per pod.
+// every class in the queue. When a node changes, the simulation asks it only once per class, and
+// not once per pod.
 type queue struct {
 	byClass map[waitClass][]entry
 	// classes are the keys of byClass, in an order that is the same in each run.

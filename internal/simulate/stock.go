@@ -40,8 +40,8 @@ func balance(l *Look) int64 {
 	return 50 + (50+with-before)/2
 }
 
-// apart is 100 if the used parts of CPU and memory are equal, and 50 if one is full and the other
-// empty.
+// apart returns 100 if the used parts of CPU and memory are equal, and 50 if one is full and the
+// other empty.
 func apart(cpu, allCPU, mib, allMiB int64) int64 {
 	a, b := float64(cpu)/float64(allCPU), float64(mib)/float64(allMiB)
 	return int64((1 - math.Abs(min(1, a)-min(1, b))/2) * 100)

@@ -13,12 +13,12 @@ type Strategy struct {
 	Name string
 	// About describes its preference in one line.
 	About string
-	// Blind strategies see only amounts, so the kubelet may refuse their choice.
+	// Blind means that the strategy sees only amounts, so the kubelet may refuse its choice.
 	Blind bool
-	// NUMA strategies work only on clusters with NUMA nodes.
+	// NUMA means that the strategy works only on clusters with NUMA nodes.
 	NUMA bool
-	// Plans marks Berth's strategies, which plan a gang as a whole. They compare nodes once for all
-	// members, and put as many members as fit on each node.
+	// Plans means that the strategy plans a gang as a whole, as Berth does. It compares nodes once
+	// for all members, and puts as many members as fit on each node.
 	Plans bool
 	// Knows means that the strategy knows the distribution of the load in advance.
 	Knows bool
@@ -51,7 +51,7 @@ const (
 	ByChance
 )
 
-// Scorer is a strategy in one run.
+// Scorer computes the scores of a strategy in one run.
 type Scorer interface {
 	// Score returns the node's score; higher is better.
 	Score(l *Look) int64

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// wanted is the demand for nodes, computed from the running pods. The demand is the same for all
-// nodes of one kind with the same GPU model.
+// wanted computes the demand for nodes from the running pods. The demand is the same for all nodes
+// of one kind with the same GPU model.
 type wanted struct {
 	of     []int // by node: the index of its class in classes
 	all    []class

@@ -1,6 +1,6 @@
-// Package places judges the placement of pods. It finds splits over NUMA nodes that were avoidable,
-// devices that are idle because their NUMA node has no CPUs left, and waiting pods that would fit.
-// It records the resources of pods and asks the placement engine.
+// Package places judges where a scheduler placed pods. It finds pods that need not have been split
+// over NUMA nodes, devices that are idle because their NUMA node has no CPUs left, and waiting pods
+// that would fit on a node. It records the resources of pods, and asks the placement engine.
 package places
 
 import (
@@ -23,8 +23,8 @@ const (
 	// lookBack is the time for which resources must have been free before the Binding. The
 	// scheduler may not have known about resources that became free later.
 	lookBack = 3 * time.Second
-	// lookOn is the time that Judge waits after a pod has started to run. Pods that were placed
-	// before this pod may start later.
+	// lookOn is the time for which a pod must have run before Judge judges it, because pods that
+	// were placed before it may start later.
 	lookOn = 2 * time.Second
 	// keepGone is the time for which deleted pods are remembered, because a pod may start to run
 	// long after its Binding.
@@ -46,7 +46,7 @@ type Places struct {
 	resource string
 	each     int // CPUs that a device of the resource needs
 	nodes    map[string]*node
-	// suspects are the pods that Judge has not judged yet.
+	// suspects are the pods that Judge must still judge.
 	suspects []Suspect
 }
 
@@ -75,8 +75,8 @@ type placed struct {
 	bound, gone time.Time // gone is zero while the pod exists
 }
 
-// Suspect is a pod that might have been placed better on another node: it is spread over several
-// NUMA nodes, or strands devices.
+// Suspect is a pod that another node might have served better, because it uses several NUMA nodes
+// or strands devices.
 type Suspect struct {
 	Pod *corev1.Pod
 	// NUMA is the number of NUMA nodes that the pod uses.
@@ -165,9 +165,9 @@ func (p *Places) Ran(pod *corev1.Pod, held *Holdings, numa int, now time.Time) {
 	}
 }
 
-// strands counts the devices that the pod left with too few CPUs. A device counts only if it would
-// have enough CPUs without the pod. These CPUs must have been free early enough that the scheduler
-// knew about them.
+// strands returns the number of devices for which the pod left too few CPUs. A device counts only
+// if it would have enough CPUs without the pod. These CPUs must have been free early enough that
+// the scheduler knew about them.
 func (p *Places) strands(at *placed, n *node) int {
 	since := at.bound.Add(-lookBack)
 	with := n.stranded(p.resource, p.each, since)
@@ -295,7 +295,7 @@ func (p *placed) decision(uid string) *placement.Decision {
 	return &placement.Decision{UID: uid, Containers: []placement.ContainerDecision{c}}
 }
 
-// has reports whether the node has devices of the resource.
+// has reports whether the node has a plugin for the resource.
 func (n *node) has(resource string) bool {
 	return slices.ContainsFunc(n.pools, func(p placement.DevicePool) bool { return p.Resource == resource })
 }

@@ -1,3 +1,3 @@
-// Package trace has lists of nodes and pods, and draws the order in which the pods arrive. It is
-// pure.
+// Package trace has the types of lists of nodes and pods, and draws the random order in which pods
+// arrive. It is pure.
 package trace
