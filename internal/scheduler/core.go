@@ -141,7 +141,7 @@ func coreOf(shared informers.SharedInformerFactory) *core {
 	return cores.byInformers[shared]
 }
 
-// Parts has the parts of a scheduler with the plugin that do not belong to a profile.
+// Parts has those parts of a scheduler with the plugin that its profiles share.
 type Parts struct{ core *core }
 
 // PartsOf returns the parts of the scheduler with these informers. It returns false if no profile
@@ -390,7 +390,7 @@ func (c *core) begin(synced func() bool) {
 
 var _ cache.ResourceEventHandler = (*core)(nil)
 
-// OnAdd records a pod, in the order of the API server's writes.
+// OnAdd records a pod. It is called in the order of the API server's writes.
 func (c *core) OnAdd(obj any, initial bool) {
 	pod := obj.(*corev1.Pod)
 	if !initial {

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// answer asks the node about the pod. wanted is the demand for the node.
+// answer writes into out the node's answer about the pod. wanted is the demand for the node.
 func (n *node) answer(c *ledger.Candidate, wanted demand.Level, out *Answer) {
 	if n.trouble != nil {
 		out.Answer, out.Message, out.Advice = Unreliable, n.trouble.Message, n.trouble.Advice

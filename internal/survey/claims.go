@@ -312,7 +312,7 @@ func (n *node) knownMachine() *topology.Machine {
 	return nil
 }
 
-// wouldLie returns the place that a pod would get on a node that admits it, without regard to
+// wouldLie returns the place that a pod would get on a node that admits it. It ignores the pod's
 // claims. It returns false if the place is not certain enough.
 func (n *node) wouldLie(q *question, mode claims.Mode) (claims.Lying, bool) {
 	if n.account == nil || !q.hasSay(n) {

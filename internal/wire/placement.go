@@ -240,8 +240,8 @@ func longestPlacement(d *placement.Decision) *Placement {
 		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d}
 }
 
-// CheckAnnotations checks that the pod's other annotations leave this number of bytes. The API
-// server limits the size of all annotations at every write except a Binding
+// CheckAnnotations checks that the pod's other annotations leave the given number of bytes free.
+// The API server limits the size of all annotations at every write except a Binding
 // (BindingREST.setPodNodeAndMetadata). If a Binding exceeds the limit, the pod runs, but its
 // kubelet can never write its status. The error is a *FieldError.
 func CheckAnnotations(pod *corev1.Pod, bytes int) error {

@@ -639,8 +639,8 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 // CheckDecision returns an error if the decision names another pod or gives the pod more than it
 // requests. Such a decision is forged. CheckDecision does not check whether the pod may have CPUs
 // exclusively, for two reasons. The author of a Reservation may request exclusive CPUs, because a
-// Reservation has no namespace and counts for no quota, and the scheduler that made the decision
-// may have had other arguments. Owners are checked as pods of their own namespaces.
+// Reservation has no namespace and no quota limits it, and the scheduler that made the decision may
+// have had other arguments. Owners are checked as pods of their own namespaces.
 func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	ask, err := ReadPod(pod)
 	if err != nil {

@@ -19,7 +19,8 @@ type Terms struct {
 	// CPUsPerDevice is the number of CPUs that are kept for each device, by resource; see
 	// placement.NewKeep.
 	CPUsPerDevice map[string]int `json:"cpusPerDevice,omitempty"`
-	// BestEffortAnywhere means that pods with Volcano's best-effort may use nodes of any policy.
+	// BestEffortAnywhere means that pods with Volcano's policy best-effort may use nodes with any
+	// topology manager policy.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
 	// Claims is near, required or empty: the default for pods with claims and without
 	// berth.dev/claims.

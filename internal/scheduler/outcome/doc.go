@@ -6,8 +6,8 @@
 // second. This package writes outside of the scheduling loop, so that no pod waits for the write of
 // another:
 //
-//   - A namespace has one write at a time, and namespaces take turns. Few writes run at a time in
-//     total, so that Bindings, which use the same client, do not wait for them.
+//   - A namespace has one write at a time, and namespaces take turns. Only a few writes of all
+//     namespaces run at a time, so that Bindings, which use the same client, do not wait for them.
 //   - After a slow write, a namespace pauses for as long as the write took, so that the API server
 //     can serve other clients.
 //   - A pod has at most one pending write, with the result of its last attempt.
