@@ -78,9 +78,10 @@ func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
 	return active
 }
 
-// describe asks the kubelet for the topology of devices if the checkpoint shows a change of
-// devices. It also asks while the Node offers fewer devices than the checkpoint has, because only
-// the kubelet knows the remaining devices.
+// describe asks the kubelet for the topology of devices if the checkpoint or the Node's capacity
+// shows a change of devices, or if the topology of a device is not known. It also asks while the
+// Node offers fewer devices than the checkpoint has, because only the kubelet knows the remaining
+// devices.
 func (m *mirror) describe(ctx context.Context, capacity, allocatable map[string]int64) {
 	b, s := m.devices, m.books.state.Devices
 	if s == nil || m.kubelet == nil {

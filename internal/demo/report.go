@@ -151,8 +151,8 @@ type Comparison struct {
 	Berth *Report `json:"berth"`
 }
 
-// Kept reports whether no kubelet refused a pod that Berth placed, and every wrong prediction was
-// contended.
+// Kept reports whether no kubelet refused a pod that Berth placed, and there are no more wrong
+// predictions than contended promises.
 func (c *Comparison) Kept() bool {
 	return c.Berth.Refused() == 0 && c.Berth.Mispredicted <= c.Berth.Contended
 }
