@@ -172,11 +172,11 @@ func (s kubeletBooks) restoreMemory(snap *Snapshot) error {
 func (s kubeletBooks) holdsNoMemory() error {
 	for i := range s.pods {
 		if w := s.pods[i].pod.Whole; w != nil && len(w.Memory) > 0 {
-			return contradiction("pods["+s.pods[i].uid+"].memory", w.Memory[0].Resource, "no blocks without the static memory manager")
+			return contradiction("pods["+s.pods[i].uid+"].memory", w.Memory[0].Resource, "no memory blocks, because the memory manager's policy is not Static")
 		}
 		for _, c := range s.pods[i].pod.Containers {
 			if len(c.Memory) > 0 {
-				return contradiction(containerField(s.pods[i].pod, &c, "memory"), c.Memory[0].Resource, "no blocks without the static memory manager")
+				return contradiction(containerField(s.pods[i].pod, &c, "memory"), c.Memory[0].Resource, "no memory blocks, because the memory manager's policy is not Static")
 			}
 		}
 	}

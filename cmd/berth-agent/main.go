@@ -314,7 +314,8 @@ func (s *settings) serve(registry *prometheus.Registry) (func(), error) {
 	return func() { _ = server.Close() }, nil
 }
 
-// guard serves metrics over TLS to users that the API server authorizes.
+// guard wraps the listener in TLS, and wraps metrics so that it answers only users that the API
+// server authorizes.
 func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Listener, http.Handler, error) {
 	secure, err := guarded.TLS(s.metricsCerts, s.options.Node)
 	if err != nil {

@@ -36,7 +36,7 @@ func mendCommand(stdout io.Writer) *cobra.Command {
 	return askCommand(stdout, "mend", &cobra.Command{
 		Use:     "mend [scheduler|agent NODE|node NODE|api]",
 		Short:   "Start a part again that berth-demo break has broken; without a part, all of them",
-		Long:    "Starts a part of the playground again that berth-demo break has broken:\n" + parts + "\nWithout a part it starts all broken parts.",
+		Long:    "Restarts a part of the playground that berth-demo break has broken:\n" + parts + "\nWithout a part it starts all broken parts.",
 		Example: "  berth-demo mend\n  berth-demo mend agent xeon-a",
 	})
 }

@@ -13,7 +13,8 @@ type sighting struct {
 	now      time.Time
 	books    Books
 	platform *platform
-	// memory explains why the kubelet's recorded memory differs from the platform's, or is nil.
+	// memory is the error if the memory in the kubelet's checkpoint does not fit the machine, for
+	// example because the machine lacks a NUMA node of the checkpoint.
 	memory error
 	drift  drift
 	// absent is the error if a checkpoint that the kubelet should have written is missing. starts

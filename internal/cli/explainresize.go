@@ -52,7 +52,7 @@ func changesOf(texts []string) (out []survey.Change, err error) {
 		}
 		change := survey.Change{Container: container, Resource: corev1.ResourceName(name)}
 		if !ok || named && container == "" || change.Resource != corev1.ResourceCPU && change.Resource != corev1.ResourceMemory {
-			return nil, Usagef("--resize %q: want cpu=AMOUNT or memory=AMOUNT, with CONTAINER: before it if the pod has several", text)
+			return nil, Usagef("--resize %q: want [CONTAINER:]cpu=AMOUNT or [CONTAINER:]memory=AMOUNT, with CONTAINER if the pod has several containers", text)
 		}
 		if change.Amount, err = resource.ParseQuantity(amount); err != nil || change.Amount.Sign() < 0 {
 			return nil, Usagef("--resize %q: %q: want an amount such as 8 or 500m of CPU, or 16Gi of memory", text, amount)

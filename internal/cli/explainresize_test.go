@@ -89,8 +89,8 @@ func TestExplainResize(t *testing.T) {
 			p.Annotations[wire.BoundForAnnotation] = wire.WriteBoundFor(p, wire.BoundFor{Reservation: "r"})
 		}, asked{args: []string{"cpu=3"}, code: ExitFailure, want: []string{"answer: rejected", "makes no new decision for the pod: it uses a Reservation"}}},
 		"JSON":           {nil, small, asked{args: []string{"cpu=8", "-o", "json"}, code: ExitFailure, want: []string{`"outcome": "infeasible"`, `"message": "Resize is infeasible`, `"changes": [`}}},
-		"no resource":    {nil, nil, asked{args: []string{"gpu=8"}, code: ExitUsage, want: []string{`--resize "gpu=8": want cpu=AMOUNT or memory=AMOUNT`}}},
-		"no amount":      {nil, nil, asked{args: []string{"cpu"}, code: ExitUsage, want: []string{`--resize "cpu": want cpu=AMOUNT`}}},
+		"no resource":    {nil, nil, asked{args: []string{"gpu=8"}, code: ExitUsage, want: []string{`--resize "gpu=8": want [CONTAINER:]cpu=AMOUNT or [CONTAINER:]memory=AMOUNT`}}},
+		"no amount":      {nil, nil, asked{args: []string{"cpu"}, code: ExitUsage, want: []string{`--resize "cpu": want [CONTAINER:]cpu=AMOUNT`}}},
 		"no number":      {nil, nil, asked{args: []string{"cpu=many"}, code: ExitUsage, want: []string{`"many": want an amount`}}},
 		"below zero":     {nil, nil, asked{args: []string{"cpu=-1"}, code: ExitUsage, want: []string{`"-1": want an amount`}}},
 		"twice":          {nil, nil, asked{args: []string{"cpu=1,cpu=2"}, code: ExitUsage, want: []string{"want each amount once"}}},

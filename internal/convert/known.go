@@ -76,7 +76,7 @@ var plugins = map[string]string{
 	"nodelocalvolume":            "it left out nodes without the local volume; " + servedByKube + " (VolumeBinding)",
 	"nodeemptydirvolume":         "it left out nodes without room for an emptyDir; ask for ephemeral-storage in the pod's requests",
 	"nodeCSIscheduling":          "it left out nodes without the CSI driver; " + servedByKube + " (NodeVolumeLimits)",
-	"networkresource":            "it counted network interfaces; they are counted here if pods ask for them as extended resources",
+	"networkresource":            "it counted network interfaces; kube-scheduler counts them if pods ask for them as extended resources",
 	"oversubscription":           "it placed pods by oversold CPUs and memory, which are out of scope: use requests",
 	"lifecycle":                  "it placed pods together that end at a similar time; Berth does not know when pods end",
 	"volcano-npu":                ascend,
@@ -209,8 +209,8 @@ func argumentsOf(plugin string) (out []string) {
 	return out
 }
 
-// nodeorder lists, for each weight of nodeorder, the plugin of kube-scheduler and Volcano's
-// default.
+// nodeorder has the weights of Volcano's plugin nodeorder: the argument, the plugin of
+// kube-scheduler that replaces it, and Volcano's default weight.
 var nodeorder = []struct{ argument, plugin, standard string }{
 	{"nodeaffinity.weight", "NodeAffinity", "2"},
 	{"podaffinity.weight", "InterPodAffinity", "2"},

@@ -96,7 +96,7 @@ var silentAgent = Scene{
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("ordinary", node, 4, false)) }},
 			{"A pinned pod that may run on any node goes to another one:",
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("elsewhere", "", 4, true)) }},
-			{"The agent is back, and the pod that waited runs:",
+			{"The agent is back, and the waiting pod now runs:",
 				func(ctx context.Context) error {
 					if err := s.StartAgent(ctx, node); err != nil {
 						return err
@@ -123,7 +123,7 @@ var nowhere = Scene{
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("right", "", 30, true)) }},
 			{"16 CPUs are free, 8 on each NUMA node. A pod that wants 12 waits for the CPUs of other pods:",
 				func(ctx context.Context) error { return s.waits(ctx, scenePod("third", "", 12, true), "free CPUs (") }},
-			{"The first one ends. When the node reports that its CPUs are free, the pod that waited runs:",
+			{"The first one ends. When the node reports that its CPUs are free, the waiting pod runs:",
 				func(ctx context.Context) error {
 					if err := s.ends(ctx, "left"); err != nil {
 						return err
@@ -195,7 +195,7 @@ var gpusApart = Scene{
 				func(ctx context.Context) error { return s.plansRoom(ctx, "train") }},
 			{"It is moved (kubectl berth defrag train --execute):",
 				func(ctx context.Context) error { return s.makesRoom(ctx) }},
-			{"And the pod that waited runs:",
+			{"The waiting pod now runs:",
 				func(ctx context.Context) error { return s.running(ctx, "train") }},
 		}
 	},

@@ -79,8 +79,8 @@ func (v *VolcanoController) Manifests() ([][]byte, error) {
 }
 
 // controllers returns the enabled loops of Volcano's controller. No loop starts before every
-// enabled loop has read the objects of its kinds. So it leaves out the loops for JobFlows if the
-// definitions of these kinds are missing.
+// enabled loop has read the objects of its kinds. So controllers leaves out the loops for JobFlows
+// if the definitions of these kinds are missing.
 func (v *VolcanoController) controllers() string {
 	const byDefault = "*,-sharding-controller"
 	if files, _ := filepath.Glob(filepath.Join(v.Definitions, "flow.volcano.sh_*.yaml")); len(files) > 0 {

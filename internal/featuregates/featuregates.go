@@ -74,7 +74,8 @@ func parse(line string) (Gate, error) {
 //go:embed releases/*.txt
 var tables embed.FS
 
-// releases are the gates by the minor number of the release and by name.
+// releases returns all feature gates. The keys are the minor version of the Kubernetes release, and
+// the name of the gate.
 var releases = sync.OnceValue(func() map[uint8]map[string]Gate {
 	all, _ := readTables()
 	return all

@@ -51,7 +51,7 @@ func (p *sshPlugin) check(*batch.Job) error {
 	case !path.IsAbs(p.folder) || strings.Contains(p.folder, ":"):
 		return fmt.Errorf("--ssh-key-file-path=%s is no absolute path", p.folder)
 	case (p.private == "") != (p.public == ""):
-		return errors.New("--ssh-private-key and --ssh-public-key come together")
+		return errors.New("want both --ssh-private-key and --ssh-public-key, or neither")
 	}
 	return nil
 }

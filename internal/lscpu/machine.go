@@ -26,7 +26,7 @@ type reader struct {
 }
 
 // capture describes inputs with the information that lscpu lacks.
-const capture = "lscpu -p or a capture (berth topology --help), as lscpu without options does not say "
+const capture = "the output of lscpu -p, or a capture (berth topology --help), because lscpu without options does not show "
 
 // readCounts reads the numbers of threads, cores and sockets.
 func (r *reader) readCounts() (err error) {
@@ -208,8 +208,8 @@ func numbersPacked(architecture string) bool {
 	return strings.HasPrefix(architecture, "ppc") || strings.HasPrefix(architecture, "aarch64") || strings.HasPrefix(architecture, "arm")
 }
 
-// splitCore returns the i-th core if the second threads are numbered after all first threads.
-// packedCore returns the i-th core if the threads of a core have consecutive numbers.
+// splitCore returns the CPUs of the i-th core. It assumes that the second threads of all cores are
+// numbered after all first threads.
 func (r *reader) splitCore(sorted []topology.CPUID, i int) (out []topology.CPUID) {
 	first := len(sorted) / r.threads
 	for t := range r.threads {
@@ -218,6 +218,7 @@ func (r *reader) splitCore(sorted []topology.CPUID, i int) (out []topology.CPUID
 	return out
 }
 
+// packedCore does the same, and assumes that the threads of a core have consecutive numbers.
 func (r *reader) packedCore(sorted []topology.CPUID, i int) []topology.CPUID {
 	return sorted[i*r.threads : (i+1)*r.threads]
 }

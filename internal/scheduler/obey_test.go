@@ -218,7 +218,7 @@ func TestObeyingNodesCountShares(t *testing.T) {
 	}
 	high := with(pinned("high", 6), single)
 	state, s := node(high)
-	if s.Code() != fwk.Unschedulable || !strings.Contains(s.Message(), "no berth for the pod") {
+	if s.Code() != fwk.Unschedulable || !strings.Contains(s.Message(), "Berth has no place for the pod") {
 		t.Fatalf("%v, want no berth", s)
 	}
 	victim := podInfo{pod: on(with(burstable("a", "6500m"), single), "n")}
@@ -375,7 +375,7 @@ func TestDevicesAreCounted(t *testing.T) {
 	f.state.SetPool(pools[0])
 	f.feed.ReportSeen(f.topology())
 	pod := ask("2")
-	if got, want := filter(pod), placement.DevicesNowhere.Text()+", even when empty"; got != "node(s) where there is no berth for the pod: "+want {
+	if got, want := filter(pod), placement.DevicesNowhere.Text()+", even when empty"; got != "node(s) where Berth has no place for the pod: "+want {
 		t.Errorf("nowhere: %q, want %q", got, want)
 	}
 	n := f.table.Named("n")

@@ -84,7 +84,7 @@ func unreadable(err error) *fwk.Status {
 func refusal(a nodes.PackedAnswer) string {
 	switch reason, detail := a.Why(); reason {
 	case placement.NoBerth:
-		return "there is no berth for the pod: " + detail.Text()
+		return "Berth has no place for the pod: " + detail.Text()
 	case placement.InvalidRequest, placement.KubeletDefect:
 		return "Berth refuses the pod: " + reason.String() + ": " + detail.Text()
 	default:

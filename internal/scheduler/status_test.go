@@ -40,7 +40,7 @@ func TestWhoRefuses(t *testing.T) {
 		placement.DevicesUneven:     "node(s) where Berth refuses the pod: InvalidRequest: ",
 		placement.BadRequest:        "node(s) where Berth refuses the pod: InvalidRequest: ",
 		placement.DefectForeignCPUs: "node(s) where Berth refuses the pod: KubeletDefect: ",
-		placement.DevicesOpen:       "node(s) where there is no berth for the pod: ",
+		placement.DevicesOpen:       "node(s) where Berth has no place for the pod: ",
 		placement.NotPreferred:      "node(s) whose kubelet would refuse the pod: TopologyAffinityError: ",
 		placement.TooFewCPUs:        "node(s) whose kubelet would refuse the pod: UnexpectedAdmissionError: ",
 	} {

@@ -29,10 +29,10 @@ const (
 // with such a set, after it has added all other pods again. The search tries all sets up to
 // maxChosen pods, because an overlooked set could mean an unnecessary eviction.
 //
-// For the same reason, a set counts only if the node has enough resources while all other pods
-// stay. Otherwise the dry run would evict further pods because of NodeResourcesFit, and without
-// them the node may refuse the pod. The search does not predict other plugins (ports, affinity to
-// pods).
+// The search accepts a set only if the node has enough amounts of all resources (NodeResourcesFit)
+// after the removal of only this set. Otherwise the dry run would evict further pods because of
+// NodeResourcesFit, and without them the node may refuse the pod. The search does not predict other
+// plugins (ports, affinity to pods).
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)
 	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()

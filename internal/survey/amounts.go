@@ -31,7 +31,7 @@ func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *cor
 }
 
 // foreign reports whether the amounts include a resource of a device plugin or of a device class. A
-// device class has two resource names: its default name, and the one in spec.extendedResourceName
+// device class has a default resource name, and may have a second in spec.extendedResourceName
 // (pkg/scheduler/util, IsDRAExtendedResourceName).
 func foreign(asked amounts.List) bool {
 	for r, amount := range asked {

@@ -151,8 +151,8 @@ const shownAdvices = 3
 // the word NODE instead of the name, and is used if several nodes share the advice.
 type advised struct{ text, general, first string }
 
-// groupsOf groups nodes with the same answer. Groups with the same Answer.Answer are sorted by
-// size, the largest first.
+// groupsOf groups nodes with the same Answer and Message. It sorts the groups by Answer, and then
+// by size, the largest first.
 func groupsOf(answers []Answer) []Group {
 	var groups []Group
 	for _, a := range answers {

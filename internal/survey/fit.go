@@ -456,7 +456,7 @@ func notAsked(pod *corev1.Pod) (out []string) {
 		asked bool
 		what  string
 	}{
-		{len(volumes) > 0, "volumes, which may tie it to certain nodes: " + strings.Join(volumes, ", ")},
+		{len(volumes) > 0, "volumes that may tie the pod to certain nodes (" + strings.Join(volumes, ", ") + ")"},
 		{a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil), "affinity to other pods"},
 		{len(spec.TopologySpreadConstraints) > 0, "spreading (topologySpreadConstraints)"},
 		{len(spec.ResourceClaims) > 0, "devices of resource claims for more than one copy"},

@@ -7,8 +7,9 @@ import (
 
 // On nodes where Berth decides, the agent offers tokens to the kubelet in place of devices. A token
 // does not stand for a particular device; only the number of tokens matters. When the kubelet
-// allocates tokens to a container, the agent's reply adds an annotation with the number to the
-// container in the runtime. No pod can set this annotation.
+// allocates tokens to a container, the agent returns their number as an annotation (Allocate of the
+// device plugin API). The kubelet passes it to the container runtime. No pod can set this
+// annotation.
 
 // tokensPrefix is the prefix of the annotations with the number of tokens.
 const tokensPrefix = "tokens.berth.dev/"

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// deviceQuery is the part of a query about devices. Its places are the places of the model, or
+// deviceQuery is the device part of a query. Its places are the places of the model, or
 // whole root complexes if Want.Same is about root complexes. Sets of places are bit masks.
 type deviceQuery struct {
 	asking

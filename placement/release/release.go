@@ -1,4 +1,4 @@
-// Package release names the releases of the kubelet between which decisions differ.
+// Package release defines the kubelet releases whose decisions the engine knows.
 package release
 
 // Version is a kubelet release, as the minor number of 1.x (36 for v1.36).

@@ -13,8 +13,8 @@ import (
 // options are the flags of every verb.
 type options struct {
 	nodes []int // ascending; a number may appear again with other pods
-	// pods, pairs and filterRuns have a value for each number of nodes; the last value also applies
-	// to further numbers.
+	// The i-th value of pods, pairs and filterRuns is for nodes[i]. If a list is shorter than
+	// nodes, its last value is used for the rest.
 	pods, pairs []int
 	// filterRuns is how often the cycles of each scheduler are measured, filterPods the number of
 	// pods of each kind.

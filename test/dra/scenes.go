@@ -393,7 +393,7 @@ func (s *stage) gang() error {
 }
 
 // follow: Berth decides on the node. A pod without claims gets the preferred NUMA node. A pod with
-// claims gets the NUMA node of the devices, although the first one still has room.
+// claims gets the NUMA node of the devices, although the preferred NUMA node still has room.
 func (s *stage) follow() error {
 	if s.which == stock {
 		return nil

@@ -16,8 +16,8 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is the program. The result is the exit code: 0, 1 if a document is wrong or after an error, 2
-// for wrong usage.
+// run is the program. It returns the exit code: 0 if all documents are right, 1 if a document is
+// wrong or an error occurs, 2 for wrong usage.
 func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 2 && args[0] == roleInside {
 		return inside(args[1], stdout, stderr)

@@ -41,8 +41,8 @@ type Plugin struct {
 	// features are the settings of DynamicResources. selectors caches compiled selectors of claims.
 	features  feature.Features
 	selectors *cel.Cache
-	// whole means that DynamicResources also reads slices in Filter, so that this package cannot
-	// hide devices.
+	// whole means that DynamicResources reads slices in Filter too. This package then cannot hide
+	// devices from it.
 	whole bool
 }
 

@@ -18,7 +18,8 @@ type managers struct {
 	memory   memorymanager.Manager
 }
 
-// asked wraps a manager for the topology manager. It calls pass before each question.
+// asked wraps a manager for the topology manager. It calls pass before each call of the topology
+// manager.
 type asked struct {
 	topologymanager.HintProvider
 	pass func()
