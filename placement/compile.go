@@ -79,7 +79,7 @@ func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 
 // compileDistances computes layout.distance for prefer-closest-numa-nodes.
 func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
-	if !m.set.closest || m.space == nil || m.space.Len() == 1 { // nothing to compare
+	if !m.set.closest {
 		return nil
 	}
 	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"
@@ -87,6 +87,9 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 		if view.Nodes[i].Distances == nil {
 			return m.set.refuse(bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(view.Nodes[i].ID))+", which the machine does not report"), hinted...)
 		}
+	}
+	if m.space == nil || m.space.Len() == 1 { // nothing to compare
+		return nil
 	}
 	rows := make([][]uint64, m.space.Len())
 	last := 63 - bits.LeadingZeros64(uint64(m.nodes))

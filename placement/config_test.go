@@ -111,22 +111,26 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// TestClosestOfOneNode: distances compare NUMA nodes, so a machine with one NUMA node may lack
-// them.
+// TestClosestOfOneNode: a machine with one NUMA node may be described without distances. A kubelet
+// that sees no distances does not start (NewNUMAInfo of pkg/kubelet/cm/topologymanager).
 func TestClosestOfOneNode(t *testing.T) {
 	m, err := topology.Parse("package:1 numa:1 core:4 pu:1 mem:8Gi")
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.NUMANodes[0].Distances = nil
 	v, err := placement.ViewOf(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Nodes[0].Distances = nil
 	c := m2.config("restricted")
 	c.TopologyManagerPolicyOptions = map[string]string{"prefer-closest-numa-nodes": "true"}
 	if _, err := placement.NewModel(v, c); err != nil {
 		t.Error(err)
+	}
+	v.Nodes[0].Distances = nil
+	if _, err := placement.NewModel(v, c); err == nil || !strings.Contains(err.Error(), "the distances of NUMA node 0") {
+		t.Errorf("got %v, want an error about the distances of NUMA node 0", err)
 	}
 }
 

@@ -114,6 +114,9 @@ func viewNode(m *topology.Machine, n *topology.NUMANode) ViewNode {
 	for _, d := range n.Distances {
 		node.Distances = append(node.Distances, uint64(d))
 	}
+	if len(m.NUMANodes) == 1 && len(n.Distances) == 0 {
+		node.Distances = []uint64{10} // the kernel's LOCAL_DISTANCE; a described machine may omit it
+	}
 	addUncore(m, &node)
 	return node
 }
