@@ -95,8 +95,8 @@ func annotations() error {
 // PodGroup of its pods. Kubeflow's operators and Volcano's Jobs copy them.
 var plain = []string{"", "apps", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "argoproj.io"}
 
-// misplaced returns a CEL expression for the words of dialects that stand on the object but not in
-// its template. PodGroups and Reservations have some of them themselves.
+// misplaced returns a CEL expression for the keys of dialects that are set on the object but not in
+// its template. PodGroups and Reservations may have some of these keys.
 func misplaced() (out string) {
 	for _, d := range wire.Dialects() {
 		for _, at := range []struct {

@@ -91,7 +91,7 @@ func ray(cluster string) string {
 	return "[" + cluster + ".headGroupSpec.template.orValue(dyn({}))] + " + cluster + ".workerGroupSpecs.orValue(dyn([])).map(g, g.?template.orValue(dyn({})))"
 }
 
-// argo joins the pods of a workflow: their metadata and the scheduler stand beside each other.
+// argo joins the pods of a workflow. Their metadata and schedulerName are separate fields.
 func argo(of string) string {
 	const pod = "dyn({'metadata': dyn(METADATA.orValue(dyn({}))), 'spec': dyn({'schedulerName': dyn(SCHEDULER.orValue(''))})})"
 	whole := strings.NewReplacer("METADATA", of+".podMetadata", "SCHEDULER", of+".schedulerName").Replace(pod)

@@ -318,7 +318,11 @@ func (r *reader) stated(driver string, d *resourceapi.Device, p *Place) {
 		p.Standing, p.NUMA, p.From = Located, topology.NUMAID(n), name
 		return true
 	}
-	_ = ask(StandardNUMANode) || slices.ContainsFunc(r.sources.NUMA, ask)
+	for _, name := range slices.Concat([]string{StandardNUMANode}, r.sources.NUMA) {
+		if ask(name) {
+			return
+		}
+	}
 }
 
 // byAddress finds a device in the machine by its PCI address. It returns nil if there is none. The

@@ -301,7 +301,11 @@ func (r *reader) file(path string, stdin io.Reader) error {
 		if err == nil {
 			continue
 		}
-		if form := pasted.What(data); form != pasted.Unknown && form != pasted.KubernetesObject {
+		text := doc
+		if text == nil {
+			text = data
+		}
+		if form := pasted.What(text); form != pasted.Unknown && form != pasted.KubernetesObject {
 			err = fmt.Errorf("%w; this is %s", err, form)
 		}
 		err = fmt.Errorf("%s: document %d: %w", path, n, pasted.Explain(err, data))

@@ -168,6 +168,15 @@ func TestTypedList(t *testing.T) {
 	}
 }
 
+// TestBadNamesItsOwnForm: an error does not name the form of another document.
+func TestBadNamesItsOwnForm(t *testing.T) {
+	const text = "apiVersion: karpenter.sh/v1\nkind: NodePool\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\n"
+	_, err := Source{Paths: []string{"-"}, Stdin: strings.NewReader(text)}.Read()
+	if err == nil || !strings.Contains(err.Error(), "document 2: Pod a: spec.containers") || strings.Contains(err.Error(), "Karpenter") {
+		t.Errorf("got %v, want an error only about the Pod", err)
+	}
+}
+
 // TestBad: a wrong document does not affect the others, wherever it is. If there are many, only
 // some are named.
 func TestBad(t *testing.T) {
