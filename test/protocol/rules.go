@@ -10,7 +10,7 @@ const (
 	LawState    Law = 1 // the state of a node is computed, never counted up
 	LawReserve  Law = 2 // Reserve decides, and the Binding stores the decision
 	LawOrder    Law = 3 // the order of Bindings is recorded, and unknown orders are enumerated
-	LawWait     Law = 4 // a node that waits for a report is pending, not unschedulable
+	LawWait     Law = 4 // a pod that waits for a report is pending, not unschedulable
 	LawEvidence Law = 5 // CPUs are released on evidence, and a new leader waits
 )
 

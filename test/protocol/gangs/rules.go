@@ -2,7 +2,7 @@ package gangs
 
 import "github.com/berth-dev/berth/test/protocol/explore"
 
-// Rule is one part of law 8 that can be switched off.
+// Rule is one rule about gangs that can be switched off.
 type Rule = explore.Rules[ruleNames]
 
 // The rules.
