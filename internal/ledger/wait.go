@@ -27,7 +27,8 @@ const (
 	Resized
 	// PromiseAtRisk: the promise to a pod in flight could be broken.
 	PromiseAtRisk
-	// AfterOthers: pods that come before this pod, such as nominated pods, do not all fit.
+	// AfterOthers: in some possible state, the pods that come before this pod, such as nominated
+	// pods, do not all fit.
 	AfterOthers
 	// InWaves: the node takes no other pods while the pods of a gang are posted in waves (wave.go).
 	InWaves
