@@ -1,15 +1,19 @@
 package deploy
 
 import (
+	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/yaml"
 )
 
 // ownedBy returns an object with this owner; without an owner if it is nil.
@@ -50,6 +54,36 @@ func TestControllerWritesForJobs(t *testing.T) {
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}
+	}
+}
+
+// TestControllerWritesItsOwnLease: with the controller's token, nobody can take the Lease of the
+// scheduler, which is in the same namespace.
+func TestControllerWritesItsOwnLease(t *testing.T) {
+	text, err := fs.ReadFile(Folder("jobs"), "rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	for doc := range strings.SplitSeq(string(text), "\n---\n") {
+		var role rbacv1.ClusterRole // a Role has the same rules
+		if err := yaml.Unmarshal([]byte(doc), &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			// Nobody can create a Lease that exists.
+			changes := func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch", "create"}, verb) }
+			if !slices.Contains(rule.Resources, "leases") || !slices.ContainsFunc(rule.Verbs, changes) {
+				continue
+			}
+			written++
+			if !slices.Equal(rule.ResourceNames, []string{"berth-controller"}) {
+				t.Errorf("%s %s: %v of leases %q: want only berth-controller", role.Kind, role.Name, rule.Verbs, rule.ResourceNames)
+			}
+		}
+	}
+	if written != 1 {
+		t.Errorf("%d rules about writes of Leases, want 1", written)
 	}
 }
 
