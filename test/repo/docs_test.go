@@ -12,14 +12,15 @@ import (
 // foreign are words in documents that come from other projects and do not occur in this code, by
 // project.
 var foreign = map[string]string{
-	"--batch-scheduler":         "KubeRay's operator",
-	"ProvisioningRequest":       "Cluster Autoscaler",
-	"--grace-period":            "kubectl",
-	"--server-side":             "kubectl",
-	"--disable-scheduler":       "k3s",
-	"--system-config-from-file": "GKE's gcloud",
-	"--user":                    "client-go's flags",
-	"--validate":                "kubectl",
+	"--batch-scheduler":                         "KubeRay's operator",
+	"ProvisioningRequest":                       "Cluster Autoscaler",
+	"--grace-period":                            "kubectl",
+	"--server-side":                             "kubectl",
+	"--service-account-extend-token-expiration": "kube-apiserver",
+	"--disable-scheduler":                       "k3s",
+	"--system-config-from-file":                 "GKE's gcloud",
+	"--user":                                    "client-go's flags",
+	"--validate":                                "kubectl",
 }
 
 // TestDocsNameWhatExists compares the names in documents with the code: metrics, flags, fields of
