@@ -22,16 +22,16 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/util/codec"
 )
 
-// logVerbosely makes the kubelet log its work on each pod, as kubelets do in most clusters.
+// logVerbosely makes the kubelet log its work on each pod (-v=2), as kubelets do in most clusters.
 func logVerbosely() error {
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
 	return flags.Set("v", "2")
 }
 
-// loadConfig decodes the user's KubeletConfiguration, applies the kubelet's defaults, and removes
-// settings that a node without a machine cannot apply. It sets feature gates and validates the
-// result as the kubelet does.
+// loadConfig decodes the KubeletConfiguration of the Spec, applies the kubelet's defaults, and
+// overrides settings that a node without a machine cannot apply. Then it sets feature gates and
+// validates the result, as the kubelet does.
 func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.KubeletConfiguration, error) {
 	_, codecs, err := kubeletscheme.NewSchemeAndCodecs()
 	if err != nil {
@@ -73,8 +73,8 @@ func defaultEviction(c *kubeletconfig.KubeletConfiguration) {
 	}
 }
 
-// hollowOut overrides the fields for cgroups, the network or directories outside dir, as
-// pkg/kubemark.GetHollowKubeletConfig does.
+// hollowOut overrides fields that would make the kubelet use cgroups, serve a port, or use files
+// outside dir. pkg/kubemark.GetHollowKubeletConfig overrides some of the same fields.
 func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.EnableServer, c.ReadOnlyPort, c.HealthzPort = false, 0, 0
 	c.Address = "127.0.0.1"
@@ -92,8 +92,9 @@ func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.PodLogsDir = string(dir) + "/logs"
 	c.ResolverConfig = ""
 	c.RuntimeRequestTimeout.Duration = time.Minute
-	// No registry is used, so pulls need no limit. The kubelet pulls an image if its tag is latest.
-	// With the default of five pulls a second, some of many pods would wait for 10 or 20 seconds.
+	// Pulls need no limit, because no registry serves them. The kubelet pulls images with the tag
+	// latest for every container. With the default limit of five pulls per second, a pod that
+	// starts together with many others could wait for 10 or 20 seconds.
 	c.RegistryPullQPS = 0
 }
 
@@ -107,8 +108,8 @@ func writeConfig(dir Dir, cfg *kubeletconfig.KubeletConfiguration) error {
 	return os.WriteFile(dir.KubeletConfig(), data, 0o600)
 }
 
-// reserveCPUs lets reservedSystemCPUs override the CPU of kubeReserved and systemReserved, as
-// cmd/kubelet/app.run does; count is the number of the reserved CPUs.
+// reserveCPUs lets reservedSystemCPUs override cpu in kubeReserved and systemReserved, as
+// cmd/kubelet/app.run does. count is the number of CPUs in reservedSystemCPUs.
 func reserveCPUs(cfg *kubeletconfig.KubeletConfiguration, count int) {
 	if count == 0 {
 		return
@@ -129,7 +130,7 @@ func resourceList(field string, m map[string]string) (v1.ResourceList, error) {
 	for name, text := range m {
 		q, err := resource.ParseQuantity(text)
 		if err != nil || q.Sign() < 0 {
-			return nil, fmt.Errorf("KubeletConfiguration: %s[%s]: %q is no quantity of at least 0", field, name, text)
+			return nil, fmt.Errorf("KubeletConfiguration: %s[%s]: %q: want a quantity of at least 0", field, name, text)
 		}
 		list[v1.ResourceName(name)] = q
 	}

@@ -15,8 +15,9 @@ import (
 	cmqos "k8s.io/kubernetes/pkg/kubelet/cm/qos"
 )
 
-// containerLifecycle does the work of pkg/kubelet/cm.internalContainerLifecycleImpl: it tells the
-// managers when a container starts. The Memory Manager then frees the memory of finished init
+// containerLifecycle does the work of pkg/kubelet/cm.internalContainerLifecycleImpl. Before a
+// container is created, it sets the container's CPUs and NUMA nodes. When a container starts, it
+// tells the managers. The Memory Manager then frees the memory of the pod's finished init
 // containers.
 type containerLifecycle struct{ m *manager }
 
@@ -51,10 +52,10 @@ func (l containerLifecycle) PostStopContainer(logger klog.Logger, id string) err
 	return l.m.topology.RemoveContainer(logger, id)
 }
 
-// The rest of this file answers the PodResources API as containerManagerImpl does.
+// The methods below answer the PodResources API as containerManagerImpl does.
 
-// GetCPUs returns the CPUs that only this container uses. GetPodCPUs returns the CPUs that the
-// containers of a pod share.
+// GetCPUs returns the CPUs that only this container uses. GetPodCPUs returns all CPUs of a pod if
+// the kubelet assigns CPUs to the pod as a whole (spec.resources), and otherwise none.
 func (m *manager) GetCPUs(pod *v1.Pod, c *v1.Container) []int64 {
 	if m.cpus.GetResourceIsolationLevel(pod, c) != cmqos.ResourceIsolationContainer {
 		return []int64{}
@@ -113,8 +114,8 @@ func (m *manager) GetAllocatableDevices(logger klog.Logger) []*podresourcesapi.C
 	return containerDevices(m.devices.GetAllocatableDevices(logger))
 }
 
-// containerDevices returns one entry per device and NUMA node. A device with an empty list of nodes
-// gets no entry.
+// containerDevices returns one entry per device and NUMA node. A device without a topology gets one
+// entry. A device whose topology has no NUMA nodes gets no entry.
 func containerDevices(all devicemanager.ResourceDeviceInstances) []*podresourcesapi.ContainerDevices {
 	var out []*podresourcesapi.ContainerDevices
 	for name, devices := range all {

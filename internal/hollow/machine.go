@@ -52,16 +52,16 @@ func cadvisorNode(n *placement.ViewNode) cadvisorapi.Node {
 	return node
 }
 
-// hugePages converts a pool. cAdvisor has page sizes in KiB.
+// hugePages converts a pool of huge pages. cAdvisor's page sizes are in KiB.
 func hugePages(h topology.HugePages) cadvisorapi.HugePagesInfo {
 	return cadvisorapi.HugePagesInfo{PageSize: h.PageBytes / 1024, NumPages: h.Count}
 }
 
-// fsBytes is the size of the file systems that the node pretends to have, because a node without a
-// capacity of ephemeral storage is not Ready.
+// fsBytes is the size in bytes that the node reports for each file system. A node whose capacity
+// has no ephemeral storage does not become Ready.
 const fsBytes = 1 << 40
 
-// cadvisor is a cAdvisor that reports the described machine, but no measurements.
+// cadvisor replaces cAdvisor. It reports the machine of the Spec and no measurements.
 type cadvisor struct {
 	cadvisortest.Fake
 	info *cadvisorapi.MachineInfo

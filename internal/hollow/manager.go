@@ -34,7 +34,8 @@ import (
 
 // manager is the container manager of a hollow node. It has the genuine Topology, Device, DRA, CPU
 // and Memory Managers. It builds, orders and starts them as pkg/kubelet/cm.containerManagerImpl
-// does, without cgroups. The other methods come from the kubelet's stub.
+// does, without cgroups. The methods that this package does not define come from the kubelet's
+// stub.
 type manager struct {
 	cm.ContainerManager // the stub
 
@@ -276,13 +277,15 @@ func (m *manager) GetNodeAllocatableAbsolute() v1.ResourceList {
 func (m *manager) validateAllocatable() error {
 	for name, reserved := range m.GetNodeAllocatableReservation() {
 		if capacity := m.capacity[name]; reserved.Cmp(capacity) > 0 {
-			return fmt.Errorf("KubeletConfiguration: %s reserved for %s exceeds the capacity of %s", reserved.String(), name, capacity.String())
+			return fmt.Errorf("KubeletConfiguration: kubeReserved, systemReserved and evictionHard reserve %s of %s: want at most the capacity %s",
+				reserved.String(), name, capacity.String())
 		}
 	}
 	return nil
 }
 
-// waitStarted returns when device plugins may register, or with the context's error.
+// waitStarted returns when device plugins may register. It returns an error if ctx or the limit
+// ends first.
 func (m *manager) waitStarted(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -290,6 +293,6 @@ func (m *manager) waitStarted(ctx context.Context, limit time.Duration) error {
 	case <-m.started:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("kubelet did not start its container manager: %w", ctx.Err())
+		return fmt.Errorf("the kubelet has not started its container manager: %w", ctx.Err())
 	}
 }

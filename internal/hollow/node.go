@@ -28,9 +28,9 @@ import (
 // startLimit is the maximum time until the kubelet's managers run.
 const startLimit = 2 * time.Minute
 
-// Run runs the node described in dir until ctx ends or until standard input, which Launch keeps
-// open, is closed. It must be called at most once in a process. Some of the kubelet's goroutines
-// cannot be stopped, so end the process when Run returns. The kubelet logs to standard error.
+// Run runs the node described in dir until ctx ends. It must be called at most once in a process.
+// Some of the kubelet's goroutines cannot be stopped, so end the process when Run returns. The
+// kubelet logs to standard error.
 func Run(ctx context.Context, dir Dir) error {
 	spec, err := dir.ReadSpec()
 	if err != nil {
@@ -91,9 +91,9 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 	return n, nil
 }
 
-// hostUtil lets containers mount a part of a volume (subPath). The kubelet reads the volume's mode
-// before it creates the part, and FakeHostUtil, which kubemark uses, returns an error
-// (pkg/kubelet/kubelet_pods.go, makeMounts).
+// hostUtil lets containers mount a subPath of a volume. Before the kubelet creates the folder of a
+// subPath, it reads the mode of the volume (makeMounts in pkg/kubelet/kubelet_pods.go). GetMode of
+// kubemark's FakeHostUtil returns an error.
 type hostUtil struct{ *hostutil.FakeHostUtil }
 
 // GetMode implements hostutil.HostUtils.
@@ -161,8 +161,9 @@ func (n *node) run(ctx context.Context) error {
 	if err := n.manager.waitStarted(ctx, startLimit); err != nil {
 		return err
 	}
+	sockets := pluginSockets(n.spec)
 	for i, p := range n.spec.Plugins {
-		s, err := sampleplugin.Start(ctx, n.dir.DevicePlugins(), fmt.Sprintf("plugin-%d.sock", i), p)
+		s, err := sampleplugin.Start(ctx, n.dir.DevicePlugins(), sockets[i], p)
 		if err != nil {
 			return err
 		}

@@ -26,21 +26,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nriRuntime is the fake runtime with the NRI code of real container runtimes. The adaptation calls
-// plugins. The validator refuses containers that Berth's plugin has not seen, because it is
-// configured as docs/enforcement.md recommends. Cgroups are files in a folder with the layout of
-// cgroup v2.
+// nriRuntime is the fake runtime with the NRI code of real container runtimes. The field nri calls
+// the plugins. NRI's default validator requires Berth's plugin for every container (see
+// docs/enforcement.md). Cgroups are files in a folder with the layout of cgroup v2.
 //
-// The order of calls is the same as in containerd. The runtime asks plugins before it creates a
-// container, and tells them after a container has stopped or ended. It tells them about the stop of
-// a sandbox when all its containers have stopped.
+// The order of calls is the same as in containerd. The runtime asks the plugins before it creates a
+// container, and tells them when a container has been stopped or has exited. It reports the stop of
+// a sandbox after it has reported the stop of all its containers.
 type nriRuntime struct {
 	*fakeRuntime
 	nri     *adaptation.Adaptation
 	cgroups string
-	// devices are described by CDI specifications in a folder.
+	// devices has the CDI specifications in Dir.CDI.
 	devices *cdi.Cache
-	// all and mems are the CPUs and NUMA nodes of a container that no plugin adjusts.
+	// all and mems are the CPUs and NUMA nodes of a container for which no plugin sets others.
 	all  topology.CPUSet
 	mems topology.NUMASet
 
@@ -49,7 +48,7 @@ type nriRuntime struct {
 	ctrs map[string]*api.Container
 }
 
-// newNRIRuntime serves plugins at the directory's NRI socket.
+// newNRIRuntime returns a runtime to whose socket, dir.NRI, plugins can connect.
 func newNRIRuntime(dir Dir, machine *topology.Machine, fake *fakeRuntime) (*nriRuntime, error) {
 	r := &nriRuntime{fakeRuntime: fake, cgroups: dir.Cgroups(), all: machine.Online, pods: map[string]*api.PodSandbox{}, ctrs: map[string]*api.Container{}}
 	for i := range machine.NUMANodes {
@@ -87,8 +86,8 @@ func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) er
 	return r.apply(updates)
 }
 
-// update applies unsolicited changes of a plugin. If the plugin disconnects while the update waits,
-// the runtime drops the update, because the next plugin does not know about it.
+// update applies changes that a plugin sends unasked. If the plugin disconnects while an update
+// waits for the lock, update drops it, because the next plugin does not know about it.
 func (r *nriRuntime) update(ctx context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +97,8 @@ func (r *nriRuntime) update(ctx context.Context, updates []*api.ContainerUpdate)
 	return nil, r.apply(updates)
 }
 
-// apply changes cgroups. As in a real runtime, it is no error if a cgroup has been removed
-// meanwhile.
+// apply changes the resources and cgroups of containers. As in a real runtime, an update for a
+// container that has ended is not an error.
 func (r *nriRuntime) apply(updates []*api.ContainerUpdate) error {
 	var all error
 	for _, u := range updates {
@@ -122,7 +121,7 @@ func (r *nriRuntime) adjust(c *api.Container, by *api.LinuxCPU) {
 	}
 }
 
-// resize changes the amounts of a container.
+// resize changes the CPU shares and the memory limit of a container.
 func resize(c *api.Container, by *api.LinuxResources) {
 	if shares := by.GetCpu().GetShares(); shares != nil {
 		c.Linux.Resources.Cpu.Shares = shares
@@ -132,9 +131,9 @@ func resize(c *api.Container, by *api.LinuxResources) {
 	}
 }
 
-// amountsOf returns the resources of a container of a Guaranteed pod, and nil for other pods. The
-// paths of these cgroups do not contain the QoS class, so this is the only way in which a plugin
-// can distinguish the classes.
+// amountsOf returns the CPU shares and the memory limit of a container whose OOM score adjustment
+// is that of Guaranteed pods, and nil for other containers. Cgroup paths of this runtime do not
+// contain the QoS class, so a plugin recognizes Guaranteed pods only by these amounts.
 func amountsOf(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
 	const guaranteed = -997 // pkg/kubelet/qos/policy.go
 	if r.GetOomScoreAdj() != guaranteed {
@@ -155,7 +154,7 @@ func (r *nriRuntime) UpdateContainerResources(ctx context.Context, id string, to
 	defer r.lock()()
 	c := r.ctrs[id]
 	if c == nil {
-		return fmt.Errorf("container %s is not there", id)
+		return fmt.Errorf("container %s does not exist", id)
 	}
 	wants := amountsOf(to.GetLinux())
 	if wants == nil {
@@ -172,7 +171,8 @@ func (r *nriRuntime) UpdateContainerResources(ctx context.Context, id string, to
 	return r.nri.PostUpdateContainer(ctx, &api.PostUpdateContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c})
 }
 
-// writeCgroup writes the CPUs and NUMA nodes of the container.
+// writeCgroup writes the files of the container's cgroup: CPUs, NUMA nodes, the memory limit, and
+// 4096 bytes as the memory in use.
 func (r *nriRuntime) writeCgroup(c *api.Container) error {
 	dir := filepath.Join(r.cgroups, c.Linux.CgroupsPath)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -187,8 +187,8 @@ func (r *nriRuntime) writeCgroup(c *api.Container) error {
 		replaceFile(filepath.Join(dir, "cpuset.cpus.effective"), cpus), replaceFile(filepath.Join(dir, "cpuset.mems.effective"), mems))
 }
 
-// writeEnvironment writes the container's environment into the folder of its cgroup, in the format
-// of /proc.
+// writeEnvironment writes the container's environment variables into the folder of its cgroup, in
+// the format of /proc/PID/environ.
 func (r *nriRuntime) writeEnvironment(c *api.Container) error {
 	return replaceFile(filepath.Join(r.cgroups, c.Linux.CgroupsPath, environFile), strings.Join(c.Env, "\x00"))
 }
@@ -196,8 +196,9 @@ func (r *nriRuntime) writeEnvironment(c *api.Container) error {
 // environFile is the name of the file with a container's environment, in the folder of its cgroup.
 const environFile = "environ"
 
-// inject adds the plugins' changes to a container: environment variables, and devices as CDI
-// specifications describe them. As in real runtimes, a device without a specification is an error.
+// inject adds environment variables of plugins to a container, and the environment variables of the
+// CDI devices that plugins ask for. As in real runtimes, a device without a CDI specification is an
+// error.
 func (r *nriRuntime) inject(c *api.Container, a *api.ContainerAdjustment) error {
 	spec := &oci.Spec{Process: &oci.Process{Env: c.Env}, Linux: &oci.Linux{}}
 	for _, e := range a.GetEnv() {
@@ -223,7 +224,7 @@ func replaceFile(name, text string) error {
 	return os.Rename(name+".new", name)
 }
 
-// lock keeps plugins from connecting, and excludes all other calls until unlock.
+// lock prevents other calls, and connections of plugins, until the caller calls unlock.
 func (r *nriRuntime) lock() (unlock func()) {
 	block := r.nri.BlockPluginSync()
 	r.mu.Lock()
@@ -251,7 +252,7 @@ func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config
 	defer r.lock()()
 	p := r.pods[sandbox]
 	if p == nil {
-		return "", fmt.Errorf("sandbox %s is not there", sandbox)
+		return "", fmt.Errorf("sandbox %s does not exist", sandbox)
 	}
 	m := config.GetMetadata()
 	c := &api.Container{
@@ -322,7 +323,7 @@ func (r *nriRuntime) containerEnded(id string) {
 	}
 }
 
-// StopPodSandbox ends a sandbox and all its containers.
+// StopPodSandbox ends a sandbox, and tells the plugins about its containers and the sandbox.
 func (r *nriRuntime) StopPodSandbox(ctx context.Context, id string) error {
 	if err := r.fakeRuntime.StopPodSandbox(ctx, id); err != nil {
 		return err

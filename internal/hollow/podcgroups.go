@@ -7,8 +7,9 @@ import (
 )
 
 // podContainers extends the kubelet's stub with pod cgroups in which every amount is 0. The kubelet
-// reads pod cgroups for a resize in place, which fails with the stub (doPodResizeAction of
-// pkg/kubelet/kuberuntime). Because the amounts are 0, every resize looks like an increase.
+// reads the pod's cgroup when it resizes a pod in place (doPodResizeAction of
+// pkg/kubelet/kuberuntime), and the stub returns an error for it. Because the amounts are 0, the
+// kubelet treats every resize as an increase.
 type podContainers struct{ cm.PodContainerManager }
 
 // NewPodContainerManager implements cm.ContainerManager.

@@ -19,8 +19,9 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// Main is the main function of a node's process: it runs the node in dir until the process gets a
-// signal or the parent ends, and returns the exit code.
+// Main is the main function of a node's process. It runs the node in dir until the process gets a
+// signal to end or stdin is closed, and returns the exit code. Launch keeps stdin open as long as
+// the parent process lives.
 func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
 	ctx, cancel := child.WithParent(context.Background(), stdin)
 	defer cancel()
@@ -51,11 +52,11 @@ func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, er
 	return &Process{p, dir}, nil
 }
 
-// readyPoll is the interval of reads while waiting for the Node object.
+// readyPoll is the interval at which WaitReady reads the Node object.
 const readyPoll = 50 * time.Millisecond
 
-// WaitReady waits until the Node object is Ready and offers every resource of the node's device
-// plugins. If the process ends instead, the error has the end of its log.
+// WaitReady waits until the Node object is Ready and has every resource of the node's device
+// plugins. If the process ends first, the error has the reason from its log.
 func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) error {
 	spec, err := p.Dir.ReadSpec()
 	if err != nil {
@@ -86,11 +87,11 @@ func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) err
 	return nil
 }
 
-// ended explains why the process has ended: the line that Main prints, or the end of the log if
-// there is none.
+// ended returns the reason why the process has ended: the error that Main has printed, or the end
+// of the log if Main has printed no error.
 func (p *Process) ended() error {
 	var last []byte
-	for line := range bytes.Lines(p.LogTail(4000)) { // the kubelet may write further lines after it
+	for line := range bytes.Lines(p.LogTail(4000)) { // the kubelet may log more after Main's line
 		if why, ok := bytes.CutPrefix(line, []byte("node "+p.Name+": ")); ok {
 			last = bytes.TrimSpace(why)
 		}

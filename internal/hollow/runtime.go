@@ -11,12 +11,12 @@ import (
 	critest "k8s.io/cri-api/pkg/apis/testing"
 )
 
-// exitImage is the repository of images whose containers end by themselves. The tag is the time
-// until then.
+// exitImage is the repository of images whose containers end by themselves. The tag is the running
+// time, for a failing container followed by "_" and the exit code: "berth.dev/exit:3s_1".
 const exitImage = "berth.dev/exit"
 
-// ExitImage returns the image of a container that exits with code 0 after d. All other images run
-// until they are stopped.
+// ExitImage returns the image of a container that exits with code 0 after d. Containers of other
+// repositories run until the kubelet stops them.
 func ExitImage(d time.Duration) string { return exitImage + ":" + d.String() }
 
 // FailImage returns the image of a container that exits with the code, from 0 to 255, after d.
@@ -25,7 +25,7 @@ func FailImage(d time.Duration, code uint8) string {
 }
 
 // exitAfter returns the time after which a container of the image exits, and its exit code. ok is
-// false if the container runs until it is stopped.
+// false if the container runs until the kubelet stops it.
 func exitAfter(image string) (d time.Duration, code int32, ok bool) {
 	tag, ok := strings.CutPrefix(image, exitImage+":")
 	if !ok {
@@ -61,14 +61,14 @@ func newFakeRuntime(stopTime time.Duration) *fakeRuntime {
 	return r
 }
 
-// startTime is the time that a container takes to start. Real containers take longer. As soon as
-// the sandbox is ready, a goroutine of the kubelet reads the pod's status and writes it back with
-// one more condition (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). This overwrites a newer
-// status that was written meanwhile. So with an immediate start the pod could stay
+// startTime is the time that a container takes to start. Real containers take longer. When a
+// sandbox is ready, a goroutine of the kubelet reads the pod's status and writes it back with one
+// more condition (Kubelet.OnPodSandboxReady in pkg/kubelet/kubelet.go). If containers started at
+// once, the goroutine could overwrite a newer status of the pod. The pod would then stay
 // ContainerCreating for 60 to 90 s, until the kubelet checks it again.
 const startTime = 10 * time.Millisecond
 
-// StartContainer starts the container, and ends it later if its image says so.
+// StartContainer starts the container. A container of exitImage ends when its running time is over.
 func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	select {
 	case <-time.After(startTime):
@@ -89,8 +89,8 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	return nil
 }
 
-// StopContainer takes about as long as in a real runtime, where a signal, the exit and the
-// runtime's cleanup take time. Without a grace period it takes a tenth of this time.
+// StopContainer takes stopTime, but not longer than the grace period and at least a tenth of
+// stopTime. In a real runtime, the signal, the exit and the cleanup take this time.
 func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
 	d := min(r.stopTime, time.Duration(grace)*time.Second)
 	select {

@@ -19,26 +19,26 @@ type Spec struct {
 	// Machine is the hardware, as topology.Parse reads it.
 	Machine string
 	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML. The node
-	// decodes it as the kubelet decodes its file, so it logs unknown fields and does not refuse
-	// them. Policies, options, reservations, eviction thresholds and feature gates apply. Settings
-	// for features that a node without a machine cannot have (cgroups, servers, certificates) are
-	// overridden.
+	// decodes it as the kubelet decodes its file: it logs unknown fields and ignores them. It uses
+	// the policies, options, reservations, eviction thresholds and feature gates. It overrides
+	// settings for features that a node without a machine cannot have, like cgroups, servers and
+	// certificates.
 	KubeletConfig string
 	// Labels are the labels of the Node object.
 	Labels map[string]string
 	// Plugins are device plugins that run on the node.
 	Plugins []Plugin
-	// NRI makes the node's runtime ask plugins, at the socket Dir.NRI, and keep cgroups as files
-	// below Dir.Cgroups. A node on which Berth decides needs it.
+	// NRI makes the node's runtime call NRI plugins, which connect to the socket Dir.NRI. The
+	// runtime then has cgroups, as files below Dir.Cgroups. A node with authority berth needs NRI.
 	NRI bool
 	// Devices is the document with the devices that the node's agent offers (internal/offer), or
 	// "". The node itself does not read it.
 	Devices string
-	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
+	// MaxPods overrides maxPods of KubeletConfig; 0 keeps it. The kubelet's default is 110.
 	MaxPods int32
-	// StopTime is the time that a container takes to stop; 0 means DefaultStopTime. If stopping
-	// took no time, as in cri-api's fake runtime, a deleted pod could be gone before the node
-	// receives a Binding that was already in progress.
+	// StopTime is the time that a container takes to stop; 0 means DefaultStopTime. In cri-api's
+	// fake runtime, stopping takes no time. Then a deleted pod could free its resources before the
+	// node receives a Binding that was already in progress.
 	StopTime time.Duration
 }
 
@@ -46,7 +46,7 @@ type Spec struct {
 // first signal.
 const DefaultStopTime = 500 * time.Millisecond
 
-// Plugin is a device plugin of one resource, and Device one of its devices.
+// Plugin is a device plugin of one resource. Device is one of its devices.
 type (
 	Plugin = sampleplugin.Plugin
 	Device = sampleplugin.Device
@@ -65,14 +65,14 @@ func (d Dir) Spec() string { return filepath.Join(string(d), "node.json") }
 // Kubeconfig is the file with the node's credentials.
 func (d Dir) Kubeconfig() string { return filepath.Join(string(d), "kubeconfig") }
 
-// KubeletConfig is the file of the node's effective KubeletConfiguration, with the content of
-// /configz.
+// KubeletConfig is the file of the node's effective KubeletConfiguration in YAML, with the fields
+// that a kubelet's /configz would return.
 func (d Dir) KubeletConfig() string { return filepath.Join(string(d), "config.yaml") }
 
-// Checkpoint is one of the kubelet's checkpoints, by its name in internal/kubeletstate.
+// Checkpoint is a checkpoint of the kubelet; file is its name in internal/kubeletstate.
 func (d Dir) Checkpoint(file string) string { return filepath.Join(string(d), file) }
 
-// DevicePlugins is the directory of the Device Manager: sockets, and its checkpoint.
+// DevicePlugins is the directory with the sockets and the checkpoint of the Device Manager.
 func (d Dir) DevicePlugins() string { return filepath.Join(string(d), "device-plugins") }
 
 // Registry is the directory in which DRA drivers register, with one socket each.
@@ -86,7 +86,7 @@ func (d Dir) PodResources() string {
 	return filepath.Join(string(d), "pod-resources", "kubelet.sock")
 }
 
-// NRI is the socket at which the runtime serves plugins.
+// NRI is the socket to which NRI plugins connect.
 func (d Dir) NRI() string { return filepath.Join(string(d), "nri.sock") }
 
 // CDI is the folder of the CDI specifications that the runtime reads.
@@ -98,16 +98,36 @@ func (d Dir) Cgroups() string { return filepath.Join(string(d), "cgroup") }
 // Log is the file with the node's log.
 func (d Dir) Log() string { return filepath.Join(string(d), "node.log") }
 
-// maxSocketPath is the size of sockaddr_un.sun_path without its terminating zero, unix(7).
+// maxSocketPath is the size of sockaddr_un.sun_path in bytes, without its terminating zero,
+// unix(7).
 const maxSocketPath = 107
 
-// Write creates the directory and writes the Spec and the credentials into it.
+// longestSocket returns the longest path of a socket that the node creates.
+func (d Dir) longestSocket(spec *Spec) string {
+	longest := d.PodResources()
+	for _, name := range append(pluginSockets(spec), "kubelet.sock") {
+		if path := filepath.Join(d.DevicePlugins(), name); len(path) > len(longest) {
+			longest = path
+		}
+	}
+	return longest
+}
+
+// pluginSockets returns the names of the device plugins' sockets, in the order of spec.Plugins.
+func pluginSockets(spec *Spec) (names []string) {
+	for i := range spec.Plugins {
+		names = append(names, fmt.Sprintf("plugin-%d.sock", i))
+	}
+	return names
+}
+
+// Write creates the directory, and writes the Spec and the kubeconfig into it.
 func (d Dir) Write(spec *Spec, kubeconfig []byte) error {
 	if err := spec.Check(); err != nil {
 		return err
 	}
-	if n := len(d.PodResources()); n > maxSocketPath {
-		return fmt.Errorf("node %s: socket path %s has %d bytes; the limit is %d: choose a shorter directory", spec.Name, d.PodResources(), n, maxSocketPath)
+	if path := d.longestSocket(spec); len(path) > maxSocketPath {
+		return fmt.Errorf("node %s: socket path %s has %d bytes: want at most %d: choose a shorter directory", spec.Name, path, len(path), maxSocketPath)
 	}
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return fmt.Errorf("node %s: %w", spec.Name, err)

@@ -12,8 +12,8 @@ import (
 const KubeletVersion = version.Base
 
 // dynamicGitVersion is the version that component-base/version.Get returns. If the kubelet is built
-// as a dependency, this is v0.0.0-master. Readers of Node.status.nodeInfo refuse this version, and
-// SetDynamicVersion accepts no other release.
+// as a dependency, this version is v0.0.0-master. Programs that check kubeletVersion in
+// Node.status.nodeInfo reject it. SetDynamicVersion cannot change it to another release.
 //
 //go:linkname dynamicGitVersion k8s.io/component-base/version.dynamicGitVersion
 var dynamicGitVersion atomic.Value
