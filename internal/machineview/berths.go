@@ -10,22 +10,22 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Berths has the resources of each pod on a machine, for a drawing: the state of the kubelet's
-// managers, and the names of the pods.
+// Berths has what a drawing shows of the pods on a machine: the resources that each pod has, and
+// the names of the pods.
 type Berths struct {
 	// Title is the title of the drawing. Facts are additional lines below the title, or "".
 	Title, Facts string
-	// Snapshot has the assigned resources.
+	// Snapshot has the free resources, and the resources that are assigned to pods.
 	Snapshot placement.Snapshot
-	// Reserved are the CPUs that the kubelet keeps for the system.
+	// Reserved are the CPUs that the kubelet reserves for the system.
 	Reserved topology.CPUSet
 	// Free is the number of available CPUs on each NUMA node. It is nil if all shared CPUs are
 	// available.
 	Free map[topology.NUMAID]int
 	// Pinning means that the node's CPU manager assigns exclusive CPUs.
 	Pinning bool
-	// Tenants are the names of the pods in the snapshot. For a pod without a Tenant, the drawing
-	// shows the UID.
+	// Tenants has the names of pods in the snapshot. For a pod without a Tenant, the drawing shows
+	// the UID.
 	Tenants []Tenant
 }
 
@@ -53,13 +53,14 @@ type berth struct {
 	containers map[topology.CPUID]string // the container of each CPU
 }
 
-// Colours and textures of berths. Each round through the colours uses another texture.
+// The numbers of colours and textures of berths. After eight berths the colours repeat with another
+// texture; after 24 berths the textures repeat too. One of the textures is plain.
 const (
 	berthColours  = 8
 	berthTextures = 3
 )
 
-// occupancy has the content of Berths in the form for the painter.
+// occupancy has the berths of a machine, and finds the berth of a CPU and of a device.
 type occupancy struct {
 	*Berths
 	berths []*berth
@@ -99,8 +100,8 @@ func newOccupancy(b *Berths) *occupancy {
 	return o
 }
 
-// idle reports whether a CPU is free but unavailable, because a pod requires that the other CPUs of
-// its core stay idle.
+// idle reports whether a CPU is free but unavailable, because a pod requires that other pods use no
+// CPU of its cores or NUMA nodes.
 func (o *occupancy) idle(id topology.CPUID) bool {
 	return o.Free != nil && o.cpu[id] == nil && !o.Reserved.Has(id) && !o.Snapshot.SharedCPUs.Has(id)
 }
@@ -138,8 +139,8 @@ func berthOf(p *placement.PodAllocation) *berth {
 	return out
 }
 
-// addMemory adds up blocks of one kind on the same NUMA nodes. A block that a later container has
-// reused is empty.
+// addMemory adds a block to the earlier block of the same kind on the same NUMA nodes. It skips a
+// block without bytes, whose memory a later container of the pod has reused.
 func (b *berth) addMemory(m placement.MemoryBlock) {
 	if m.Bytes == 0 {
 		return
@@ -198,8 +199,8 @@ func (b *berth) words() string {
 	return strings.Join(parts, ", ")
 }
 
-// free describes the resources of a NUMA node that pods could still get: "12 of 30 CPUs free, 100
-// of 128 GiB free".
+// free describes the free CPUs of a NUMA node, without CPUs reserved for the system, and its total
+// memory: "12 of 30 CPUs free, 128 GiB".
 func (o *occupancy) free(node *topology.NUMANode) string {
 	var parts []string
 	if o.Pinning && !node.CPUs.IsEmpty() {
@@ -216,8 +217,8 @@ func (o *occupancy) free(node *topology.NUMANode) string {
 	return strings.Join(parts, ", ")
 }
 
-// amounts returns the memory manager's records of a NUMA node, ordinary memory first, without empty
-// amounts.
+// amounts returns the Memory Manager's amounts on a NUMA node, ordinary memory first. It leaves out
+// kinds of memory of which pods can have nothing.
 func (o *occupancy) amounts(id topology.NUMAID) (out []placement.MemoryAmounts) {
 	for i := range o.Snapshot.Memory {
 		if o.Snapshot.Memory[i].NUMA != id {
@@ -242,8 +243,8 @@ func rankOf(resource string) int {
 	return 1
 }
 
-// offered returns the devices of a pool on a NUMA node. If nowhere is set, it returns devices
-// without a NUMA node.
+// offered returns the devices of a pool on the NUMA node id. If nowhere is set, it ignores id and
+// returns the devices without a NUMA node.
 func offered(pool *placement.DevicePool, id topology.NUMAID, nowhere bool) (out []*placement.Device) {
 	for i := range pool.Devices {
 		d := &pool.Devices[i]

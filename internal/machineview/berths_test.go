@@ -45,7 +45,8 @@ func drawnBerths(t testing.TB, m *topology.Machine, b *Berths) string {
 	}
 }
 
-// TestEveryCPUIsDrawnOnce: in the color of its pod, as kept idle or as free, on every machine.
+// TestEveryCPUIsDrawnOnce: on every machine, each CPU is drawn as one pod's, as reserved for the
+// system, or as free.
 func TestEveryCPUIsDrawnOnce(t *testing.T) {
 	for name, text := range shapes.All() {
 		m := shapes.Machine(text)
@@ -73,7 +74,7 @@ func TestEveryCPUIsDrawnOnce(t *testing.T) {
 			n := &m.NUMANodes[i]
 			marked := strings.Contains(svg, fmt.Sprintf(`>NUMA node %d</text>`+"\n"+`<text class="d" text-anchor="end"`, n.ID))
 			if n.CPUs.IsEmpty() && !marked {
-				t.Errorf("%s: NUMA node %d has no words beside its name", name, n.ID)
+				t.Errorf("%s: NUMA node %d has no text next to its name", name, n.ID)
 			}
 		}
 		if n := strings.Count(svg, ">no CPUs"); n != len(m.NUMANodes)-withCPUs(m) {
@@ -119,7 +120,7 @@ func TestMemoryAndDevicesHaveTheirPods(t *testing.T) {
 		">device g0: u<": 1, ">device g1: free<": 1, ">device g2: unhealthy<": 1, ">device g3: free<": 1, ">example.com/gpu: 1 of 3 free<": 1,
 		">Plugin devices without a NUMA node<": 1, `<rect class="device own p0"`: 1, ">1 pod with a berth<": 1, ">1 more pod without a berth<": 1,
 		">30 GiB on 0, 20 GiB on 0-1, 1 example.com/gpu, 1 example.com/nic<": 1,
-		": shared<": 8, // containers for which nothing is pinned
+		": shared<": 8, // all CPUs, because Pinning is not set
 	} {
 		if got := strings.Count(svg, text); got != want {
 			t.Errorf("%d times %s, want %d", got, text, want)
@@ -136,11 +137,11 @@ func TestHostileNames(t *testing.T) {
 	b.Snapshot.Devices = []placement.DevicePool{{Resource: hostile, Devices: []placement.Device{{ID: hostile}}}}
 	svg := drawnBerths(t, m, b)
 	if strings.Contains(svg, "<script") || strings.ContainsAny(svg, "\u202e\u2066\x1b") {
-		t.Errorf("something of the name is left as it was: %.3000s", svg)
+		t.Errorf("the drawing has markup or control characters of a name: %.3000s", svg)
 	}
 }
 
-// TestTags are unique. A texture shows when the colors are used again.
+// TestTags: tags are unique, and when the colours repeat, the texture changes.
 func TestTags(t *testing.T) {
 	seen := map[string]bool{}
 	for n := range 2000 {
@@ -162,13 +163,13 @@ func TestTags(t *testing.T) {
 	}
 	svg := drawnBerths(t, m, b)
 	for class, want := range map[string]int{`"cpu own p0"`: 4, `"cpu own p0 t1"`: 2, `"cpu own p0 t2"`: 2, `"cpu own p1 t2"`: 2, `"cpu own p1"`: 4} {
-		if got := strings.Count(svg, class); got != want { // for a CPU and a line of the legend each
+		if got := strings.Count(svg, class); got != want { // each berth has a CPU and a legend entry
 			t.Errorf("%d times %s, want %d", got, class, want)
 		}
 	}
 }
 
-// TestDevicesCountedByTokens: if a plugin uses its own names for devices, a device in the drawing
+// TestDevicesCountedByTokens: if a device plugin does not use PCI addresses as ids, a PCI device
 // has the letter of a pod only if this pod has all such devices on the NUMA node.
 func TestDevicesCountedByTokens(t *testing.T) {
 	m := shapes.Machine("package:1 numa:1 core:4 pu:1 dev:18:00.0,030200,10de:2330,numa=0,name=card1 dev:19:00.0,030200,10de:2330,numa=0,name=card2 dev:1a:00.0,020000,15b3:1021,numa=0,name=eth0")
@@ -188,7 +189,7 @@ func TestDevicesCountedByTokens(t *testing.T) {
 		}
 		svg := drawnBerths(t, m, b)
 		if got := strings.Count(svg, `<tspan class="tag">A</tspan> GPU card`); got != want {
-			t.Errorf("with all GPUs one pod's (%v): %d of them have its letter, want %d", all, got, want)
+			t.Errorf("the pod has all GPUs: %v; %d GPUs have its letter, want %d", all, got, want)
 		}
 		if strings.Contains(svg, "</tspan> Ethernet") {
 			t.Error("a network card has the letter of a licence")
@@ -206,15 +207,15 @@ func TestTwoLetters(t *testing.T) {
 	}
 	many := drawnBerths(t, m, b)
 	if !strings.Contains(few, `width="39.0" height="17.0"`) || !strings.Contains(many, `width="46.0" height="17.0"`) {
-		t.Error("CPUs of a machine with 30 pods are not wider by a letter than those of one without any")
+		t.Error("want CPUs 46 pixels wide with 30 pods, and 39 pixels wide without pods")
 	}
 }
 
-// TestPackagesAreOfOneWidth, whatever devices they have.
+// TestPackagesAreOfOneWidth: packages have the same width, even if only one of them has devices.
 func TestPackagesAreOfOneWidth(t *testing.T) {
 	m := shapes.Machine("package:2 numa:1 core:4 pu:1 dev:18:00.0,030200,10de:2330,numa=0,name=a-card-with-a-long-name")
 	widths := regexp.MustCompile(`<rect class="package" x="[0-9.]+" y="[0-9.]+" width="([0-9.]+)"`).FindAllStringSubmatch(drawnBerths(t, m, new(Berths)), -1)
 	if len(widths) != 2 || widths[0][1] != widths[1][1] {
-		t.Errorf("the packages are %v wide", widths)
+		t.Errorf("got packages with widths %v, want two with equal widths", widths)
 	}
 }

@@ -21,7 +21,7 @@ const (
 
 // painter draws a machine, with berths or without.
 type painter struct {
-	occupied *occupancy
+	occupied *occupancy        // nil if the painter draws no berths
 	machine  *topology.Machine // the machine that is drawn
 }
 
@@ -64,8 +64,8 @@ func (p *painter) cpu(b *strings.Builder, id topology.CPUID, x, y float64) {
 	fmt.Fprintf(b, `<text class="id" x="%.1f" y="%.1f">%d</text></g>`, x+w-4, y+12.5, id)
 }
 
-// open begins a group of shapes that belong to the pod of the berth. If the berth is nil, they
-// belong to no pod.
+// open begins a group of shapes that belong to the pod of the berth. If the berth is nil, the
+// shapes belong to no pod.
 func (b *berth) open(w *strings.Builder) {
 	if b == nil {
 		w.WriteString("<g>")
@@ -74,7 +74,7 @@ func (b *berth) open(w *strings.Builder) {
 	fmt.Fprintf(w, `<g data-pod="%s">`, b.tag)
 }
 
-// block draws a coloured rectangle, with its texture above the colour.
+// block draws a coloured rectangle, and the texture of the class over the colour.
 func block(b *strings.Builder, class string, x, y, w, h float64) {
 	fmt.Fprintf(b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"/>`, class, x, y, w, h)
 	if _, texture, ok := strings.Cut(class, " t"); ok {
@@ -82,8 +82,8 @@ func block(b *strings.Builder, class string, x, y, w, h float64) {
 	}
 }
 
-// holdings draws the other resources of a NUMA node: memory as bars, devices of plugins as slots.
-// Without berths it draws nothing.
+// holdings draws the memory of a NUMA node as bars, and the devices of device plugins as slots. It
+// draws nothing if the painter draws no berths.
 func (p *painter) holdings(node *topology.NUMANode, wide float64) shape {
 	if p.occupied == nil || node == nil {
 		return shape{}
@@ -99,8 +99,8 @@ func (p *painter) holdings(node *topology.NUMANode, wide float64) shape {
 	return column(out, 5)
 }
 
-// bar draws one kind of memory of a NUMA node. If a block is on several NUMA nodes, it draws an
-// equal part on each, because the kubelet does not report the real parts.
+// bar draws one kind of memory of a NUMA node. For a block on several NUMA nodes, it draws an equal
+// part on each, because the kubelet does not report the real parts.
 func (p *painter) bar(id topology.NUMAID, m placement.MemoryAmounts, w float64) shape {
 	head := column([]shape{text("d", fmt.Sprintf("%s: %s of %s free", m.Resource, size(m.Free), size(m.Allocatable)))}, 0)
 	return shape{w: max(w, head.w), h: headLine + barHigh, draw: func(b *strings.Builder, x, y float64) {
@@ -128,7 +128,7 @@ func (p *painter) bar(id topology.NUMAID, m placement.MemoryAmounts, w float64) 
 	}}
 }
 
-// slots draws devices of a plugin, in rows of eight.
+// slots draws devices of a device plugin, in rows of eight.
 func (p *painter) slots(pool *placement.DevicePool, devices []*placement.Device) shape {
 	if len(devices) == 0 {
 		return shape{}
@@ -164,7 +164,7 @@ func slot(d *placement.Device, one *berth) shape {
 	}}
 }
 
-// nowhere draws the plugins' devices that have no NUMA node.
+// nowhere draws the devices of device plugins that have no NUMA node.
 func (p *painter) nowhere() shape {
 	if p.occupied == nil {
 		return shape{}
@@ -180,7 +180,7 @@ func (p *painter) nowhere() shape {
 	return shape{}
 }
 
-// legend returns the list of letters with their pods.
+// legend draws the letters with their pods, and the meaning of the other colours.
 func (p *painter) legend(wide float64) shape {
 	o := p.occupied
 	if o == nil {
@@ -194,7 +194,7 @@ func (p *painter) legend(wide float64) shape {
 	if o.Pinning {
 		cells = append(cells, key("cpu free", "free"), key("cpu kept", "kept for the system"))
 	} else {
-		cells = append(cells, key("cpu free", "shared: this node's CPU manager hands out no CPUs"))
+		cells = append(cells, key("cpu free", "shared: this node's CPU manager assigns no exclusive CPUs"))
 	}
 	if o.Free != nil {
 		cells[len(cells)-1] = key("cpu kept", "kept for the system, or idle for an exclusive pod")
@@ -212,7 +212,7 @@ func (p *painter) legend(wide float64) shape {
 	return column([]shape{head, inColumns(pods, wide), {w: w, h: h, draw: states.draw}}, 8)
 }
 
-// inColumns arranges shapes in as many columns as fit into a width.
+// inColumns arranges shapes in as many columns as fit into a width, at most four.
 func inColumns(shapes []shape, wide float64) shape {
 	if len(shapes) == 0 {
 		return shape{}
@@ -249,7 +249,7 @@ func shorten(text string) string {
 	return text
 }
 
-// key is a line of the legend that belongs to no pod.
+// key draws a colour and its meaning, for a colour that belongs to no pod.
 func key(class, words string) shape {
 	label := text("d", words)
 	return shape{w: slotWide + 8 + label.w, h: headLine, draw: func(b *strings.Builder, x, y float64) {

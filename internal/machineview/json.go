@@ -44,7 +44,7 @@ type L3 struct {
 type NUMANode struct {
 	ID   int    `json:"id"`
 	CPUs string `json:"cpus"`
-	// MemoryBytes is MemTotal of the node.
+	// MemoryBytes is MemTotal in the node's meminfo file, in bytes.
 	MemoryBytes uint64 `json:"memoryBytes"`
 	// HugePages is the number of pages, free or not, by page size ("2Mi", "1Gi").
 	HugePages map[string]uint64 `json:"hugepages"`
@@ -62,14 +62,13 @@ type Device struct {
 	Device string `json:"device"`
 	// NUMANode is null if the platform does not report it.
 	NUMANode *int `json:"numaNode"`
-	// PCIRoot is the root complex ("pci0000:3a"). PCISwitch is the upstream port of the nearest
-	// switch, or "".
+	// PCIRoot is the root complex ("pci0000:3a"), or "". PCISwitch is the address of the upstream
+	// port of the nearest switch, or "".
 	PCIRoot   string `json:"pciRoot"`
 	PCISwitch string `json:"pciSwitch"`
 	// Name is the operating system's name of the device ("eth0"), or "".
 	Name string `json:"name"`
-	// Kind is the kind of device: "GPU", "RDMA NIC", "NIC", "NVMe", "accelerator", "bridge",
-	// "other".
+	// Kind is "GPU", "RDMA NIC", "NIC", "NVMe", "accelerator", "bridge" or "other".
 	Kind string `json:"kind"`
 	// RDMA is the RDMA subsystem's name of the device ("mlx5_0"), or "".
 	RDMA string `json:"rdma"`

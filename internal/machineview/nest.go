@@ -36,7 +36,7 @@ type box struct {
 	cores    []topology.Core // that no child contains
 	devices  []*topology.Device
 	more     []line             // complete lines, printed below all others
-	node     *topology.NUMANode // of a NUMA node
+	node     *topology.NUMANode // nil if the box is not a NUMA node
 }
 
 // nest arranges the objects of a machine by containment. A NUMA node may contain several packages,
@@ -64,8 +64,9 @@ func nest(m *topology.Machine) *box {
 	return root
 }
 
-// containers lists packages, dies, NUMA nodes and L3s. Among objects with equal CPUs, the outermost
-// kind comes first. It leaves out a die that contains its whole package.
+// containers lists packages, dies, NUMA nodes and L3s, in this order. nest keeps the order of
+// objects with equal CPUs, so a package contains the NUMA node with the same CPUs. containers
+// leaves out a die that contains its whole package.
 func containers(m *topology.Machine) []*box {
 	var out []*box
 	for _, p := range m.Packages {
@@ -140,7 +141,7 @@ func (b *box) addLoose(m *topology.Machine) {
 	}
 }
 
-// deviceLabel returns a device's name, or its kind if it has no name.
+// deviceLabel returns the kind and the names of a device: "Ethernet eth0, mlx5_0".
 func deviceLabel(d *topology.Device) string {
 	return printable(strings.Join(strings.Fields(className(d.Class)+" "+names(d)), " "))
 }

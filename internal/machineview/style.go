@@ -2,8 +2,9 @@ package machineview
 
 // Style is the style sheet of a drawing, with a class for each kind of object. Colours also differ
 // in lightness, for readers who cannot distinguish hues, and they adapt to the reader's dark mode.
-// Berths also have letters, and from the ninth berth on textures. Their colours are from Paul Tol's
-// scheme "light", which is designed for dark letters.
+// The eight colours of berths are from Paul Tol's scheme "light", which is designed for dark
+// letters. Because colours repeat, each berth also has letters, and every eight berths another
+// texture: none, lines or dots.
 const Style = `
 .machine text{font:12px system-ui,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;fill:#1f2933}
 .machine .h{font-weight:600}.machine .d{fill:#52606d}.machine .big{font-size:20px;font-weight:650}.machine .sub{font-size:13px;fill:#52606d}
@@ -25,6 +26,6 @@ const Style = `
 .machine .own~text,.machine .own~text .d{fill:#10171e}.berths .held{stroke:#e6eaf0}.machine .held~text,.machine .held~text .d{fill:#e6eaf0}}
 `
 
-// textures are the patterns that block draws above the colours of a berth.
+// textures are the patterns that block draws over the colour of a berth.
 const textures = `<defs><pattern id="t1" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="t" d="M0 0V6"/></pattern>` +
 	`<pattern id="t2" width="5" height="5" patternUnits="userSpaceOnUse"><circle class="dot" cx="2" cy="2" r="1.1"/></pattern></defs>` + "\n"

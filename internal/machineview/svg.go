@@ -29,11 +29,14 @@ const (
 
 // Desired ratios of width to height.
 const (
-	boxes    = 1.7
-	shelves  = 3.5 // devices form rows
-	stripes  = 8.0 // NUMA nodes without CPUs
-	raggedBy = 5.0 // penalty for an unfilled last row
+	boxes   = 1.7 // boxes and cores
+	shelves = 3.5 // groups of devices
+	stripes = 8.0 // NUMA nodes without CPUs
 )
+
+// raggedBy is the weight of the empty places in a grid's last row, relative to its ratio of width
+// to height.
+const raggedBy = 5.0
 
 // shape is an object with a size that draws itself at a position.
 type shape struct {
@@ -95,7 +98,7 @@ type Legend struct {
 	Class string `json:"class"`
 	UID   string `json:"uid"`
 	Name  string `json:"name"`
-	// Words describes the pod's resources. CPUs are its exclusive CPUs; "" if it has none.
+	// Words describes the pod's resources. CPUs are the pod's exclusive CPUs, or "" if it has none.
 	Words string `json:"words"`
 	CPUs  string `json:"cpus,omitempty"`
 	// Held means that a Reservation holds the resources, not a pod.
@@ -149,7 +152,7 @@ func (p *painter) title(m *topology.Machine) shape {
 	return column([]shape{{w: big.w, h: 24, draw: func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, text("sub", summary(m)), text("sub", facts)}, 2)
 }
 
-// headline names the machine in a few words: by its most important devices, otherwise by its CPUs.
+// headline is the title of a drawing without one: "64 CPUs and 8 accelerators on 2 NUMA nodes".
 func headline(m *topology.Machine) string {
 	text := count(m.Online.Len(), "CPU")
 	gpus := 0
@@ -227,8 +230,9 @@ func (t *table) draw(b *strings.Builder, x, y float64) {
 	}
 }
 
-// grid arranges shapes in rows of equal length. It chooses the number of columns so that the ratio
-// of width to height is closest to aspect.
+// grid arranges shapes in rows with equal numbers of shapes, except the last row. It chooses the
+// number of columns. The ratio of width to height should be close to aspect, and the last row
+// should be full.
 func grid(shapes []shape, space, aspect float64) shape {
 	if len(shapes) == 0 {
 		return shape{}
@@ -271,7 +275,7 @@ func frame(class, detail string, name, inner shape, w float64) shape {
 	return shape{w, h, draw, func(w float64) shape { return frame(class, detail, name, inner, w) }}
 }
 
-// root draws the outermost boxes and, next to them, devices without a NUMA node.
+// root draws the outermost boxes and, below them, devices without a NUMA node.
 func (p *painter) root(m *topology.Machine) shape {
 	p.machine = m
 	b := nest(m)
@@ -311,7 +315,7 @@ func (p *painter) box(b *box) shape {
 	return framed(class, b.title, detail, column([]shape{body, p.holdings(b.node, body.w)}, gap))
 }
 
-// detail returns the text next to a NUMA node's name.
+// detail returns the text next to a NUMA node's name: its memory and free CPUs.
 func (p *painter) detail(b *box) string {
 	text := b.detail
 	if p.occupied != nil && b.node != nil {
@@ -399,7 +403,8 @@ func (p *painter) behind(list []*topology.Device) shape {
 	}}
 }
 
-// chipWords returns the text on a chip: a name, and a short address.
+// chipWords returns the text on a device's box: its kind and names, and its PCI address without the
+// domain 0000.
 func chipWords(d *topology.Device) (words, address string) {
 	return deviceLabel(d), strings.TrimPrefix(d.Address, "0000:")
 }
@@ -429,8 +434,9 @@ func (p *painter) chip(d *topology.Device, w float64) shape {
 	}}
 }
 
-// tenant returns the pod that has a PCI device. This is known only if the device's plugin uses the
-// PCI address as the id, or if one pod has all devices of this kind on the NUMA node.
+// tenant returns the berth of the pod that has a PCI device, or nil if that pod is unknown. If the
+// device's plugin uses the PCI address as the id, the pod is known. Otherwise it is known only if
+// one pod has all devices of this kind on the NUMA node.
 func (p *painter) tenant(d *topology.Device) *berth {
 	if p.occupied == nil {
 		return nil
@@ -453,7 +459,7 @@ func (p *painter) tenant(d *topology.Device) *berth {
 	return nil
 }
 
-// holderOfAll returns the pod that has all of the devices; nil if there is no such pod.
+// holderOfAll returns the berth of the pod that has all of the devices; nil if no pod has them all.
 func (p *painter) holderOfAll(resource string, devices []*placement.Device) *berth {
 	one := p.occupied.device[[2]string{resource, devices[0].ID}]
 	for _, d := range devices {
@@ -464,8 +470,8 @@ func (p *painter) holderOfAll(resource string, devices []*placement.Device) *ber
 	return one
 }
 
-// servedBy reports whether the name of a resource matches the class with which its devices are
-// drawn.
+// servedBy guesses from the name of a resource whether devices drawn with the class belong to it:
+// "nvidia.com/gpu" belongs to the class "gpu".
 func servedBy(resource, class string) bool {
 	words := map[string][]string{"gpu": {"gpu"}, "net": {"hca", "nic", "rdma", "sriov"}}
 	_, name, _ := strings.Cut(resource, "/")
@@ -485,10 +491,10 @@ func chipClass(d *topology.Device) string {
 	return "device"
 }
 
-// maxMatrix is the maximum number of nodes for which below draws distances.
+// maxMatrix is the maximum number of NUMA nodes for which below draws distances.
 const maxMatrix = 16
 
-// below draws the legend and the distances.
+// below draws the distances between NUMA nodes, if there are at least two nodes with distances.
 func below(m *topology.Machine) shape {
 	nodes := m.NUMANodes
 	if len(nodes) < 2 || len(nodes) > maxMatrix || len(nodes[0].Distances) == 0 {
@@ -497,7 +503,7 @@ func below(m *topology.Machine) shape {
 	return column([]shape{text("h", "Distances between NUMA nodes"), matrix(nodes)}, 6)
 }
 
-// matrix draws distances as a table. The colour of larger distances is darker.
+// matrix draws distances as a table. The colour of a larger distance is less transparent.
 func matrix(nodes []topology.NUMANode) shape {
 	const cellWide, cellHigh = 36, 22
 	low, high := uint32(math.MaxUint32), uint32(0)

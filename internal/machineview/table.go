@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Table prints a machine as tables of NUMA nodes and devices.
+// Table prints a machine as tables of NUMA nodes and devices. If the kernel reports no NUMA nodes,
+// it prints the packages.
 func Table(w io.Writer, m *topology.Machine) error {
 	fmt.Fprintln(w, summary(m))
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -70,8 +71,8 @@ func deviceTable(t io.Writer, m *topology.Machine) {
 
 func dash(text string) string { return cmp.Or(printable(text), "-") }
 
-// printable removes characters of a capture that could move the cursor or reverse the direction of
-// text.
+// printable replaces characters of a capture that could move the cursor or reverse the direction of
+// text with question marks.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {

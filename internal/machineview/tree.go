@@ -42,7 +42,7 @@ func (b *box) lines(m *topology.Machine) []line {
 	return append(append(out, deviceLines(m, b.devices)...), b.more...)
 }
 
-// deviceLines returns the lines for some devices of a machine, in the order of PCI.
+// deviceLines returns the lines for some devices of a machine, by root complex and switch.
 func deviceLines(m *topology.Machine, devices []*topology.Device) []line {
 	var part topology.Machine
 	for i := range m.Devices {
@@ -57,8 +57,8 @@ func deviceLines(m *topology.Machine, devices []*topology.Device) []line {
 	return out
 }
 
-// portLines returns a root complex or a switch with the devices below it. It omits a root that the
-// platform does not report.
+// portLines returns the line of a root complex or a switch, with the lines of the devices below it.
+// If the platform reports no root complex, it returns only the lines of the devices.
 func portLines(p *topology.PCIPort, kind string) []line {
 	at := &box{}
 	for _, f := range p.Functions {
@@ -118,8 +118,8 @@ func Links(m *topology.Machine) string {
 	return b.String()
 }
 
-// sameKind returns the number of cores at the start of the list that have as many threads as the
-// first core.
+// sameKind returns the number of cores at the start of the list that tree prints in one line: all
+// have equally many threads, and either all or none have a core id.
 func sameKind(cores []topology.Core) int {
 	n := 1
 	for n < len(cores) && cores[n].CPUs.Len() == cores[0].CPUs.Len() && (cores[n].ID < 0) == (cores[0].ID < 0) {

@@ -52,7 +52,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestDocumentedDrawing compares the drawing in the documentation.
+// TestDocumentedDrawing compares the drawing in the documentation with a new drawing.
 func TestDocumentedDrawing(t *testing.T) {
 	golden.File(t, "../../docs/images/gpu-server.svg", printed(t, SVG, shapes.Machine(shapes.GPUServer)))
 }
@@ -93,7 +93,7 @@ func TestNothingFromACaptureReachesTheTerminalRaw(t *testing.T) {
 		}
 	}
 	if strings.Contains(printed(t, SVG, m), "2J</svg>") {
-		t.Error("a name ends the drawing")
+		t.Error("the name of a device is drawn as markup")
 	}
 }
 

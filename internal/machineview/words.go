@@ -29,7 +29,8 @@ func size(bytes uint64) string {
 	return strings.TrimSuffix(text, ".0") + " " + units[unit]
 }
 
-// CPUList prints a list of CPUs, with strides ("0-110:1/2") if the kernel's list would be long.
+// CPUList prints a list of CPUs in the kernel's format. A long list has strides ("0-110:1/2") if
+// they make it shorter.
 func CPUList(set *topology.CPUSet) string {
 	plain := set.String()
 	if len(plain) <= 16 {
@@ -133,7 +134,7 @@ func notables(m *topology.Machine) (devices []*topology.Device, others int) {
 }
 
 // pciIDs returns the vendor and the product of a device: "10de:2330". It returns "" if neither is
-// reported, as for devices of Koordinator's Device.
+// reported, as for devices that come from Koordinator's Device objects.
 func pciIDs(d *topology.Device) string {
 	if d.Vendor == "" && d.Product == "" {
 		return ""
@@ -141,7 +142,7 @@ func pciIDs(d *topology.Device) string {
 	return d.Vendor + ":" + d.Product
 }
 
-// names returns the system's names of a device: "ib0, mlx5_0".
+// names returns the operating system's names of a device: "ib0, mlx5_0".
 func names(d *topology.Device) string {
 	if d.RDMA == "" || d.RDMA == d.Name {
 		return d.Name
