@@ -15,21 +15,21 @@ import (
 // kube-scheduler. NUMA nodes do not matter.
 type amounts struct {
 	nodes []amountsNode
-	// gpusOf has the GPUs of each pod as a bit set, by the pod's number.
+	// gpusOf has, by the pod's number, the bit set of the GPUs that the pod has on its node.
 	gpusOf map[int32]uint64
 }
 
 type amountsNode struct {
 	cpu, mib int64 // free
-	// allCPU and allMiB are the totals that pods can have.
+	// allCPU and allMiB are the allocatable amounts.
 	allCPU, allMiB int64
-	gpus           []int64
+	gpus           []int64          // the free thousandths of each GPU
 	others         map[string]int64 // free; nil if the node has none
 	kinds          [maxKinds]int32
 	of             *trace.Node
 }
 
-// NewAmounts returns empty nodes without NUMA nodes, on which pods can get thousandths of a GPU.
+// NewAmounts returns a Cluster of empty nodes without NUMA nodes. A pod can get a share of a GPU.
 func NewAmounts(nodes []trace.Node) Cluster { return newAmounts(nodes) }
 
 func newAmounts(nodes []trace.Node) *amounts {
@@ -88,7 +88,7 @@ func (c *amounts) Lacks(node int, s *Shape) Lack {
 	return LacksNothing
 }
 
-// lacksOthers checks huge pages and devices other than GPUs.
+// lacksOthers compares huge pages and devices other than GPUs.
 func (n *amountsNode) lacksOthers(s *Shape) (lack Lack) {
 	for name, amount := range s.Others {
 		switch {
@@ -112,7 +112,7 @@ func (c *amounts) Free(node int, gpus bool) (sum int64) {
 	return sum
 }
 
-// room counts the GPUs with enough thousandths free.
+// room returns the number of GPUs of which at least asked thousandths are free.
 func room(gpus []int64, asked int64) (n int) {
 	for _, free := range gpus {
 		if free >= asked {
@@ -127,7 +127,7 @@ func (c *amounts) Put(node int, pod int32, s *Shape, gpu int) Outcome {
 	return Outcome{}
 }
 
-// hold assigns the pod its request and the GPUs of bits.
+// hold takes the pod's request, and its share of each GPU in bits, from the node's free resources.
 func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	c.nodes[node].enter(s, bits, 1)
 	if s.GPUs > 0 {
@@ -135,8 +135,8 @@ func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	}
 }
 
-// enter assigns the requests of several pods and the GPUs of bits. If pods is -1, it releases the
-// request and GPUs of one pod.
+// enter takes the request of a pod, and its share of each GPU in bits, from the free resources if
+// pods is 1. If pods is -1, it gives them back.
 func (n *amountsNode) enter(s *Shape, bits uint64, pods int64) {
 	n.cpu, n.mib = n.cpu-pods*s.MilliCPU, n.mib-pods*s.MiB
 	for name, amount := range s.Others {

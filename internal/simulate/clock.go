@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// A controller creates a pod again after a kubelet has refused it. The delay begins with
-// firstBackOff and doubles up to lastBackOff, as in the Job controller.
+// After a kubelet has refused a pod, a controller creates the pod again. The delay in seconds
+// begins with firstBackOff and doubles up to lastBackOff, as in the Job controller.
 const (
 	firstBackOff = 10
 	lastBackOff  = 360
 )
 
-// clock is the state of one run in which pods arrive and end. Time advances in whole seconds. In
-// each second, pods end before others arrive.
+// clock is the state of one run in which pods arrive and end. Time is in whole seconds. In each
+// second, the events of that second happen before pods arrive.
 type clock struct {
 	*player
 	load *trace.TimedDraw
@@ -32,7 +32,7 @@ type clock struct {
 	queue    queue
 	jobs     []job
 	members  []member // by pod
-	place    []int32  // by node: its position in the order of the draw
+	place    []int32  // by node: its position in the order of the draw (trace.TimedDraw.Order)
 	freed    freed
 	meter    meter
 	defrag   *defragmenter // nil if no pod is moved
@@ -41,23 +41,23 @@ type clock struct {
 // freed has the nodes that have released resources since waiting pods were last tried.
 type freed struct {
 	nodes []int32
-	is    []bool // by node, whether nodes contains it
+	is    []bool // by node: nodes contains it
 }
 
 // job is an arrival: a pod, or the members of a gang.
 type job struct {
 	shape, members int32
 	first          int32 // its first pod
-	at             int64
+	at             int64 // the second of its arrival; -1 if it runs at the start
 	left           int64 // the seconds that it still has to run
 	began          int64 // the second from which all members run; negative if some do not run
-	placed         int32 // members that run
+	placed         int32 // the number of members that have a node
 	life           int32 // the number of its moves
 	started        bool  // all members have run at the same time
 	stays          bool  // it must not be moved
 }
 
-// member is a pod with its node.
+// member is a pod of a job.
 type member struct {
 	node    int32 // -1 if it has none
 	tries   int32 // how often a kubelet has refused it
@@ -79,7 +79,7 @@ func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32) *clock {
 	return c
 }
 
-// stand places the pods of the Start. It must be called before the run.
+// stand adds the pods that already run at the Start. It must be called before run.
 func (c *clock) stand(s *Start, of []int32) {
 	for i, shape := range of {
 		p := &s.pods[i]
@@ -93,8 +93,8 @@ func (c *clock) stand(s *Start, of []int32) {
 	}
 }
 
-// run advances the clock. part is called with the fraction of the run that is done. If ctx ends,
-// the run ends early.
+// run advances the clock to the end of the run. It calls part with the completed fraction of the
+// run. If ctx ends, the run ends early.
 func (c *clock) run(ctx context.Context, part func(float64)) {
 	for ctx.Err() == nil {
 		at, arrives := c.upcoming()
@@ -121,7 +121,7 @@ func (c *clock) run(ctx context.Context, part func(float64)) {
 	}
 }
 
-// upcoming returns the time of the next event, and whether it is an arrival.
+// upcoming returns the second of the next event or arrival, and whether it is an arrival.
 func (c *clock) upcoming() (at int64, arrives bool) {
 	at = math.MaxInt64
 	if c.next < len(c.load.Arrivals) {
@@ -155,7 +155,7 @@ func (c *clock) plan(e event) {
 	heap.Push(&c.events, e)
 }
 
-// create makes a controller create pods after some seconds.
+// create plans that a controller creates the pods of an entry after some seconds.
 func (c *clock) create(e entry, after int64) {
 	c.plan(event{at: c.now + after, kind: podCreated, entry: e})
 }
@@ -175,7 +175,7 @@ func (c *clock) arrive() {
 	c.created(c.whole(int32(len(c.jobs) - 1)))
 }
 
-// whole is the entry of a job that has no pod on a node.
+// whole returns the entry with all pods of a job.
 func (c *clock) whole(id int32) entry {
 	if j := &c.jobs[id]; j.members > 1 {
 		return entry{job: id, pod: -1, life: j.life}
@@ -183,7 +183,8 @@ func (c *clock) whole(id int32) entry {
 	return entry{job: id, pod: c.jobs[id].first, life: c.jobs[id].life}
 }
 
-// created tries pods that were just created. They wait if no node admits them.
+// created tries to place pods that were just created. They wait if pods of the same class already
+// wait, or if no node admits them.
 func (c *clock) created(e entry) {
 	c.seq++
 	e.seq = c.seq
@@ -201,8 +202,9 @@ func (c *clock) class(e entry) waitClass {
 	return waitClass{j.shape, j.members}
 }
 
-// try places the pods of an entry; a single pod is placed on one of the nodes. It returns false if
-// no node admits them. It returns true if the kubelet refuses the pod.
+// try chooses nodes for the pods of an entry: for one pod among nodes, for a gang among all nodes.
+// It returns false if no node admits them. It returns true even if the kubelet of the chosen node
+// refuses the pod, because a controller then creates the pod again.
 func (c *clock) try(e entry, nodes []int32) bool {
 	j := &c.jobs[e.job]
 	if e.pod >= 0 {
@@ -219,9 +221,9 @@ func (c *clock) try(e entry, nodes []int32) bool {
 	return c.tryGang(e.job)
 }
 
-// If CPUs are kept for pods with GPUs, retry lets waiting pods try a node again after a pod has
-// come to it. A full NUMA node can send the next pod to a NUMA node where nothing is kept
-// (Model.Monotone).
+// retry records that waiting pods must be tried on a node to which a pod has come, if the strategy
+// keeps CPUs for pods with GPUs (Strategy.Keep). The pod can fill a NUMA node, so that the next pod
+// gets another NUMA node where no CPUs are kept. See Model.Monotone.
 func (c *clock) retry(node int) {
 	if c.strategy.Keep != nil {
 		c.frees(int32(node))
@@ -255,7 +257,8 @@ func (c *clock) tryBlind(id int32) bool {
 	return true
 }
 
-// put gives a pod to a node, whose kubelet may refuse it.
+// put binds a pod to a node. If the node's kubelet refuses the pod, put plans that a controller
+// creates it again.
 func (c *clock) put(id, pod int32, node int) {
 	j, m := &c.jobs[id], &c.members[pod]
 	s := &c.scores.shapes[j.shape]
@@ -278,7 +281,7 @@ func (c *clock) put(id, pod int32, node int) {
 	c.goOn(id)
 }
 
-// take takes a pod from its node.
+// take removes a pod from its node. It does nothing if the pod has no node.
 func (c *clock) take(j *job, pod int32) {
 	m, s := &c.members[pod], &c.scores.shapes[j.shape]
 	if m.node < 0 {
@@ -311,7 +314,7 @@ func (c *clock) frees(node int32) {
 	}
 }
 
-// wake tries waiting entries again on the nodes that have released resources, the oldest entry
+// wake tries to place waiting entries on the nodes that have released resources, the oldest entry
 // first.
 func (c *clock) wake() {
 	freed := c.freed.nodes

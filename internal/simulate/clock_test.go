@@ -101,8 +101,8 @@ type timedCase struct {
 	seed     int64
 }
 
-// comeAndGo draws pods of the list with times, so that they use load of the nodes on average. The
-// first quarter of the span does not count.
+// comeAndGo returns times at which random pods of the list arrive and leave. If all are placed,
+// they use the share load of the nodes on average. The first quarter of the span does not count.
 func comeAndGo(nodes []trace.Node, pods []trace.Pod, load float64, span time.Duration) *trace.Times {
 	return &trace.Times{For: span, Draw: func(d *trace.TimedDraw) error {
 		d.From = d.To / 4
@@ -429,7 +429,7 @@ func TestTimedSame(t *testing.T) {
 	}
 	again, err := e.Run(t.Context())
 	if err != nil || !reflect.DeepEqual(first, again) {
-		t.Errorf("%v: another time it is not the same", err)
+		t.Errorf("%v: a second run has another result", err)
 	}
 	if a, b := first[0].Timed, first[2].Timed; a.GPUs.Asked != b.GPUs.Asked || a.GPUs.Asked == 0 {
 		t.Errorf("two strategies: %+v, %+v", a, b)

@@ -17,30 +17,31 @@ type Cluster interface {
 	// Look fills l with the node's resources for a pod of the shape. It returns false if the
 	// scheduler knows that the node does not admit the pod.
 	Look(node int, s *Shape, l *Look) bool
-	// Put puts the pod on the node. gpu is the GPU for a share of a GPU. The outcome is Refused if
-	// the node's kubelet refuses the pod.
+	// Put puts the pod on the node. If the pod asks for a share of a GPU, gpu is the index of that
+	// GPU. The outcome is Refused if the node's kubelet refuses the pod.
 	Put(node int, pod int32, s *Shape, gpu int) Outcome
 	// Take removes the pod from its node.
 	Take(node int, pod int32, s *Shape)
-	// Free returns the node's free GPUs if gpus is set, and otherwise its free CPUs, in
-	// thousandths.
+	// Free returns the thousandths of the node's GPUs that are free if gpus is set, and otherwise
+	// the thousandths of its CPUs.
 	Free(node int, gpus bool) int64
 	// Lacks returns why the node or its kubelet does not admit a pod of the shape.
 	Lacks(node int, s *Shape) Lack
-	// Assume counts the pod's amounts, as a scheduler does before a kubelet receives the pod.
-	// Forget reverts this.
+	// Assume subtracts the pod's request from the node's free amounts, as a scheduler does before a
+	// kubelet receives the pod. Forget adds it again.
 	Assume(node int, pod int32, s *Shape, gpu int)
 	Forget(node int, pod int32, s *Shape)
-	// Learn updates the demand from the pods that have GPUs now. It reports whether the demand for
-	// nodes has changed.
+	// Learn updates the demand for nodes (package demand) from the running pods with GPUs. It
+	// reports whether the demand for any node has changed.
 	Learn() bool
-	// Suppose returns the node as its ledger describes it, so that moves can be tried. Name returns
-	// the pod's name in that ledger.
+	// Suppose returns a model of the node, on which moves of pods can be tried. Name returns the
+	// pod's UID in that model.
 	Suppose(node int) suppose.Node
 	Name(pod int32) string
 }
 
-// Lack is the first resource of which a node has too little for a pod.
+// Lack is the first reason why a node does not admit a pod. The reasons are checked in the order of
+// the constants.
 type Lack uint8
 
 const (
@@ -49,7 +50,8 @@ const (
 	// LacksCPUs: the node has too few free CPUs. LacksMemory: it has too little free memory.
 	LacksCPUs
 	LacksMemory
-	// LacksGPUs: too few GPUs or other devices, or GPUs of models that the pod may not have.
+	// LacksGPUs: the node has too few free GPUs or other devices, or its GPUs are of a model that
+	// the pod may not use.
 	LacksGPUs
 	// LacksNUMANodes: the node has enough of each resource, but its kubelet refuses the pod.
 	LacksNUMANodes
@@ -59,20 +61,20 @@ const (
 // Look is the state of a node for which a strategy computes a score for a pod.
 type Look struct {
 	Shape *Shape
-	// The Free fields are the node's free resources. The All fields are the totals that pods can
-	// have.
+	// The Free fields are the node's free resources. The All fields are the node's allocatable
+	// resources.
 	FreeCPU, AllCPU int64 // thousandths
 	FreeMiB, AllMiB int64
 	FreeGPU         []int64 // thousandths, of each GPU
 	GPUModel        string
 	Kinds           *[maxKinds]int32 // the number of the node's pods with GPUs, by kind
-	// The following fields are set if the scheduler knows NUMA nodes.
+	// The following fields are set if the Cluster has NUMA nodes and the strategy is not Blind.
 	Machine *topology.Machine
 	Model   *placement.Model
 	State   *placement.State
 	Verdict placement.Verdict
 	Zones   []Zone
-	// Demand is the demand for the node.
+	// Demand is the demand for the node: how many of the devices in use it could also provide.
 	Demand demand.Level
 }
 
@@ -98,8 +100,8 @@ type Outcome struct {
 	// NUMANodes is the number of the pod's NUMA nodes. It is 0 if the pod is not pinned or the NUMA
 	// nodes are unknown.
 	NUMANodes int
-	// Aligned means that the pod's CPUs, memory and devices are on the same NUMA nodes, and that
-	// the pod would not need fewer NUMA nodes on an empty machine.
+	// Aligned means that the pod's exclusive CPUs, memory and devices are together on no more NUMA
+	// nodes than on an empty node. In a Cluster without NUMA nodes no pod is aligned.
 	Aligned bool
 }
 

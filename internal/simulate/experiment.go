@@ -19,38 +19,40 @@ type Experiment struct {
 	// Seeds are the seeds of the random order of pods and nodes. Each strategy runs once with each
 	// seed.
 	Seeds []int64
-	// Times has the times at which pods arrive and end. If it is nil, pods arrive one after
-	// another, and no pod ends.
+	// Times configures when pods arrive and end. If it is nil, pods arrive one after another, and
+	// no pod ends.
 	Times *trace.Times
 	// Arrive, if not nil, changes the draw of a run in which no pod ends (trace.NewDraw).
 	Arrive func(*trace.Draw)
-	// Ground creates the empty cluster for one run. If blind is set, the scheduler sees only
-	// amounts. nil means NewAmounts.
+	// Ground creates the cluster for one run. If blind is set, the scheduler sees only amounts. If
+	// Ground is nil, a run uses NewAmounts.
 	Ground func(nodes []trace.Node, blind bool) Cluster
-	// Start has the pods that already run when a run begins. Start.Ground then replaces Ground. nil
-	// means no pods.
+	// Start has the pods that already run when a run begins. It is nil if there are none. If it is
+	// not nil, set Ground to Start.Ground.
 	Start *Start
-	// Unused means that each run in which no pod ends also reports the share of the free resources
-	// that the load could use.
+	// Unused makes each run in which no pod ends report which part of the free resources the load
+	// could use.
 	Unused bool
-	// Watch is called at the beginning of each run in which no pod ends. It returns a function, or
-	// nil. The run calls this function after each pod, with the percentage of arrived pods. Several
+	// Watch, if not nil, is called at the beginning of each run in which no pod ends. It returns a
+	// function, or nil. The run calls this function after each arrival with the requests of all
+	// pods so far, in percent of the nodes' GPUs (or CPUs, if no pod asks for GPUs). Several
 	// goroutines call Watch.
 	Watch func(strategy string, seed int64, c Cluster) func(percent float64)
-	// Progress receives the number of completed runs, including the fractions of runs in progress.
-	// Several goroutines call it.
+	// Progress, if not nil, receives the number of completed runs, including the fractions of runs
+	// in progress, and the number of all runs. Several goroutines call it, one at a time.
 	Progress func(done float64, all int)
 }
 
-// Run runs all strategies with all seeds, on all cores, and returns the runs by strategy, then by
-// seed. The result is the same for the same Experiment. If ctx ends, Run returns its cause.
+// Run runs all strategies with all seeds, as many at the same time as Go may use cores. It returns
+// the runs by strategy, then by seed. Equal Experiments have equal results. If ctx ends, Run
+// returns the cause of ctx.
 func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	if trace.AskGPUs(e.Pods) && trace.CapacityOf(e.Nodes, true) == 0 {
-		return nil, errors.New("the pods ask for GPUs and no node has one: want nodes with GPUs, or pods without")
+		return nil, errors.New("the pods ask for GPUs and no node has one: want nodes with GPUs, or pods without GPUs")
 	}
 	for i := range e.Strategies {
 		if s := &e.Strategies[i]; s.Defrag > 0 && (s.Blind || e.Times == nil || e.Ground == nil) {
-			return nil, fmt.Errorf("strategy %s: want one that considers NUMA nodes, on nodes that have some, and pods that arrive and end", s.Name)
+			return nil, fmt.Errorf("strategy %s moves pods: want a strategy and a cluster with NUMA nodes, and pods that end", s.Name)
 		}
 	}
 	shapes, of := shapes(e.Pods)
@@ -83,7 +85,7 @@ func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	return runs, cmp.Or(context.Cause(ctx), errors.Join(errs...))
 }
 
-// parts is the fraction done of each run.
+// parts has the completed fraction of each run.
 type parts struct {
 	mu   sync.Mutex
 	of   []float64

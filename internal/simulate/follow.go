@@ -21,9 +21,9 @@ func (e *Experiment) Follow(s *Strategy) *Follower {
 	return &Follower{newPlayer(e.Ground(e.Nodes, s.Blind), all, s, nil, d), of, d.Order}
 }
 
-// Choices returns the equally good nodes, as indices into the list, from which the strategy would
-// choose at random for a pod of the list that arrives now. It returns none if no node admits the
-// pod.
+// Choices returns the equally good nodes from which the strategy would choose at random if the pod
+// arrived now. Pods and nodes are indices into the lists of the Experiment. Choices returns none if
+// no node admits the pod.
 func (f *Follower) Choices(pod int) (nodes []int) {
 	f.p.learn(f.of[pod])
 	for _, node := range f.p.equals(f.order, f.of[pod]) {
@@ -32,8 +32,8 @@ func (f *Follower) Choices(pod int) (nodes []int) {
 	return nodes
 }
 
-// Put places the pod on the node and returns the kubelet's assignment. The decision is valid until
-// the next Put.
+// Put places the pod on the node and returns the kubelet's answer and decision. The decision is
+// valid until the next Put. It is nil if the cluster has no NUMA nodes.
 func (f *Follower) Put(node, pod int) (Outcome, *placement.Decision) {
 	o := f.p.cluster.Put(node, int32(pod), &f.p.scores.shapes[f.of[pod]], -1)
 	f.p.scores.changed(node)

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// tryGang places all members of a gang, or none (package gangfit). Berth's scheduler compares nodes
-// once for equal members. Other strategies compare them for each member.
+// tryGang places all members of a gang or none (package gangfit). A strategy that Plans compares
+// the nodes once for all members. Other strategies compare the nodes again for each member.
 func (c *clock) tryGang(id int32) bool {
 	j := &c.jobs[id]
 	q := gangfit.Question{Gang: plan.Gang{Minimum: int(j.members), Members: make([]plan.Member, j.members)}}
@@ -28,8 +28,8 @@ func (c *clock) tryGang(id int32) bool {
 	return true
 }
 
-// gangNodes implements plan.Field for the members of a gang. It asks no ledger, because simulated
-// kubelets do not report admissions.
+// gangNodes implements plan.Field for the members of a gang. It asks no ledger, because the
+// simulation knows the state of each node.
 type gangNodes struct {
 	plan.Uncoupled
 	clock *clock
@@ -42,8 +42,8 @@ func (g *gangNodes) score(node int) int32 {
 	return g.clock.scores.score(node, g.clock.jobs[g.job].shape)
 }
 
-// Nodes implements plan.Field: it returns the nodes that admit a member, best first. For strategies
-// that do not plan, it returns only the strategy's choice.
+// Nodes implements plan.Field: it returns the nodes that admit a member, best first. For a strategy
+// that does not plan, it returns only the node that the strategy chooses, or -1.
 func (g *gangNodes) Nodes(int) (nodes []int) {
 	if !g.clock.strategy.Plans {
 		return []int{g.clock.choose(g.clock.draw.Order, g.clock.jobs[g.job].shape)}

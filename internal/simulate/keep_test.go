@@ -2,8 +2,8 @@ package simulate
 
 import "testing"
 
-// TestKeepForgetsNobody: every node refuses the pods that wait at the end. Pods with GPUs may also
-// make room for pods without.
+// TestKeepForgetsNobody: no pod waits at the end that some node would take, with the strategy's
+// rule Keep. A pod that comes to a node can make room there for a waiting pod (clock.retry).
 func TestKeepForgetsNobody(t *testing.T) {
 	waiting, kept := 0, 0
 	timedCases(t, func(*Strategy) bool { return false }, func(name string, k *timedCase) {
@@ -26,6 +26,6 @@ func TestKeepForgetsNobody(t *testing.T) {
 		}
 	})
 	if waiting == 0 || kept == 0 {
-		t.Errorf("%d refused, %d for the rule alone: the test has seen nothing", waiting, kept)
+		t.Errorf("%d refusals, %d only because of the rule: the test has seen nothing", waiting, kept)
 	}
 }

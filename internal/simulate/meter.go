@@ -4,44 +4,47 @@ import (
 	"slices"
 )
 
-// Timed is the result of a run with lifetimes, for the time between two seconds of the run.
+// Timed is the result of a run in which pods end. Most fields count only the measured time, from
+// From to To.
 type Timed struct {
-	// From and To are the seconds between which pods and amounts are counted.
+	// From and To are seconds of the run.
 	From int64 `json:"fromSecond"`
 	To   int64 `json:"toSecond"`
 	// Arrived is the number of pods that arrived in the whole run.
 	Arrived int64 `json:"arrived"`
-	// GPUs and CPUs are amounts in thousandths of a GPU or a CPU, multiplied by seconds. They count
-	// pods that arrived between the two seconds. Asked is the amount that would be served if no pod
-	// waited. Served is the amount that ran. A gang counts while all of its members run.
+	// GPUs and CPUs are amounts of pods that arrived in the measured time: thousandths of a GPU or
+	// a CPU, multiplied by the seconds of the measured time in which the pod ran. Asked is the
+	// amount if no pod had to wait. A gang counts while all of its members run.
 	GPUs Served `json:"gpuSeconds"`
 	CPUs Served `json:"cpuSeconds"`
-	// Waiting is the time from arrival to running, for pods that arrived between the two seconds. A
-	// pod that never ran waits until the end.
+	// Waiting is the time from arrival to running, for pods that arrived in the measured time. The
+	// members of a gang run when all of them have a node. A pod that never ran waits until the end.
 	Waiting Waiting `json:"waitingSeconds"`
-	// Refused is the number of these pods that a kubelet refused at least once.
+	// Refused is the number of pods that arrived in the measured time and that a kubelet refused
+	// before they first ran.
 	Refused int64 `json:"refused"`
 	// Left is the number of pods without a node at the end.
 	Left int64 `json:"leftWaiting"`
-	// Gangs is the number of gangs that arrived between the two seconds. Whole is the number of
-	// these gangs whose members all ran at the same time before the end.
+	// Gangs is the number of gangs that arrived in the measured time. Whole is the number of these
+	// gangs whose members all ran at the same time before the end.
 	Gangs int64 `json:"gangs"`
 	Whole int64 `json:"gangsWhole"`
-	// Plans is nil if no pod is moved to make room.
+	// Plans is nil if the strategy does not move pods.
 	Plans *Plans `json:"plans,omitempty"`
 	// Course samples the whole run at even intervals.
 	Course []Moment `json:"course"`
 }
 
-// Waiting has the waiting times of pods, in seconds.
+// Waiting has the median, the 99th percentile and the maximum of the pods' waiting times, in
+// seconds.
 type Waiting struct {
 	P50  int64 `json:"p50"`
 	P99  int64 `json:"p99"`
 	Most int64 `json:"most"`
 }
 
-// Moment is a moment of a run. InUse and Aligned are percentages of the GPUs of all nodes, or of
-// the CPUs if no pod asks for GPUs. Waiting is the number of waiting pods.
+// Moment is the state of a run at one second. InUse and Aligned are percentages of the GPUs of all
+// nodes, or of the CPUs if no pod asks for GPUs. Waiting is the number of pods without a node.
 type Moment struct {
 	Second  int64   `json:"second"`
 	InUse   float64 `json:"inUse"`
@@ -49,7 +52,7 @@ type Moment struct {
 	Waiting int64   `json:"waiting"`
 }
 
-// moments is the number of Moments in a course.
+// moments is the number of intervals in a course. The course has one more Moment.
 const moments = 100
 
 // meter collects the results of a run while its clock advances.
@@ -58,7 +61,7 @@ type meter struct {
 	figures Figures
 	timed   Timed
 	waits   []int64
-	// gpus and cpus are the served amounts of all pods between the two seconds.
+	// gpus and cpus are the served amounts of all pods in the measured time, whenever they arrived.
 	gpus, cpus Served
 	// inUse and aligned are the thousandths of GPUs or CPUs in use now. waiting is the number of
 	// pods without a node.
@@ -76,7 +79,7 @@ func (c Capacity) one(s *Shape) int64 {
 
 func (c Capacity) percent(n int64) float64 { return percent(n, c.GPU+c.CPU) }
 
-// pass records the course up to the second at. It reports whether it added a Moment.
+// pass adds the Moments up to the second at. It reports whether it added one.
 func (m *meter) pass(at int64) (passed bool) {
 	for {
 		next := m.timed.To * int64(len(m.timed.Course)) / moments
@@ -88,7 +91,7 @@ func (m *meter) pass(at int64) (passed bool) {
 	}
 }
 
-// counts reports whether a job arrived within the time that is measured.
+// counts reports whether a job arrived in the measured time.
 func (m *meter) counts(j *job) bool { return j.at >= m.timed.From }
 
 // during returns the number of seconds of an interval that are within the measured time.
@@ -111,13 +114,13 @@ func (m *meter) arrived(j *job, s *Shape) {
 	}
 }
 
-// stands counts a pod of the start.
+// stands counts a pod that runs at the start.
 func (m *meter) stands(s *Shape, o Outcome) {
 	m.waiting++
 	m.hold(s, o, 1)
 }
 
-// hold counts a pod that gets a node, or, if n is -1, a pod that leaves its node.
+// hold counts a pod that gets a node (n is 1) or leaves its node (n is -1).
 func (m *meter) hold(s *Shape, o Outcome, n int64) {
 	amount := n * m.all.one(s)
 	m.inUse += amount
@@ -133,7 +136,7 @@ func (m *meter) refused(j *job) {
 	}
 }
 
-// began counts a job whose members all run.
+// began counts a job when all of its members run.
 func (m *meter) began(c *clock, j *job) {
 	if !j.started && m.counts(j) {
 		m.first(c, j, c.now-j.at)
@@ -144,8 +147,8 @@ func (m *meter) began(c *clock, j *job) {
 	j.started = true
 }
 
-// first counts the pods of a job when they run for the first time, or when the simulation ends
-// before that.
+// first counts the pods of a job when all of them run for the first time, or at the end of the
+// simulation if they never all ran.
 func (m *meter) first(c *clock, j *job, waited int64) {
 	for pod := j.first; pod < j.first+j.members; pod++ {
 		m.waits = append(m.waits, waited)

@@ -15,9 +15,9 @@ import (
 )
 
 // A strategy with Defrag does what `berth defrag POD --execute` would do for each waiting pod, one
-// after another. These are its limits.
+// after another. These are its limits, and the time that it needs.
 const (
-	// mostRooms is the maximum number of pods for which it makes room each time.
+	// mostRooms is the maximum number of pods for which it makes room at each interval.
 	mostRooms = 32
 	// planEffort limits the number of questions to ledgers for one plan. It is a tenth of the limit
 	// of `berth defrag`, because a run makes many plans.
@@ -27,20 +27,20 @@ const (
 	MoveTakes = 30 * time.Second
 )
 
-// movingPlan is a plan in progress. The plan closes nodes to other pods, and moves one pod at a
-// time.
+// movingPlan is a plan in progress: it makes room for the pods of one entry. It closes nodes to
+// other pods, and moves one pod at a time.
 type movingPlan struct {
 	entry entry
 	class waitClass
-	nodes []int // the nodes of the pods for which the plan makes room
+	nodes []int // the nodes on which the plan makes room, one for each pod of the entry
 	moves []plannedMove
 	kept  []int32 // nodes that are closed to other pods
 	// holder is the pod that holds the new place of the first move, once this move has begun.
 	holder int32
 }
 
-// plannedMove is the move of one pod. The plan drops the move if the pod's job has begun another
-// life.
+// plannedMove is the move of one pod. If the pod's job has ended or begun another life before the
+// move, the plan ends.
 type plannedMove struct {
 	job, life int32
 	from, to  int32
@@ -50,9 +50,9 @@ type plannedMove struct {
 type defragmenter struct {
 	every int64 // seconds
 	nodes []trace.Node
-	plan  *movingPlan
-	// left is the number of further pods that may get room this time. tried are the classes for
-	// which it found no plan.
+	plan  *movingPlan // nil if no plan is in progress
+	// left is the number of pods that may still get room at this interval. tried are the classes
+	// for which no plan was found at this interval.
 	left  int
 	tried map[waitClass]bool
 	// known caches, by node, the results of Cluster.Suppose until the node changes.
@@ -74,8 +74,7 @@ func (c *clock) changed(node int) {
 	}
 }
 
-// defragment begins to make room, and schedules its next call. A plan that is still in progress
-// continues.
+// defragment begins to make room, unless a plan is still in progress. It schedules its next call.
 func (c *clock) defragment() {
 	d := c.defrag
 	c.plan(event{at: c.now + d.every, kind: defragBegins})
@@ -86,8 +85,8 @@ func (c *clock) defragment() {
 	c.makeRoom()
 }
 
-// makeRoom begins the next plan, for the pod that has waited longest among the pods for which there
-// is a plan.
+// makeRoom begins the next plan. It looks for a plan for the entry that has waited longest, then
+// for the next entry of another class.
 func (c *clock) makeRoom() {
 	for d := c.defrag; d.plan == nil; {
 		oldest := entry{job: -1}
@@ -113,8 +112,8 @@ func (c *clock) makeRoom() {
 	}
 }
 
-// planFor finds the fewest moves that make room for the pods of an entry. It returns nil if it
-// finds no plan.
+// planFor returns the plan with the fewest moves that makes room for the pods of an entry. It
+// returns nil if it finds no plan.
 func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 	p := defrag.Problem{Effort: planEffort}
 	for node := range c.place {
@@ -163,7 +162,7 @@ func (c *clock) planFor(e entry, class waitClass) *movingPlan {
 	return out
 }
 
-// supposed returns a copy of the node without assumed moves.
+// supposed returns the node as Cluster.Suppose does, from the cache if the node has not changed.
 func (c *clock) supposed(node int) *suppose.Node {
 	known := &c.defrag.known[node]
 	if *known == nil {
@@ -173,8 +172,8 @@ func (c *clock) supposed(node int) *suppose.Node {
 	return *known
 }
 
-// asked returns a new pod of a shape, either as a replacement for the pod with the UID or as an
-// additional pod. i is its position in the order of creation.
+// asked returns a new pod of a shape. The pod replaces the pod with the UID; if uid is "", it is an
+// additional pod. i makes the UID of its request unique.
 func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 	s := &c.scores.shapes[shape]
 	ask := *s.ask
@@ -187,8 +186,9 @@ func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 		Asks: count.List{count.CPU: s.MilliCPU, count.Memory: s.MiB << 20, gpuResource: int64(s.GPUs)}}
 }
 
-// move begins the next move. After the last move, the waiting pods get the room. A holder gets the
-// pod's new place before the eviction. If the place is no longer free, the plan ends.
+// move begins the next move, or, after the last move, gives the waiting pods their room. A holder
+// gets the pod's new place before the pod leaves its old one. If the new place is no longer free,
+// the plan ends.
 func (c *clock) move() {
 	d := c.defrag
 	if len(d.plan.moves) == 0 {
@@ -232,14 +232,14 @@ func (c *clock) moved() {
 	c.move()
 }
 
-// goOn lets a job run for the rest of its time.
+// goOn plans the end of a job, after the rest of its running time.
 func (c *clock) goOn(id int32) {
 	j := &c.jobs[id]
 	j.began = c.now
 	c.plan(event{at: c.now + j.left, kind: jobEnds, entry: entry{job: id, life: j.life}})
 }
 
-// arriveInRoom gives the pods the room that was made for them, to all pods or to none.
+// arriveInRoom puts the waiting pods on the nodes where the plan made room: all of them or none.
 func (c *clock) arriveInRoom() {
 	p := c.defrag.plan
 	j := &c.jobs[p.entry.job]
@@ -260,8 +260,8 @@ func (c *clock) arriveInRoom() {
 	c.endPlan(true)
 }
 
-// endPlan reopens the nodes that were closed to other pods. If the plan did not finish, the moved
-// pods stay where they are, and the waiting pods need a node again.
+// endPlan opens the nodes that the plan has closed to other pods. made means that the waiting pods
+// got their room. Otherwise moved pods stay where they are, and the waiting pods wait again.
 func (c *clock) endPlan(made bool) {
 	d := c.defrag
 	p := d.plan
@@ -279,7 +279,7 @@ func (c *clock) endPlan(made bool) {
 	c.created(p.entry)
 }
 
-// Plans are the results of moving pods.
+// Plans counts what a strategy with Defrag did in one run.
 type Plans struct {
 	// Moves is the number of moved pods, and Pods the number of pods that got room.
 	Moves int64 `json:"moves"`
@@ -288,6 +288,6 @@ type Plans struct {
 	// not finish.
 	None  int64 `json:"noPlan"`
 	Ended int64 `json:"endedEarly"`
-	// Asked is the number of questions to ledgers.
+	// Asked is the number of questions to ledgers in the search for plans.
 	Asked int64 `json:"questions"`
 }

@@ -101,7 +101,7 @@ func TestMakesRoom(t *testing.T) {
 		}
 	}
 	if again, err := e.Run(t.Context()); err != nil || !reflect.DeepEqual(runs, again) {
-		t.Errorf("%v: another time it is not the same", err)
+		t.Errorf("%v: a second run has another result", err)
 	}
 	if name := runs[3].Strategy; name != "Spread, defrag 1h" {
 		t.Errorf("%q", name)
@@ -115,7 +115,7 @@ func TestMakesRoom(t *testing.T) {
 		{Nodes: nodes, Pods: pods, Strategies: e.Strategies, Seeds: e.Seeds, Times: e.Times},
 		{Nodes: nodes, Pods: pods, Strategies: []Strategy{stock()[0].Defragmented(time.Hour)}, Seeds: e.Seeds, Ground: ground, Times: e.Times},
 	} {
-		if _, err := bad.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "defrag 1h: want one that considers NUMA nodes") {
+		if _, err := bad.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "defrag 1h moves pods: want a strategy and a cluster with NUMA nodes") {
 			t.Errorf("%v", err)
 		}
 	}

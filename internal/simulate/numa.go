@@ -11,26 +11,27 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// numa is a cluster whose kubelets pin pods to NUMA nodes. It also counts amounts, as the
-// scheduler's own filters do.
+// numa is a cluster whose kubelets pin pods to NUMA nodes. It also counts amounts, as
+// kube-scheduler's filters do.
 type numa struct {
 	*amounts
 	blind    bool
 	kinds    []*numaKind      // by node
 	ids      []map[string]int // by node: the index of each GPU's id
 	states   []*placement.State
-	stood    []string // UIDs of the pods that ran at the start, which have the first numbers
+	stood    []string // by number: the UIDs of the pods that run at the start
 	decision placement.Decision
 	zones    []Zone
 	wanted   wanted
 }
 
-// numaKind is the common part of nodes with the same amounts.
+// numaKind has what nodes share that have the same Model, and devices that differ only in their ids
+// and addresses.
 type numaKind struct {
 	machine *topology.Machine
 	model   *placement.Model
 	empty   *placement.State
-	gpuAt   []int // by GPU, the position of its NUMA node, or -1
+	gpuAt   []int // by GPU: the index of its NUMA node in the machine, or -1
 	id      int
 }
 
@@ -72,8 +73,8 @@ func (c *numa) Look(node int, s *Shape, l *Look) bool {
 	return true
 }
 
-// If the amounts are available, Lacks asks the engine. It does so even if the strategy is blind to
-// NUMA nodes.
+// Lacks compares the amounts first. If the node has them, it asks the engine, even for a strategy
+// that is Blind.
 func (c *numa) Lacks(node int, s *Shape) Lack {
 	lack := c.amounts.Lacks(node, s)
 	if lack != LacksNothing {
@@ -119,7 +120,7 @@ func (c *numa) Take(node int, pod int32, s *Shape) {
 // Learn computes the demand from the running pods.
 func (c *numa) Learn() bool { return !c.blind && c.wanted.learn() }
 
-// Suppose creates a ledger from the state of the kubelet.
+// Suppose creates a ledger from the state of the node's kubelet.
 func (c *numa) Suppose(node int) suppose.Node {
 	snap := c.states[node].Snapshot()
 	report, err := ledger.NewReport(1, c.kinds[node].model, &snap, nil)
@@ -143,7 +144,7 @@ func (c *numa) uid(pod int32) string {
 	return "/" + strconv.Itoa(int(pod))
 }
 
-// gpusOf returns the GPUs of the node that are assigned to the containers.
+// gpusOf yields the indices of the node's GPUs that are assigned to the containers.
 func (c *numa) gpusOf(node int, containers []placement.ContainerAllocation) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range containers {
@@ -158,8 +159,7 @@ func (c *numa) gpusOf(node int, containers []placement.ContainerAllocation) iter
 	}
 }
 
-// fewest returns the smallest number of NUMA nodes of the empty machine that a kubelet could give
-// to the pod.
+// fewest returns the number of NUMA nodes that a pod of the shape gets on an empty node.
 func (k *numaKind) fewest(s *Shape) int {
 	v := placement.Admit(k.empty, s.ask)
 	return v.NUMA.Len()

@@ -72,7 +72,7 @@ func TestTakeNUMA(t *testing.T) {
 			}
 			before := string(c.AppendKey(nil, node))
 			if o := c.Put(node, int32(i), s, -1); o.Refused {
-				t.Fatalf("%s: refused after a yes", overlay)
+				t.Fatalf("%s: the kubelet refuses a pod although Look admits it", overlay)
 			}
 			if err := c.states[node].Check(); err != nil {
 				t.Fatal(err)

@@ -5,7 +5,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// own returns Berth's default strategy, and strategies with other settings of the scheduler.
+// own returns the strategy of berth-scheduler with default arguments, and strategies with other
+// settings.
 func own() []Strategy {
 	return []Strategy{
 		{Name: "Berth", About: "the scheduler's default: the order of its candidates", NUMA: true, Plans: true, Ties: ByChance, New: byDefault},
@@ -26,7 +27,7 @@ func byDefault([]Typical) Scorer {
 	return Scoring(newBerth().score)
 }
 
-// berth is the order in which the scheduler names its candidates (internal/rank).
+// berth scores nodes by the order in which the scheduler ranks its candidates (internal/rank).
 type berth struct {
 	scoring rank.Scoring
 	// settings has the Setting for pods without GPUs, and the Setting for pods with GPUs.

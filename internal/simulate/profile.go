@@ -6,26 +6,26 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 )
 
-// These numbers are the scheduler's. They are the cluster size up to which it compares all nodes,
-// the number of candidates on larger clusters, and the weight of Berth's score relative to
-// kube-scheduler's scores (fewNodes, Args.Candidates and Weight of internal/scheduler).
+// These are defaults of the scheduler (fewNodes, Args.Candidates and Weight of internal/scheduler):
+// the number of nodes up to which it compares all nodes, the number of candidates in larger
+// clusters, and the weight of Berth's score relative to kube-scheduler's scores.
 const (
 	fewNodes      = 100
 	candidates    = 32
 	weightOfBerth = 2
 )
 
-// profile chooses like the whole scheduler with the chart's profile. Its candidates are the best
-// nodes by the order of berth. Among equal nodes it begins at a random position. Among the
-// candidates of the best tier it chooses the highest sum of Berth's score, NodeResourcesFit and
-// NodeResourcesBalancedAllocation.
+// profile chooses as the scheduler does with the chart's profile. Its candidates are the best nodes
+// by the order of berth. If equal nodes compete for the last places, it takes them from a random
+// position on. Among the candidates of the best tier it chooses the node with the highest sum of
+// Berth's score, NodeResourcesFit and NodeResourcesBalancedAllocation.
 type profile struct {
 	Scoring
 	named []int32
 }
 
-// comparer is a scorer that compares the best nodes a second time. equals returns the nodes among
-// which the caller chooses at random. The result is valid until the next call.
+// comparer is a scorer that compares the best nodes a second time. equals returns the equally good
+// nodes, from which the caller chooses one at random. The result is valid until the next call.
 type comparer interface {
 	equals(p *player, nodes []int32, shape int32) []int32
 }
@@ -59,10 +59,10 @@ func (p *player) beside(node, shape int32) int64 {
 // orderOf returns the rank.Scoring.Order from which berth computed the score.
 func orderOf(score int32) uint32 { return rank.LastOrder - uint32(score) }
 
-// worse returns the difference between the score and the best score of its tier.
+// worse returns how much the score is below the best possible score of its tier.
 func worse(score int32) uint32 { return orderOf(score) & (1<<rank.ScoreBits - 1) }
 
-// name names the candidates of the best tier.
+// name sets named to the candidates of the best tier.
 func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
 	tier, counts := ^uint32(0), [1 << rank.ScoreBits]int{}
 	for _, node := range nodes {
@@ -100,8 +100,8 @@ func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
 	}
 }
 
-// lastNamed returns the worst score among the candidates, and the number of candidates with this
-// score. counts are the nodes by score.
+// lastNamed returns the worst score among the candidates, as worse returns it, and the number of
+// candidates with this score. counts has the number of nodes for each such score.
 func lastNamed(counts *[1 << rank.ScoreBits]int, nodes int) (last uint32, left int) {
 	few := candidates
 	if nodes <= fewNodes {

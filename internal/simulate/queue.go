@@ -6,23 +6,24 @@ import (
 	"slices"
 )
 
-// entry is a pod that needs a node, or a gang of which all members need nodes.
+// entry is a pod that needs a node, or a gang whose members all need nodes.
 type entry struct {
 	// seq is the order in which pods were created: the order of the scheduler's queue.
 	seq int64
 	job int32
 	// pod is one pod; -1 means all members of the job.
 	pod int32
-	// life is the job's life to which the entry belongs. Each move of a job begins another life.
+	// life is the job's life when the entry was made. Each move of a job begins another life, and
+	// entries of an earlier life have no effect.
 	life int32
 }
 
-// waitClass identifies entries to which every node gives the same answer.
+// waitClass identifies entries with equal requests, to which every node gives the same answer.
 type waitClass struct{ shape, members int32 }
 
-// queue has the entries without a node, by class, each in the order of seq. Every node has refused
-// every class in the queue. When a node changes, the simulation asks it only once per class, and
-// not once per pod.
+// queue has the entries that wait for a node, by class, each class in the order of seq. Every node
+// has refused every class in the queue. When a node changes, the simulation asks the node once for
+// each class, and not once for each pod.
 type queue struct {
 	byClass map[waitClass][]entry
 	// classes are the keys of byClass, in an order that is the same in each run.
@@ -44,7 +45,7 @@ func (q *queue) add(c waitClass, e entry) {
 	q.byClass[c] = append(q.byClass[c], e)
 }
 
-// pop takes the first entry of a class out.
+// pop removes the first entry of a class.
 func (q *queue) pop(c waitClass) {
 	if left := q.byClass[c][1:]; len(left) > 0 {
 		q.byClass[c] = left
@@ -67,7 +68,7 @@ func (c waitClass) compare(d waitClass) int {
 type event struct {
 	at   int64
 	kind eventKind
-	seq  int64 // orders events of the same second and kind by the time when they were planned
+	seq  int64 // orders events of the same second and kind: the event planned first comes first
 	entry
 }
 
@@ -78,16 +79,16 @@ type eventKind uint8
 const (
 	// jobEnds means that a job has run for its time.
 	jobEnds eventKind = iota
-	// moveEnds means that a pod has left its place for another one.
+	// moveEnds means that a pod leaves its old place and continues in its new one.
 	moveEnds
-	// defragBegins means that it is time to move pods for waiting pods. Before later events,
-	// waiting pods are tried first.
+	// defragBegins means that it is time to move pods for waiting pods. Before an event of this or
+	// a later kind, the simulation tries waiting pods on nodes that have released resources.
 	defragBegins
 	// podCreated means that a controller has created pods again.
 	podCreated
 )
 
-// events are in the order of time.
+// events is a heap: the first event comes next.
 type events []event
 
 func (e events) Len() int      { return len(e) }

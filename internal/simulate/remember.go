@@ -2,18 +2,19 @@ package simulate
 
 import "math"
 
-// scores caches the strategy's score for a node, by shape of pod. Nodes with the same free
-// resources share a row. A row is deleted when no node has these free resources any more, so there
-// are never more rows than nodes.
+// scores caches the strategy's scores of nodes, by the pod's shape. Nodes with the same free
+// resources share a row. scores deletes a row when no node has these free resources any more, so
+// there are never more rows than nodes.
 type scores struct {
 	cluster Cluster
 	shapes  []Shape
 	by      Scorer
-	// width is the number of shapes that a row caches. Further shapes replace earlier ones.
+	// width is the number of scores in a row. Shapes whose indices are equal modulo width replace
+	// one another's score.
 	width int
 	rows  map[string]*scoreRow
 	of    []*scoreRow // by node
-	kept  []bool      // by node, whether it is closed to all pods
+	kept  []bool      // by node: it is closed to all pods
 	key   []byte
 	look  Look
 }
@@ -21,11 +22,11 @@ type scores struct {
 type scoreRow struct {
 	key   string
 	nodes int
-	known []knownScore // by shape
+	known []knownScore // by the index of the shape modulo width
 }
 
 type knownScore struct {
-	shape int32 // the index of the shape plus one
+	shape int32 // the index of the shape plus 1; 0 means that no score is cached
 	score int32
 }
 
@@ -65,13 +66,13 @@ func (m *scores) changed(node int) {
 	m.join(node)
 }
 
-// keep closes the node to all pods, or opens it again.
+// keep closes the node to all pods, or opens it again if yes is false.
 func (m *scores) keep(node int, yes bool) { m.kept[node] = yes }
 
 // open reports whether pods may come to the node.
 func (m *scores) open(node int) bool { return !m.kept[node] }
 
-// forget forgets all scores.
+// forget removes all scores from the cache.
 func (m *scores) forget() {
 	for _, row := range m.rows {
 		clear(row.known)

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// Figures are the results of one run or a part of it.
+// Figures count the pods of one run or of a part of it.
 type Figures struct {
 	Pods Served `json:"pods"`
 	GPUs Served `json:"gpus"` // thousandths
@@ -17,12 +17,12 @@ type Figures struct {
 	// their numbers of NUMA nodes.
 	Pinned    int64 `json:"pinned"`
 	NUMANodes int64 `json:"numaNodes"`
-	// OnNUMANodes counts these pods by their number of NUMA nodes: 1, 2, 3, and more than 3.
+	// OnNUMANodes counts the Pinned pods by their number of NUMA nodes: 1, 2, 3, and more than 3.
 	OnNUMANodes [4]int64 `json:"podsOnNUMANodes"`
 }
 
-// Served has the requested amount of one resource, the amount that pods with a node got, and the
-// part of it that aligned pods got (Outcome.Aligned).
+// Served has amounts of one resource. Asked is the amount that all pods ask for. Served is the part
+// of the pods that got a node, and Aligned the part of the aligned pods (Outcome.Aligned).
 type Served struct {
 	Asked   int64 `json:"asked"`
 	Served  int64 `json:"served"`
@@ -39,7 +39,7 @@ func (s *Served) add(n int64, served, aligned bool) {
 	}
 }
 
-// arrived counts a pod.
+// arrived counts a pod. served means that the pod got a node, with the outcome o.
 func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 	f.Pods.add(1, served, o.Aligned)
 	f.GPUs.add(s.AskedGPU(), served, o.Aligned)
@@ -51,11 +51,12 @@ func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 	}
 }
 
-// Curve is the percentage of all GPUs that is served, by the percentage of all GPUs that the
-// arrived pods request. A point is the mean over all arrivals that are nearest to its percentage.
+// Curve shows how much of the nodes' GPUs is served as pods arrive. Curve[p] is the percentage that
+// is served while the arrived pods ask for p percent. It is the mean over all arrivals that are
+// nearest to p. If no pod asks for GPUs, the percentages are of CPUs.
 type Curve []float64
 
-// maxPercent is the longest Curve.
+// maxPercent is the last index of the longest Curve. It also counts arrivals above it.
 const maxPercent = 1000
 
 // curve collects the values of a Curve.
@@ -100,11 +101,12 @@ type Run struct {
 	AlignedCurve Curve `json:"alignedCurve"`
 	// Unused describes the free resources at the end, if the Experiment asks for it.
 	Unused *Unused `json:"unused,omitempty"`
-	// Timed is nil if no pod leaves.
+	// Timed is nil if the Experiment has no Times.
 	Timed *Timed `json:"timed,omitempty"`
 }
 
-// maxAgain limits how often a controller creates a pod again after a kubelet has refused it.
+// maxAgain limits how often a controller creates a pod again after a kubelet has refused it, in
+// runs in which no pod ends.
 const maxAgain = 10
 
 // player places pods on a cluster with a strategy.
@@ -119,7 +121,8 @@ type player struct {
 	// the first pod that arrives.
 	stood Figures
 	first int32
-	// watch receives the percentage of arrived pods after each pod; it may be nil.
+	// watch is called after each arrival with the requests of all pods so far, in percent of the
+	// capacity. It may be nil.
 	watch func(percent float64)
 }
 
@@ -186,8 +189,8 @@ func (p *player) place(pod, shape int32) (node int, o Outcome) {
 	return -1, Outcome{}
 }
 
-// gpu returns the GPU of the node for a share of a GPU. It returns -1 for a pod without GPUs or
-// with whole GPUs.
+// gpu returns the index of the node's GPU of which the pod gets a share. It returns -1 for a pod
+// without GPUs or with whole GPUs.
 func (p *player) gpu(node int, s *Shape) int {
 	if s.GPUs == 1 && s.MilliGPU < trace.Thousandths && p.cluster.Look(node, s, &p.scores.look) {
 		return p.by.GPU(&p.scores.look, p.draw.Rand)
@@ -195,7 +198,8 @@ func (p *player) gpu(node int, s *Shape) int {
 	return -1
 }
 
-// learn tells the cluster, and the strategy if it learns, that a pod has arrived.
+// learn updates the cluster's demand before a pod is placed, and tells a strategy that learns about
+// the pod. If scores may have changed, it forgets them.
 func (p *player) learn(shape int32) {
 	l, learns := p.by.(Learner)
 	if news := p.cluster.Learn(); learns && l.Learn(&p.scores.shapes[shape]) || news {
@@ -225,7 +229,7 @@ func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	return f, c
 }
 
-// curves are the curve of the served percentage and the curve of its aligned part.
+// curves are the curve of all served pods and the curve of the aligned pods among them.
 type curves struct{ served, aligned curve }
 
 // Capacity is the capacity of the nodes in thousandths: GPUs, or CPUs if no pod asks for GPUs.
@@ -238,7 +242,7 @@ func capacityOf(nodes []trace.Node, pods []trace.Pod) (c Capacity) {
 	return Capacity{CPU: trace.CapacityOf(nodes, false)}
 }
 
-// of returns the served amount and the nodes' capacity.
+// of returns the amounts of the resource that the capacity counts, and the capacity.
 func (c Capacity) of(f *Figures) (got *Served, have int64) {
 	if c.GPU > 0 {
 		return &f.GPUs, c.GPU

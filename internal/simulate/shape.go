@@ -20,13 +20,13 @@ type Shape struct {
 	GPUModels []string
 	// Others are amounts of huge pages, in bytes, and of other devices.
 	Others map[string]int64
-	// ask is the request that a kubelet receives: its CPUs and GPUs are whole numbers (Whole).
+	// ask is the request that a kubelet receives. It pins only whole CPUs and GPUs (see Whole).
 	ask *placement.Request
 	// key is equal for shapes with equal requests.
 	key string
 }
 
-// Request returns the request for the kubelet. It does not change.
+// Request returns the request that a kubelet receives. The caller must not change it.
 func (s *Shape) Request() *placement.Request { return s.ask }
 
 // AskedGPU returns how many thousandths of GPUs the pod asks for in total.
@@ -37,8 +37,7 @@ func (s *Shape) Takes(model string) bool {
 	return len(s.GPUModels) == 0 || slices.Contains(s.GPUModels, model)
 }
 
-// shapes returns the distinct shapes of the pods. of[i] is the index of the shape of pods[i] in
-// all.
+// shapes returns the distinct shapes of the pods. The shape of pods[i] is all[of[i]].
 func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	known := map[string]int32{}
 	for i := range pods {
@@ -57,7 +56,8 @@ func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	return all, of
 }
 
-// keeping returns the shapes with the requests that a scheduler with the rule k makes.
+// keeping returns the shapes with the requests of a scheduler that keeps CPUs near devices by the
+// rule k. nil means no rule.
 func keeping(all []Shape, k *placement.Keep) []Shape {
 	if k == nil {
 		return all
@@ -73,10 +73,10 @@ func keeping(all []Shape, k *placement.Keep) []Shape {
 
 func isHugePages(resource string) bool { return strings.HasPrefix(resource, "hugepages-") }
 
-// gpuResource is the name of the GPUs.
+// gpuResource is the extended resource that pods use to ask for whole GPUs.
 const gpuResource = "nvidia.com/gpu"
 
-// request returns the request that a pod of the shape sends to a kubelet.
+// request returns the request that a kubelet receives for a pod of the shape.
 func (s *Shape) request() *placement.Request {
 	c := placement.ContainerRequest{Name: "main", MilliCPU: s.MilliCPU, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(s.MiB) << 20}}}
 	if s.GPUs > 0 {
@@ -92,8 +92,8 @@ func (s *Shape) request() *placement.Request {
 	return &placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{c}}
 }
 
-// Whole returns the pods with whole CPUs and GPUs, rounded up, and Guaranteed, so that a kubelet
-// pins them.
+// Whole returns the pods with their CPUs and GPUs rounded up to whole numbers, because a kubelet
+// pins only these.
 func Whole(pods []trace.Pod) []trace.Pod {
 	out := slices.Clone(pods)
 	for i := range out {

@@ -12,16 +12,17 @@ import (
 
 // StartNode is a node with its running pods.
 type StartNode struct {
-	// Node has the node's name and the resources for pods when it is empty.
+	// Node has the node's name and its allocatable CPUs, memory and GPUs.
 	trace.Node
 	Machine *topology.Machine
 	Model   *placement.Model
 	// State has the kubelet's assignments, to Pods and to other pods.
 	State *placement.State
-	// KeptCPU (thousandths) and KeptMiB are the requests of pods that never end or move.
+	// KeptCPU (thousandths) and KeptMiB are the requests of pods that are not in Pods. These pods
+	// never end or move.
 	KeptCPU, KeptMiB int64
-	// Others are the resources for pods when the node is empty: huge pages, in bytes, and devices
-	// other than GPUs. KeptOthers are the requests of pods that stay.
+	// Others are the node's other allocatable resources: huge pages, in bytes, and devices other
+	// than GPUs. KeptOthers are the requests of the pods that are not in Pods.
 	Others, KeptOthers map[string]int64
 	Pods               []StartPod
 }
@@ -31,17 +32,17 @@ type StartPod struct {
 	// UID is the pod's UID in the node's State.
 	UID     string
 	Request placement.Request
-	// The requests of the whole pod: thousandths of a CPU, MiB and whole GPUs.
+	// MilliCPU, MiB and GPUs are the requests of the whole pod.
 	MilliCPU, MiB int64
 	GPUs          int
 	Others        map[string]int64 // huge pages, in bytes, and other devices
-	// Left is the remaining time in seconds; 0 means longer than the simulation.
+	// Left is the remaining running time in seconds; 0 means that the pod outlives the simulation.
 	Left int64
-	// Stays means that the pod may not be moved.
+	// Stays means that a strategy with Defrag must not move the pod.
 	Stays bool
 }
 
-// Start is the cluster with its running pods at the beginning of a simulation. It does not change.
+// Start is a cluster with its running pods at the beginning of a simulation. Runs do not change it.
 type Start struct {
 	nodes []StartNode
 	list  []trace.Node
@@ -90,7 +91,7 @@ func NewStart(nodes []StartNode) (*Start, error) {
 	return s, nil
 }
 
-// poolsKey returns the same key for pools whose devices differ only in their ids.
+// poolsKey returns equal keys for pools whose devices differ only in their ids and addresses.
 func poolsKey(pools []placement.DevicePool) string {
 	pools = slices.Clone(pools)
 	for i := range pools {
@@ -102,8 +103,8 @@ func poolsKey(pools []placement.DevicePool) string {
 	return fmt.Sprintf("%+v", pools)
 }
 
-// gpus returns, for each healthy GPU, the index of its NUMA node, or -1 if it has none. ids has, by
-// id of a GPU, its position in at.
+// gpus returns the healthy GPUs. at[i] is the index of the NUMA node of GPU i in the machine, or -1
+// if the GPU has none. ids[id] is the index in at of the GPU with the device id.
 func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string]int, err error) {
 	ids = map[string]int{}
 	for _, pool := range pools {
@@ -120,12 +121,12 @@ func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string
 		}
 	}
 	if len(at) > trace.MaxGPUs {
-		return nil, nil, fmt.Errorf("node %s: %d of %s: want at most %d", n.Name, len(at), gpuResource, trace.MaxGPUs)
+		return nil, nil, fmt.Errorf("node %s: %d healthy devices of %s: want at most %d", n.Name, len(at), gpuResource, trace.MaxGPUs)
 	}
 	return at, ids, nil
 }
 
-// Others returns the resources of its nodes other than CPUs, memory and GPUs.
+// Others returns the names of the nodes' resources other than CPUs, memory and GPUs.
 func (s *Start) Others() []string {
 	names := map[string]bool{}
 	if s == nil {
@@ -139,10 +140,10 @@ func (s *Start) Others() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Nodes returns its nodes in the format of a trace.
+// Nodes returns the nodes in the format of a trace.
 func (s *Start) Nodes() []trace.Node { return slices.Clone(s.list) }
 
-// Ground creates the cluster with its pods for one run.
+// Ground creates the Cluster with its running pods for one run. nodes must be Nodes().
 func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 	c := &numa{amounts: newAmounts(nodes), blind: blind, kinds: s.kinds, ids: s.ids}
 	for i := range s.nodes {
@@ -193,8 +194,8 @@ func (p *StartPod) shape() *Shape {
 	return s
 }
 
-// shapes adds the shapes of the Start's pods to the shapes of a list, and returns the shape of
-// each.
+// shapes appends the shapes of the Start's pods to all. of has the index in out of each pod's
+// shape.
 func (s *Start) shapes(all []Shape) (out []Shape, of []int32) {
 	out = slices.Clip(all)
 	if s == nil {

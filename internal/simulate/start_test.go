@@ -83,7 +83,7 @@ func TestStart(t *testing.T) {
 		}
 	}
 	if stood < 100 {
-		t.Errorf("%d pods stood there: the test has seen little", stood)
+		t.Errorf("only %d pods in the starts: the test has seen little", stood)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestFromStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again, err := e.Run(t.Context()); err != nil || !reflect.DeepEqual(first, again) {
-			t.Errorf("%+v: %v: another time it is not the same", times, err)
+			t.Errorf("%+v: %v: a second run has another result", times, err)
 		}
 		stood := s.served()
 		for i := range first {
@@ -131,7 +131,7 @@ func TestBadStart(t *testing.T) {
 		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprintf("%03d", i)})
 	}
 	state.SetPool(pool)
-	if _, err := NewStart([]StartNode{{Node: trace.Node{Name: "big"}, Machine: k.Machine, Model: k.Model, State: state}}); err == nil || !strings.Contains(err.Error(), "node big: 65 of") {
+	if _, err := NewStart([]StartNode{{Node: trace.Node{Name: "big"}, Machine: k.Machine, Model: k.Model, State: state}}); err == nil || !strings.Contains(err.Error(), "node big: 65 healthy devices of") {
 		t.Error(err)
 	}
 }
@@ -151,7 +151,7 @@ func TestStartKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.kinds[0] != s.kinds[1] || s.kinds[0] == s.kinds[2] {
-		t.Errorf("kinds %d, %d and %d: want the third alone to be another one", s.kinds[0].id, s.kinds[1].id, s.kinds[2].id)
+		t.Errorf("kinds %d, %d and %d: want two equal kinds and a different one", s.kinds[0].id, s.kinds[1].id, s.kinds[2].id)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestOtherResources(t *testing.T) {
 		{MilliCPU: 1000, MiB: 1, Others: map[string]int64{huge: 1 << 30}}, {MilliCPU: 1000, MiB: 1},
 	})
 	if len(all) != 4 {
-		t.Fatalf("%d shapes, want 4: what else pods ask for is part of their shape", len(all))
+		t.Fatalf("%d shapes, want 4: requests for other resources are part of the shape", len(all))
 	}
 	one, both, pages := &all[0], &all[1], &all[2]
 	for range 2 { // each cluster of the start begins with the same state
@@ -200,7 +200,7 @@ func TestOtherResources(t *testing.T) {
 		lacks("one has gone", one, LacksNothing)
 		c.Take(0, 1, one)
 		if string(c.AppendKey(nil, 0)) != before {
-			t.Error("what was taken is not given back")
+			t.Error("the node is not as before when the pod is on it again")
 		}
 	}
 }

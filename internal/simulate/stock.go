@@ -2,10 +2,8 @@ package simulate
 
 import "math"
 
-// The strategies of kube-scheduler, which does not know NUMA nodes: NodeResourcesFit, either
-// without other plugins or with NodeResourcesBalancedAllocation as in its default profile. Scores
-// are whole numbers.
-
+// stock returns strategies of kube-scheduler, which does not know NUMA nodes. Each adds the scores
+// of two plugins, NodeResourcesFit and NodeResourcesBalancedAllocation, with equal weights.
 func stock() []Strategy {
 	fixed := func(name, about string, f Scoring) Strategy {
 		return Strategy{Name: name, About: about, Blind: true, Ties: ByChance, New: func([]Typical) Scorer { return f }}
@@ -24,12 +22,12 @@ func stock() []Strategy {
 	}
 }
 
-// leastAllocated is NodeResourcesFit's score, of CPU and memory.
+// leastAllocated is the score of NodeResourcesFit with LeastAllocated, for CPU and memory.
 func leastAllocated(l *Look) int64 {
 	return (left(l.FreeCPU-l.Shape.MilliCPU, l.AllCPU) + left(l.FreeMiB-l.Shape.MiB, l.AllMiB)) / 2
 }
 
-// left returns the free part as a percentage.
+// left returns the free part as a percentage, rounded down.
 func left(free, all int64) int64 { return free * 100 / max(1, all) }
 
 // balance scores how much the pod reduces the difference between the used parts of CPU and memory.

@@ -11,30 +11,30 @@ import (
 // Strategy chooses one of the nodes that admit a pod.
 type Strategy struct {
 	Name string
-	// About describes its preference in one line.
+	// About describes in one line which nodes the strategy prefers.
 	About string
 	// Blind means that the strategy sees only amounts, so the kubelet may refuse its choice.
 	Blind bool
 	// NUMA means that the strategy works only on clusters with NUMA nodes.
 	NUMA bool
-	// Plans means that the strategy plans a gang as a whole, as Berth does. It compares nodes once
-	// for all members, and puts as many members as fit on each node.
+	// Plans means that the strategy plans a gang as a whole, as berth-scheduler does: it compares
+	// nodes once for all members, and puts as many members as fit on each node.
 	Plans bool
 	// Knows means that the strategy knows the distribution of the load in advance.
 	Knows bool
 	// Defrag is the interval at which the strategy moves pods to make room for waiting pods. 0
 	// means never. It has no effect if no pod ends.
 	Defrag time.Duration
-	// Keep is the scheduler's rule about the CPUs that are kept for pods with GPUs. It is nil for
-	// most strategies. Kubelets do not know the rule.
+	// Keep is the scheduler's rule that keeps CPUs free for pods with GPUs, or nil. Kubelets do not
+	// know the rule.
 	Keep *placement.Keep
-	// Ties is the choice among equal nodes: by the order of the draw, or at random.
+	// Ties is the rule for the choice among nodes with equal scores.
 	Ties Ties
 	// New returns the scorer for one run.
 	New func(load []Typical) Scorer
 }
 
-// Defragmented returns the strategy with moves of pods at the given interval.
+// Defragmented returns the strategy with the given interval as its Defrag.
 func (s Strategy) Defragmented(every time.Duration) Strategy {
 	s.Defrag = every
 	s.Name = fmt.Sprintf("%s, defrag %gh", s.Name, every.Hours())
@@ -55,23 +55,24 @@ const (
 type Scorer interface {
 	// Score returns the node's score; higher is better.
 	Score(l *Look) int64
-	// GPU returns the index of the GPU of which the pod gets a share.
+	// GPU returns the index of the GPU of which a pod that asks for a share gets it.
 	GPU(l *Look, r *rand.Rand) int
 }
 
-// Learner is a Scorer that learns from arrivals. Learn reports whether scores may have changed.
+// Learner is a Scorer that learns from arrivals. Learn is called for each pod that arrives. It
+// reports whether scores may have changed.
 type Learner interface{ Learn(s *Shape) bool }
 
-// Scoring is a Scorer that places a share of a GPU on the fullest GPU with room.
+// Scoring is a Scorer that gives a pod its share of the GPU with the least, but enough, free.
 type Scoring func(l *Look) int64
 
 // Score calls the function.
 func (f Scoring) Score(l *Look) int64 { return f(l) }
 
-// GPU returns the GPU with the smallest free part that is large enough.
+// GPU implements Scorer.
 func (f Scoring) GPU(l *Look, _ *rand.Rand) int { return tightest(l) }
 
-// tightest returns the GPU with the smallest free part that is large enough.
+// tightest returns the index of the GPU with the smallest free part that is large enough, or -1.
 func tightest(l *Look) int {
 	best := -1
 	for i, free := range l.FreeGPU {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Mean is the mean of several runs.
+// Mean is the mean of a value over several runs.
 type Mean struct {
 	Mean float64 `json:"mean"`
-	// Deviation is the standard deviation of the runs (of a sample); 0 for one run.
+	// Deviation is the sample standard deviation over the runs; 0 for one run.
 	Deviation float64 `json:"deviation"`
 }
 
-// String returns the mean and the deviation of the runs.
+// String returns the mean and the deviation: "71.23 ± 0.41".
 func (m Mean) String() string {
 	if m.Deviation == 0 {
 		return fmt.Sprintf("%.2f", m.Mean)
@@ -21,12 +21,12 @@ func (m Mean) String() string {
 	return fmt.Sprintf("%.2f ± %.2f", m.Mean, m.Deviation)
 }
 
-// Duration returns a mean of seconds, rounded.
+// Duration returns a mean in seconds as a Duration, rounded to seconds.
 func (m Mean) Duration() time.Duration {
 	return time.Duration(m.Mean * float64(time.Second)).Round(time.Second)
 }
 
-// meanOf returns the mean rounded to thousandths. Runs differ by more than that.
+// meanOf rounds the mean and the deviation to thousandths. Runs differ by more than that.
 func meanOf(values []float64) (m Mean) {
 	n := float64(len(values))
 	for _, v := range values {
@@ -40,8 +40,8 @@ func meanOf(values []float64) (m Mean) {
 
 func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// Point is a point of a curve: the percentage of GPUs that are served when the arrived pods ask for
-// Asked percent. Aligned is the percentage of GPUs that aligned pods have.
+// Point is a point of the curves (Curve). When the arrived pods ask for Arrived percent of the
+// GPUs, pods have Served percent of the GPUs, and aligned pods have Aligned percent.
 type Point struct {
 	Arrived int  `json:"arrived"`
 	Served  Mean `json:"served"`
@@ -52,10 +52,10 @@ type Point struct {
 type Summary struct {
 	Strategy string `json:"strategy"`
 	Runs     int    `json:"runs"`
-	// Aligned is the mean over the runs.
+	// Aligned is the mean of Run.Aligned.
 	Aligned Mean `json:"aligned"`
-	// Pods, GPUs and CPUs are the served parts of the requests. The fields with Aligned in their
-	// names are the parts of aligned pods.
+	// Pods, GPUs and CPUs are the served percentages of the requests. The fields with Aligned in
+	// their names are the percentages of the requests that aligned pods got.
 	Pods        Mean `json:"podsServed"`
 	PodsAligned Mean `json:"podsAligned"`
 	GPUs        Mean `json:"gpusServed"`
@@ -69,12 +69,12 @@ type Summary struct {
 	// Unused is the mean over the runs, or nil if they have none.
 	Unused *Unused `json:"unused,omitempty"`
 	Curve  []Point `json:"curve,omitempty"`
-	// Timed is nil if no pod leaves.
+	// Timed is nil if the Experiment has no Times.
 	Timed *TimedSummary `json:"timed,omitempty"`
 }
 
-// TimedSummary is the result of one strategy over all seeds with lifetimes. The fields with Hours
-// in their names are percentages of the requested hours.
+// TimedSummary summarizes the Timed results of one strategy over all seeds. The fields with Hours
+// in their names are percentages of the hours that pods ask for.
 type TimedSummary struct {
 	// Arrived is the number of arrived pods.
 	Arrived         Mean `json:"arrived"`
@@ -85,12 +85,12 @@ type TimedSummary struct {
 	// WaitingP50 and WaitingP99 are seconds.
 	WaitingP50 Mean `json:"waitingP50Seconds"`
 	WaitingP99 Mean `json:"waitingP99Seconds"`
-	// Refused is the percentage of pods that a kubelet has refused at least once.
+	// Refused is the percentage of pods that a kubelet refused before they first ran.
 	Refused Mean `json:"podsRefused"`
 	// Left is the number of pods without a node at the end.
 	Left Mean `json:"leftWaiting"`
-	// Gangs is the number of gangs in all runs. Whole is the percentage of them that ran before the
-	// end.
+	// Gangs is the number of gangs in all runs. Whole is the percentage of gangs that ran before
+	// the end.
 	Gangs int64 `json:"gangs"`
 	Whole Mean  `json:"gangsWhole"`
 	// Moves is the number of moved pods, and MadeRoom the number of pods that got room. Both are
@@ -101,8 +101,7 @@ type TimedSummary struct {
 	Course []CoursePoint `json:"course"`
 }
 
-// CoursePoint is a moment in all runs. InUse and Aligned are percentages of all GPUs, or of all
-// CPUs if no pod asks for GPUs; Waiting counts pods.
+// CoursePoint is the mean of the Moments of all runs at one second.
 type CoursePoint struct {
 	Second  int64   `json:"second"`
 	InUse   float64 `json:"inUse"`
@@ -194,7 +193,7 @@ func summarizeTimed(runs []Run) *TimedSummary {
 // pointEvery is the distance in percent between two points of a curve.
 const pointEvery = 10
 
-// at returns the value at a percentage, or the last value before it.
+// at returns the value at a percentage, or the last value of a shorter curve.
 func (c Curve) at(percent int) float64 {
 	if len(c) == 0 {
 		return 0

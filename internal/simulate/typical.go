@@ -9,14 +9,15 @@ import (
 // Typical is a shape with its share of the expected load.
 type Typical struct {
 	Shape *Shape
-	Part  float64
+	Part  float64 // of all pods with a typical shape, from 0 to 1
 }
 
-// typicalPart is the part of all pods that the typical shapes cover.
+// typicalPart is the least part of all pods that the typical shapes cover.
 const typicalPart = 0.95
 
-// typical returns the most frequent shapes of a load, as many as cover typicalPart of the pods. It
-// ignores memory. count has the number of pods of each shape.
+// typical returns the most frequent shapes of a load, until they cover typicalPart of the pods.
+// Shapes that differ only in memory, huge pages or other devices count as one. count has the number
+// of pods of each shape.
 func typical(all []Shape, count []int) []Typical {
 	type key struct {
 		cpu, gpu int64

@@ -1,13 +1,13 @@
 package simulate
 
-// Unused divides the free resources at the end into a part that a pod of the load could use and
-// stranded parts. They are percentages of the resources of all nodes. It is an average over the
-// pods that ask for GPUs, or over all pods if none does.
+// Unused divides the free GPUs at the end of a run by why a pod of the load could not use them. The
+// fields are percentages of all GPUs. They are averages over the pods that ask for GPUs. If no pod
+// asks for GPUs, the percentages are of CPUs, and the averages over all pods.
 type Unused struct {
 	// Usable is the part on nodes that would admit the pod.
 	Usable float64 `json:"usable"`
-	// The other fields are stranded parts. The node has too few CPUs, too little memory or too few
-	// suitable GPUs, or has the resources on the wrong NUMA nodes.
+	// The other fields are the parts on nodes that would not admit the pod: nodes with too few
+	// CPUs, too little memory, too few suitable GPUs, or enough resources on the wrong NUMA nodes.
 	CPUs      float64 `json:"fewCPUs"`
 	Memory    float64 `json:"littleMemory"`
 	GPUs      float64 `json:"fewGPUs"`
@@ -19,7 +19,7 @@ func (u *Unused) by(l Lack) *float64 {
 	return [lacks]*float64{LacksNothing: &u.Usable, LacksCPUs: &u.CPUs, LacksMemory: &u.Memory, LacksGPUs: &u.GPUs, LacksNUMANodes: &u.NUMANodes}[l]
 }
 
-// unusedOf divides a cluster's free resources for a load.
+// unusedOf computes Unused for a cluster and a load.
 func unusedOf(c Cluster, all Capacity, load []Typical) *Unused {
 	u, gpus, parts := &Unused{}, all.GPU > 0, 0.0
 	for i := range load {

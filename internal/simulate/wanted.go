@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// wanted computes the demand for nodes from the running pods. The demand is the same for all nodes
-// of one kind with the same GPU model.
+// wanted computes the demand for nodes (package demand) from the running pods. Nodes of one kind
+// with the same GPU model have the same demand.
 type wanted struct {
 	of     []int // by node: the index of its class in classes
 	all    []class
@@ -18,7 +18,7 @@ type class struct {
 	kind  *numaKind
 	model string
 	level demand.Level
-	takes map[string]bool // by the key of a shape, whether an empty node would admit it
+	takes map[string]bool // by the key of a shape: an empty node could admit the shape
 }
 
 func newWanted(kinds []*numaKind, nodes []trace.Node) wanted {
@@ -50,7 +50,8 @@ func (w *wanted) add(s *Shape, gpus int64) {
 	w.tally.Add(s.key, gpus)
 }
 
-// learn updates the demand, and reports whether it has changed for any node.
+// learn updates the demand if an update is due, and reports whether the demand for any node has
+// changed.
 func (w *wanted) learn() (changed bool) {
 	if !w.tally.Due() {
 		return false

@@ -1,3 +1,3 @@
-// Package trace has the types of lists of nodes and pods, and draws the random order in which pods
-// arrive. It is pure.
+// Package trace describes the nodes and pods of a simulation as lists, and draws the random order
+// in which pods arrive. It does no I/O.
 package trace

@@ -9,10 +9,10 @@ import (
 // Draw is the random part of one run: the order in which pods of a list arrive, and the order of
 // nodes with equal scores.
 type Draw struct {
-	// Arrivals are indices into the list of pods.
+	// Arrivals are indices into the list of pods, in the order of arrival.
 	Arrivals []int32
-	// Order are indices into the list of nodes. Among equal nodes, the first in this order is
-	// chosen.
+	// Order has the index of each node in the list of nodes. A strategy that chooses the first of
+	// several equal nodes chooses the first in this order.
 	Order []int32
 	// Rand is the random generator in the state after the draw.
 	Rand *rand.Rand
@@ -22,13 +22,13 @@ type Draw struct {
 // draw.
 //
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
-// order of arrival. That simulator gives every node a new random name, and chooses, among nodes
-// with equal scores, the node whose name comes first. Order is the order of these names. Without
-// Order, GpuPacking serves 0.7 percent of the GPUs less. The generator is that of math/rand, which
-// always returns the same numbers for a seed.
+// order of arrival. That simulator gives every node a new random name. Among nodes with equal
+// scores, it chooses the node whose name comes first; Order is the order of these names. Without
+// this rule, the lab's strategy GpuPacking serves 0.7 percent of the GPUs less. math/rand always
+// returns the same numbers for the same seed.
 func NewDraw(nodes []Node, pods []Pod, seed int64, change func(*Draw)) *Draw {
 	d := &Draw{Rand: rand.New(rand.NewSource(seed))}
-	d.Rand.Int() // that simulator draws a number here and only logs it
+	d.Rand.Int() // the simulator of the paper draws a number here and only logs it
 	d.Arrivals = ByName(pods)
 	d.Rand.Shuffle(len(pods), func(i, j int) { d.Arrivals[i], d.Arrivals[j] = d.Arrivals[j], d.Arrivals[i] })
 	if change != nil {
@@ -50,12 +50,12 @@ func ByName(pods []Pod) []int32 {
 // AskedGPU returns how many thousandths of GPUs the pod asks for in total.
 func (p *Pod) AskedGPU() int64 { return int64(p.GPUs) * p.MilliGPU }
 
-// AskGPUs reports whether some pod asks for GPUs.
+// AskGPUs reports whether any pod asks for GPUs.
 func AskGPUs(pods []Pod) bool {
 	return slices.ContainsFunc(pods, func(p Pod) bool { return p.GPUs > 0 })
 }
 
-// CapacityOf returns how many thousandths of GPUs, or of CPUs, the nodes have.
+// CapacityOf returns how many thousandths of GPUs the nodes have, or of CPUs if gpus is false.
 func CapacityOf(nodes []Node, gpus bool) (sum int64) {
 	for i := range nodes {
 		if gpus {

@@ -17,10 +17,10 @@ func TestDraw(t *testing.T) {
 	}
 	d, again, other := NewDraw(nodes, pods, 7, nil), NewDraw(nodes, pods, 7, nil), NewDraw(nodes, pods, 8, nil)
 	if !slices.Equal(d.Arrivals, again.Arrivals) || !slices.Equal(d.Order, again.Order) {
-		t.Error("the same seed draws something else")
+		t.Error("two draws with the same seed differ")
 	}
 	if slices.Equal(d.Arrivals, other.Arrivals) {
-		t.Error("another seed draws the same")
+		t.Error("draws with different seeds have the same arrivals")
 	}
 	if all := slices.Sorted(slices.Values(d.Arrivals)); len(all) != len(pods) || len(slices.Compact(all)) != len(pods) {
 		t.Errorf("%v arrive", d.Arrivals)
@@ -29,7 +29,7 @@ func TestDraw(t *testing.T) {
 		t.Errorf("order %v", d.Order)
 	}
 	if one := NewDraw(nodes, pods, 7, func(d *Draw) { d.Arrivals = d.Arrivals[:1] }); len(one.Arrivals) != 1 {
-		t.Errorf("%v arrive, want what was changed", one.Arrivals)
+		t.Errorf("%v arrive, want the one arrival that the function keeps", one.Arrivals)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestTimedDraw(t *testing.T) {
 	}{
 		{pods, Times{For: time.Hour, Draw: some(MaxPods+1, 60)}, "pods arrive, members of gangs counted: want at most 500000"},
 		{append(slices.Clone(pods), Pod{Name: "x"}), Times{}, `pod "x": it has no creation and deletion time`},
-		{[]Pod{{Name: "x", MilliCPU: 1 << 40, Timed: true, Deleted: 1 << 30}}, Times{}, "CPU hours: want at most"},
+		{[]Pod{{Name: "x", MilliCPU: 1 << 40, Timed: true, Deleted: 1 << 30}}, Times{}, "CPU or GPU hours: want at most"},
 	} {
 		if _, err := NewTimedDraw(nodes, c.pods, c.o, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)

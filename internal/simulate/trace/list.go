@@ -15,16 +15,16 @@ type Pod struct {
 	Name     string
 	MilliCPU int64
 	MiB      int64
-	// GPUs is the number of GPUs, and MilliGPU the thousandths of each GPU. Only a pod with one GPU
-	// asks for less than 1,000.
+	// GPUs is the number of GPUs. MilliGPU is the requested part of each GPU in thousandths; only a
+	// pod with one GPU asks for less than 1000.
 	GPUs     int
 	MilliGPU int64
 	// GPUModels are the models that the pod may use; empty means any.
 	GPUModels []string
 	// Others are the requested amounts of huge pages, in bytes, and of other devices.
 	Others map[string]int64
-	// Members is the number of such pods in a gang, whose members start together; 0 and 1 mean no
-	// gang.
+	// Members is the number of pods if the row is a gang, whose pods start together; 0 and 1 mean
+	// that the row is one pod.
 	Members int
 	// Created, Scheduled and Deleted are seconds. Timed means that the list has these times.
 	// Scheduled is 0 if the pod got no node.
@@ -35,7 +35,7 @@ type Pod struct {
 // Thousandths is the number of thousandths of a GPU or a CPU.
 const Thousandths = 1000
 
-// Limits of a simulation.
+// Limits of a simulation. MaxGPUs is the limit for one node.
 const (
 	MaxNodes = 100_000
 	MaxPods  = 500_000

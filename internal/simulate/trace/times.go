@@ -13,22 +13,22 @@ import (
 type Times struct {
 	// For is the time during which pods arrive; 0 means until the last pod of the list has ended.
 	For time.Duration
-	// Draw, if not nil, fills in the Arrivals up to To, with the draw's Rand. If Draw is nil, each
-	// pod of the list is created and deleted at the times that the list gives.
+	// Draw, if not nil, fills in the Arrivals up to To, with the draw's Rand. It may change From
+	// and To. If Draw is nil, each pod arrives and runs as long as in the list.
 	Draw func(*TimedDraw) error
 }
 
-// Arrival is the arrival of the pods of a row of the list. Its times are in seconds.
+// Arrival is the arrival of the pods of a row of the list.
 type Arrival struct {
 	Pod      int32 // index into the list
-	At, Life int64
+	At, Life int64 // the second of arrival, and the running time in seconds
 }
 
 // TimedDraw is the random part of one run with lifetimes.
 type TimedDraw struct {
 	// Arrivals are in the order of time.
 	Arrivals []Arrival
-	// From and To are the seconds between which pods and amounts are counted.
+	// From and To are the seconds between which pods and amounts are counted. The run ends at To.
 	From, To int64
 	// Order and Rand are as in a Draw.
 	Order []int32
@@ -41,8 +41,8 @@ func (p *Pod) Life() int64 { return max(1, p.Deleted-max(p.Created, p.Scheduled)
 // Count returns the number of pods of a row: the members of a gang, or one.
 func (p *Pod) Count() int { return max(1, p.Members) }
 
-// NewTimedDraw draws arrivals. It returns an error if a pod has no times, or if there are too many
-// pods.
+// NewTimedDraw draws arrivals. It returns an error if a pod needs times and has none, if too many
+// pods arrive, or if their requests are too large to be added up.
 func NewTimedDraw(nodes []Node, pods []Pod, o Times, seed int64) (*TimedDraw, error) {
 	d := &TimedDraw{Rand: rand.New(rand.NewSource(seed)), To: int64(o.For / time.Second)}
 	var err error
@@ -61,8 +61,8 @@ func NewTimedDraw(nodes []Node, pods []Pod, o Times, seed int64) (*TimedDraw, er
 	return d, err
 }
 
-// own lets the pods arrive and end at the times that the list gives. The first pod arrives at
-// second 0.
+// own lets each pod arrive when it was created, and run as long as in the list. The first pod
+// arrives at second 0.
 func (d *TimedDraw) own(pods []Pod) error {
 	first, last := int64(math.MaxInt64), int64(0)
 	for i := range pods {
@@ -81,10 +81,10 @@ func (d *TimedDraw) own(pods []Pod) error {
 	return nil
 }
 
-// maxHours bounds the sum of all requests, in thousandths times seconds, so that no sum overflows.
+// maxHours limits the sum of all requests, in thousandths times seconds, so that no sum overflows.
 const maxHours = 1 << 60
 
-// check refuses arrivals that cannot be counted.
+// check returns an error if there are too many arrivals, or if their sums could overflow.
 func (d *TimedDraw) check(pods []Pod) error {
 	sum, count := 0.0, 0
 	for _, a := range d.Arrivals {
@@ -96,7 +96,7 @@ func (d *TimedDraw) check(pods []Pod) error {
 	case count > MaxPods:
 		return fmt.Errorf("%d pods arrive, members of gangs counted: want at most %d", count, MaxPods)
 	case sum > maxHours:
-		return fmt.Errorf("the pods ask for %.3g CPU hours: want at most %.3g", sum/3600/Thousandths, float64(maxHours)/3600/Thousandths)
+		return fmt.Errorf("the pods ask for %.3g CPU or GPU hours: want at most %.3g", sum/3600/Thousandths, float64(maxHours)/3600/Thousandths)
 	}
 	return nil
 }
