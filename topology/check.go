@@ -7,31 +7,33 @@ import (
 	"strings"
 )
 
-// MaxNodes and MaxDevices bound the size of a Machine.
+// MaxNodes and MaxDevices are the maximum numbers of NUMA nodes and devices of a Machine.
 const (
 	MaxNodes   = 1024
 	MaxDevices = 8192
 )
 
-// maxTextField bounds driver, device and root names.
+// maxTextField is the maximum length in bytes of the names of drivers, devices and roots.
 const maxTextField = 256
 
 // Check returns the first invariant that the machine violates, as a *Violation, or nil.
 //
 //   - At least one CPU is online; no CPU is both online and offline.
-//   - Ids are not negative, ascending and unique; packages, dies, L3s and cores are not empty;
-//     objects of one kind share no CPU and hold only online CPUs.
+//   - Ids are at least 0. Packages, L3s and NUMA nodes are ascending and unique by id, dies by
+//     package and id. Cores are ascending by package and lowest CPU.
+//   - Packages, dies, L3s and cores have CPUs. Objects of one kind share no CPU, and have only
+//     online CPUs.
 //   - Dies and cores name an existing package that contains them. A core may name NoPackage if no
 //     package contains its CPUs.
-//   - With UnnumberedCaches there are L3s, and their ids are their lowest CPUs. With
-//     UnnumberedPackages there are packages, and their ids are 0, 1, 2 ... in the order of their
-//     lowest CPUs.
+//   - If UnnumberedCaches is true, there are L3s, and their ids are their lowest CPUs. If
+//     UnnumberedPackages is true, there are packages, and their ids are 0, 1, 2 ... in the order of
+//     their lowest CPUs.
 //   - A distance row is empty or has one value of at least 1 per node. Page sizes are ascending
-//     powers of two, and no pool overflows 64 bits. If a node's memory is known, its pools are not
-//     larger than this memory.
-//   - Addresses, classes and ids of devices have the kernel's spelling, and a device's node exists.
-//     Switches form a tree, and all devices below a switch have its root. A virtual function names
-//     a physical one.
+//     powers of two, and each pool has less than 2^64 bytes. If a node's memory is known, its pools
+//     together are not larger than this memory.
+//   - Addresses, classes and ids of devices have the kernel's spelling, and the NUMA node of a
+//     device exists. Switches form a tree, and all devices below a switch have its root. A virtual
+//     function names a physical function.
 //   - Links connect devices of the machine, ascending by their addresses, each pair once.
 func (m *Machine) Check() error {
 	if m.Online.IsEmpty() {
@@ -50,7 +52,7 @@ func (m *Machine) Check() error {
 	return nil
 }
 
-// disjoint collects the CPUs of objects of one kind, to refuse overlaps.
+// disjoint checks that the objects of one kind share no CPU and have only online CPUs.
 type disjoint struct {
 	online *CPUSet
 	seen   CPUSet

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sound returns a machine with one of each object that Check checks.
+// sound returns a valid machine with objects of every kind that Check checks.
 func sound(t *testing.T) *Machine {
 	t.Helper()
 	m, err := Parse("package:2 die:1 numa:1 l3:1 core:2 pu:2 mem:4Gi huge:2Mi=1;1Gi=2 dist:10,20 offline:9" +

@@ -19,7 +19,7 @@ func (s slowSet) fast() (out CPUSet) {
 	return out
 }
 
-// list prints a set one CPU at a time.
+// list prints a set as a list of single CPUs.
 func (s slowSet) list() string {
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(s)) {

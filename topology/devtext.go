@@ -15,8 +15,8 @@ import (
 //	dev:3b:00.0|3b:00.1,020000,8086:1593,numa=0,root=3a,switch=3a:00.0,driver=ice,name=eth0|eth1
 //	dev:3b:01.0|3b:01.1,020000,8086:1889,numa=0,root=3a,switch=3a:00.0,pf=3b:00.0
 //
-// Functions that differ only in address and names share one item. The domain 0000 is left out, and
-// a root "pci0000:3a" is written as "3a". Driver, root and names are percent-encoded.
+// Neighbouring devices that differ only in address and names share one item. The domain 0000 is
+// left out, and a root "pci0000:3a" is written as "3a". Driver, root and names are percent-encoded.
 
 // DeviceString prints devices and links as the items of a machine string. Without devices and links
 // it returns "".
@@ -78,8 +78,8 @@ func longRoot(text string) (string, error) {
 	return unescape(text)
 }
 
-// escape percent-encodes everything that could end a value, and a lone pair of hexadecimal digits,
-// which would read as a bus.
+// escape percent-encodes characters that could end a value. It also encodes a text of two
+// hexadecimal digits, because longRoot would read it as a bus.
 func escape(s string) string {
 	if isHex(s, 2) {
 		return fmt.Sprintf("%%%02X%s", s[0], s[1:])

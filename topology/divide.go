@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// DivideError explains why the packages of a machine cannot have the requested number of NUMA
-// nodes.
+// DivideError explains why Divide cannot give the packages the requested number of NUMA nodes.
 type DivideError struct {
 	Want int // NUMA nodes in each package
 	Why  string
@@ -16,7 +15,8 @@ func (e *DivideError) Error() string {
 	return fmt.Sprintf("%d NUMA nodes in each package: %s", e.Want, e.Why)
 }
 
-// Distances for a machine without distances: the SLIT of servers with NPS or SNC switched on.
+// Distances of the new NUMA nodes, as in the SLIT of servers with NPS or SNC. remoteDistance is
+// used only if the machine has no distances.
 const (
 	localDistance  = 10
 	nearDistance   = 12 // to another NUMA node of the package
@@ -35,10 +35,10 @@ type Division struct {
 }
 
 // Divide returns the machine with perPackage NUMA nodes in each package, as the firmware would
-// report it with another NPS (AMD) or SNC (Intel) setting. CPUs are divided by level-3 caches if
-// there are enough of them, otherwise by cores; memory and huge pages are divided evenly. The real
-// NUMA nodes of devices cannot be known in advance, so Rehang spreads them. The error is a
-// *DivideError.
+// report it with another NPS (AMD) or SNC (Intel) setting. A package with at least perPackage
+// level-3 caches is divided by caches, otherwise by cores. Memory and huge pages are divided
+// evenly. Divide cannot know the real NUMA nodes of devices, so it assigns them with Rehang. The
+// error is a *DivideError.
 func (m *Machine) Divide(perPackage int) (*Division, error) {
 	d := &Division{from: m, each: perPackage, old: make([][]NUMAID, len(m.Packages))}
 	if err := d.sort(); err != nil {
@@ -88,14 +88,14 @@ func (d *Division) sort() error {
 	case len(m.Packages) == 0:
 		return d.fail("the machine has no known packages")
 	case d.each > MaxNUMANodes/len(m.Packages):
-		return d.fail("a machine has at most %d in all", MaxNUMANodes)
+		return d.fail("want at most %d on the whole machine, which has %d packages", MaxNUMANodes, len(m.Packages))
 	}
 	if err := d.sortNodes(); err != nil {
 		return err
 	}
 	for i := range d.old {
 		if len(d.old[i]) == 0 {
-			return d.fail("package %d has no NUMA node now", m.Packages[i].ID)
+			return d.fail("package %d has no NUMA node: want at least one in each package", m.Packages[i].ID)
 		}
 	}
 	return nil
@@ -107,7 +107,7 @@ func (d *Division) sortNodes() error {
 		n := &d.from.NUMANodes[i]
 		at := slices.IndexFunc(d.from.Packages, func(p Package) bool { return n.CPUs.IsSubsetOf(&p.CPUs) })
 		if n.CPUs.IsEmpty() || at < 0 {
-			return d.fail("NUMA node %d is in no package, or in several", n.ID)
+			return d.fail("NUMA node %d is not in one package: want CPUs of exactly one package", n.ID)
 		}
 		d.old[at] = append(d.old[at], n.ID)
 	}
@@ -146,10 +146,10 @@ func (d *Division) parts(p *Package) []CPUSet {
 	return out
 }
 
-// page is the smallest unit of memory that a NUMA node is given, in bytes.
+// page is the unit in bytes to which the memory of a NUMA node is rounded down.
 const page = 4096
 
-// node is the j-th NUMA node of the i-th package.
+// node returns the j-th NUMA node of the i-th package.
 func (d *Division) node(i, j int, cpus CPUSet) NUMANode {
 	n := NUMANode{ID: NUMAID(i*d.each + j), CPUs: cpus, Distances: d.distances(i, j)}
 	each, at := uint64(d.each), uint64(j)
@@ -187,7 +187,7 @@ func (d *Division) distances(i, j int) []uint32 {
 	return out
 }
 
-// apart returns the distance between two packages.
+// apart returns the distance between NUMA nodes of the i-th and the p-th package.
 func (d *Division) apart(i, p int) uint32 {
 	from := d.from.NUMANode(d.old[i][0])
 	to := slices.IndexFunc(d.from.NUMANodes, func(n NUMANode) bool { return n.ID == d.old[p][0] })
@@ -197,9 +197,9 @@ func (d *Division) apart(i, p int) uint32 {
 	return remoteDistance
 }
 
-// Rehang returns the new NUMA nodes of devices whose current NUMA nodes are given. If a NUMA node
-// becomes several, its devices are spread over them in order: if two nodes replace one, the first
-// two of its four devices go to the first node.
+// Rehang returns the new NUMA node of each device; hang has the old ones. If several nodes replace
+// a NUMA node, its devices are spread over them in order. For example, if two nodes replace a node
+// with four devices, the first two devices go to the first of the nodes.
 func (d *Division) Rehang(hang []NUMAID) []NUMAID {
 	all, seen := map[NUMAID]int{}, map[NUMAID]int{}
 	for _, id := range hang {
@@ -214,7 +214,7 @@ func (d *Division) Rehang(hang []NUMAID) []NUMAID {
 	return out
 }
 
-// heirs returns the first of the NUMA nodes that replace a NUMA node, and their number.
+// heirs returns the NUMA nodes that replace a NUMA node: the first of them, and their number.
 func (d *Division) heirs(id NUMAID) (first NUMAID, count int) {
 	for i, old := range d.old {
 		if at := slices.Index(old, id); at >= 0 {

@@ -38,7 +38,7 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// TestDivideRefuses: the error names the obstacle.
+// TestDivideRefuses: the error says why the machine cannot be divided.
 func TestDivideRefuses(t *testing.T) {
 	for _, c := range []struct {
 		machine string
@@ -47,7 +47,7 @@ func TestDivideRefuses(t *testing.T) {
 	}{
 		{"package:2 numa:1 core:8 pu:2", 0, "want at least 1"},
 		{"package:2 numa:1 core:6 pu:2", 4, "the cores of package 0 cannot be divided evenly"},
-		{"package:2 numa:1 core:8 pu:2", 33, "at most 64 in all"},
+		{"package:2 numa:1 core:8 pu:2", 33, "want at most 64 on the whole machine, which has 2 packages"},
 	} {
 		m, err := Parse(c.machine)
 		if err != nil {

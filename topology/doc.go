@@ -1,9 +1,9 @@
 // Package topology describes a machine's hardware as values: packages, dies, NUMA nodes, L3 caches,
 // cores, logical processors and devices, in hwloc's words.
 //
-// Every kind of object has an id type of its own. An id is the operating system's number of the
-// object (hwloc's P#). A position in a slice of this package (hwloc's L#) is an int, and is never
-// used as an id.
+// Every kind of object has its own id type. An id is the operating system's number of the object
+// (hwloc's P#). The index of an object in a slice (hwloc's L#) is an int, and is never used as an
+// id.
 //
 // The package does no I/O and imports only the standard library.
 package topology

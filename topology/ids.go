@@ -5,8 +5,8 @@ package topology
 type CPUID uint16
 
 // NUMAID is the operating system's number of a NUMA node, as in /sys/devices/system/node/nodeN.
-// Numbers may have gaps and go up to 65535. The kubelet, and therefore a NUMASet, accepts only
-// numbers up to 63.
+// Numbers may have gaps and go up to 65535. The kubelet accepts only numbers up to 63, so a NUMASet
+// holds no others.
 type NUMAID uint16
 
 // PackageID is the operating system's number of a processor package (socket):
@@ -23,5 +23,5 @@ type CoreID int32
 // CPU that shares the cache.
 type L3ID int32
 
-// NoPackage is the package of an object whose platform does not number packages.
+// NoPackage is the package of a core that belongs to no package of the machine.
 const NoPackage PackageID = -1

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// MaxLinks bounds the links of a Machine.
+// MaxLinks is the maximum number of links of a Machine.
 const MaxLinks = 16384
 
-// The kinds; the zero value is none.
+// The kinds of links. The zero value is not a kind.
 const (
 	_ LinkKind = iota
 	// NVLink connects GPUs of NVIDIA, directly or through NVSwitch.
@@ -63,10 +63,12 @@ func (m *Machine) checkLinks() error {
 //
 //	link:nvlink=18,18:00.0+19:00.0+3a:00.0|9a:00.0+9b:00.0
 //
-// Devices joined by + are all connected to one another. Each pair has this number of links.
+// Devices joined by + are all connected to one another. Each pair of them has the given number of
+// links, here 18.
 
-// appendLinks appends one item for each kind and number of links. Devices that are all connected to
-// one another, and to no others, form one set. All other pairs are separate sets.
+// appendLinks appends one item for each kind and number of links. In an item, devices that are all
+// connected to one another, and to no other devices, form one set. All other pairs are separate
+// sets.
 func appendLinks(b []byte, links []Link) []byte {
 	type bundle struct {
 		kind  LinkKind
@@ -99,7 +101,7 @@ func appendSets(b []byte, sets [][]string) []byte {
 	return b
 }
 
-// linkedSets divides the links into sets of devices that are all connected to one another.
+// linkedSets divides links of one item into sets of devices that are all connected to one another.
 func linkedSets(links []Link) [][]string {
 	part := map[string]int{} // by device, the number of its connected component
 	members := map[int][]string{}

@@ -2,14 +2,14 @@ package topology
 
 import "fmt"
 
-// Machine is the hardware of one server. Slices are in ascending order of id (cores: by package,
-// then lowest CPU; devices: by address), hold no duplicates, and must not be changed: copy a slice
-// before you change it. Check lists the invariants.
+// Machine is the hardware of one server. Check lists its invariants. Slices have no duplicates and
+// are in ascending order: dies by package and id, cores by package and lowest CPU, devices by
+// address, all others by id. A slice may be shared, so copy it before you change it.
 type Machine struct {
 	// Online has the CPUs that the kernel uses. All other CPU sets except Offline are subsets of
 	// Online.
 	Online CPUSet
-	// Offline holds CPUs that are present but switched off.
+	// Offline has the CPUs that are present but switched off.
 	Offline CPUSet
 
 	Packages  []Package
@@ -62,9 +62,9 @@ type L3 struct {
 type NUMANode struct {
 	ID   NUMAID
 	CPUs CPUSet
-	// MemoryBytes is MemTotal of the node.
+	// MemoryBytes is MemTotal in the node's meminfo file, in bytes; 0 if it is not known.
 	MemoryBytes uint64
-	// HugePages holds the pools of the node by ascending page size.
+	// HugePages has the node's pools in ascending order of page size.
 	HugePages []HugePages
 	// Distances is the SLIT row: Distances[i] is the distance to Machine.NUMANodes[i], and 10 means
 	// local. It is empty if the platform reports no distances. Otherwise it has one element for
@@ -88,15 +88,15 @@ type Device struct {
 	Class string
 	// Vendor and Product are PCI ids, four hexadecimal digits; "" if they are not reported.
 	Vendor, Product string
-	// NUMA is the node of the device. HasNUMA is false if the platform reports -1 or nothing. NUMA
-	// then has no meaning: it is unknown, not node 0.
+	// NUMA is the NUMA node of the device. HasNUMA is false if the platform reports -1 or nothing.
+	// NUMA is then 0, which does not mean node 0.
 	NUMA    NUMAID
 	HasNUMA bool
 	// Root is the PCI root complex ("pci0000:3a"). Switch is the address of the nearest PCI switch
-	// above the device. Each may be "".
+	// above the device (its upstream port). Each may be "".
 	Root, Switch string
-	// If the device is a virtual function (SR-IOV), Physical is the address of its physical
-	// function. Otherwise it is "".
+	// Physical is the address of the physical function if the device is a virtual function
+	// (SR-IOV), and otherwise "".
 	Physical string
 	// Driver is the bound kernel driver, Name the operating system's name of the device ("eth0"),
 	// and RDMA the RDMA subsystem's name ("mlx5_0"). Each may be "".

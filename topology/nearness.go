@@ -4,18 +4,20 @@ package topology
 // greater value is nearer.
 type Nearness uint8
 
-// The values of Nearness. The zero value is the nearness of a device to itself.
+// The values of Nearness, with nvidia-smi's names in parentheses.
 const (
+	// UnknownNearness, the zero value, is the nearness of a device to itself.
 	UnknownNearness Nearness = iota
-	// AcrossNodes: the connection crosses the link between NUMA nodes (SYS).
+	// AcrossNodes: the devices are at different NUMA nodes, or the NUMA node of a device is unknown
+	// (SYS).
 	AcrossNodes
-	// OnOneNode: the devices are at different root complexes of one NUMA node (NODE).
+	// OnOneNode: the devices are at one NUMA node, but not known to be at one root complex (NODE).
 	OnOneNode
 	// AtOneRoot: the devices are at one root complex and share no switch (PHB).
 	AtOneRoot
-	// BelowSwitches: the devices are below one switch, with further switches in between (PXB).
+	// BelowSwitches: the devices share a switch, but not the nearest switch of both (PXB).
 	BelowSwitches
-	// AtOneSwitch: the devices are at one switch (PIX).
+	// AtOneSwitch: the devices have the same nearest switch (PIX).
 	AtOneSwitch
 )
 
@@ -24,8 +26,9 @@ var nearnessNames = [...]string{"?", "SYS", "NODE", "PHB", "PXB", "PIX"}
 // String returns the name that nvidia-smi uses.
 func (n Nearness) String() string { return spell(n, nearnessNames[:]) }
 
-// Nearness returns a matrix with the nearness of each pair of devices, which are given by address.
-// It returns false if the machine lacks a device.
+// Nearness returns the nearness of each pair of devices, which are given by address. The nearness
+// of devices i and j is at index i*n+j, where n is the number of addresses. Nearness returns false
+// if the machine has no device with one of the addresses.
 func (m *Machine) Nearness(addresses []string) ([]Nearness, bool) {
 	n := len(addresses)
 	devices, above := make([]*Device, n), make([][]string, n)
@@ -50,7 +53,8 @@ func (m *Machine) Nearness(addresses []string) ([]Nearness, bool) {
 	return out, true
 }
 
-// sharedSwitch compares the switches above two devices, the nearest first.
+// sharedSwitch returns AtOneSwitch, BelowSwitches, or UnknownNearness if no switch is in both
+// lists. a and b are the switches above two devices, the nearest first.
 func sharedSwitch(a, b []string) Nearness {
 	for i := range a {
 		for j := range b {
@@ -66,7 +70,7 @@ func sharedSwitch(a, b []string) Nearness {
 	return UnknownNearness
 }
 
-// rootsApart compares the places of two devices that share no switch.
+// rootsApart returns the nearness of two devices that share no switch.
 func (m *Machine) rootsApart(a, b *Device) Nearness {
 	switch {
 	case a.Root != "" && a.Root == b.Root:

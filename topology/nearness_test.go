@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// TestNearness compares with the output of nvidia-smi on such machines.
+// TestNearness compares Nearness with the output of nvidia-smi on machines of the same kind.
 func TestNearness(t *testing.T) {
 	nested, err := topology.Parse("package:2 numa:1 l3:1 core:2 pu:1 mem:1Gi " +
 		"dev:02:00.0|03:00.0,060400,1000:c010,numa=0,root=00,switch=01:00.0 " +
@@ -41,9 +41,9 @@ func TestNearness(t *testing.T) {
 		}
 	}
 	if _, ok := nested.Nearness([]string{"0000:ff:00.0"}); ok {
-		t.Error("a device that the machine lacks")
+		t.Error("a device that the machine lacks: got a result, want false")
 	}
 	if topology.Nearness(200).String() != "?" {
-		t.Error("no value of the type")
+		t.Error("a value without a name: want ?")
 	}
 }

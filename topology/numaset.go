@@ -12,8 +12,8 @@ import (
 // kubelet's bit mask (pkg/kubelet/cm/topologymanager/bitmask).
 const MaxNUMANodes = 64
 
-// NUMASet is a set of NUMA nodes, bit i standing for the node with the operating system's number i.
-// Its numeric order is the kubelet's last tie-break.
+// NUMASet is a set of NUMA nodes. Bit i is set if the node with the operating system's number i is
+// in the set. Among hints that are otherwise equal, the kubelet prefers the numerically lowest set.
 type NUMASet uint64
 
 // NewNUMASet returns the set of the given nodes. It panics if an id is not below MaxNUMANodes.
@@ -63,7 +63,7 @@ func (s NUMASet) cpus() CPUSet {
 	return c
 }
 
-// ParseNUMAList reads a list as NUMASet.String prints it. The error names the item.
+// ParseNUMAList reads a list in the format of NUMASet.String. The error names the wrong item.
 func ParseNUMAList(list string) (NUMASet, error) {
 	c, err := ParseCPUList(list)
 	if err != nil {

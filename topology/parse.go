@@ -23,9 +23,9 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("machine string: %s: %.80q: want %s", e.Item, e.Value, e.Want)
 }
 
-// Parse reads a machine string (docs/topology.md has the grammar). It has items KEY:VALUE,
-// separated by white space. Their order does not matter, except for the levels of the tree: each
-// level is inside the level before it.
+// Parse reads a machine string (docs/topology.md has the grammar). A machine string has items
+// KEY:VALUE, separated by white space. The order of items does not matter, except for the levels of
+// the tree: each level is inside the level before it.
 //
 //	package:2 numa:4 l3:2 core:8 pu:2 number:split mem:64Gi dist:10,12,32
 //
@@ -55,7 +55,7 @@ func Parse(text string) (*Machine, error) {
 // Keys returns the keys that items of a machine string may have.
 func Keys() []string { return slices.Concat(levelNames[:], itemKeys) }
 
-// itemKeys are all keys except for the levels. Only "dev" and "link" may occur more than once.
+// itemKeys are the keys that are not levels. Only "dev" and "link" may occur more than once.
 var itemKeys = []string{
 	"cpu", "offline", "number", "packageid", "dieid", "numaid", "l3id", "coreid", "memonly", "mem", "huge", "dist", "dev", "link",
 }
@@ -94,7 +94,7 @@ func (p *parser) split(text string) error {
 	return nil
 }
 
-// fail wraps the error of a value parser.
+// fail returns the error of a function that parses a value, as the error of the item with the key.
 func (p *parser) fail(key string, err error) error {
 	if value, want, ok := strings.Cut(err.Error(), ": want "); ok {
 		if part, err := strconv.Unquote(value); err == nil {
@@ -129,7 +129,7 @@ func (p *parser) parseTree() error {
 		return nil
 	}
 	if i := len(t.levels) - 1; !t.has(levelPU) || t.levels[i].kind != levelPU {
-		return &ParseError{t.levels[i].kind.String(), p.values[t.levels[i].kind.String()], "pu:N as the last level that is a count: pu:1, or pu:2 where a core has two threads"}
+		return &ParseError{t.levels[i].kind.String(), p.values[t.levels[i].kind.String()], "pu:N as the last level that is a count: pu:1, or pu:2 if a core has two threads"}
 	}
 	if core := slices.IndexFunc(t.levels, func(l level) bool { return l.kind == levelCore }); core >= 0 && core != len(t.levels)-2 {
 		return &ParseError{"core", p.values["core"], "core to come just before pu"}
@@ -164,7 +164,7 @@ func (p *parser) parseNumbering() error {
 
 func (p *parser) badNumbering() error {
 	return &ParseError{"number", p.values["number"],
-		"split, packed, interleaved or every level with more than one child, once, the fastest first (\"core,package,pu\")"}
+		"split, packed, interleaved, or a list of the levels with a count above 1, each once, the fastest first (\"core,package,pu\")"}
 }
 
 // parseCPUs determines the CPUs of the machine.
@@ -198,7 +198,8 @@ type entry struct {
 	cpus CPUSet
 }
 
-// list returns the objects of a level, listed or counted. Counted objects have no ids yet.
+// list returns the objects of a level, and whether the level is given as a count. Then the objects
+// have no ids yet.
 func (p *parser) list(kind levelKind, limit int) (entries []entry, counted bool, err error) {
 	key := kind.String()
 	if p.tree != nil && p.tree.has(kind) {
@@ -257,7 +258,8 @@ func upTo(n int) []int {
 	return out
 }
 
-// identified does what list does, and takes the ids of counted objects from idKey.
+// identified returns the objects of a level with their ids. If the level is given as a count, the
+// ids are the value of idKey.
 func (p *parser) identified(kind levelKind, idKey string, limit int) ([]entry, error) {
 	entries, counted, err := p.list(kind, limit)
 	if err != nil {
@@ -276,10 +278,10 @@ func (p *parser) identified(kind levelKind, idKey string, limit int) ([]entry, e
 	return entries, nil
 }
 
-// unused returns an error if ids are listed for a level whose objects are not counted.
+// unused returns an error if the item idKey exists, although the level is not given as a count.
 func (p *parser) unused(idKey string, kind levelKind) error {
 	if text, ok := p.values[idKey]; ok {
-		return &ParseError{idKey, text, fmt.Sprintf("%s:COUNT with it, because it names counted objects", kind)}
+		return &ParseError{idKey, text, fmt.Sprintf("also %s:COUNT, because %s has the ids of counted objects", kind, idKey)}
 	}
 	return nil
 }
@@ -345,8 +347,8 @@ func (p *parser) parseNodes() error {
 	return nil
 }
 
-// packageOf returns the position and the id of the first package with a CPU of the set. If there is
-// none, it returns the number of packages, and NoPackage.
+// packageOf returns the index and the id of the first package with a CPU of the set. If there is no
+// such package, it returns the number of packages and NoPackage.
 func (m *Machine) packageOf(set *CPUSet) (int, PackageID) {
 	for i := range m.Packages {
 		if m.Packages[i].CPUs.Intersects(set) {
@@ -356,8 +358,8 @@ func (m *Machine) packageOf(set *CPUSet) (int, PackageID) {
 	return len(m.Packages), NoPackage
 }
 
-// packageIDs assigns ids that are unique inside a package. There is one sequence for all packages,
-// or one for each, separated by "|", in the order of the packages.
+// packageIDs assigns ids that are unique inside a package. seqs is empty, has one sequence for all
+// packages, or one sequence for each package. If it is empty, the ids are 0, 1, 2 ...
 type packageIDs struct {
 	seqs [][]int
 	used map[int]int
@@ -471,7 +473,7 @@ func (p *parser) eachListed(kind levelKind, idKey string, read func(pkg PackageI
 		pkgText, ids, ok2 := strings.Cut(head, "/")
 		pkg, err := parsePackageID(pkgText)
 		if !ok || !ok2 || err != nil {
-			return &ParseError{key, item, `PACKAGE/ID=CPUS, the package "-" where it is not known`}
+			return &ParseError{key, item, `PACKAGE/ID=CPUS, with "-" as the PACKAGE if it is not known`}
 		}
 		if err := read(pkg, ids, cpus); err != nil {
 			return &ParseError{key, item, err.Error()}
@@ -587,8 +589,9 @@ func (p *parser) parsePool(pool string) error {
 	return nil
 }
 
-// parseDistances reads rows separated by "/", or by distance class: "10", "10,21" or "10,12,32" for
-// the node itself, nodes of the same package, and the others.
+// parseDistances reads either rows separated by "/", or one distance for each class of nodes: "10",
+// "10,21" (the node itself, all others) or "10,12,32" (the node itself, other nodes of its package,
+// all others).
 func (p *parser) parseDistances() error {
 	text, ok := p.values["dist"]
 	n := len(p.m.NUMANodes)
@@ -648,8 +651,8 @@ func (p *parser) distanceClasses(text string) error {
 	return nil
 }
 
-// setDistances fills the matrix by class. A node without CPUs is in no package, so it is far from
-// all other nodes.
+// setDistances sets the distance of each pair of nodes by their class. A node without CPUs is in no
+// package, so it is far from all other nodes.
 func (m *Machine) setDistances(local, near, far uint32) {
 	packages := make([]PackageID, len(m.NUMANodes))
 	for i := range m.NUMANodes {

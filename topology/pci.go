@@ -6,18 +6,20 @@ import (
 	"strings"
 )
 
-// DeviceKind is the kind of a device that pods can ask for.
+// DeviceKind is the kind of a PCI device.
 type DeviceKind uint8
 
-// The kinds. The zero value stands for all other devices.
+// The kinds of PCI devices.
 const (
+	// OtherDevice, the zero value, stands for all devices of no other kind.
 	OtherDevice DeviceKind = iota
 	// Bridge is a part of PCI itself: a root port, or a port of a switch.
 	Bridge
 	GPU
 	// Accelerator computes but is not a GPU: an NPU, an FPGA, a co-processor.
 	Accelerator
-	// NIC is a network card, RDMANIC one with RDMA (InfiniBand, RoCE, iWARP).
+	// NIC is a network card without RDMA. RDMANIC is a network card with RDMA (InfiniBand, RoCE,
+	// iWARP).
 	NIC
 	RDMANIC
 	// NVMe is a disk on PCIe.
@@ -28,14 +30,15 @@ var deviceKindNames = [...]string{
 	OtherDevice: "other", Bridge: "bridge", GPU: "GPU", Accelerator: "accelerator", NIC: "NIC", RDMANIC: "RDMA NIC", NVMe: "NVMe",
 }
 
-// String names the kind for people.
+// String returns the name of the kind for people: "RDMA NIC".
 func (k DeviceKind) String() string { return spell(k, deviceKindNames[:]) }
 
-// gpuVendors make GPUs. Other vendors' class 0300 is the console of a server's management chip, and
-// their class 1200 an accelerator.
+// gpuVendors are NVIDIA, AMD and Intel. If another vendor's device has the display class 0300 or
+// 0380, it is the console of a server's management chip, and not a GPU.
 var gpuVendors = []string{"10de", "1002", "8086"}
 
-// Kind returns the kind of the device, by its PCI class (pci.ids) and its name in the kernel.
+// Kind returns the kind of the device, by its PCI class and vendor (pci.ids), and by its RDMA name.
+// Class 1200 is an accelerator, but AMD uses it for GPUs.
 func (d *Device) Kind() DeviceKind {
 	class := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(d.Class, p) })
@@ -66,8 +69,8 @@ func (m *Machine) Device(address string) *Device {
 	return &m.Devices[i]
 }
 
-// SetDevices returns the machine with these devices and links instead of its own. They may be in
-// any order. It returns the same errors as Check.
+// SetDevices returns the machine with the given devices and links instead of its own. The slices
+// may be in any order. SetDevices returns the same errors as Check.
 func (m *Machine) SetDevices(devices []Device, links []Link) (*Machine, error) {
 	out := *m
 	out.Devices, out.Links = slices.SortedStableFunc(slices.Values(devices), compareDevices), slices.SortedStableFunc(slices.Values(links), compareLinks)
@@ -109,9 +112,9 @@ type PCIFunction struct {
 	Virtual []*Device // ascending by address
 }
 
-// PCITree returns the devices of a machine as a PCI tree, with root complexes in the order of their
-// lowest devices. Bridges other than switches, and ports without devices, are left out. The machine
-// must pass Check.
+// PCITree returns the devices of a machine as a PCI tree. Root complexes are in the order of their
+// lowest devices. PCITree leaves out bridges other than switches, and ports without devices. The
+// machine must pass Check.
 func (m *Machine) PCITree() []*PCIPort {
 	t := pciTree{m: m, ports: map[[2]string]*PCIPort{}, functions: map[string]*PCIPort{}}
 	for i := range m.Devices {
@@ -140,7 +143,8 @@ type pciTree struct {
 	functions map[string]*PCIPort    // the port above a function, by the function's address
 }
 
-// port returns the port above a device, and creates all ports above that port.
+// port returns the port above a device. It adds this port, and the ports above it, to the tree if
+// they are missing.
 func (t *pciTree) port(d *Device) *PCIPort {
 	at := t.ports[[2]string{d.Root, ""}]
 	if at == nil {

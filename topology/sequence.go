@@ -154,8 +154,8 @@ func FormatBytes(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// RoughBytes prints an amount in the largest binary unit in which it is at least 1. It rounds down
-// to one decimal, and omits a decimal of 0: "1.5Gi", "64Gi", "1023".
+// RoughBytes prints an amount in the largest binary unit that is not larger than the amount. It
+// rounds down to one decimal, and omits a decimal of 0: "1.5Gi", "64Gi", "1023".
 func RoughBytes(n uint64) string {
 	const units = "KMGTPE"
 	unit := 0
@@ -184,12 +184,12 @@ func ParseBytes(text string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || n<<shift>>shift != n {
-		return 0, fmt.Errorf("%.40q: want bytes below 2^64, with an optional suffix Ki, Mi, Gi or Ti", text)
+		return 0, fmt.Errorf("%.40q: want a number of bytes below 2^64, with an optional suffix Ki, Mi, Gi or Ti", text)
 	}
 	return n << shift, nil
 }
 
-// spell returns the name of a value; "?" for a value that does not exist.
+// spell returns the name of a value, or "?" if names has no name for it.
 func spell[T ~uint8](v T, names []string) string {
 	if int(v) >= len(names) {
 		return "?"

@@ -13,7 +13,8 @@ type SMIMatrix struct {
 	// Names are the columns: "GPU0", "NIC0", or "mlx5_0" in older releases.
 	Names []string
 	// Cells are the connections, by row and column in the order of Names: "X" for a device itself,
-	// "NV18" for 18 NVLinks, PIX, PXB, PHB, NODE or SYS for paths over PCIe.
+	// "NV18" for 18 NVLinks, and PIX, PXB, PHB, NODE or SYS (SOC in older releases) for paths over
+	// PCIe.
 	Cells [][]string
 	// NICs are the RDMA names of the network cards by column name, from the legend.
 	NICs map[string]string
@@ -175,7 +176,8 @@ func (m *SMIMatrix) check() error {
 }
 
 // Links returns the NVLinks between the GPUs of a machine. nvidia-smi numbers GPUs in the order of
-// their PCI addresses. If the machine has other GPUs, the error is an *SMIError.
+// their PCI addresses. Links returns an *SMIError if the matrix does not have exactly the GPUs of
+// NVIDIA that the machine has.
 func (s *SMIMatrix) Links(m *Machine) ([]Link, error) {
 	var gpus []string
 	for i := range m.Devices {
@@ -206,7 +208,7 @@ func (s *SMIMatrix) Links(m *Machine) ([]Link, error) {
 	return out, nil
 }
 
-// WithLinks returns the machine with links that replace its links of the same kind.
+// WithLinks returns the machine with the given links instead of its own links of the kind.
 func (m *Machine) WithLinks(kind LinkKind, links []Link) (*Machine, error) {
 	out := *m
 	out.Links = slices.DeleteFunc(slices.Clone(m.Links), func(l Link) bool { return l.Kind == kind })

@@ -1,6 +1,6 @@
 package topology
 
-// NodesOf returns the NUMA nodes of the CPUs, without nodes whose id does not fit a NUMASet.
+// NodesOf returns the NUMA nodes of the CPUs. It leaves out nodes whose id a NUMASet cannot hold.
 func (m *Machine) NodesOf(cpus CPUSet) NUMASet {
 	var set NUMASet
 	for i := range m.NUMANodes {
@@ -11,8 +11,8 @@ func (m *Machine) NodesOf(cpus CPUSet) NUMASet {
 	return set
 }
 
-// Spread is the smallest unit that contains some NUMA nodes: one node, one package, or the machine.
-// The zero value means no nodes.
+// Spread is the smallest unit that contains a set of NUMA nodes: one node, one package, or the
+// machine. The zero value means that the set is empty.
 type Spread string
 
 // The spreads of NUMA nodes, from the narrowest to the widest.
@@ -22,8 +22,8 @@ const (
 	WithinMachine Spread = "machine"
 )
 
-// Spread returns the Spread of the NUMA nodes. Nodes without CPUs belong to no package, so they do
-// not widen a spread over one package.
+// Spread returns the Spread of the NUMA nodes. Nodes without CPUs belong to no package. So if all
+// nodes with CPUs are in one package, the result is WithinPackage.
 func (m *Machine) Spread(nodes NUMASet) Spread {
 	switch nodes.Len() {
 	case 0:

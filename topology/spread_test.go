@@ -3,7 +3,8 @@ package topology
 import "testing"
 
 func TestSpread(t *testing.T) {
-	// Two packages of two NUMA nodes each, of two CPUs each, and a NUMA node with only memory.
+	// The machine has two packages of two NUMA nodes with two CPUs each, and a NUMA node without
+	// CPUs.
 	m := &Machine{
 		Packages: []Package{{ID: 0, CPUs: NewCPUSet(0, 1, 2, 3)}, {ID: 1, CPUs: NewCPUSet(4, 5, 6, 7)}},
 		NUMANodes: []NUMANode{
@@ -32,11 +33,11 @@ func TestSpread(t *testing.T) {
 		}
 	}
 	if got := m.Spread(NewNUMASet(0, 9)); got != WithinPackage {
-		t.Errorf("a node without CPUs beside node 0: %q, want %q", got, WithinPackage)
+		t.Errorf("node 0 and a node without CPUs: %q, want %q", got, WithinPackage)
 	}
 }
 
-func TestNodesOfLeavesOutWhatFitsNoSet(t *testing.T) {
+func TestNodesOfLeavesOutLargeIDs(t *testing.T) {
 	m := &Machine{NUMANodes: []NUMANode{{ID: MaxNUMANodes, CPUs: NewCPUSet(0)}}}
 	if got := m.NodesOf(NewCPUSet(0)); got != 0 {
 		t.Errorf("got %s", got)

@@ -33,8 +33,8 @@ func equalNodes(a, b NUMANode) bool {
 		slices.Equal(a.HugePages, b.HugePages) && slices.Equal(a.Distances, b.Distances)
 }
 
-// writer prints one machine. fit finds the largest tree that describes the machine correctly.
-// Levels outside the tree are listed.
+// writer prints one machine. fit finds a tree that describes levels of the machine correctly. The
+// writer lists the objects of all other levels.
 type writer struct {
 	m    *Machine
 	b    []byte
@@ -53,7 +53,7 @@ func (w *writer) part(key string, i int) {
 	w.item(key)
 }
 
-// setsOf returns the CPUs of the objects of a level that the tree could hold.
+// setsOf returns the CPUs of the objects of a level, without NUMA nodes that have no CPUs.
 func (w *writer) setsOf(kind levelKind) []CPUSet {
 	switch kind {
 	case levelPackage:
@@ -78,8 +78,8 @@ func setsIn[T any](all []T, of func(*T) CPUSet) (sets []CPUSet) {
 	return sets
 }
 
-// fit looks for a tree: first with all levels that cover the machine, then only with the levels
-// that the first tree described correctly.
+// fit looks for a tree. It begins with all levels that cover the machine. As long as the tree
+// describes some level wrongly, fit tries again without these levels.
 func (w *writer) fit() {
 	total := w.extent()
 	var kinds []levelKind
@@ -99,8 +99,9 @@ func (w *writer) fit() {
 	}
 }
 
-// extent returns the number of CPUs of a tree for the machine: its CPUs are numbered from 0, and
-// all gaps are offline CPUs. It returns 0 if no tree fits.
+// extent returns the number of CPUs that a tree of the machine needs. A tree numbers its CPUs from
+// 0 without gaps, so the number includes offline CPUs. extent returns 0 if online CPUs are beyond a
+// gap.
 func (w *writer) extent() int {
 	present := w.m.Online.Or(&w.m.Offline)
 	n := 0
@@ -150,8 +151,8 @@ func widest(sets []CPUSet) int {
 	return n
 }
 
-// guess builds a tree from the largest object of each level. It skips sizes that do not divide one
-// another.
+// guess builds a tree from the size of the largest object of each level. It skips a level whose
+// size does not divide the size of the level above.
 func (w *writer) guess(kinds []levelKind, total int) *tree {
 	kinds = slices.Clone(kinds)
 	slices.SortStableFunc(kinds, func(a, b levelKind) int {
@@ -204,7 +205,8 @@ func stride(outer, inner *CPUSet) int {
 	return int(next - base)
 }
 
-// held returns the levels of a tree whose sets, without the offline CPUs, equal the machine's sets.
+// held returns the levels that the tree describes correctly: their sets without the offline CPUs
+// equal the machine's sets, and Parse would read them correctly (writable).
 func (w *writer) held(t *tree) (kinds []levelKind) {
 	for _, l := range t.levels[:len(t.levels)-1] {
 		want := map[CPUSet]bool{}
@@ -226,8 +228,9 @@ func (w *writer) held(t *tree) (kinds []levelKind) {
 }
 
 // writable reports whether Parse would read the level correctly at its position. Cores must come
-// last. Parse would keep a NUMA node that is completely offline as a node without CPUs. Packages
-// without ids must be in the order of the tree.
+// just before the logical processors. No NUMA node of the tree may be completely offline, because
+// Parse would keep it as a node without CPUs. Packages without ids must be in the order of the
+// tree.
 func (w *writer) writable(t *tree, kind levelKind) bool {
 	switch kind {
 	case levelCore:
@@ -289,8 +292,9 @@ func (w *writer) writeNumbering() {
 
 func (w *writer) counted(kind levelKind) bool { return w.tree != nil && w.tree.has(kind) }
 
-// treeIDs returns the ids of the objects of a level in the order of the tree. A completely offline
-// object gets the id after its predecessor's, because Parse drops the object.
+// treeIDs returns the ids of the objects of a level in the order of the tree. The id of a
+// completely offline object is one more than the id before it. It has no effect, because Parse
+// drops the object.
 func (w *writer) treeIDs(kind levelKind, byCPUs map[CPUSet]int) []int {
 	sets := w.tree.sets(kind)
 	ids := make([]int, len(sets))
@@ -322,7 +326,7 @@ func (w *writer) writeList(kind levelKind, entries []entry) {
 	}
 }
 
-// writeLevel prints the objects of a level that are identified on the whole machine.
+// writeLevel prints the objects of a level whose ids are unique on the whole machine.
 func (w *writer) writeLevel(kind levelKind, idKey string, entries []entry) {
 	if !w.counted(kind) {
 		w.writeList(kind, entries)
@@ -363,7 +367,7 @@ func (w *writer) writeL3s() {
 	w.b = append(w.b, "cpu"...)
 }
 
-// member is an object that is identified inside its package.
+// member is an object whose id is unique only inside its package.
 type member struct {
 	pkg  PackageID
 	id   int
@@ -434,8 +438,9 @@ func (w *writer) writeZip(cores []member) {
 	}
 }
 
-// writeMemberIDs prints the ids of a counted level that are unique inside packages, unless they are
-// 0, 1, 2 ... in each. If all packages have the same ids, it prints one list.
+// writeMemberIDs prints the ids of a counted level whose ids are unique inside packages. It prints
+// nothing if they are 0, 1, 2 ... in each package. If all packages have the same ids, it prints one
+// list.
 func (w *writer) writeMemberIDs(kind levelKind, key string, members []member) {
 	seqs := w.memberIDs(kind, members)
 	regular := true
@@ -459,7 +464,7 @@ func (w *writer) writeMemberIDs(kind levelKind, key string, members []member) {
 }
 
 // memberIDs returns the ids of a counted level by package, in the order in which Parse assigns
-// them. A completely offline object gets the id after its predecessor's.
+// them. The id of a completely offline object is one more than the id before it.
 func (w *writer) memberIDs(kind levelKind, members []member) [][]int {
 	byCPUs := map[CPUSet]int{}
 	for _, o := range members {
@@ -551,7 +556,8 @@ func (w *writer) writeHugePages() {
 	}
 }
 
-// pools returns the number of pages of one size on every node, "-" if a node has no such pool.
+// pools returns the number of pages of one size on every node. It is "-" if a node has no such
+// pool.
 func (w *writer) pools(size uint64) []string {
 	counts := make([]string, len(w.m.NUMANodes))
 	for i := range w.m.NUMANodes {

@@ -25,9 +25,10 @@ type level struct {
 	count int
 }
 
-// tree is a regular machine: levels from the outermost to the logical processors, each with the
-// same number of children everywhere. Leaves are numbered by mixed radix: order lists the levels
-// from the fastest digit to the slowest.
+// tree is a regular machine: all objects of a level have the same number of children. levels are in
+// the order from the outermost to the logical processors, which are the leaves. The number of a CPU
+// is in mixed radix, with a digit for each level; order lists the levels from the digit that
+// changes fastest to the slowest.
 type tree struct {
 	levels []level
 	order  []levelKind
@@ -46,7 +47,7 @@ func (t *tree) has(k levelKind) bool {
 	return slices.ContainsFunc(t.levels, func(l level) bool { return l.kind == k })
 }
 
-// strides returns, by level, the distance between the CPU numbers of neighbours at that level.
+// strides returns, by level, the difference between the CPU numbers of neighbours at that level.
 func (t *tree) strides() (s [levelKinds]int) {
 	n := 1
 	for _, k := range t.order {
@@ -118,7 +119,7 @@ func outward(ls []level) []levelKind {
 	return kinds
 }
 
-// digits drops the levels that have a single child: they contribute no digit to a CPU number.
+// digits returns order without the levels with a count of 1, which have no digit in a CPU number.
 func (t *tree) digits(order []levelKind) []levelKind {
 	return slices.DeleteFunc(slices.Clone(order), func(k levelKind) bool {
 		return slices.ContainsFunc(t.levels, func(l level) bool { return l.kind == k && l.count == 1 })

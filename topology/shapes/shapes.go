@@ -4,9 +4,9 @@ package shapes
 
 import "github.com/berth-dev/berth/topology"
 
-// Machine strings of whole machines. Captured machines come from a real server of that kind. Their
-// memory is rounded, and if there are many devices, some are left out. The other machines follow
-// the vendor's description.
+// Machine strings of whole machines. Captured machines come from a real server of that kind, but
+// their devices are left out, and the memory of some is rounded. The other machines follow the
+// vendor's description.
 const (
 	// Xeon6130 is a two-socket Xeon Gold 6130 without SMT.
 	Xeon6130 = "package:2 die:1 numa:1 l3:1 core:16 pu:1 number:interleaved mem:96Gi huge:2Mi=0;1Gi=0 dist:10,21"
