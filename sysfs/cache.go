@@ -42,7 +42,8 @@ func (r *reader) readL3s() error {
 	return nil
 }
 
-// l3Of returns the level-3 cache of a CPU and whether the kernel numbers it.
+// l3Of returns the level-3 cache of a CPU. numbered means that the kernel gives the cache an id,
+// and ok that the CPU has such a cache.
 func (r *reader) l3Of(id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3, numbered, ok bool, err error) {
 	indexes, err := r.numbered(r.cpu(id)+"/cache", "index", math.MaxUint16)
 	if err != nil {

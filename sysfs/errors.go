@@ -8,7 +8,7 @@ type Error struct {
 	Path string
 	// Field is the field in the file, "MemTotal".
 	Field string
-	// Value is the wrong value, shortened.
+	// Value is the wrong value. The text of the error has at most 80 characters of it.
 	Value string
 	// Want is the expected value.
 	Want string

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Limits for files. An attribute of sysfs is at most one page. A CPU mask of a kernel for 8192 CPUs
-// and a meminfo are much smaller.
+// Limits: the size of a file in bytes, and the number of entries of a folder. An attribute of sysfs
+// is at most one page. A CPU mask of a kernel for 8192 CPUs and a meminfo are much smaller.
 const (
 	maxAttribute = 64 << 10
 	maxEntries   = 64 << 10
@@ -141,12 +141,12 @@ func listName(name string) string {
 	return name + "_list"
 }
 
-// with returns a test for sets that hold a CPU.
+// with returns a function that reports whether a set has the CPU.
 func with(id topology.CPUID) func(*topology.CPUSet) bool {
 	return func(set *topology.CPUSet) bool { return set.Has(id) }
 }
 
-// entries lists a folder; a missing one is empty.
+// entries lists a folder. A missing folder counts as empty.
 func (t tree) entries(dir string) ([]fs.DirEntry, error) {
 	list, err := fs.ReadDir(t.fsys, dir)
 	if err != nil {

@@ -53,7 +53,7 @@ func (r *reader) addLinks(kind topology.LinkKind, links []topology.Link) error {
 // linkTypeXGMI is CRAT_IOLINK_TYPE_XGMI of drivers/gpu/drm/amd/amdkfd/kfd_crat.h.
 const linkTypeXGMI = 11
 
-// readXGMI reads the links of type XGMI between nodes of KFD that are GPUs.
+// readXGMI reads the links of type XGMI between GPUs. A node in kfdDir is a GPU or a CPU.
 func (r *reader) readXGMI() error {
 	nodes, err := r.numbered(kfdDir, "", topology.MaxDevices)
 	if err != nil {
@@ -108,7 +108,7 @@ func link(kind topology.LinkKind, a, b string) topology.Link {
 	return topology.Link{A: a, B: b, Kind: kind, Count: 1}
 }
 
-// kfdAddress returns the PCI address of a GPU, "" for a CPU.
+// kfdAddress returns the PCI address of a node in kfdDir that is a GPU, and "" for a CPU.
 func (r *reader) kfdAddress(name string) (string, error) {
 	p, err := r.properties(name, "simd_count", "location_id", "domain")
 	if err != nil || p["simd_count"] == 0 {

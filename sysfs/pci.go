@@ -69,7 +69,7 @@ func (r *reader) places() (map[string]string, error) {
 	return places, r.walk("sys/devices", 0, places)
 }
 
-// maxDepth bounds how deep PCI bridges nest.
+// maxDepth is the maximum number of PCI bridges above a device.
 const maxDepth = 32
 
 // walk collects the devices below the roots pciDDDD:BB.
@@ -256,7 +256,7 @@ func (r *reader) driver(dir string) (string, error) {
 	return "", err
 }
 
-// bounded shortens a name that is longer than any name of a kernel.
+// bounded cuts a name after 128 bytes. Names of the kernel are shorter.
 func bounded(name string) string { return name[:min(len(name), 128)] }
 
 // rdmaClass is the class of RDMA devices.
@@ -300,7 +300,8 @@ func (r *reader) classNames() (map[string]map[string]string, error) {
 	return all, nil
 }
 
-// isWhole returns false for partitions of disks, and for connectors and render nodes of cards.
+// isWhole reports whether an entry of a class is a device as a whole. Partitions of disks, and
+// connectors and render nodes of cards, are not.
 func (r *reader) isWhole(class, place string) bool {
 	switch class {
 	case "block":
