@@ -33,7 +33,7 @@ func TestLeavingAmidAdmissions(t *testing.T) {
 	}
 	t.Logf("%d promises, %d of them exact", promises, exact)
 	if promises < 400 || exact < 40 {
-		t.Error("too few promises to mean anything")
+		t.Error("too few promises for this test")
 	}
 }
 
@@ -98,7 +98,7 @@ func (l *leaving) admit() {
 		story := fmt.Sprintf("seed %d: %s behind %v while %v", l.seed, uid, l.coming[:i], meanwhile)
 		v := l.k.admitAmid(l.requests[uid], meanwhile)
 		if !v.OK() {
-			l.t.Fatalf("%s: promised admission and refused: %+v", story, v)
+			l.t.Fatalf("%s: the kubelet refuses a pod whose admission was promised: %+v", story, v)
 		}
 		promise, found := l.promised[uid], l.k.found[uid]
 		if promise.Exact && !Same(&promise.Decision, &found) {
@@ -107,8 +107,8 @@ func (l *leaving) admit() {
 	}
 }
 
-// reportAmid makes reports after the admission has begun and these pods have ended. The kubelet
-// still has their resources, or has released them for more and more of them.
+// reportAmid makes reports after the admission has begun and these pods have ended. From report to
+// report, the kubelet has released the resources of more of them.
 func (l *leaving) reportAmid(meanwhile []placement.Meanwhile) {
 	over, books := map[string]Fate{}, l.k.State.Clone()
 	for _, m := range meanwhile {

@@ -41,7 +41,7 @@ func TestAmountsAreNeverExact(t *testing.T) {
 		t.Errorf("13 of 15 CPUs are charged, and 4 more: %+v", a)
 	}
 	if a := n.View().Ask(Question{Candidate: cand(cpus("y", 4)), Trial: &Trial{Without: []string{"s1", "s2", "s3", "x"}}}); !a.OK() {
-		t.Errorf("without some of them: %+v", a)
+		t.Errorf("4 CPUs without 4 of the pods: %+v", a)
 	}
 	check(t, n)
 }

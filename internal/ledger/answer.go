@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Outcome is whether a node admits a request.
+// Outcome tells if a node admits a request.
 type Outcome uint8
 
 const (
@@ -14,7 +14,8 @@ const (
 	Unreported Outcome = iota
 	// Admitted: every state that the node may be in admits the request.
 	Admitted
-	// Refused: no state that the node may be in admits the request.
+	// Refused: no state that the node may be in admits the request, or the resources are held for
+	// other pods (Answer.Held).
 	Refused
 	// Waiting: some states admit the request and some do not, or there are too many states. The pod
 	// must wait for the node's next report.

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Check returns an error if the account violates an invariant. The lists of pods must agree with
-// the pods' stages, turns must ascend, every possible state must pass State.Check, and cached
-// values must equal recomputed values.
+// Check returns an error if the node violates an invariant. The lists of pods must agree with the
+// pods' stages, turns must ascend, every possible state must pass State.Check, and cached values
+// must equal recomputed values.
 func (v View) Check() error {
 	n := v.n
 	n.mu.Lock()

@@ -22,10 +22,10 @@ func TestAPodInDoubtIsAnsweredForItselfAlone(t *testing.T) {
 	itself := &Candidate{Request: cpus("x", 7), Created: 8, Shape: 2}
 	other := &Candidate{Request: cpus("y", 7), Created: 9, Shape: 2}
 	if n.View().Sample(Question{Candidate: itself}).Lasts {
-		t.Error("an answer to a pod that the node may have is told to others")
+		t.Error("the answer for a pod that the node may have is also used for other pods")
 	}
 	if n.View().Sample(Question{Candidate: itself, Estimate: true}).Lasts {
-		t.Error("an estimate for a pod that the node may have is told to others")
+		t.Error("the estimate for a pod that the node may have is also used for other pods")
 	}
 	wantOutcome(t, "the pod in doubt", n.View().Ask(Question{Candidate: itself}), Admitted)
 	wantOutcome(t, "another in its place", n.View().Ask(Question{Candidate: other}), Waiting)
@@ -53,7 +53,7 @@ func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
 	k.must(cpus("two", 8))
 	n.Accept(k.report())
 	if a := n.Reserve(x, new(placement.Decision)); a.OK() {
-		t.Fatal("a full node takes it")
+		t.Fatal("a full node admits it")
 	}
 	check(t, n)
 	if c := n.View().Census(); c.Afloat != 1 {
@@ -61,7 +61,7 @@ func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
 	}
 	n.ForgetGone(time.Unix(66, 0), 5*time.Second)
 	if c := n.View().Census(); c.Afloat != 0 {
-		t.Errorf("%+v: for ever", c)
+		t.Errorf("%+v: want the doubt to end", c)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestTheBindingThatWasWritten(t *testing.T) {
 	next := &Candidate{Request: cpus("next", 4), Created: 503}
 	wantOutcome(t, "x comes last and leaves room", n.View().Ask(Question{Candidate: next}), Admitted)
 	if n.Glance(Glimpse{UID: "x", Ending: false, Mortal: false, Asks: asksTheSame}) {
-		t.Error("there is nothing to be learned of which Binding it was")
+		t.Error("the node does not need to know which Binding was written")
 	}
 	n.See(Sighting{UID: "x", Request: x.Request, Created: 502, Turn: first.Turn})
 	check(t, n)

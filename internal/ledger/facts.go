@@ -12,7 +12,7 @@ type facts struct {
 	lingerers lingerers
 	lives
 	holdings holdings
-	// begun means that Accept was called for the node at some time.
+	// begun means that Accept has been called for the node.
 	begun bool
 	// witnessing means that other schedulers bind the pods (Witness). Pods that have ended and are
 	// no longer reported then do not count: they matter only if the kubelet restarts, which the
@@ -23,7 +23,8 @@ type facts struct {
 // decides reports whether Berth decides on the node. It returns false without a report.
 func (f *facts) decides() bool { return f.report != nil && f.report.Model.Decides() }
 
-// asFarAsKnown marks an answer as not exact if the report has only amounts or is Unsure.
+// asFarAsKnown marks an answer as not exact if the report has only amounts. It does the same if the
+// report is Unsure and a kubelet decides.
 func (f *facts) asFarAsKnown(a Answer) Answer {
 	if f.report.Amounts {
 		a.Exact, a.Amounts = false, true

@@ -68,7 +68,7 @@ func TestAForkIsOutlived(t *testing.T) {
 		t.Errorf("the fork has room for %d, the node for %d: want 4 more", got, want)
 	}
 	if fork.Holds("b") || !fork.Holds("a") || !n.Holds("b") {
-		t.Error("what is reserved after the fork is reserved there")
+		t.Error("the fork also has the pod that was reserved on the node later")
 	}
 }
 

@@ -78,8 +78,8 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 }
 
 // Accept records a report and returns the outcomes of the promises that it settles, sorted by UID.
-// For the first report it returns no outcomes of pods that were bound before, because the events
-// since then are not known. The caller must check that the report is newer than the last one.
+// For the node's first report it returns no outcomes, because the ledger does not know the earlier
+// events. The caller must check that the report is newer than the last one.
 func (n *Node) Accept(r *Report) []PromiseOutcome {
 	n.mu.Lock()
 	defer n.mu.Unlock()

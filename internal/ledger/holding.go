@@ -168,7 +168,7 @@ func (v View) DecideOwner(c *Candidate, held string, d *placement.Decision) Answ
 }
 
 // Displaced returns the reason why a Holding does not have all of its place, or "". known is false
-// without a report.
+// if the node has no report or no such Holding.
 func (v View) Displaced(uid string) (why string, known bool) {
 	n := v.n
 	n.mu.Lock()

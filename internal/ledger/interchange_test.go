@@ -54,7 +54,7 @@ func TestPodsThatAreAlike(t *testing.T) {
 		t.Errorf("%d states of 5 pods that are alike, want 1", got)
 	}
 	if o := apart(n); o.View().Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
-		t.Error("this test means to have more orders than are gone through one by one")
+		t.Error("this test needs more orders than are tried one by one")
 	}
 	wantOutcome(t, "2 CPUs, 7 and 3 free", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 2), Created: 7}}), Admitted)
 	wantOutcome(t, "one of them gone", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 7), Created: 8}, Trial: &Trial{Without: []string{"posted1"}}}), Admitted)
@@ -70,7 +70,7 @@ func TestStrangersThatAreAlike(t *testing.T) {
 		t.Errorf("%d states, want %d: any number of them may have come", got, maxEvents+1)
 	}
 	if o := apart(n); o.View().Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
-		t.Error("this test means to have more states than are gone through one by one")
+		t.Error("this test needs more states than are tried one by one")
 	}
 	wantOutcome(t, "8 CPUs", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 8), Created: 8}}), Admitted)
 	wantOutcome(t, "8 CPUs twice", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 7), Created: 8}, Trial: &Trial{With: []*placement.Request{cpus("y", 8)}}}), Waiting)
@@ -140,7 +140,7 @@ func TestAlikeInRandomHistories(t *testing.T) {
 	}
 	t.Logf("%d questions, %d nodes with fewer states", asked, fewer)
 	if fewer < 20 {
-		t.Error("too few pods were alike to mean anything")
+		t.Error("too few pods were alike for this test")
 	}
 }
 
@@ -204,7 +204,7 @@ func TestALooseCandidateAmongItsLike(t *testing.T) {
 }
 
 // TestRoomInEveryOrder: if there is room for all pods in flight, trying their orders one by one
-// gives the same answer, or is too much.
+// gives the same answer, unless there are too many orders.
 func TestRoomInEveryOrder(t *testing.T) {
 	same, more := 0, 0
 	machines := []string{"package:2 numa:1 core:8 pu:2 mem:64Gi dist:10,21", "package:1 numa:4 core:4 pu:2 mem:16Gi"}
@@ -239,6 +239,6 @@ func TestRoomInEveryOrder(t *testing.T) {
 	}
 	t.Logf("%d answers, %d more where orders were too many", same, more)
 	if same < 100 || more == 0 {
-		t.Error("too few pods had room to mean anything")
+		t.Error("too few pods had room for this test")
 	}
 }

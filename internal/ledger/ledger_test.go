@@ -322,7 +322,7 @@ func TestAPodOfOursCanEndByItself(t *testing.T) {
 		var d placement.Decision
 		n.Reserve(first, &d)
 		post(t, n, "first")
-		n.Glance(Glimpse{UID: "first", Ending: false, Mortal: mortal, Asks: asksTheSame}) // as the feed asks before it reads a pod
+		n.Glance(Glimpse{UID: "first", Ending: false, Mortal: mortal, Asks: asksTheSame}) // as the feed does before it reads a pod
 		k.must(cpus("first", 2))
 		n.Accept(k.report())
 		reserve(t, n, cpus("second", 2))
@@ -560,7 +560,7 @@ func TestTrialsChangeNothing(t *testing.T) {
 	wantOutcome(t, "afterwards", n.View().Ask(Question{Candidate: cand(cpus("x", 1))}), Refused)
 }
 
-// TestNobodyIsEvictedForWhatIsLeavingAnyway: a victim that the API has forgotten still has its
+// TestNobodyIsEvictedForWhatIsLeavingAnyway: a pod that was deleted from the API still has its
 // CPUs. The search for victims counts these CPUs as free.
 func TestNobodyIsEvictedForWhatIsLeavingAnyway(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))

@@ -51,7 +51,8 @@ type pod struct {
 	// underway means that the pod was already bound when the node's latest report arrived, so the
 	// pod's admission may have begun before that report.
 	underway bool
-	// fresh means that the pod was bound after the report that was the latest at that time.
+	// fresh means that the pod was bound after the report that was the latest when Witness recorded
+	// the pod.
 	fresh bool
 	// doubt is the moment until which an earlier Binding to this node may still be written, or
 	// zero.

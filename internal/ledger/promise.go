@@ -58,7 +58,8 @@ const (
 	ResultForetold Result = "foretold"
 	// ResultFalseAlarm: the kubelet admitted a pod although a refusal was expected.
 	ResultFalseAlarm Result = "falseAlarm"
-	// ResultEither: the kubelet made one of the expected decisions.
+	// ResultEither: the kubelet made one of the expected decisions, or refused the pod, which was
+	// also expected (Promise.Either).
 	ResultEither Result = "either"
 )
 

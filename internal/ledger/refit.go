@@ -115,9 +115,9 @@ func sameAllocations(a, b *placement.PodAllocation) bool {
 	})
 }
 
-// Misfits reports whether a container's amounts differ from the pod's last decision, if Berth made
-// one. amounts returns the amounts of an app container or sidecar; told must be false if the
-// amounts are not known.
+// Misfits reports whether a container's amounts differ from Berth's last decision about the pod. It
+// returns false if Berth has made no decision about the pod. amounts returns the amounts of an app
+// container or sidecar; told must be false if the amounts are not known.
 func (n *Node) Misfits(uid string, amounts func(container string) (milliCPU int64, bytes uint64, told bool)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

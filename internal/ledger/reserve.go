@@ -164,8 +164,8 @@ func (n *Node) Reconsider(uid string) Answer {
 	return a
 }
 
-// Forget removes a pod whose Binding was not written. It ignores an unknown pod, and a pod that the
-// API has shown as bound.
+// Forget removes a reserved or posted pod whose Binding was not written. It does nothing for other
+// pods, and for a pod that the API has shown as bound.
 func (n *Node) Forget(uid string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasStrangers reports whether a pod in the report holds resources that the ledger did not expect.
-// Either the API and the previous report have not shown the pod yet, because the watch of pods can
-// lag behind the watch of reports. Or the pod held nothing in the previous report, because its
-// kubelet had released it. The kubelet was then killed before it recorded the reason, and has
-// admitted the pod again.
+// hasStrangers reports whether a pod in the report has resources that the ledger did not expect.
+// There are two cases. In the first case, neither the API nor the previous report has shown the
+// pod: the watch of pods can lag behind the watch of reports. In the second case, the pod had no
+// resources in the previous report, because its kubelet had released it. The kubelet was then
+// killed before it recorded the reason, and has admitted the pod again.
 func (f *facts) hasStrangers(r *Report) bool {
 	for uid := range r.pods {
 		if !r.pods[uid].holds {
@@ -94,10 +94,10 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// concludeUnlisted handles the pods that the report does not list. Pods that were listed before
-// have left, or the kubelet has lost them temporarily. The node removes such a pod if the API no
-// longer has it, and otherwise sets it afloat. If a pod is gone, and was bound before a pod that is
-// listed, no report will ever list it, so the node removes it.
+// concludeUnlisted handles the pods that the report does not list. A pod that an earlier report
+// listed has left, or the kubelet has lost it temporarily. If the API no longer has such a pod, the
+// node removes it; otherwise the pod becomes afloat. A pod that is gone and was bound before a
+// listed pod will never be listed, so the node removes it too.
 func (f *facts) concludeUnlisted() {
 	var newest int64
 	for _, p := range f.pods {

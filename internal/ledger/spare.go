@@ -56,8 +56,8 @@ func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
-// Outline has an upper bound of the free resources of a node after its pods in flight. Only a node
-// with one certain state has an Outline.
+// Outline has the free CPUs of a node after its pods in flight, by NUMA node. Only a node with one
+// certain state has an Outline.
 type Outline struct {
 	Model *placement.Model
 	Rooms []Room
@@ -67,14 +67,14 @@ type Outline struct {
 	Count uint32
 }
 
-// Room has the free resources of one NUMA node.
+// Room has the numbers of CPUs of one NUMA node.
 type Room struct {
-	// Free is the number of CPUs that can be assigned exclusively, All the number of all CPUs.
+	// Free is the number of CPUs that can be assigned exclusively. All is the number of all CPUs.
 	Free, All int32
 }
 
-// Outline returns the free resources of each NUMA node of the machine. It returns nil if the node
-// may be in several states, if it has Holdings, or if Berth decides.
+// Outline returns the free CPUs of each NUMA node of the machine. It returns nil if the node has no
+// report, may be in several states, or has Holdings, or if Berth decides.
 func (v View) Outline(m *topology.Machine) *Outline {
 	n := v.n
 	n.mu.Lock()

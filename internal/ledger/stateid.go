@@ -9,10 +9,10 @@ import (
 // maxStateIDs is the maximum number of states that are known at one time.
 const maxStateIDs = 1 << 13
 
-// StateID identifies the state of a node, as far as it determines the answers to candidates that
-// come after the pods in flight. Nodes with equal StateIDs give equal Answers and have equal
-// Spares. In a large cluster, most nodes share their StateID with many others, so one answer serves
-// all of them. 0 means that the node has no StateID, and must be asked itself.
+// StateID identifies the part of a node's state that determines the answers to candidates that come
+// after the pods in flight. For such a candidate, nodes with equal StateIDs give equal Answers and
+// have equal Spares. In a large cluster, most nodes share their StateID with many others, so one
+// answer serves all of them. 0 means that the node has no StateID, so the caller must ask the node.
 type StateID uint32
 
 // Stamp has the StateID of a node, with the count of changes to which it belongs.

@@ -21,7 +21,7 @@ func (v View) Report() *Report {
 	return v.n.report
 }
 
-// Idle reports whether the node has no report and no pods.
+// Idle reports whether the node has no report, no pods and no Holdings.
 func (v View) Idle() bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -50,7 +50,7 @@ func (v View) Advise(r *placement.Request, fits placement.Fits) (placement.Refus
 	return placement.Advise(s, r, fits), true
 }
 
-// Snapshot returns the likeliest state after all pods in flight, or false if there is none.
+// Snapshot returns the likeliest state after all pods in flight, or false if no state is known.
 func (v View) Snapshot() (placement.Snapshot, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -61,8 +61,8 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 	return s.Snapshot(), true
 }
 
-// CouldTake returns the result of placement.State.CouldTake for the likeliest state, or false if
-// there is none.
+// CouldTake returns the result of placement.State.CouldTake for the likeliest state, or false if no
+// state is known.
 func (v View) CouldTake(r *placement.Request) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
@@ -70,8 +70,8 @@ func (v View) CouldTake(r *placement.Request) bool {
 	return s != nil && s.CouldTake(r)
 }
 
-// AppendKind appends the devices of the likeliest state (placement.State.AppendPoolsKey) and
-// returns the Model, or nil if there is no such state.
+// AppendKind appends the devices of the likeliest state to b (placement.State.AppendPoolsKey), and
+// returns the node's Model. If no state is known, it returns b unchanged and nil.
 func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
