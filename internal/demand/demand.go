@@ -1,6 +1,6 @@
-// Package demand computes the demand for nodes: the share of the devices in use that a node of this
-// kind could also provide. It counts only pods that have a node. So a restarted scheduler computes
-// the same demand, and pending requests of tenants have no influence.
+// Package demand computes the demand for a node: of the devices that pods have in the cluster, the
+// share whose pods the node could run if it were empty. It counts only pods that have a node. So a
+// restarted scheduler computes the same demand, and pending requests of tenants have no influence.
 package demand
 
 import (

@@ -42,8 +42,9 @@ type Kinds struct {
 }
 
 // of returns the kind of a node. last is the node's previous kind, or nil; if it still describes
-// the node, of returns last. A kind without a Model contains the reason. If the spec cannot be
-// read, of returns an error, which names the node and is not cached.
+// the node, of returns last. If the spec cannot be read, of returns no kind and an error. If Berth
+// cannot predict such a kubelet, of returns a kind without a Model, and an error with the reason.
+// Errors are not cached, because they may name the node.
 func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error) {
 	switch {
 	case nt.Malformed != "":
@@ -97,8 +98,8 @@ func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*NodeKind, error) {
 	return kind, err
 }
 
-// kindOf compiles a spec, with the devices that Berth assigns on such nodes. A kind without a model
-// has the reason.
+// kindOf compiles a spec, with the devices that Berth assigns on such nodes. If Berth cannot
+// predict such a kubelet, the kind has no Model, and the error has the reason.
 func kindOf(spec wire.NodeSpec, offered []placement.DevicePool, providers []placement.Provider) (*NodeKind, error) {
 	// The scheduler must not place a pod that triggers a known defect of the kubelet.
 	spec.Config.GuardDefects = true

@@ -59,8 +59,8 @@ const nodeTopology = "NodeTopology"
 // NewObject returns an empty object of the kind of full reports, for a watch.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
-// Lists reports whether a full report lists a running pod for whose UID the function is returns
-// true. It reads no other part of the object.
+// Lists reports whether a full report lists a pod with resources that has not ended, and for whose
+// UID the function is returns true. It reads no other part of the object.
 func Lists(o metav1.Object, is func(uid string) bool) bool {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	return ok && slices.ContainsFunc(nt.Status.Pods, func(p v1alpha1.PodAllocation) bool {

@@ -105,6 +105,7 @@ func HeartbeatOf(lease *coordinationv1.Lease) (Heartbeat, error) {
 	return b, nil
 }
 
-// VouchesFor reports whether the heartbeat confirms the report with this number. A heartbeat with
-// another number confirms an older report, or a report that has not arrived yet.
+// VouchesFor reports whether the heartbeat confirms the report with this number. A heartbeat
+// without a number confirms every report. A heartbeat with another number confirms an older report,
+// or a report that has not arrived yet.
 func (b *Heartbeat) VouchesFor(sequence int64) bool { return b.Sequence == 0 || b.Sequence == sequence }

@@ -11,8 +11,9 @@ import (
 // Bound returns a rank that is at least as good as the node's rank for the pod. It returns false if
 // the node has too few free CPUs for the pod's exclusive CPUs. It does not ask the node's ledger.
 //
-// A pod with exclusive CPUs is on at least as many NUMA nodes as these CPUs need. If narrowFirst is
-// true, Bound considers only offers with this number.
+// A pod with exclusive CPUs is on at least as many NUMA nodes as these CPUs need. If this number is
+// 1 and narrowFirst is true, Bound takes the fit of the best single NUMA node. Otherwise it takes
+// the highest possible fit.
 func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	if s.Formula == Volcano {
 		return Rank{Score: 1}, true
@@ -49,8 +50,8 @@ func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	return meanFit(s.fill(left, all, 0), s.fill(nodeFree, nodeAll, asked))
 }
 
-// narrowest returns the smallest number of NUMA nodes that have this many free CPUs together. If
-// all have too few, it returns more than the number of NUMA nodes.
+// narrowest returns the smallest number of NUMA nodes that have this many free CPUs together; 0 if
+// cpus is 0. If all NUMA nodes together have too few free CPUs, it returns more than their number.
 func narrowest(rooms []ledger.Room, cpus int32) int {
 	if cpus > 0 && slices.ContainsFunc(rooms, func(r ledger.Room) bool { return r.Free >= cpus }) {
 		return 1

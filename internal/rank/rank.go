@@ -36,7 +36,7 @@ type Tier uint32
 // TierBits is the number of bits of a Tier that are used.
 const TierBits = 20
 
-// LastTier is the worst tier. Nodes without a known state have it.
+// LastTier is the worst tier. Nodes whose state or machine is not known have it.
 const LastTier Tier = 1<<TierBits - 1
 
 // MaxScore is the best Score.
@@ -64,7 +64,7 @@ const ScoreBits = 8
 const LastOrder = uint32(LastTier) << ScoreBits
 
 // Order returns a number of 28 bits, which is smaller for a better rank. With the formula Volcano,
-// a lower score is better, except that 0 is the worst.
+// a lower score is better, except that the score 0 is the worst.
 func (s *Scoring) Order(r Rank) uint32 {
 	worse := MaxScore - min(r.Score, MaxScore)
 	if s.Formula == Volcano {
@@ -133,8 +133,8 @@ func (s *Scoring) tier(o *Offer) (t Tier) {
 	return t
 }
 
-// measure returns the value of the criterion, 0 for the best possible offer, and the number of bits
-// for this value.
+// measure returns the value of the criterion, and the number of bits for this value. The value 0 is
+// the best.
 func (c Criterion) measure(o *Offer) (bits, value int) {
 	switch c {
 	case StrandedBeside:
@@ -167,9 +167,9 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// busyLoss is the percentage of its certainty weight that a node loses for each busyFrom pods in
-// flight on it. One report covers about busyFrom pods, and each report causes work for the API
-// server and its clients.
+// busyLoss is the percentage of the certainty part of its score that a node loses for each busyFrom
+// pods in flight on it. One report covers about busyFrom pods, and each report causes work for the
+// API server and its clients.
 const (
 	busyLoss = 75
 	busyFrom = 4
@@ -178,9 +178,9 @@ const (
 // IsBusy reports whether a node with this number of pods in flight is busy.
 func IsBusy(inFlight int) bool { return inFlight >= busyFrom }
 
-// Busy returns the score of a node, lowered by the number of pods in flight, for which the next pod
-// may have to wait. So many pods that arrive together are spread over equally good nodes, while
-// single pods fill one node.
+// Busy lowers the score of a node if it has many pods in flight, because the next pod may have to
+// wait for them. So many pods that arrive together are spread over equally good nodes, while single
+// pods fill one node.
 func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	if s.Formula == Volcano || !IsBusy(inFlight) {
 		return score
@@ -215,7 +215,8 @@ func (s *Scoring) fit(o *Offer) int64 {
 // meanFit returns the mean of the fit of the NUMA nodes and the fit of the node.
 func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
 
-// fill returns the score of a set of all CPUs, of which room are free and the pod takes asked.
+// fill returns the score by the strategy for a set of CPUs. all is the number of its CPUs, room of
+// them are free, and the pod takes asked of the free ones.
 func (s *Scoring) fill(room, all, asked int64) int64 {
 	room -= min(room, asked)
 	if s.Strategy == LeastAllocated {

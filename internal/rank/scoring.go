@@ -38,14 +38,14 @@ const (
 	// need devices together with CPUs. Their number does not count, so that Berth fills one NUMA
 	// node before it uses another.
 	Stranded Criterion = "stranded"
-	// Demand is the number of devices in the cluster whose pods could also run on a node like this
-	// one (package demand). A smaller number is better for a pod that asks for devices, so that
-	// nodes which many pods could use stay free. Setting.Rank adds the demand to a Rank.
+	// Demand is the share of the devices in use whose pods could also run on a node like this one
+	// (package demand). A smaller share is better for a pod that asks for devices, so that nodes
+	// which many pods could use stay free. Setting.Rank adds the demand to a Rank.
 	Demand Criterion = "demand"
 	// Devices is the number of free devices that would remain; fewer are better. If the pod asks
 	// for devices, devices of these kinds on the whole node count, so that other nodes stay free.
-	// If it asks for none, devices on its NUMA nodes count, so that the pod avoids them, unless no
-	// pod uses a device of the node.
+	// If it asks for none, devices on its NUMA nodes count, so that the pod avoids them. They do
+	// not count if there is no demand for the node.
 	Devices Criterion = "devices"
 	// Policy is the node's Topology Manager policy. A stricter policy is better, but restricted and
 	// single-numa-node are equally good, because both keep an admitted pod together.
