@@ -25,8 +25,8 @@ type Config struct {
 	object string
 }
 
-// Resource is a resource name and a selection of devices: those that match all of its fields. At
-// least one of class, vendor and addresses must be set.
+// Resource is a resource name and a selection of devices: the devices that match all of its fields.
+// At least one of class, vendor and addresses must be set.
 type Resource struct {
 	// Resource is the extended resource that pods ask for, like nvidia.com/gpu.
 	Resource string `json:"resource"`
@@ -36,13 +36,14 @@ type Resource struct {
 	// Vendor and Product are PCI ids, four hexadecimal digits; "" for any.
 	Vendor  string `json:"vendor,omitempty"`
 	Product string `json:"product,omitempty"`
-	// Addresses are PCI addresses like 0000:3b:00.0. The machine must have a device at each of
-	// them. If there are none, every address matches.
+	// Addresses are PCI addresses like 0000:3b:00.0. At each of them, the machine must have a
+	// device that matches the other fields, unless Optional is set. If Addresses is empty, every
+	// address matches.
 	Addresses []string `json:"addresses,omitempty"`
-	// Virtual means that the resource selects only virtual functions (SR-IOV). Otherwise it selects
-	// only other devices.
+	// Virtual means that the resource selects only virtual functions (SR-IOV). If it is false, the
+	// resource selects no virtual functions.
 	Virtual bool `json:"virtual,omitempty"`
-	// Optional allows machines without these devices.
+	// Optional means that a machine without these devices is not an error.
 	Optional bool `json:"optional,omitempty"`
 	// CDI means that a vendor's CDI specification describes the devices. If it is not set, the
 	// agent writes a specification, with the device nodes from sysfs.
@@ -152,7 +153,7 @@ func (c *Config) checkSelection(at string, r *Resource) error {
 	case r.Product != "" && !pciID.MatchString(r.Product):
 		return c.fail(at+".product", r.Product, `a PCI id: four lowercase hexadecimal digits in quotes, such as "2330"`)
 	case r.Product != "" && r.Vendor == "":
-		return c.fail(at+".product", r.Product, "a vendor with it: products of different vendors have the same ids")
+		return c.fail(at+".product", r.Product, "vendor to be set too, because products of different vendors can have the same id")
 	case len(r.Addresses) > topology.MaxDevices:
 		return c.fail(at+".addresses", len(r.Addresses), fmt.Sprint("at most ", topology.MaxDevices))
 	}

@@ -76,8 +76,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestKeep: a device that was offered stays if the machine loses it, or no longer shows its RDMA
-// device. A device of another product replaces it.
+// TestKeep: an offered device stays if it disappears from the machine, or no longer has an RDMA
+// device. It does not stay if its address now has a device of another product.
 func TestKeep(t *testing.T) {
 	c := mustRead(t, `resources: [{resource: a.b/gpu, class: gpu, product: "2330", vendor: 10de}, {resource: a.b/vf, class: rdma, virtual: true}]`)
 	before, err := c.Resolve(testMachine(t))
@@ -180,7 +180,7 @@ func TestWrongConfigs(t *testing.T) {
 		{r("class: gpu, clas: x"), "resources[0].clas", "a known field"},
 		{r("vendor: 8086"), "resources[0].vendor", "string"},
 		{r(`vendor: "0x10de"`), "resources[0].vendor", "four lowercase hexadecimal digits"},
-		{r(`class: gpu, product: "2330"`), "resources[0].product", "a vendor with it"},
+		{r(`class: gpu, product: "2330"`), "resources[0].product", "vendor to be set too"},
 		{r(`vendor: "10de", product: H100`), "resources[0].product", "four lowercase hexadecimal digits"},
 		{r(`addresses: ["3b:00.0"]`), "resources[0].addresses[0]", "0000:3b:00.0"},
 		{r(`addresses: ["0000:3b:00.0", "0000:3b:00.0"]`), "resources[0].addresses[1]", "different PCI addresses"},
@@ -198,7 +198,8 @@ func TestWrongConfigs(t *testing.T) {
 	}
 }
 
-// TestWrongMachines: devices that the machine does not have cause the same kind of error.
+// TestWrongMachines: the error names the entry that no device of this machine fits, and says which
+// device or field is wanted.
 func TestWrongMachines(t *testing.T) {
 	for doc, says := range map[string]string{
 		"resources: [{resource: a.b/x, class: accelerator}]":                                                          `resources[0]: "a.b/x": want a device of this machine`,
@@ -219,7 +220,7 @@ func TestWrongMachines(t *testing.T) {
 		}
 	}
 	if pools, err := (*Config)(nil).Resolve(testMachine(t)); err != nil || pools != nil {
-		t.Errorf("nothing is offered, and there are %v, %v", pools, err)
+		t.Errorf("without a configuration: %v, %v; want no pools", pools, err)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
-// Host has the file systems and folders in which a machine describes its devices. With the zero
-// value, every device counts as present and has no device nodes.
+// Host has the file systems and folders in which a machine describes its devices. If Root is nil,
+// every device counts as present and has no device nodes.
 type Host struct {
 	// Root contains sys/. It is nil if the machine is given as a machine string.
 	Root fs.FS

@@ -59,8 +59,8 @@ func (o *Offers) Found() ([]Pool, map[string]Finding) {
 	return o.pools, maps.Clone(o.findings)
 }
 
-// Taken reports whether the kubelet is connected to the plugin of the resource. A kubelet that has
-// just started is not connected yet, and refuses pods that ask for the resource.
+// Taken reports whether the kubelet is connected to Berth's plugin for the resource. A kubelet that
+// has just started is not connected yet, and refuses pods that ask for the resource.
 func (o *Offers) Taken(resource string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +152,7 @@ func (o *Offers) tokens(name string) (well, all int, changed <-chan struct{}) {
 	return well, all, o.told
 }
 
-// lookPeriod is the interval between checks, which read a dozen small sysfs files for each device.
+// lookPeriod is the interval between checks. A check reads a dozen small sysfs files per device.
 const lookPeriod = time.Second
 
 // Run offers the devices until ctx ends. It registers again when the kubelet restarts.

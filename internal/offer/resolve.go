@@ -43,8 +43,9 @@ func (r *Resource) selects(d *topology.Device) bool {
 }
 
 // Resolve finds the devices on a machine. The pools are ascending by resource. Optional resources
-// without devices have no pool. It is pure. An error about the machine is a *wire.FieldError: two
-// resources select a device, an address does not exist, or a resource has no device.
+// without devices have no pool. Resolve is pure. The error is a *wire.FieldError. There are four
+// errors: two resources select one device, an address has no such device, a resource has no device,
+// or the pools have a physical function and one of its virtual functions.
 func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	if c == nil {
 		return nil, nil
@@ -69,10 +70,11 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	return pools, nil
 }
 
-// Keep returns the machine with the offered devices that are now missing or look different as they
-// were in before. For example, a card whose RDMA device is in a container's network looks like a
-// plain card on the host, and a device that disappears while it is read has no vendor. If a device
-// now has another vendor or product, or is a virtual function, it counts as a new device.
+// Keep returns the machine, but with devices of before that are missing in m or look different
+// there. For example, a card whose RDMA device is in a container's network looks like a plain card
+// on the host. A device that disappears while the agent reads it has no vendor. Keep does not
+// replace a device in m that has another vendor, product or physical function, because it is
+// another device.
 func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	devices, kept := slices.Clone(m.Devices), false
 	for i := range before {
