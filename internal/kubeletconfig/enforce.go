@@ -44,7 +44,7 @@ func reservations(c *kubeletv1beta1.KubeletConfiguration) error {
 		case key == "none" && len(enforced) > 1:
 			return wrong(at, key, "no other value next to none")
 		case needs != "" && cgroups[needs] == "":
-			return wrong(at, key, needs+" with it")
+			return wrong(at, key, needs+" to be set")
 		case slices.Contains(enforced, key+"-compressible"):
 			return wrong(at, key, "not together with "+key+"-compressible")
 		}

@@ -13,7 +13,7 @@ func TestReservations(t *testing.T) {
 		"cgroup of the system": {"reservedSystemCPUs: '0'\nsystemReservedCgroup: /system.slice\n", "", `systemReservedCgroup: "/system.slice": want none together with reservedSystemCPUs`},
 		"cgroup by a flag":     {"reservedSystemCPUs: '0'\n", "--kube-reserved-cgroup=/kube", `kubeReservedCgroup: "/kube": want none together with reservedSystemCPUs`},
 		"taken off by a flag":  {"reservedSystemCPUs: '0'\nsystemReservedCgroup: /system.slice\n", "--system-reserved-cgroup=", ""},
-		"no cgroup":            {"enforceNodeAllocatable: [pods, system-reserved]\n", "", `enforceNodeAllocatable[1]: "system-reserved": want systemReservedCgroup with it`},
+		"no cgroup":            {"enforceNodeAllocatable: [pods, system-reserved]\n", "", `enforceNodeAllocatable[1]: "system-reserved": want systemReservedCgroup to be set`},
 		"a cgroup":             {"enforceNodeAllocatable: [pods, kube-reserved-compressible]\nkubeReservedCgroup: /kube\n", "", ""},
 		"both":                 {"enforceNodeAllocatable: [kube-reserved, kube-reserved-compressible]\nkubeReservedCgroup: /kube\n", "", `"kube-reserved": want not together with kube-reserved-compressible`},
 		"none and more":        {"enforceNodeAllocatable: [none, pods]\n", "", `enforceNodeAllocatable[0]: "none": want no other value`},

@@ -30,8 +30,9 @@ type Files struct {
 	// Flags. If Strict is set and Plain is not, the file may have another form, such as a ConfigMap
 	// or an answer of /configz.
 	File string
-	// Dir has drop-ins: files that end in .conf, in lexical order, each a JSON merge patch (RFC
-	// 7396). If Dir is "" or does not exist, there are none; Strict refuses the latter.
+	// Dir is the folder of drop-ins: files that end in .conf, in lexical order, each a JSON merge
+	// patch (RFC 7396). If Dir is "", there are no drop-ins. If Dir does not exist, there are none
+	// either, but with Strict this is an error.
 	Dir string
 	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet ignores
 	// them.
@@ -46,7 +47,7 @@ type Files struct {
 	Version placement.Version
 }
 
-// Read returns the configuration with the drop-ins merged over it.
+// Read returns the configuration of File, with the drop-ins and then Flags merged over it.
 func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
 	c, err := f.merged()
 	if err == nil && f.Strict {

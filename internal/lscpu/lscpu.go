@@ -40,7 +40,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("lscpu: %s: %.80q: want %s", at, e.Value, e.Want)
 }
 
-// Read reads a complete output.
+// Read reads a complete output of lscpu in one of its forms, and returns the machine. The error of
+// another output names its form, if the form is known.
 func Read(text []byte) (*topology.Machine, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("lscpu: %d bytes: want at most %d", len(text), MaxText)

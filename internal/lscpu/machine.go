@@ -69,7 +69,7 @@ func (r *reader) readCPUs() (err error) {
 		return r.fields.wrong(cpus, "the number of CPUs in %s and %s: %d", online, offline, on+off)
 	}
 	if counted := r.threads * r.cores * r.sockets; counted != on {
-		return r.fields.wrong(online, "%d CPUs, for %d sockets of %d cores of %d threads; where cores differ or CPUs are off: %swhich", counted, r.sockets, r.cores, r.threads, capture)
+		return r.fields.wrong(online, "%d CPUs, for %d sockets of %d cores of %d threads; if cores differ or CPUs are offline: %swhich", counted, r.sockets, r.cores, r.threads, capture)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (r *reader) findSockets() error {
 		return nil
 	}
 	if n := r.interleaved(size); n != nil {
-		return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes whose CPUs follow one another where a socket has several; otherwise %swhich of them a socket has", capture)
+		return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "consecutive CPUs in the NUMA nodes of a socket; otherwise %swhich NUMA nodes a socket has", capture)
 	}
 	var socket topology.CPUSet
 	for _, n := range r.nodes {
@@ -149,9 +149,9 @@ func (r *reader) findSockets() error {
 			r.perSocket = append(r.perSocket, socket)
 			socket = topology.CPUSet{}
 		case have > size && len(r.nodes) == 1:
-			return r.fields.wrong(sockets, "1 where there is one NUMA node; otherwise %swhich CPUs a socket has", capture)
+			return r.fields.wrong(sockets, "1, because there is one NUMA node; otherwise %swhich CPUs a socket has", capture)
 		case have > size:
-			return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes that make up sockets of %d CPUs; where they span sockets: %swhich CPUs a socket has", size, capture)
+			return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes that make up sockets of %d CPUs; if NUMA nodes span sockets: %swhich CPUs a socket has", size, capture)
 		}
 	}
 	return nil // the numbers of threads and the NUMA nodes both add up to the number of CPUs
@@ -218,7 +218,8 @@ func (r *reader) splitCore(sorted []topology.CPUID, i int) (out []topology.CPUID
 	return out
 }
 
-// packedCore does the same, and assumes that the threads of a core have consecutive numbers.
+// packedCore returns the CPUs of the i-th core. It assumes that the threads of a core have
+// consecutive numbers.
 func (r *reader) packedCore(sorted []topology.CPUID, i int) []topology.CPUID {
 	return sorted[i*r.threads : (i+1)*r.threads]
 }
@@ -242,7 +243,7 @@ func (r *reader) pair(core func(sorted []topology.CPUID, i int) []topology.CPUID
 
 var instances = regexp.MustCompile(`\(([0-9]+) instances?\)$`)
 
-// findCaches assigns the cores of each NUMA node, or of several, to L3 caches of equal size.
+// findCaches assigns the cores to L3 caches with equal numbers of cores, NUMA node by NUMA node.
 // Releases of lscpu before 2.37 do not print the number of caches. The machine then has no caches.
 func (r *reader) findCaches() error {
 	m := instances.FindStringSubmatch(r.fields[cache].value)

@@ -37,7 +37,7 @@ const (
 	KubernetesObject  Form = "a Kubernetes object"
 	Table             Form = "a table of kubectl"
 	UTF16             Form = "text in UTF-16"
-	longestFirst           = 64 << 10 // the number of bytes that What looks at
+	longestFirst           = 64 << 10 // bytes at the beginning of a text that What looks at
 )
 
 type sign struct {
@@ -104,7 +104,8 @@ var firstKey = regexp.MustCompile(`^\s*\{\s*"([^"]*)"`)
 // Text returns the text without the byte order mark that some editors write at the beginning.
 func Text(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
 
-// What detects the form of a text. It looks only at the beginning of the text.
+// What detects the form of a text. For a JSON object it looks at the keys, otherwise only at the
+// beginning of the text.
 func What(text []byte) Form {
 	if text = Text(text); isUTF16(text) {
 		return UTF16
