@@ -7,8 +7,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Admit predicts whether the kubelet would admit the request on a node in this state. It is pure.
-// After the first calls it allocates nothing.
+// Admit predicts whether the kubelet would admit the request on a node in this state. If Berth
+// decides, it returns Berth's own answer. Admit is pure. After the first calls it allocates no
+// memory.
 func Admit(s *State, r *Request) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, &in.own)
@@ -100,8 +101,8 @@ func (d Detail) passing() bool {
 	return false
 }
 
-// placed reports whether the refusal depends on the NUMA nodes of the resources, and not on their
-// amounts.
+// placed reports whether the refusal depends on the NUMA nodes of the free resources, and not on
+// their amounts.
 func (d Detail) placed() bool {
 	switch d {
 	case NotPreferred, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred:
@@ -199,7 +200,8 @@ const (
 // the square of this number, which a tenant could otherwise choose.
 const MaxContainers = 256
 
-// sane reports whether the engine can evaluate the amounts.
+// sane reports whether the engine can evaluate the request: its amounts, its rules and its number
+// of containers.
 func (r *Request) sane() bool {
 	if len(r.Containers) > MaxContainers || !r.Rules.sane() {
 		return false

@@ -11,8 +11,8 @@ const (
 	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is
 	// preferred by all resources.
 	NotPreferred
-	// NoneToShare: the same cause as EmptySharedPool, but the topology policy refuses before,
-	// because there are no hints.
+	// NoneToShare: the cause is the same as for EmptySharedPool. The topology policy refuses the
+	// pod first, because there are no hints.
 	NoneToShare
 
 	// NotWholeCores: "requested N cpus not multiple cpus per core".
@@ -113,7 +113,8 @@ const (
 	// endless amount of memory.
 	DefectMemoryUnderflow
 
-	// BadRequest: the request has an amount that the API server refuses.
+	// BadRequest: the request has an amount that is negative or larger than the engine evaluates,
+	// or more than MaxContainers containers.
 	BadRequest
 	// TooWide: there is room, but only on more NUMA nodes than the policy allows. This Detail and
 	// most of the following ones are Berth's own rules, for nodes on which it decides.
@@ -268,8 +269,8 @@ var rules = [details]rule{
 	DefectMemoryUnderflow: {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed the memory of a NUMA node, and the kubelet treats this memory as endless",
 		"lower reservedMemory or the huge pages of the NUMA node, and restart the kubelet"},
 
-	BadRequest: {InvalidRequest, "BadRequest", "the request holds an impossible amount",
-		"correct the amount that the message names"},
+	BadRequest: {InvalidRequest, "BadRequest", "an amount in the request is negative or too large, or the pod has more than 256 containers",
+		"correct the pod's requests, or the number of its containers"},
 
 	TooWide: {NoBerth, "TooWide", "there is room only on more NUMA nodes than the policy allows",
 		"free resources that are on the same NUMA nodes, or ask for less, so that the pod fits on fewer NUMA nodes; or write berth.dev/policy: best-effort"},

@@ -137,7 +137,7 @@ func (s *settings) readPodLevel(c *Config) error {
 	case s.podLevel.managed && s.version < podLevelManagers.since:
 		return bad(field, "true", "a kubelet of at least 1.36, which knows the gate")
 	case s.podLevel.managed && !s.gate(c, podLevelResources):
-		return bad(field, "true", "feature gate PodLevelResources with it")
+		return bad(field, "true", "the feature gate PodLevelResources to be on too")
 	}
 	// Since 1.36 the managers ignore pods with spec.resources even if the gate is off. The kubelet
 	// then refuses such pods after all managers.
@@ -196,7 +196,7 @@ func (s *settings) readEachTopologyOption(c *Config) (err error) {
 			}
 		case "max-allowable-numa-nodes":
 			if s.version < V135 && !s.gate(c, betaTopologyOptions) {
-				return bad(field, value, "feature gate TopologyManagerPolicyBetaOptions with it")
+				return bad(field, value, "the feature gate TopologyManagerPolicyBetaOptions to be on")
 			}
 			if s.maxNodes, err = strconv.Atoi(value); err != nil || s.maxNodes < kubeletMaxNodes {
 				return bad(field, value, "a number of at least 8")
@@ -301,10 +301,10 @@ func (s *settings) readCPUOption(c *Config, name, value string) error {
 	}
 	o := &cpuOptions[i]
 	if s.version < o.beta && !s.gate(c, alphaCPUOptions) {
-		return bad(field, value, "feature gate CPUManagerPolicyAlphaOptions with it")
+		return bad(field, value, "the feature gate CPUManagerPolicyAlphaOptions to be on")
 	}
 	if s.version >= o.beta && s.version < o.ga && !s.gate(c, betaCPUOptions) {
-		return bad(field, value, "feature gate CPUManagerPolicyBetaOptions with it")
+		return bad(field, value, "the feature gate CPUManagerPolicyBetaOptions to be on")
 	}
 	on, err := strconv.ParseBool(value)
 	if err != nil {

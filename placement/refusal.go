@@ -17,7 +17,7 @@ type Refusal struct {
 	UID      string `json:"uid"`
 	Reason   Reason `json:"reason"`
 	Detail   Detail `json:"detail"`
-	Rule     string `json:"rule"` // Detail.Text
+	Rule     string `json:"rule"` // Detail.Text, for some Details with names and numbers
 	Scarcity string `json:"scarcity,omitempty"`
 	// Cut means that the search ran out of steps before it found a place. A place may still exist.
 	Cut bool `json:"cut,omitempty"`
@@ -31,7 +31,7 @@ type Refusal struct {
 	// the refusal.
 	NUMANodes int `json:"numaNodes,omitempty"`
 	// Needs has the resources that the container or the pod requested, with the amounts that were
-	// free at that moment.
+	// free when the node refused the pod.
 	Needs []Need `json:"needs,omitempty"`
 	// Devices explains for each device of a requested kind why it was not assigned. It is set only
 	// if Berth decides.
@@ -72,15 +72,15 @@ type Need struct {
 	// Fewest is the smallest number of NUMA nodes that could provide the requested amount on an
 	// empty machine. It is 0 if this number does not matter.
 	Fewest int `json:"fewest,omitempty"`
-	// FewestUsable is this number if reserved CPUs are not counted. It is set only if it differs
-	// from Fewest. A kubelet counts reserved CPUs (kubernetes#132187).
+	// FewestUsable is Fewest computed without reserved CPUs. It is set only if it differs from
+	// Fewest. A kubelet counts reserved CPUs (kubernetes#132187).
 	FewestUsable int `json:"fewestUsable,omitempty"`
 	// Whole is the number of CPUs per core if full-pcpus-only assigns only whole cores, otherwise
 	// 0.
 	Whole uint64 `json:"whole,omitempty"`
 	// Preferred has the sets of NUMA nodes that the resource prefers, as lists. Anywhere means that
-	// it has no preference. If both are unset, the resource prefers no set, so a policy that
-	// requires a preferred set refuses the pod.
+	// the resource has no preference. If both are unset, the resource prefers no set, so a policy
+	// that requires a preferred set refuses the pod.
 	Preferred []string `json:"preferred,omitempty"`
 	Anywhere  bool     `json:"anywhere,omitempty"`
 	// Nodes has one entry for each NUMA node that has any of the resource, ascending.
@@ -341,7 +341,7 @@ func isMemory(resource string) bool {
 // perNode lists the free amount of each NUMA node, with its group if it has one.
 func (n *Need) perNode() string {
 	if len(n.Nodes) == 0 {
-		return fmt.Sprintf("no NUMA node has any %s (%s needed)", n.amount(n.Asked), n.unit())
+		return fmt.Sprintf("the node has %s free %s without a known NUMA node (%s needed)", n.amount(n.Free), n.unitOf(n.Free), n.amount(n.Asked))
 	}
 	parts := make([]string, len(n.Nodes))
 	for i := range n.Nodes {

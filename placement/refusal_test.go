@@ -221,6 +221,16 @@ func TestBrokenCoresHaveNumbers(t *testing.T) {
 	}
 }
 
+// TestNoNUMANode: if the NUMA nodes of a resource are not known, the message has the node's total.
+func TestNoNUMANode(t *testing.T) {
+	r := placement.Refusal{Reason: placement.NoBerth, Detail: placement.NotExactly, NUMANodes: 2,
+		Needs: []placement.Need{{Resource: "example.com/licence", Asked: 4, Free: 3}}}
+	want := "no room on exactly 2 NUMA nodes with a part on each: the node has 3 free example.com/licence without a known NUMA node (4 needed) (NoBerth)"
+	if got := r.String(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestDetails: every detail has its own name and meaning, and belongs to a reason.
 func TestDetails(t *testing.T) {
 	seen := map[string]bool{}

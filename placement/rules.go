@@ -196,7 +196,7 @@ func (r Rules) CountsNUMANodes() bool {
 	return r.NUMANodes > 0 || r.CPUs.ExclusiveHow == joint.Required && r.CPUs.Exclusive == joint.ExclusiveNUMA
 }
 
-// sane reports whether all values of the rules exist.
+// sane reports whether all values of the rules exist and can be combined.
 func (r Rules) sane() bool {
 	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane() && r.Shares <= joint.Required && r.Devices.sane() &&
 		(r.NUMANodes <= 1 || r.Policy != PolicySingleNUMANode)

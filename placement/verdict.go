@@ -27,8 +27,9 @@ const (
 	// KubeletDefect: the kubelet would hang, crash or corrupt its state. This is Berth's own
 	// reason; the kubelet never gives it.
 	KubeletDefect
-	// InvalidRequest: the engine cannot evaluate the request, because an amount is negative or too
-	// large.
+	// InvalidRequest: the node could not place this request even if it had no pods. For example,
+	// the node cannot apply the requested policy, or an amount is negative or too large. The
+	// kubelet never gives this reason.
 	InvalidRequest
 	// NoBerth: the pod does not fit on a node where Berth decides, or Berth refuses a pod that the
 	// kubelet would admit. The kubelet never gives this reason.

@@ -137,8 +137,8 @@ func New(n Node, o Options) (*Topology, error) {
 	return t, nil
 }
 
-// check refuses counts with which the kubelet would divide by zero, and ids that a set cannot
-// contain.
+// check refuses counts with which the kubelet would divide by zero, unknown releases, and ids that
+// a set cannot contain.
 func check(n *Node, o *Options) error {
 	switch {
 	case len(n.Threads) == 0:

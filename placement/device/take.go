@@ -101,8 +101,8 @@ func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (ch
 	return t.Prefer != Sorted
 }
 
-// takeRest takes the devices that are missing after all aligned devices are taken. With the
-// preference Sorted, all free devices are equal. Otherwise the kubelet takes devices of other nodes
+// takeRest takes the devices that are missing after all aligned devices are taken. A plugin with a
+// preference chooses among all free devices. Without one, the kubelet takes devices of other nodes
 // before devices without nodes.
 func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == Sorted {

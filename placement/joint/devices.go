@@ -52,9 +52,9 @@ type Same uint8
 // The places at which devices can be together. The zero value, Anywhere, requires no common place.
 const (
 	Anywhere Same = iota
-	// SameRoot: each PCI root complex with a chosen device has one device of each kind.
+	// SameRoot: each PCI root complex that provides a device provides at least one of each kind.
 	SameRoot
-	// SameSwitch: each PCI switch with a chosen device has one device of each kind.
+	// SameSwitch: each PCI switch that provides a device provides at least one of each kind.
 	SameSwitch
 	// OneRoot: all devices are at one root complex. OneSwitch: all devices are below one switch.
 	OneRoot

@@ -29,8 +29,8 @@
 // Each call of Place has a budget of Steps. Real machines do not exceed it, but forged node reports
 // can. When the steps run out, Place chooses without a search, and marks the result Cut. It then
 // drops preferences, and may use more NUMA nodes than necessary if the width does not matter. Place
-// never refuses because the steps ran out, except for three or more kinds of devices that must be
-// together.
+// never refuses because the steps ran out, with two exceptions: three or more kinds of devices that
+// must be together, and CPUs that must be near resources of another program.
 //
 // No function does I/O, reads a clock or uses random numbers, so equal inputs give equal results. A
 // Try and a Grant reuse their memory: after the first calls, Place allocates nothing. Place does

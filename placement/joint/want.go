@@ -49,7 +49,7 @@ type Grant struct {
 	Devices   []DeviceRef // by kind as in Want.Devices
 	// Together means that the devices are together as Want.Same requests.
 	Together bool
-	// Cut means that a search for devices ran out of steps, so a better choice may exist.
+	// Cut means that a search ran out of steps, so a better choice may exist.
 	Cut bool
 }
 

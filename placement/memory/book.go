@@ -35,7 +35,7 @@ func (m *Model) NewBook() *Book {
 	return b
 }
 
-// CopyFrom copies o to b. It allocates memory only if b has too little.
+// CopyFrom copies o to b. It allocates no memory if b is a book of the same Model.
 func (b *Book) CopyFrom(o *Book) {
 	b.nodes = append(b.nodes[:0], o.nodes...)
 	if len(b.free) != len(o.free) {
