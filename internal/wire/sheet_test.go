@@ -53,9 +53,9 @@ var sheetNeeds = map[string][]string{
 	"authority berth, or a kubelet whose CPU manager is none":                       {"none", "memory"},
 	"authority berth without koordlet, or a kubelet with the Static memory manager": {"memory"},
 	// The pod requests CPUs and devices that fit on one NUMA node.
-	"authority berth, or a kubelet that is sure to use that number":                 {"restricted", "single-numa-node"},
-	"authority berth; `perNUMANode`: or a kubelet that is sure to give that number": {"restricted", "single-numa-node"},
-	"authority berth, or a kubelet whose policy is the same or stricter":            {"restricted", "single-numa-node"},
+	"authority berth, or a kubelet that is sure to use that number":                      {"restricted", "single-numa-node"},
+	"authority berth; for `perNUMANode` also a kubelet that is sure to give that number": {"restricted", "single-numa-node"},
+	"authority berth, or a kubelet with this scope and this or a stricter policy":        {"restricted", "single-numa-node"},
 }
 
 // sheetValues has values for annotations that the table describes in words. For policy, numa-nodes
