@@ -19,8 +19,8 @@
 //	resource.kubernetes.io/pcieRoot   if all devices of the machine on that root have one NUMA node
 //	the parent of a partition         devices that consume the same counter set, if they agree
 //
-// A device is neutral if no source gives a NUMA node, if the number is negative, or if the device
-// belongs to no node (a network-attached device). A neutral device counts as near to every NUMA
-// node. Place.Odd describes the problem if a source has the wrong type, names a NUMA node that the
-// machine lacks, or contradicts the machine's PCI tree.
+// A negative number gives no NUMA node. A device is neutral if no source gives a NUMA node, or if
+// the device belongs to no single node (a network-attached device). A neutral device counts as near
+// to every NUMA node. Place.Odd describes the problem if a source has the wrong type, names a NUMA
+// node that the machine lacks, or contradicts the machine's PCI tree.
 package claims

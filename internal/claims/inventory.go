@@ -41,8 +41,8 @@ type Place struct {
 	Standing Standing
 	// NUMA is the node of a Located device.
 	NUMA topology.NUMAID
-	// From is the source of the NUMA node of a Located or Misstated device: the attribute, or "its
-	// parent". For a Neutral device it is the reason why the NUMA node is not known.
+	// From is the source of the NUMA node of a Located or Misstated device: an attribute, a PCI
+	// address, or "its parent". For a Neutral device it is the reason why no NUMA node is known.
 	From string
 	// Odd describes the first contradiction in the data about the device, for administrators, or is
 	// "".
@@ -80,8 +80,8 @@ type Inventory struct {
 }
 
 // Read reads the devices of a node from ResourceSlices. It skips slices of other nodes and of older
-// generations of a pool. machine is the machine in the node's report. If it is nil, Read does not
-// check the NUMA nodes that drivers state.
+// generations of a pool. machine is the machine in the node's report. If it is nil, Read uses no
+// PCI addresses and no PCI roots, and does not check the NUMA nodes that drivers state.
 func Read(node string, machine *topology.Machine, list []*resourceapi.ResourceSlice, sources *Sources) *Inventory {
 	r := reader{
 		Inventory: Inventory{node: node, places: map[DeviceID]Place{}},
@@ -103,7 +103,7 @@ func (i *Inventory) Place(id DeviceID) Place { return i.places[id] }
 // Len returns the number of devices.
 func (i *Inventory) Len() int { return len(i.places) }
 
-// All yields the devices and their places, by name.
+// All yields the devices and their places, sorted by driver, pool and name.
 func (i *Inventory) All() iter.Seq2[DeviceID, Place] {
 	return func(yield func(DeviceID, Place) bool) {
 		ids := make([]DeviceID, 0, len(i.places))
@@ -119,7 +119,7 @@ func (i *Inventory) All() iter.Seq2[DeviceID, Place] {
 	}
 }
 
-// Contradiction is a device whose driver contradicts itself or the machine.
+// Contradiction is a device with an attribute that is wrong or contradicts the machine.
 type Contradiction struct {
 	Device DeviceID
 	Text   string
@@ -127,8 +127,8 @@ type Contradiction struct {
 
 func (c Contradiction) String() string { return "device " + c.Device.String() + ": " + c.Text }
 
-// Contradictions returns the first contradictions, at most most of them, in the order of the
-// devices' names, and the total number of contradictions.
+// Contradictions returns up to most contradictions, in the order of All, and the total number of
+// contradictions.
 func (i *Inventory) Contradictions(most int) (first []Contradiction, count int) {
 	for id, p := range i.All() {
 		if p.Odd == "" {

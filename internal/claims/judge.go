@@ -11,7 +11,7 @@ import (
 // User is a container that uses a claim.
 type User struct {
 	Container string
-	// NUMA has the NUMA nodes of the container's CPUs and memory, or 0 if the node pins neither.
+	// NUMA has the NUMA nodes of the container as Lying has them, or 0 if the node does not pin it.
 	NUMA topology.NUMASet
 }
 
@@ -37,11 +37,10 @@ const (
 	Indifferent
 	// Unpinned means that the device has a NUMA node, but no container that uses it is pinned.
 	Unpinned
-	// Unknown means that no ResourceSlice lists the device, or that its driver names a NUMA node
-	// that the machine does not have.
+	// Unknown means that no ResourceSlice of the node lists the device, or that its driver names a
+	// NUMA node that the machine does not have.
 	Unknown
-	// Misaligned means that the device is on a NUMA node that a container which uses it does not
-	// have.
+	// Misaligned means that a pinned container uses the device but is on other NUMA nodes.
 	Misaligned
 )
 
@@ -138,8 +137,8 @@ func (j Judgement) Alignment() Alignment {
 func (j Judgement) Keeps(m Mode) bool { return m != Required || j.Alignment() <= Indifferent }
 
 // Serves reports whether the scheduler chooses these devices for a pod with this mode before it
-// looks for others: the devices are aligned, or the mode does not require alignment and the
-// containers that use them are not pinned.
+// looks for others. It does if no device is worse than Indifferent. Without Required, it also does
+// if the worst device is only Unpinned.
 func (j Judgement) Serves(m Mode) bool {
 	return j.Keeps(Required) || m != Required && j.Alignment() == Unpinned
 }
@@ -188,9 +187,9 @@ func (c *Claim) Wanted() (set topology.NUMASet, pinned bool) {
 // Everywhere is the set of all NUMA nodes.
 const Everywhere = ^topology.NUMASet(0)
 
-// Reach returns the NUMA nodes on which devices of the claim would fulfil the mode. It returns
-// Everywhere if all devices would, and an empty set if only devices without a NUMA node would. If
-// no device would, why has the reason, otherwise it is "".
+// Reach returns the NUMA nodes on which devices of the claim would be aligned. It returns
+// Everywhere if the pod accepts any device for the claim, and an empty set if it accepts only
+// devices without a NUMA node. why is "" unless the claim's users have no NUMA node in common.
 func (c *Claim) Reach(m Mode) (only topology.NUMASet, why string) {
 	wanted, pinned := c.Wanted()
 	switch {

@@ -9,8 +9,8 @@ const (
 	Free Mode = iota
 	// Near means that the pod gets devices on the NUMA nodes of its CPUs if such devices are free.
 	Near
-	// Required means that a pod does not get a node on which a device would be on another NUMA node
-	// than its CPUs.
+	// Required means that a pod only gets a node where each of its devices is on a NUMA node of its
+	// CPUs, or has no NUMA node.
 	Required
 )
 

@@ -75,8 +75,9 @@ func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 
 // Reached describes which devices would be aligned for the claims of a pod.
 type Reached struct {
-	// Only has the NUMA nodes on which devices would be aligned for some claim. It is Everywhere if
-	// all devices would be, and empty if only devices without a NUMA node would be.
+	// Only has the NUMA nodes on which devices would be aligned for some claim that does not accept
+	// every device. It is Everywhere if there is no such claim. It is empty if such claims accept
+	// only devices without a NUMA node.
 	Only topology.NUMASet
 	// Misplaced is a claim that already has devices on other NUMA nodes, or nil. Why explains this,
 	// or explains why no device would be aligned.

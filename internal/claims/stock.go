@@ -42,8 +42,8 @@ const (
 
 // Claimed counts, for each request of the claims, the devices by NUMA node. The count is never too
 // low. It may be too high, because Claimed ignores counters and capacities, and checks each
-// constraint separately. It returns nil if there is nothing to count, or if there are too many
-// requests.
+// constraint separately. It returns nil if there is nothing to count, or if the devices are of more
+// than maxStockKinds kinds.
 func (s *Stock) Claimed(ctx context.Context, asks []Ask) *placement.Claimed {
 	c := counting{Stock: s, left: maxEvaluated}
 	for i := range asks {
@@ -136,7 +136,8 @@ func (c *counting) add(ask *Ask) {
 	}
 }
 
-// request adds a request and returns its bit. It returns false if there are too many requests.
+// request adds a request and returns its bit. It returns false for requests beyond maxRequests, or
+// for devices beyond maxWanted.
 func (c *counting) request(r counted) (bit uint64, ok bool) {
 	if len(c.requests) == maxRequests || c.wanted+r.N > maxWanted {
 		return 0, false
@@ -165,7 +166,8 @@ func countedOf(r *resourceapi.DeviceRequest, users []string) counted {
 	return out
 }
 
-// countOf returns n, but at most one more than the maximum number of devices of an allocation.
+// countOf returns n, but at least 1, and at most one more than the maximum number of devices of an
+// allocation.
 func countOf(n int64) int {
 	return int(min(max(n, 1), resourceapi.AllocationResultsMaxSize+1))
 }

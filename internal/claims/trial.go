@@ -29,8 +29,8 @@ type given struct {
 // Would describes the placement that a pod would have on a node.
 type Would struct {
 	Lying Lying
-	// Sure means that Lying is certain. Loose means that the placements of the Trial's pods on the
-	// node are not certain.
+	// Sure means that Lying is certain. Loose means that the pod makes the placements of all the
+	// Trial's pods on the node uncertain.
 	Sure, Loose bool
 	// Again returns a different placement of the pod on the node: near these devices, or anywhere
 	// if near is nil. Again is nil if Berth does not decide on the node.

@@ -25,11 +25,11 @@ type Way struct {
 	Near *placement.Claimed
 }
 
-// Ways yields possible placements of a pod on a node where Berth decides, the best first. It first
-// yields placements near the devices that stock counts, as long as lie finds room near them. The
-// last placement ignores claims. If the mode only prefers near devices, a placement near devices
-// has no more NUMA nodes than the first placement. Refuted placements (placement.Claimed.Refute)
-// are not repeated.
+// Ways yields possible placements of a pod on a node where Berth decides, the best first. It begins
+// with placements near the devices that stock counts, as long as lie finds room near them. It ends
+// with first, the placement that ignores claims. If the mode only prefers near devices, no
+// container has more NUMA nodes in a placement near devices than in first. The caller refutes a
+// placement (placement.Claimed.Refute) so that lie returns another one.
 func Ways(first Lying, mode Mode, stock func() *placement.Claimed, lie func(near *placement.Claimed) (Lying, bool)) iter.Seq[Way] {
 	return func(yield func(Way) bool) {
 		var tried []Lying

@@ -80,7 +80,7 @@ func TestBadSnapshots(t *testing.T) {
 	whole := pack(`{"kind":"BerthSnapshot","version":1,"staleAfter":"1m0s"}`)
 	for name, c := range map[string]struct{ content, want string }{
 		"plain":   {"{}", "want a file that berth snapshot wrote"},
-		"cut":     {whole[:len(whole)-12], "want a file that berth snapshot wrote, whole"},
+		"cut":     {whole[:len(whole)-12], "want a complete file that berth snapshot wrote"},
 		"other":   {pack(`{"kind":"Pod"}`), `kind "Pod": want BerthSnapshot`},
 		"newer":   {pack(`{"kind":"BerthSnapshot","version":7}`), "version 7: want 1; take the snapshot with this release"},
 		"null":    {pack(`{"kind":"BerthSnapshot","version":1,"staleAfter":"1m","pods":[null]}`), "pods: an entry is null"},

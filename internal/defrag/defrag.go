@@ -267,7 +267,8 @@ func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	return order
 }
 
-// open reports whether the pod may run on the node. It does not check free resources.
+// open reports whether the pod may run on the node. A pod that moves may not stay on its node. open
+// does not check free resources.
 func (s *search) open(p *Pod, n int) bool {
 	return (p.UID == "" || p.Node != n) && s.May(p, n)
 }

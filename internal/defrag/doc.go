@@ -6,11 +6,11 @@
 // place if its ledger admits the pod in every possible state (ledger.Admitted) and it has enough of
 // each resource in total.
 //
-// Find searches with increasing depth: first plans without moves, then with one move, then with
-// two. On a node it tries the minimal sets of pods whose departure makes room for the wanted pod.
-// Each pod of a set then needs a place, for which further pods may have to move. On large clusters
-// it first tries the nodes that seem to need the fewest moves, and stops after a number of
-// questions to ledgers.
+// Find searches with increasing depth: first plans without moves, then with one move, and so on up
+// to Problem.MostMoves. On a node it tries sets of pods whose departure makes room for the wanted
+// pod. Each pod of a set then needs a place, for which further pods may have to move. Find first
+// tries the nodes that seem to need the fewest moves. Problem.Effort limits its questions to
+// ledgers.
 //
 // The package is pure: it reads no clock, uses no random numbers, and does no I/O. It does not
 // change any ledger.

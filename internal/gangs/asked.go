@@ -132,7 +132,7 @@ func CountTerms(pod *corev1.Pod) int {
 
 // lookedAt returns the label keys that can affect a pod's nodes: keys in affinity and spread
 // constraints of the gang's own pods, and in the required anti-affinity of existing pods. It
-// returns nil if the pods have equal labels.
+// returns nil if the pods have equal labels, or if Looked is nil.
 func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
 	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
 		return nil

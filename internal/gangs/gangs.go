@@ -49,8 +49,8 @@ func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
-// Done reports whether a member has a node, or had one and succeeded. A member that is being
-// deleted does not count as succeeded, whatever its phase.
+// Done reports whether a member has a node, or had one and succeeded. A member that has failed or
+// is being deleted is not done.
 func Done(pod *corev1.Pod, placed bool) bool {
 	return placed && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
@@ -102,8 +102,8 @@ func Needed(spec *wire.Gang, done *Count) Count {
 	return left
 }
 
-// Together returns the members of line that are planned together, at most most members. It takes
-// the first members, but always enough of each task to reach the numbers in tasks.
+// Together returns the members of line that are planned together. It takes enough members of each
+// task to reach the numbers in tasks, and then the first other members, up to most in total.
 func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
 	if len(line) <= most {
 		return line

@@ -51,8 +51,8 @@ type Progress struct {
 	// Together is the time at which the plan is dropped, unless all its members have reached
 	// Permit.
 	Together time.Time
-	// Deadline is the time at which the bound members are deleted, unless the gang is whole. It is
-	// zero if no member is bound.
+	// Deadline is the time at which the bound members are deleted, unless the gang is whole. Zero
+	// means that there is no deadline, for example because no member is bound.
 	Deadline time.Time
 
 	failures int // in a row

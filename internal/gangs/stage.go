@@ -44,7 +44,7 @@ type Facts struct {
 }
 
 // Enough reports whether the members that have nodes or succeeded reach the minimum. was means that
-// they reached it at some time. If the gang allows this, that is enough.
+// they reached it at some time, which is enough if spec.Once is set.
 func Enough(spec *wire.Gang, done *Count, was bool) bool {
 	return spec.Minimum > 0 && (spec.Once && was || Lacks(spec, done) == "")
 }

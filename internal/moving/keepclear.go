@@ -86,9 +86,9 @@ func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duratio
 }
 
 // guardOf returns a pod that keeps other pods off a node. It requests no resources and is created
-// on the node directly, without a scheduler. Only holders of this plan and pods of DaemonSets may
-// be on the same node. It has the priority of the wanted pods, so only pods of a higher priority
-// can preempt it.
+// on the node directly, without a scheduler. While it exists, schedulers place only holders of this
+// plan and pods of DaemonSets on the node. The guard has the priority of the first wanted pod, so
+// only pods of a higher priority can preempt it.
 func (r *runner) guardOf(node string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	w := &r.wanted[0].Spec

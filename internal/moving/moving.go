@@ -62,8 +62,8 @@ type Options struct {
 	Tell func(format string, args ...any)
 	// Limit is the maximum duration of each wait; 0 means DefaultLimit.
 	Limit time.Duration
-	// Image is the image of holders. It need not exist: a kubelet admits a pod before it pulls the
-	// image. "" means DefaultImage.
+	// Image is the image of holders and guards. It need not exist: a kubelet admits a pod before it
+	// pulls the image. "" means DefaultImage.
 	Image string
 }
 
@@ -78,7 +78,8 @@ const (
 	// exist until the pod has ended, and during the waits before and after, which take up to twice
 	// Limit.
 	MostGrace = 10 * time.Minute
-	// HolderLabel is the label of holders, with the UID of the pod whose new place they hold.
+	// HolderLabel is the label of holders and guards. Its value is the UID of the pod whose new
+	// place a holder holds. For a guard it is the UID of the first wanted pod.
 	HolderLabel = wire.HolderLabel
 
 	// retryEvery is the interval of checks for changes that no event of a pod reports, such as
@@ -225,8 +226,7 @@ func changed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrChanged, fmt.Sprintf(format, args...))
 }
 
-// get reads a pod of the plan. It returns an error if the pod was replaced by another of the same
-// name.
+// get reads a pod. The error wraps ErrChanged if the pod is gone, or if another pod has its name.
 func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 	pod, err := r.Pods.Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	switch {
@@ -395,7 +395,7 @@ func (r *runner) place(ctx context.Context, pod *corev1.Pod, node string) (*core
 	return nil, errors.Join(err, r.drop(clean, made))
 }
 
-// drop deletes a holder. It is no error if the holder is gone.
+// drop deletes a holder or a guard. It returns no error if the pod is already gone.
 func (r *runner) drop(ctx context.Context, holder *corev1.Pod) error {
 	now := int64(0)
 	err := r.Pods.Pods(holder.Namespace).Delete(ctx, holder.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(holder.UID))})

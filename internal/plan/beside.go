@@ -25,8 +25,8 @@ type Wish struct {
 	// Apart asks for a NUMA node that the mate does not have. Without Apart, the wish asks for the
 	// mate's NUMA node.
 	Apart bool
-	// Required means that the member gets no node on which the wish is not fulfilled. Otherwise
-	// nodes that fulfil the wish are tried first.
+	// Required means that the member only gets a node on which the wish is fulfilled. Otherwise the
+	// plan first tries nodes that fulfil the wish.
 	Required bool
 }
 
@@ -290,8 +290,8 @@ type pair struct {
 type refusal struct {
 	kind, class int
 	strict      bool
-	// age is the position in site.seconds of the second in which the member was created. If the
-	// site is foreign, it is this second itself.
+	// age is the second in which the member was created if the site is foreign. Otherwise it is the
+	// position of this second relative to site.seconds.
 	age int64
 }
 
@@ -437,8 +437,8 @@ func (t *trial) settle(placed bool) {
 	}
 }
 
-// withoutTaken returns the nodes that are not taken. If few nodes have been taken since the last
-// call, it returns all nodes.
+// withoutTaken returns the nodes that are not taken. It saves time by returning all nodes if it
+// would remove at most one in eight.
 func (t *trial) withoutTaken(all []int) []int {
 	if t.fresh <= len(all)/8 {
 		return all

@@ -51,8 +51,8 @@ type Eviction struct {
 	Victims []int
 	// Places are the members' places after the eviction.
 	Places []Place
-	// Asked is the number of questions to nodes about members. Cut means that the search stopped at
-	// the maximum of this number, so there may be more victims than necessary.
+	// Asked is the number of questions to nodes about members. Cut means that the search reached
+	// MaxAsked or used up its budget, so there may be more victims than necessary.
 	Asked int
 	Cut   bool
 }
@@ -62,12 +62,15 @@ type Eviction struct {
 // scheduler does nothing else during the search.
 const MaxAsked = 50_000
 
-// Evict finds victims whose eviction lets the whole gang fit. It returns false if the eviction of
-// all victims is not enough, and for a gang with wishes if no single victim is enough either. Pods
-// that are leaving anyway do not count. Evict takes the cheapest victims until the gang fits. Then
-// it drops every victim that the gang does not need, the most expensive first. Every victim in the
-// result is needed, unless the search stops at MaxAsked. The result may not be the cheapest
-// possible set. The Crowd is the same after the call as before.
+// Evict finds victims whose eviction lets the whole gang fit. It first removes the pods that are
+// leaving anyway, which do not count as victims. Then it takes the cheapest victims until the gang
+// fits, and drops the victims that the gang does not need, the most expensive first. It checks up
+// to maxSpared victims in this way, fewer if the search is Cut. The result may not be the cheapest
+// possible set.
+//
+// Evict returns false if the eviction of all victims is not enough, or if the search is Cut before
+// it finds an answer. For a gang with wishes, Evict also tries single victims. The Crowd is the
+// same after the call as before.
 func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
 	return evictAsking(g, f, r, MaxAsked, b)
 }
@@ -113,7 +116,7 @@ func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Evic
 type Cost struct {
 	// Violations counts pods whose disruption budget does not allow the eviction.
 	Violations int
-	// Highest is the highest priority of the victims, and Sum the sum of all priorities, each
+	// Highest is the highest priority of the pods, and Sum the sum of their priorities, each
 	// relative to the lowest possible priority.
 	Highest, Sum int64
 	Pods         int
@@ -149,8 +152,8 @@ func (r *Removal) Cost(set []int) (c Cost) {
 	return c
 }
 
-// clearing is a Field: a Crowd without some of its victims. Its method Nodes returns the nodes from
-// which no victim was removed first.
+// clearing is a Field: a Crowd without some of its victims. Its method Nodes lists the nodes by the
+// cost of the victims that were removed from them, the cheapest first.
 type clearing struct {
 	Crowd
 	removal *Removal

@@ -338,8 +338,8 @@ type trial struct {
 	strict bool
 }
 
-// place finds a node for the unit. It returns the nodes that may take the next unit, if alike is
-// true for both units.
+// place finds a node for the unit. It returns the nodes that may take the next unit if that unit is
+// equal to this one.
 func (t *trial) place(u *unit, open []int) []int {
 	if u.prefers {
 		t.strict = true

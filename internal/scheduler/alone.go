@@ -58,8 +58,9 @@ func (w *waitingNodes) add(n *nodes.Node) {
 // wait adds the pod to the Waiters at the beginning of its attempt. Members of a group are not
 // added, because kube-scheduler tries them again when their back-off ends. If the namespace is
 // crowded (Delays.crowded), its pods do not wait for certain CPUs and get no exact promises. Until
-// the node's next report, an exact promise would keep other new pods off the node. The pods also do
-// not wait while the watch of pods is late (nodes.Feed.Prompt).
+// the node's next report, an exact promise would keep other new pods off the node. The same applies
+// while the watch of pods is late (nodes.Feed.Prompt). A pod that requires aligned devices is
+// excepted, because the devices that it may use depend on its CPUs.
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // the devices that it may use depend on its CPUs

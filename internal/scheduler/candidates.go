@@ -166,8 +166,8 @@ func (s *Candidates) Classes() int { return len(s.classes) }
 // if no plugin compares nodes with each other. It is valid until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
-// foresee puts the nodes into their classes. It asks a node only if the node has no stored answer
-// and no bound for its answer. It reports whether some of the nodes have a taint PreferNoSchedule.
+// foresee puts the nodes into their classes, by the results of answer. It reports whether some of
+// the nodes have a taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	if s.space == nil {
 		s.space = spaces.Get().(*space)
@@ -194,8 +194,8 @@ func (s *Candidates) foresee() (shunned bool) {
 	return shunned
 }
 
-// classify puts the i-th node of the rotation into its class, or returns false if the node does not
-// admit the pod.
+// classify puts the i-th node of the rotation into its class. It returns false if the node, or a
+// plugin of Foresight, refuses the pod.
 func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	order, takes := s.orderOf(n, s.answer(n), i)
 	if !takes {
@@ -216,8 +216,8 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	return true
 }
 
-// answer returns the node's answer. If the nodes are not divided into classes, a bound for the
-// answer is enough.
+// answer returns the node's stored answer, or asks the node. If the nodes are not divided into
+// classes, it returns a bound for the answer instead of asking the node.
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {
 		if a, known := s.cycle.query.Foresee(n); known {

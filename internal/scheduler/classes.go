@@ -62,7 +62,7 @@ func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
 }
 
 // affine reads preferred affinity. It returns false if an inter-pod term has the topology key
-// kubernetes.io/hostname.
+// kubernetes.io/hostname, or if a term for nodes is invalid.
 func (f *preferences) affine(a *corev1.Affinity) bool {
 	if a == nil {
 		return true

@@ -27,7 +27,8 @@ const (
 	forMates
 	// forRoom means that no node admits the pod.
 	forRoom
-	// inBackOff means that another step has failed, and kube-scheduler will try the pod again.
+	// inBackOff means that the attempt failed for another reason, such as an error, and that
+	// kube-scheduler will try the pod again.
 	inBackOff
 	// inBinding means that the pod has a node, and that its Binding or earlier Bindings are being
 	// written.
@@ -75,7 +76,8 @@ type delay struct {
 	ours bool
 }
 
-// Queued records that a pod may be tried from now on, unless other plugins still hold it.
+// Queued records that a pod may be tried from now on. It ignores a pod that a gang, a gate or a
+// claim may still hold.
 func (d *Delays) Queued(pod *corev1.Pod) {
 	if !wire.MightPin(pod) || mayBeHeld(pod) {
 		return
@@ -128,9 +130,9 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 	return true
 }
 
-// A namespace with more than crowdFrom waiting pods per node is crowded, until it has fewer than
-// one per crowdTo nodes. With one exact promise per node and report, its last pod would wait for
-// more than eight reports.
+// A namespace with more than crowdFrom waiting pods per node is crowded, until it has at most one
+// per crowdTo nodes. With one exact promise per node and report, its last pod would wait for more
+// than eight reports.
 const crowdFrom, crowdTo = 8, 8
 
 // crowded reports whether the namespace has more waiting pods than the nodes can soon give certain

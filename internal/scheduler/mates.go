@@ -139,9 +139,10 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 
 const evictsNobody = "Berth: no pods are evicted for a Reservation"
 
-// makeRoom evicts pods for a pod that is not in a gang, if a gang or a protected pod could be among
-// the victims. Otherwise the status is nil, and kube-scheduler's own preemption runs. text explains
-// why the nodes refuse the pod.
+// makeRoom decides about evictions for a pod that is not in a gang. If a gang or a protected pod
+// could be among the victims, makeRoom evicts pods itself. If the pod must not evict pods, the
+// status prevents preemption. Otherwise the status is nil, and kube-scheduler's own preemption
+// runs. text explains why the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)

@@ -52,8 +52,8 @@ const (
 	otherPlacers = "others"
 )
 
-// placedBy counts n pods of a scheduler. If there are too many names, it drops the name with the
-// fewest pods, so that invented names with few pods do not displace a real scheduler.
+// placedBy counts n pods of a scheduler. If there are too many names, it adds the pods of the name
+// with the fewest pods to otherPlacers, so that invented names do not displace a real scheduler.
 func (t *Tally) placedBy(name string, n int) {
 	if _, known := t.Placed[name]; !known && name != otherPlacers && len(t.Placed) >= maxPlacers {
 		least := ""

@@ -165,8 +165,8 @@ type Part struct {
 	Amount
 	// Stranded is the stranded part of Free, or 0.
 	Stranded uint64
-	// Beside is the free CPUs or memory that do not suffice for all of Free. It is empty if every
-	// pod requests more devices than are free.
+	// Beside is the free CPUs or memory that do not suffice for all of Free. It is empty if they
+	// are not the reason, for example because every pod requests more devices than are free.
 	Beside Amount
 	// Rule is the rule by which the part is stranded.
 	Rule string

@@ -67,7 +67,7 @@ func newAllocator(h *handedOut, terms *wire.Terms) *allocator {
 	return a
 }
 
-// take records in taken that by, a claim or a pod of a trial, has the device.
+// take records that a device is allocated. by is the claim or the pod that has the device.
 func (a *allocator) take(by string, r *resourcev1.DeviceRequestAllocationResult) {
 	claims.Note(&a.state, r)
 	if r.ShareID == nil && (r.AdminAccess == nil || !*r.AdminAccess) {

@@ -41,7 +41,7 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 	sum := n.summary(s.Now)
 	out.Facts = fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s", sum.Policy, sum.Scope, sum.CPUManager, sum.MemoryManager)
 	if state := stranded.Decided(n.reading.Kind.Model, &out.Snapshot); state != nil {
-		out.Facts = fmt.Sprintf("authority berth, policy %s, scope %s where a pod names none", sum.Policy, sum.Scope)
+		out.Facts = fmt.Sprintf("authority berth, default policy %s, default scope %s", sum.Policy, sum.Scope)
 		out.Free = map[topology.NUMAID]int{}
 		for i := range n.machine().NUMANodes {
 			out.Free[n.machine().NUMANodes[i].ID] = state.FreeCPUsOn(&n.machine().NUMANodes[i])

@@ -18,8 +18,8 @@ type Comparison struct {
 	// Empty means that the nodes were asked as if they had no pods, before and after.
 	Empty bool `json:"empty"`
 	// Moving is the result for all pods together if running pods may be moved for them. It is nil
-	// in these cases: there are more than MaxRoomFor pods, all pods find a place without moves, the
-	// nodes are treated as empty, or only some nodes are asked.
+	// in these cases: there are more than MaxRoomFor pods, all pods find a place without moves both
+	// before and after the change, the nodes are treated as empty, or only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
 	// Groups are the groups of equal nodes, the largest first.
 	Groups []ComparedGroup `json:"groups"`

@@ -33,8 +33,9 @@ type Explained struct {
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
 	// Decided means that Berth decides about the pod on at least one node. Berth decides about
-	// every Pinnable pod, and about a pod that accepts only the place of a Reservation. Nodes are
-	// asked only about such pods.
+	// every Pinnable pod, and about a pod that accepts only the place of a Reservation. On some
+	// nodes, such as nodes with authority berth, it also decides about other pods. If Decided is
+	// false, no node is asked.
 	Decided bool `json:"decided"`
 	// NotGuaranteed describes the requests and limits that keep the pod from the QoS class
 	// Guaranteed, or is "".

@@ -101,7 +101,7 @@ func (c *Cluster) gangNamed(ctx context.Context, source, name string) (_ *Gang, 
 	case 1:
 		return found[0], all.Notes, nil
 	}
-	return nil, nil, fmt.Errorf("gang %s/%s: %d have that name: want %s before it", c.Namespace, name, len(found), strings.Join(sources, " or "))
+	return nil, nil, fmt.Errorf("gang %s/%s: %d gangs have this name: want %s before the name", c.Namespace, name, len(found), strings.Join(sources, " or "))
 }
 
 // GangNames returns the names of the gangs of the namespace; source is as in ExplainGang.

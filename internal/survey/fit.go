@@ -51,7 +51,8 @@ type Fitting struct {
 	// asked. For any other pod, only amounts are checked.
 	Decided bool `json:"decided"`
 	// Berths are the places of the replicas, at most MaxBerths. Fit places them one after the other
-	// until one does not fit.
+	// until one does not fit. If the pod is not Pinnable, Berths is empty, because other plugins
+	// choose among the nodes.
 	Berths []Berthed `json:"berths"`
 	// Placed is the number of tried replicas that fit. Untried is the number of replicas beyond
 	// MaxBerths, which were not tried.

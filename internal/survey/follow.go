@@ -13,8 +13,8 @@ import (
 
 // Follower receives the results of a watch.
 type Follower[T any] struct {
-	// Show receives items that may have changed, by their keys. A nil item means that it is gone.
-	// If Show returns an error, the watch ends.
+	// Show receives items that may have changed, by their keys. If a key has no item, the node or
+	// the pod is gone. If Show returns an error, the watch ends.
 	Show func(keys []string, items map[string]*T) error
 	// Tell receives each problem of the watch. The watch then continues.
 	Tell func(string)

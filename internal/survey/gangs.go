@@ -28,8 +28,8 @@ type Gang struct {
 	// minimum of each task.
 	Minimum int            `json:"minimum,omitempty"`
 	Tasks   map[string]int `json:"tasks,omitempty"`
-	// Members counts the gang's pods. Bound counts the pods with a node that have not ended.
-	// Succeeded counts the pods that succeeded.
+	// Members counts the gang's pods. Bound counts the pods with a node that have not ended and are
+	// not being deleted. Succeeded counts the pods that succeeded.
 	Members   int `json:"members"`
 	Bound     int `json:"bound"`
 	Succeeded int `json:"succeeded,omitempty"`

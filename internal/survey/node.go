@@ -30,8 +30,8 @@ type node struct {
 	// account is the ledger's account of report and pods, or nil if there is no reliable report.
 	account *ledger.Node
 	trouble *Trouble
-	// inFlight counts pods that are bound and are not in a report yet. lingering counts pods in
-	// flight that have ended or are being deleted.
+	// inFlight and lingering count bound pods that no report lists. lingering counts those that
+	// have ended or are being deleted, and inFlight the others.
 	inFlight, lingering int
 	// notes has a note about each pod that could not be read.
 	notes []string

@@ -92,7 +92,7 @@ func (o *Setting) drains() bool {
 // Notes lists the assumptions of an answer with the setting.
 func (o *Setting) Notes() (out []string) {
 	if o.drains() {
-		out = append(out, "nodes must be drained before this setting is changed, so they are treated as empty")
+		out = append(out, "a node must be drained before this setting is changed, so each node that would change is treated as empty")
 	}
 	if o.NUMAPerPackage > 0 {
 		out = append(out, "the future NUMA nodes of devices are not known: the devices of a package are assumed to be spread over its NUMA nodes")

@@ -29,8 +29,9 @@ type StartNode struct {
 	State *placement.State
 	// Has is the amount of each resource that the empty node has for pods.
 	Has amounts.List
-	// Pods are the node's pods except pods of DaemonSets, static pods, places of Reservations, and
-	// unreadable pods. Kept has the total requests of these excepted pods.
+	// Pods are the pods that have not ended and are not being deleted. Pods of DaemonSets, static
+	// pods, places of Reservations and unreadable pods are excepted. Kept has the total requests of
+	// these exceptions.
 	Pods []StartPod
 	Kept amounts.List
 }

@@ -72,9 +72,9 @@ type still struct {
 	reports []v1alpha1.NodeTopology // the parsed Reports
 }
 
-// Snapshot writes to w the data that a survey of a live cluster reads: nodes, reports, heartbeats,
-// and pods without commands, environments, volumes and unrelated annotations. The format is JSON,
-// compressed with gzip.
+// Snapshot writes to w the data that a survey of a live cluster reads, such as nodes, reports,
+// heartbeats and pods. It omits the pods' commands, environments, contents of volumes and unrelated
+// annotations. The format is JSON, compressed with gzip.
 func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	a, err := c.live()
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *still) addPods(pods []corev1.Pod) {
 	}
 }
 
-// readRest reads the remaining data: the gangs' objects and waiting pods of a namespace, and
-// PodDisruptionBudgets.
+// readRest reads the remaining data: the gangs' objects and waiting pods of a namespace,
+// PodDisruptionBudgets, and the objects of Dynamic Resource Allocation.
 func (s *still) readRest(ctx context.Context, a *api, namespace string) error {
 	objects, err := a.groupsIn(ctx, namespace)
 	if err != nil {
@@ -217,10 +217,10 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 		if limited.N == 0 {
 			return nil, fmt.Errorf("%s: is larger than %s: want a snapshot of one cluster", name, topology.FormatBytes(maxStill))
 		}
-		return nil, fmt.Errorf("%s: want a file that berth snapshot wrote, whole: %w", name, err)
+		return nil, fmt.Errorf("%s: want a complete file that berth snapshot wrote: %w", name, err)
 	}
 	if _, err := io.Copy(io.Discard, limited); err != nil {
-		return nil, fmt.Errorf("%s: want a file that berth snapshot wrote, whole: %w", name, err)
+		return nil, fmt.Errorf("%s: want a complete file that berth snapshot wrote: %w", name, err)
 	}
 	switch {
 	case s.Kind != stillKind:

@@ -18,8 +18,8 @@ type Node struct {
 	// Source is the kind of the report if another exporter has written it: Numatopology or
 	// NodeResourceTopology.
 	Source string `json:"source,omitempty"`
-	// Pods counts the pods in the report that have not ended. InFlight counts bound pods that no
-	// report contains yet.
+	// Pods counts the pods that the report lists as admitted. InFlight counts bound pods that no
+	// report lists yet.
 	Pods     int   `json:"pods"`
 	InFlight int   `json:"inFlight"`
 	Report   int64 `json:"report,omitempty"`

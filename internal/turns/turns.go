@@ -21,8 +21,8 @@ type Turns struct {
 // New returns Turns that let at most most callers proceed at a time.
 func New(most int) *Turns { return &Turns{free: most} }
 
-// Take waits until it is the namespace's turn, and returns the error of ctx. The caller calls done,
-// once or more often, at the end of its turn.
+// Take waits until it is the namespace's turn. If ctx ends first, Take returns the error of ctx.
+// The caller calls done, once or more often, at the end of its turn.
 func (t *Turns) Take(ctx context.Context, namespace string) (done func(), err error) {
 	if come := t.queue(namespace); come != nil {
 		if err := t.await(ctx, namespace, come); err != nil {

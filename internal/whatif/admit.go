@@ -189,7 +189,7 @@ func (n *Node) doubts(a *ask) {
 	spec := &a.pod.Spec
 	who := "pod " + a.pod.Name + ": "
 	if len(spec.ResourceClaims) > 0 {
-		n.note(who + "spec.resourceClaims are not looked at: Berth knows no devices of Dynamic Resource Allocation")
+		n.note(who + "spec.resourceClaims are not looked at: the node's devices of Dynamic Resource Allocation are not known")
 	}
 	selects := len(spec.NodeSelector) > 0 || spec.Affinity != nil && spec.Affinity.NodeAffinity != nil
 	if _, system := spec.NodeSelector[corev1.LabelOSStable]; selects && !(system && len(spec.NodeSelector) == 1) {

@@ -194,7 +194,7 @@ func (n *Node) readState(dir string) error {
 		return err
 	}
 	if raw.CPU == nil && raw.Memory == nil && raw.Devices == nil {
-		return fmt.Errorf("none of %s, %s, %s is there", kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile)
+		return fmt.Errorf("no checkpoint: want a folder with %s, %s or %s", kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile)
 	}
 	if err := n.starts(&raw, dir); err != nil {
 		return err

@@ -126,8 +126,8 @@ func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	}
 }
 
-// checkProfiles returns an error for profiles that have only some of Berth's plugins. A profile
-// without any of them is valid, and is logged.
+// checkProfiles returns an error for profiles that have the plugin Berth, but not at all required
+// extension points or in the wrong order. A profile without the plugin is valid, and is logged.
 func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) error {
 	var wrong []error
 	for name, profile := range profiles {

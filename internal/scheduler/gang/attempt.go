@@ -149,7 +149,8 @@ type outcome struct {
 	failed, why string
 	// evicts has the victims for the members, or is nil if no pod is evicted.
 	evicts *eviction
-	// asked means that the group's minResources are free, so that the attempt asked nodes.
+	// asked means that the group's minResources are free, or could be freed by evictions, so that
+	// the attempt asked nodes.
 	asked bool
 }
 

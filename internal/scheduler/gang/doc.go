@@ -19,7 +19,7 @@
 //
 //	incomplete   fewer pods than the minimum, or its object is missing or wrong
 //	unconfirmed  its object may be older than its members, and is being read again
-//	ready its leader may be tried, and will run PreFilter
+//	ready        its leader may be tried, and will run PreFilter
 //	reserved     the plan is reserved until the deadline: its members are in their cycles, or in Permit
 //	binding      all have passed Permit
 //	settled      the minimum has nodes; the others are placed one by one
@@ -27,8 +27,9 @@
 //	parked       it did not fit: it is not tried before a change that could help
 //	ending       it missed its deadline, and its bound members are being deleted
 //
-// A group is whole when its minimum has nodes. Once it was whole, it stays settled, even if members
-// are lost later.
+// A group is whole when its minimum has nodes. It stays whole, so that no deadline deletes its
+// members. If it loses members later, new members wait until the minimum can have nodes again. With
+// wire.Gang.Once, the group stays settled instead, and new members are placed one by one.
 //
 // If a member fails before all have passed Permit, the plan is dropped unless the other members
 // reach the minimum. If a member fails later, some members are bound, and the others are planned

@@ -161,7 +161,8 @@ func (e endings) prune(g *group) {
 // stays reports whether a pod has ended and is not being deleted.
 func stays(pod *corev1.Pod) bool { return wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
-// endedPods implements Ended with a watch. It stores only the names of pods that belong to no gang.
+// endedPods implements Ended with a watch. Of a pod that belongs to no gang, it stores only the
+// name.
 type endedPods struct {
 	ctx      context.Context
 	logger   klog.Logger

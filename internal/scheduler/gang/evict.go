@@ -336,7 +336,7 @@ const maxVictimsNamed = 8
 // text describes the eviction, for an event.
 func (e *eviction) text() string {
 	if len(e.victims) == 0 {
-		return fmt.Sprintf("fits after %s that are already being deleted are gone", wire.Counted(e.leaving, "pod"))
+		return fmt.Sprintf("fits after the deletion of %s, which has already begun", wire.Counted(e.leaving, "pod"))
 	}
 	var names []string
 	for _, pod := range e.victims[:min(len(e.victims), maxVictimsNamed)] {

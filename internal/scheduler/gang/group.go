@@ -101,7 +101,8 @@ func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 // lacks describes how many members the counts lack for the minimum, or returns "".
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
-// settled reports whether the minimum of the group has nodes, or has had them.
+// settled reports whether the minimum of the group has nodes. With wire.Gang.Once, it is enough
+// that the minimum has had nodes.
 func (g *group) settled() bool {
 	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
 }

@@ -39,7 +39,7 @@ var (
 		Help:    "How often nodes were asked about members in one search for pods to evict.",
 		Buckets: metrics.ExponentialBuckets(16, 4, 7),
 	})
-	searchesCut  = counter("gang_victim_searches_cut_total", "Searches for pods to evict that were stopped because they had asked nodes too often.")
+	searchesCut  = counter("gang_victim_searches_cut_total", "Searches for pods to evict that were stopped because they had used up their budget.")
 	groupsFailed = counter("gangs_failed_total", "Gangs whose bound members were deleted, because the others got no nodes before the deadline.")
 )
 

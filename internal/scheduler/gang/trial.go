@@ -233,7 +233,7 @@ func (t *trial) prepare() *fwk.Status {
 func (t *trial) begin() *fwk.Status {
 	run, ok := t.profile.Handle.(Runner)
 	if !ok {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "this scheduler's framework cannot be asked for a trial")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the plan of a gang needs a framework with RunPreFilterPlugins, and this scheduler's framework does not have it")
 	}
 	for _, k := range t.kinds {
 		if !t.budget.Spend(kindLooks + len(t.infos)*gangs.CountTerms(k.pod)) {

@@ -89,9 +89,9 @@ func New(o Options) *Handover {
 }
 
 // Pace waits until the number of running Bindings allows another Binding of the namespace. The
-// caller calls done at least once when the Binding is written. A namespace with many pods delays
-// another namespace only on nodes on which its pods come first. Pace does not count a repeated
-// Binding. If ctx ends first, Pace returns its error.
+// caller calls done at least once when the Binding is written. Namespaces take turns, so a
+// namespace with many pods delays other namespaces only on nodes where its pods come first. Pace
+// does not count a repeated Binding. If ctx ends first, Pace returns the error of ctx.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)
 }

@@ -141,7 +141,7 @@ func (f *Feed) goByAmounts(n *Node) news {
 		}
 		r, err := f.Table.kinds.ReadCoarse(o, beside, n.lastKind())
 		if err != nil {
-			f.Logger.Error(err, "Not a report", "node", n.name)
+			f.Logger.Error(err, "Report cannot be read", "node", n.name)
 			continue
 		}
 		readings = append(readings, r)

@@ -13,10 +13,11 @@ type Answers[K comparable] struct {
 	byKey map[K]*answerTable
 }
 
-// maxTables is the maximum number of tables. If there are more, all tables are emptied.
+// maxTables is the maximum number of tables. If another table is needed, all tables are dropped.
 const maxTables = 64
 
-// of returns the table of a key. A new table has room for count nodes.
+// of returns the table of a key. If there is none, or if it is too small for count nodes, of makes
+// a new table.
 func (a *Answers[K]) of(key K, count int) *answerTable {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -68,7 +68,8 @@ type Feed struct {
 	posted sync.Map
 	// slow is the time of the last late Binding, or nil.
 	slow atomic.Pointer[time.Time]
-	// lowest is the lowest priority of any pod ever seen on a node, or 0.
+	// lowest is the lowest priority of any pod with possibly pinned resources that was ever seen on
+	// a node. It is 0 if all of these priorities are higher.
 	lowest atomic.Int32
 }
 
@@ -117,8 +118,8 @@ func (f *Feed) Took(pod *corev1.Pod) {
 // TakenBack records that the Binding of a pod was not written.
 func (f *Feed) TakenBack(uid types.UID) { f.posted.Delete(uid) }
 
-// LowestPriority returns the lowest priority of any pod ever seen on a node, or 0. A pod whose
-// priority is not higher cannot evict any pod.
+// LowestPriority returns the lowest priority of any pod with possibly pinned resources that was
+// ever seen on a node, but at most 0. A pod whose priority is not higher cannot evict such a pod.
 func (f *Feed) LowestPriority() int32 { return f.lowest.Load() }
 
 // PodGone records a deletion. If the watch was interrupted, pod is the last known version, after
@@ -239,7 +240,7 @@ func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
 func (f *Feed) ReportSeen(o metav1.Object) {
 	r, err := f.Table.kinds.ReadObject(o, f.Table.Named(o.GetName()).lastKind())
 	if err != nil {
-		f.Logger.Error(err, "Not a report")
+		f.Logger.Error(err, "Report cannot be read", "node", o.GetName())
 		return
 	}
 	if f.Onlooker != nil {

@@ -84,7 +84,7 @@ type Node struct {
 	// amounts has those reports of the node that have only amounts.
 	amounts amountReports
 
-	// took is the last time, since began, when a pod of another scheduler came to the node, or 0.
+	// took is the last time, since began, for which Feed.Took recorded a pod on the node, or 0.
 	took atomic.Int64
 	// koordlet means that koordlet carries out decisions on the node.
 	koordlet atomic.Bool
@@ -130,7 +130,8 @@ func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnst
 // Leave lets the next Binding be written.
 func (n *Node) Leave() { n.turnstile.leave() }
 
-// TookSince reports whether a pod of another scheduler came to the node after the time then.
+// TookSince reports whether, after the time then, a pod came to the node without this scheduler, or
+// a pod on the node was resized.
 func (n *Node) TookSince(then time.Time) bool {
 	took := n.took.Load()
 	return took != 0 && took > int64(since(then))

@@ -7,7 +7,7 @@
 // cannot be evicted. The Reservation object has the decision in its annotation and the node in its
 // status, so that the next leader also holds the place.
 //
-//	waiting it has no place yet: the pod that stands for it is in the queue or in its cycle
+//	waiting   it has no place yet: the pod that stands for it is in the queue or in its cycle
 //	placed    its place is held; owners come and go
 //	over      nothing is held: an owner has used it up, or it has expired, failed or was deleted
 //

@@ -33,8 +33,8 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   Verb,
 		Short: "Watch what other schedulers do, predict each kubelet's answer, and judge the predictions",
-		Long: `berth-scheduler shadow places nothing and writes nothing. For every pod that any scheduler binds to a node with an agent it
-predicts the kubelet's answer before the kubelet gives it, and counts the correct predictions. berth shadow shows the result.`,
+		Long: `berth-scheduler shadow places nothing and writes nothing. For every pod that any scheduler binds to a node with an agent,
+it predicts the kubelet's answer before the kubelet gives it, and counts the correct predictions. berth shadow shows the result.`,
 		Version:      version.Text(),
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
@@ -77,7 +77,7 @@ predicts the kubelet's answer before the kubelet gives it, and counts the correc
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; none: the service account of the pod")
 	f.StringVar(&listen, "listen", "127.0.0.1:10261", "address and port for results, captures, metrics and health; port 0 takes a free one")
 	f.StringVar(&o.Heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
-	f.DurationVar(&o.StaleAfter, "stale-after", time.Minute, "how long an agent may be silent, and by how much its clock may differ")
+	f.DurationVar(&o.StaleAfter, "stale-after", time.Minute, "how long an agent may be silent, and by how much its clock may differ from this program's clock")
 	f.DurationVar(&o.SettleAfter, "settle-after", 5*time.Second, "time after which a pod that has left the API counts as released by the kubelet, if the report does not list it")
 	f.Float64Var(&o.Share, "elsewhere-cpu", 0.05, "part of one CPU that the search for better nodes may use")
 	return cmd
