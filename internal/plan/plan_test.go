@@ -274,7 +274,8 @@ func TestTasksHaveTheirOwnMinimum(t *testing.T) {
 }
 
 // TestBoundsOfALedgerSpread has many members of different sizes and of the same second. A node
-// checks at most 24 orders, so that the plan continues on other nodes. It is reserved as planned.
+// checks at most 24 orders, so that the plan continues on other nodes. All planned places can then
+// be reserved.
 func TestBoundsOfALedgerSpread(t *testing.T) {
 	m := model(t, "package:2 numa:2 core:16 pu:2 mem:64Gi")
 	var sizes []int64

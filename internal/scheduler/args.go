@@ -87,8 +87,8 @@ type Args struct {
 	// ReservationOwnersNeedNamespace refuses Reservations with an owner without a namespace,
 	// because pods of every namespace could use them. Default false, as with Koordinator.
 	ReservationOwnersNeedNamespace bool `json:"reservationOwnersNeedNamespace,omitempty"`
-	// MaxNodes is the number of nodes that the scheduler checks for a pod that could be pinned, in
-	// clusters in which kube-scheduler would check only a part of the nodes. If
+	// MaxNodes is the number of feasible nodes after which the search for a pod that could be
+	// pinned ends. kube-scheduler's own search ends earlier in clusters of more than 100 nodes. If
 	// percentageOfNodesToScore means more nodes, it takes precedence. Default 5000.
 	MaxNodes int `json:"maxNodes,omitempty"`
 	// Candidates is the number of nodes that Berth names to the other plugins at a time: the best
@@ -188,8 +188,8 @@ func (a *Args) validate() error {
 	return a.Scoring.Validate()
 }
 
-// looksAt returns the number of nodes that the scheduler checks for a pod that could be pinned. 0
-// means as many as for any other pod.
+// looksAt returns the number of feasible nodes after which the search for a pod that could be
+// pinned ends. 0 means the same number as for any other pod.
 func (a *Args) looksAt() int {
 	if a.Candidates < 0 {
 		return 0

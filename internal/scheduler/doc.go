@@ -4,13 +4,15 @@
 // makes a change of leaders safe.
 //
 // PreFilter parses the pod once, and chooses one of five implementations of the later extension
-// points (type way). Filter asks the ledger of every node for a verdict. Reserve decides on NUMA
-// nodes and reserves the resources. Bind decides again, and writes Binding and decision in one
-// request, with one request at a time per node. The node's next report confirms the decision.
+// points (type way). Filter asks a node's ledger for a verdict, or uses a stored answer. Reserve
+// decides on NUMA nodes and reserves the resources. Bind decides again, and writes Binding and
+// decision in one request, with one request at a time per node. The node's next report confirms the
+// decision.
 //
 // If a node's report is missing, stale, contradictory or invalid, the plugin refuses the node for
-// pods that could be pinned, and gives the reason. The plugin does not decide about pods that no
-// node could pin. On nodes with authority berth there is a decision for every pod, and the Binding
+// pods that could be pinned, and gives the reason. On nodes where a kubelet decides, the plugin
+// does not decide about pods that no kubelet could pin, unless they count NUMA nodes
+// (cycle.passes). On nodes with authority berth there is a decision for every pod, and the Binding
 // requires the agent's plugin of the container runtime. Pods do not wait for reports there, because
 // the agent carries out each decision.
 //

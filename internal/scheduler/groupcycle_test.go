@@ -232,7 +232,8 @@ func TestGroupSeesWhomTheCycleTook(t *testing.T) {
 
 // TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight: two pods are in flight to a node. Which of
 // them is in the group's way depends on the order in which they arrive. The cycle would evict both
-// before the report shows this. If only one pod is in flight, it need not wait for the report.
+// before the report shows this. If only one pod is in flight, the cycle does not wait for the
+// report.
 func TestNobodyIsEvictedForAGroupWhereSomebodyIsInFlight(t *testing.T) {
 	f := newFixture(t)
 	f.feed.ReportSeen(f.topology())

@@ -6,17 +6,17 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Look returns the percentage of all nodes that the scheduler checks for a pod. set is the
-// profile's percentageOfNodesToScore; 0 means kube-scheduler's own choice. The result is never less
-// than the percentage that kube-scheduler would use.
+// Look returns the percentageOfNodesToScore for a pod: the search for nodes ends when this
+// percentage of all nodes has been found feasible. set is the profile's setting; 0 means
+// kube-scheduler's own choice. The result never means fewer nodes than set.
 type Look func(pod *corev1.Pod, all int, set int32) int32
 
 // MightPin reports whether a kubelet could pin anything for the pod.
 func MightPin(pod *corev1.Pod) bool { return wire.MightPin(pod) }
 
-// LookFurther returns the Look of a scheduler. For a pod that could be pinned, the scheduler checks
-// all nodes, up to Args.MaxNodes of the profile. kube-scheduler itself would check 10 percent of
-// 5,000 nodes, and so might miss the best node.
+// LookFurther returns the Look of a scheduler. For a pod that could be pinned, the search ends only
+// after Args.MaxNodes feasible nodes. In a cluster of 5,000 nodes, kube-scheduler's own search
+// would end after 500 feasible nodes, and so might miss the best node.
 func (p Parts) LookFurther() Look { return p.core.look }
 
 func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {

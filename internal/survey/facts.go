@@ -50,7 +50,7 @@ type beat struct {
 
 // facts reads all data about one node, or about all nodes if only is "". It reads heartbeats before
 // reports, so that no heartbeat confirms a report newer than the one that was read. It reads pods
-// last, so that a pod created in between counts as in flight, and not as gone.
+// after reports, so that a pod created in between counts as in flight, and not as gone.
 func (a *api) facts(ctx context.Context, only string) (*facts, error) {
 	f, _, err := a.readFacts(ctx, only)
 	return f, err

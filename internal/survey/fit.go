@@ -48,7 +48,7 @@ type Fitting struct {
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
 	// Decided means that the pod is Pinnable, or that Berth decides about it on a node that was
-	// asked. For any other pod, only amounts are checked.
+	// asked. For any other pod, Fit checks only amounts, host ports, taints and node selectors.
 	Decided bool `json:"decided"`
 	// Berths are the places of the replicas, at most MaxBerths. Fit places them one after the other
 	// until one does not fit. If the pod is not Pinnable, Berths is empty, because other plugins

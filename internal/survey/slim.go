@@ -103,8 +103,8 @@ func slimClass(c *resourcev1.DeviceClass) *resourcev1.DeviceClass {
 	return out
 }
 
-// slimVolumes keeps the volumes that tie a pod to its node or contain data of the pod. It removes
-// their contents.
+// slimVolumes keeps the volumes that a survey reads: PersistentVolumeClaims, and volumes with files
+// on the node. It removes their contents.
 func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 	for i := range all {
 		v, kept := &all[i], corev1.Volume{Name: all[i].Name}

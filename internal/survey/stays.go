@@ -21,8 +21,8 @@ import (
 
 // Annotations by which users allow or forbid the eviction of a pod.
 const (
-	// annotationEvict of the descheduler allows the eviction of a pod that has local volumes, or
-	// whose controller is not in remakers.
+	// annotationEvict of the descheduler allows the eviction of a pod that has volumes, or whose
+	// controller is not in remakers.
 	annotationEvict = "descheduler.alpha.kubernetes.io/evict"
 	// annotationPrefer of the descheduler, and annotationSafe = "false" of the cluster autoscaler,
 	// prevent an eviction.

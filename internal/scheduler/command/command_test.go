@@ -127,8 +127,8 @@ func (p *picky) RunFilterPluginsWithNominatedPods(_ context.Context, _ fwk.Cycle
 	return fwk.NewStatus(fwk.Unschedulable)
 }
 
-// TestFind: candidates are asked a few at a time, in their order, until enough of them pass, for a
-// limited number of rounds. Nodes that have passed are not asked again.
+// TestFind: candidates are asked a few at a time, in their order, until one of a batch passes, for
+// a limited number of rounds. Nodes that have passed are not asked again.
 func TestFind(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -57,7 +57,7 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 // groups use the profile itself.
 type search struct {
 	framework.Framework
-	// percentage is the percentage of all nodes that kube-scheduler would check.
+	// percentage is the result of scheduler.Look for the pod.
 	percentage int32
 	// all means that PreFilter must not name nodes, so that kube-scheduler checks all nodes.
 	all bool

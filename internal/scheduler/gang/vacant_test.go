@@ -208,8 +208,9 @@ func TestAGroupWithoutPodsThatIsGoneIsForgotten(t *testing.T) {
 	})
 }
 
-// TestAnObjectInThePlaceOfAnother: a list after a break shows it as a change. It counts whatever
-// its version is: the API server's data may have been restored in between.
+// TestAnObjectInThePlaceOfAnother: after a broken watch, a list shows a new object of the same name
+// as a change. The new object counts whatever its version is, because the API server's data may
+// have been restored in between.
 func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 	object := func(uid types.UID, version string, minimum int32) *volcano.PodGroup {
 		g := &volcano.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: uid, ResourceVersion: version}}

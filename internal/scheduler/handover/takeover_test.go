@@ -339,7 +339,8 @@ func TestAPodThatCannotBeFencedIsBound(t *testing.T) {
 	}
 }
 
-// TestFenceInConflict: no fence is necessary only if the conflict is with another pod of this name.
+// TestFenceInConflict: after a conflict, the fence is written again unless another pod now has the
+// name.
 func TestFenceInConflict(t *testing.T) {
 	for name, want := range map[string]struct {
 		found types.UID

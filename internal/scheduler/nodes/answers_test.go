@@ -97,7 +97,8 @@ func (f *fixture) change(t *testing.T, rng *rand.Rand, n *playedNode, name strin
 }
 
 // askTwice compares a query's answer and rank with the node's own, and reports whether the answer
-// came from the cache. Mates are asked with 1 to 3; with 3 they are loose.
+// came from the cache. If batch is positive, the query shares answers with pods of the same batch;
+// if batch is 3, the pod is loose.
 func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, played *playedNode, batch int) (what told) {
 	t.Helper()
 	n := f.table.Of(played.object)
