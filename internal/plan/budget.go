@@ -47,7 +47,7 @@ func (d Dear) String() string {
 		text += fmt.Sprintf(", with %d spread constraints and affinity terms", d.Terms)
 	}
 	if d.Names > 0 {
-		text += fmt.Sprintf(", which name each other %d times", d.Names)
+		text += fmt.Sprintf(", and these pods name each other %d times", d.Names)
 	}
 	return text + "; use fewer pods, fewer kinds of pods, or fewer such terms"
 }
