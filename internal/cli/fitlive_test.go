@@ -45,7 +45,7 @@ func TestFitCluster(t *testing.T) {
 	golden.File(t, "testdata/fit-compare.txt", stdout)
 	expect(t, ExitOK, "gpu-1: 1", append(compared, "-o", "jsonpath={.groups[0].like}: {.groups[0].after.nodes}")...)
 	expect(t, ExitOK, "EMPTY", ask("--compare", "--set", "reservedSystemCPUs=0-3")...)
-	expect(t, ExitOK, "note: nodes must be drained before this setting is changed", ask("--set", "numaNodesPerPackage=1")...)
+	expect(t, ExitOK, "note: a node must be drained before this setting is changed", ask("--set", "numaNodesPerPackage=1")...)
 	expect(t, ExitFailure, "the cores of package 0 cannot be divided evenly", ask("--set", "numaNodesPerPackage=3")...)
 	expect(t, ExitUsage, `--set "nps=4": want KEY=VALUE with one of topologyManagerPolicy`, ask("--set", "nps=4")...)
 	expect(t, ExitFailure, "there is no Node nobody", ask("--on", "nobody")...)

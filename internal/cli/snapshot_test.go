@@ -85,7 +85,7 @@ func TestBadSnapshots(t *testing.T) {
 		"newer":   {pack(`{"kind":"BerthSnapshot","version":7}`), "version 7: want 1; take the snapshot with this release"},
 		"null":    {pack(`{"kind":"BerthSnapshot","version":1,"staleAfter":"1m","pods":[null]}`), "pods: an entry is null"},
 		"minute":  {pack(`{"kind":"BerthSnapshot","version":1,"staleAfter":"soon"}`), `staleAfter "soon": want a duration`},
-		"strange": {pack(`{"kind":["BerthSnapshot"]}`), "want a file that berth snapshot wrote"},
+		"strange": {pack(`{"kind":["BerthSnapshot"]}`), "want a complete file that berth snapshot wrote"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {

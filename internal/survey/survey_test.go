@@ -438,7 +438,7 @@ func TestSnapshotIsWhole(t *testing.T) {
 	for what, text := range map[string]string{
 		"kind \"Pod\"": `{"kind": "Pod"}`, "version 99": `{"kind": "BerthSnapshot", "version": 99}`,
 		"staleAfter": `{"kind": "BerthSnapshot", "version": 1, "staleAfter": "soon"}`, "null": `{"kind": "BerthSnapshot", "version": 1, "staleAfter": "1m", "pods": [null]}`,
-		"whole": `{"kind": "BerthSna`,
+		"complete": `{"kind": "BerthSna`,
 	} {
 		var file bytes.Buffer
 		packed := gzip.NewWriter(&file)

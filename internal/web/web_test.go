@@ -582,7 +582,7 @@ func TestFit(t *testing.T) {
 		want                    string
 	}{
 		{"a pod", "", yaml, gpuPod, 200, `"new":["`},
-		{"a setting", "?set=numaNodesPerPackage%3D2&on=gpu-1", yaml, gpuPod, 200, "nodes must be drained before this setting is changed"},
+		{"a setting", "?set=numaNodesPerPackage%3D2&on=gpu-1", yaml, gpuPod, 200, "a node must be drained before this setting is changed"},
 		{"an unknown setting", "?set=nps%3D2", yaml, gpuPod, 400, "want KEY=VALUE"},
 		{"a node that is not there", "?on=nobody", yaml, gpuPod, 400, "there is no Node nobody"},
 		{"a form of another site", "", "text/plain", gpuPod, 415, "want application/yaml"},
