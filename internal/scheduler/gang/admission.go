@@ -42,6 +42,8 @@ type admitter struct {
 // of minResources that the group does not use yet. Otherwise, if controllers create pods in stages,
 // several groups could each start only their first stage and block each other forever.
 type admission struct {
+	// asked are the minResources that passed the gate. A later change of the object does not change
+	// them, so that a tenant keeps no resources that were not free.
 	asked amounts.List
 	// priority is the group's priority while it has no pods. Towards groups of other namespaces,
 	// foreign is used instead. It is at most the priority of pods without a PriorityClass, because
@@ -190,14 +192,17 @@ func (m *member) takes() amounts.List {
 	return m.asks
 }
 
-// claim returns the resources that must be free before a group is planned, or nil. The caller holds
-// the lock.
-func (b *admitter) claim(g *group) *gangfit.Claim {
-	if g.Whole || len(g.spec.Resources) == 0 || b.holds(g.key) {
-		return nil
+// claim returns the resources that must be free before a group is planned, or nil. asked are the
+// minResources for which the group is admitted if its plan succeeds. The caller holds the lock.
+func (b *admitter) claim(g *group) (c *gangfit.Claim, asked amounts.List) {
+	switch {
+	case g.Whole || len(g.spec.Resources) == 0:
+		return nil, nil
+	case b.holds(g.key):
+		return nil, b.admitted[g.key].asked
 	}
-	priority := g.lowest(0)
-	return &gangfit.Claim{Asked: g.unused(wire.ReadResources(g.spec.Resources), true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}
+	priority, asked := g.lowest(0), wire.ReadResources(g.spec.Resources)
+	return &gangfit.Claim{Asked: g.unused(asked, true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}, asked
 }
 
 // claim completes the claim of admitter.claim with facts about the profile and the nodes.

@@ -18,7 +18,10 @@ import (
 
 // object makes the watch show a PodGroup of Volcano with minResources of these CPUs.
 func (w *world) object(name string, minimum int, cpus string, say ...func(*wire.Gang)) wire.GangKey {
-	spec := wire.Gang{Key: volcanoKey(name), Version: "5", Minimum: minimum, Phase: "Pending", Resources: corev1.ResourceList{"cpu": resource.MustParse(cpus)}}
+	spec := wire.Gang{Key: volcanoKey(name), Version: "5", Minimum: minimum, Phase: "Pending"}
+	if cpus != "" {
+		spec.Resources = corev1.ResourceList{"cpu": resource.MustParse(cpus)}
+	}
 	for _, more := range say {
 		more(&spec)
 	}
@@ -235,6 +238,57 @@ func TestWhatIsKeptEnds(t *testing.T) {
 				if end != nil {
 					end(w, a)
 					w.want("b", 1, 2)
+				}
+			})
+		})
+	}
+}
+
+// TestAnEditedGroupKeepsNoMore: a tenant who raises the minResources of an admitted group keeps no
+// more resources from other groups than were free at the admission.
+func TestAnEditedGroupKeepsNoMore(t *testing.T) {
+	huge := func(g *wire.Gang) {
+		g.Version, g.Edited, g.Phase, g.Resources = "900", true, "Inqueue", corev1.ResourceList{"cpu": resource.MustParse("340874")}
+	}
+	for name, c := range map[string]struct {
+		begin func(*world)
+		want  string // the phase of another group that requests 5 of 7 CPUs
+	}{
+		"before its pods": {func(w *world) {
+			w.object("a", 2, "4")
+			w.run(3 * time.Second)
+			w.object("a", 2, "", huge)
+		}, "Pending"},
+		"before its pods get nodes": {func(w *world) {
+			w.object("a", 1, "2")
+			w.run(3 * time.Second)
+			w.object("a", 1, "", huge)
+			w.create(staged("a", "driver", 1, 0))
+		}, "Inqueue"},
+		"when its pods have nodes": {func(w *world) {
+			w.object("a", 1, "2")
+			w.create(staged("a", "driver", 1, 0))
+			w.run(3 * time.Second)
+			w.object("a", 1, "", huge)
+		}, "Inqueue"},
+		"which had none": {func(w *world) {
+			w.object("a", 1, "")
+			w.create(staged("a", "driver", 1, 0))
+			w.run(3 * time.Second)
+			w.object("a", 1, "", huge)
+		}, "Inqueue"},
+		"before the scheduler starts":     {func(w *world) { w.object("a", 2, "", huge) }, "Inqueue"},
+		"not edited, before it starts":    {func(w *world) { w.object("a", 2, "4", func(g *wire.Gang) { g.Phase = "Inqueue" }) }, "Pending"},
+		"edited, when it is not admitted": {func(w *world) { w.object("a", 2, "", huge, func(g *wire.Gang) { g.Phase = "Pending" }) }, "Inqueue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				c.begin(w)
+				w.run(3 * time.Second)
+				b := w.object("b", 1, "5", func(g *wire.Gang) { g.Key.Namespace = "other" })
+				w.run(3 * time.Second)
+				if got := w.phase(b); got != c.want {
+					t.Errorf("the phase of the other group is %q: want %q; %v", got, c.want, w.stood)
 				}
 			})
 		})

@@ -324,7 +324,7 @@ func (g *askedGang) tried() *result {
 		return nil
 	}
 	j := g.groups.job(of, first.pod.UID)
-	j.gang.Claim = g.groups.admitter.claim(of)
+	j.gang.Claim, _ = g.groups.admitter.claim(of)
 	g.groups.mu.Unlock()
 	j.others = g.groups.evictor
 	profile := g.profile()
