@@ -4,6 +4,7 @@ package brief
 
 import (
 	"fmt"
+	"hash/maphash"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,11 +49,14 @@ func Format(note string, args ...any) string {
 // the object would be a new event.
 type Said struct {
 	mu   sync.Mutex
-	last bounded.Map[topic, said]
+	last bounded.Map[uint64, said] // by the hash of the topic
+	seed maphash.Seed
 }
 
 // NewSaid returns a Said that remembers no events.
-func NewSaid() *Said { return &Said{last: bounded.New[topic, said](maxSaid)} }
+func NewSaid() *Said {
+	return &Said{last: bounded.New[uint64, said](maxSaid), seed: maphash.MakeSeed()}
+}
 
 // topic is the object, reason and action of an event.
 type topic struct {
@@ -60,7 +64,12 @@ type topic struct {
 	reason, action string
 }
 
-type said struct{ note, version string }
+// said has the hash of an event's note, so that Said stores no text of tenants, and the resource
+// version of the object.
+type said struct {
+	note    uint64
+	version string
+}
 
 // About returns the object with the resource version of the earlier equal event. If there was no
 // such event, it returns the object unchanged. It replaces a pod by a reference.
@@ -76,7 +85,7 @@ func (s *Said) About(object runtime.Object, reason, action, note string) runtime
 		if err != nil {
 			return object
 		}
-		version := s.version(topic{m.GetUID(), reason, action}, said{note, m.GetResourceVersion()})
+		version := s.version(topic{m.GetUID(), reason, action}, note, m.GetResourceVersion())
 		if version == m.GetResourceVersion() {
 			return object
 		}
@@ -86,18 +95,19 @@ func (s *Said) About(object runtime.Object, reason, action, note string) runtime
 		}
 		return again
 	}
-	ref.ResourceVersion = s.version(topic{ref.UID, reason, action}, said{note, ref.ResourceVersion})
+	ref.ResourceVersion = s.version(topic{ref.UID, reason, action}, note, ref.ResourceVersion)
 	return &ref
 }
 
 // version returns the resource version of the earlier equal event, or the present version if there
 // was none.
-func (s *Said) version(of topic, now said) string {
+func (s *Said) version(of topic, note, present string) string {
+	key, now := maphash.Comparable(s.seed, of), said{maphash.String(s.seed, note), present}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before, ok := s.last.Get(of); ok && before.note == now.note {
+	if before, ok := s.last.Get(key); ok && before.note == now.note {
 		return before.version
 	}
-	s.last.Set(of, now)
-	return now.version
+	s.last.Set(key, now)
+	return present
 }

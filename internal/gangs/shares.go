@@ -20,7 +20,7 @@ const Rarely = 10
 // Spend records how long an unsuccessful attempt that ends now has taken, and returns when a gang
 // of the namespace may be tried again.
 func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time.Time {
-	maps.DeleteFunc(s.until, func(_ string, at time.Time) bool { return !now.Before(at) })
+	s.Forget(now, func(string) bool { return false })
 	if s.until == nil {
 		s.until = map[string]time.Time{}
 	}
@@ -31,6 +31,11 @@ func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time
 	s.until[namespace] = from // so that len(s.until) includes it
 	s.until[namespace] = from.Add(Rarely * took * time.Duration(len(s.until)))
 	return s.until[namespace]
+}
+
+// Forget removes the namespaces whose gangs may be tried again, and the namespaces that are gone.
+func (s *Shares) Forget(now time.Time, gone func(namespace string) bool) {
+	maps.DeleteFunc(s.until, func(namespace string, at time.Time) bool { return !now.Before(at) || gone(namespace) })
 }
 
 // Until returns the time when a gang of the namespace may be tried again. It is zero if it may be

@@ -74,4 +74,11 @@ func TestSharesAreForgotten(t *testing.T) {
 	if len(s.until) > 1 {
 		t.Errorf("%d namespaces are remembered", len(s.until))
 	}
+	s.Spend("paused", time.Minute, now)
+	if s.Forget(now, func(string) bool { return false }); len(s.until) != 1 {
+		t.Errorf("%v are remembered: want the paused namespace", s.until)
+	}
+	if s.Forget(now, func(namespace string) bool { return namespace == "paused" }); len(s.until) > 0 {
+		t.Error("a namespace is remembered that is gone")
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	corev1listers "k8s.io/client-go/listers/core/v1"
@@ -324,6 +325,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	if err != nil {
 		return err
 	}
+	namespaces := handle.SharedInformerFactory().Core().V1().Namespaces().Lister()
 	pods, err := handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(c)
 	if err != nil {
 		return err
@@ -344,7 +346,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	}()
 	uids := uidsOf(c.pods.PodLister)
 	go c.annotating.follow(ctx, handle.ClientSet(), args.volcanoLease())
-	go c.gangs.Sweep(ctx, uids)
+	go c.gangs.Sweep(ctx, uids, goneBy(namespaces))
 	go c.reservations.Sweep(ctx, uids)
 	go c.feed.Sweep(ctx)
 	go c.refits.Run(ctx)
@@ -359,6 +361,14 @@ func uidsOf(pods corev1listers.PodLister) func(namespace, name string) types.UID
 			return ""
 		}
 		return pod.UID
+	}
+}
+
+// goneBy returns a function that reports whether a namespace does not exist.
+func goneBy(namespaces corev1listers.NamespaceLister) func(namespace string) bool {
+	return func(namespace string) bool {
+		_, err := namespaces.Get(namespace)
+		return apierrors.IsNotFound(err)
 	}
 }
 

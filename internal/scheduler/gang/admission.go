@@ -85,10 +85,15 @@ func (b *admitter) expire(key wire.GangKey, a *admission) {
 
 // spoil adds the namespace to spoiled for a while. The caller holds the lock.
 func (b *admitter) spoil(namespace string) {
-	now := b.book.Clock.Now()
-	maps.DeleteFunc(b.spoiled, func(_ string, until time.Time) bool { return !now.Before(until) })
 	keep := b.book.terms(volcanoScheduler).Admission.KeepFor.Duration
-	b.spoiled[namespace] = now.Add(spoiledFor * max(0, keep))
+	b.spoiled[namespace] = b.book.Clock.Now().Add(spoiledFor * max(0, keep))
+}
+
+// forgive removes namespaces from spoiled whose time is over, and namespaces that are gone. The
+// caller holds the lock.
+func (b *admitter) forgive(gone func(namespace string) bool) {
+	now := b.book.Clock.Now()
+	maps.DeleteFunc(b.spoiled, func(namespace string, until time.Time) bool { return !now.Before(until) || gone(namespace) })
 }
 
 // discharge removes the admission of a group whose object is gone, and reports whether resources

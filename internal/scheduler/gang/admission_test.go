@@ -365,10 +365,19 @@ func TestAnAdmissionGoesWithItsObject(t *testing.T) {
 				t.Fatalf("%s is %s, and %d are remembered", name, w.phase(key), len(w.groups.admitter.admitted))
 			}
 			w.groups.ObjectGone(key)
+			w.groups.sweep(noUID, noneGone)
 			if len(w.groups.admitter.admitted) > 0 || len(w.groups.admitter.spoiled) != 1 {
 				t.Errorf("%d groups are remembered and %d namespaces, want none and one", len(w.groups.admitter.admitted), len(w.groups.admitter.spoiled))
 			}
-			w.run(time.Hour)
+			gone := noneGone
+			if name == "a" {
+				w.run(time.Hour)
+			} else {
+				gone = func(namespace string) bool { return namespace == "of-b" }
+			}
+			if w.groups.sweep(noUID, gone); len(w.groups.admitter.spoiled) > 0 {
+				t.Errorf("%s: the penalty is remembered", name)
+			}
 		}
 	})
 }

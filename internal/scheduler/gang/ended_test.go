@@ -113,7 +113,7 @@ func TestAMemberThatEndedWellCounts(t *testing.T) {
 					return ""
 				}
 				return types.UID(name)
-			})
+			}, noneGone)
 			if done := w.doneOf("a"); done != 3 {
 				t.Errorf("%s first: %d are done after a sweep: want 3", first, done)
 			}

@@ -66,19 +66,23 @@ func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 				return "a-1"
 			}
 			return ""
-		})
+		}, noneGone)
 		if g := w.groups.of["a-1"]; len(w.groups.of) != 1 || len(g.members) != 1 || g.done.All != 1 {
 			t.Errorf("the members are %v, want a-1 alone", w.groups.of)
 		}
 		if len(w.groups.lone)+len(w.groups.evictor.evicted) > 0 {
 			t.Errorf("%v comes after its gang, %v is on its way out: want none", w.groups.lone, w.groups.evictor.evicted)
 		}
-		w.groups.sweep(func(_, _ string) types.UID { return "" })
+		w.groups.sweep(noUID, noneGone)
 		if len(w.groups.groups)+len(w.groups.of) > 0 {
 			t.Errorf("%d groups and %d members are known: want none", len(w.groups.groups), len(w.groups.of))
 		}
 	})
 }
+
+func noneGone(string) bool { return false }
+
+func noUID(_, _ string) types.UID { return "" }
 
 // TestAPodMayLeaveItsGang, or change to another gang, until it has a node.
 func TestAPodMayLeaveItsGang(t *testing.T) {

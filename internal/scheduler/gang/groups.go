@@ -207,20 +207,22 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 	g.read()
 }
 
-// sweepEvery is the interval at which stored pods are compared with existing pods.
+// sweepEvery is the interval at which stored pods and namespaces are compared with existing ones.
 const sweepEvery = time.Minute
 
-// Sweep regularly removes pods that are gone, until ctx ends. uid returns the UID of the pod with
-// the given name, or "".
-func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
+// Sweep regularly removes pods and namespaces that are gone, until ctx ends. uid returns the UID of
+// the pod with the given name, or "". gone reports whether a namespace does not exist.
+func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID, gone func(namespace string) bool) {
 	for later.Wait(ctx, gs.Clock, sweepEvery) {
-		gs.sweep(uid)
+		gs.sweep(uid, gone)
 	}
 }
 
-func (gs *Groups) sweep(uid func(namespace, name string) types.UID) {
+func (gs *Groups) sweep(uid func(namespace, name string) types.UID, gone func(namespace string) bool) {
 	gs.evictor.awaits() // called to forget old evictions
 	gs.mu.Lock()
+	gs.shares.Forget(gs.Clock.Now(), gone)
+	gs.admitter.forgive(gone)
 	changed := map[*group]bool{}
 	for id, g := range gs.of {
 		if pod := g.members[id].pod; uid(pod.Namespace, pod.Name) != id && (gs.Ended == nil || gs.Ended.Last(pod) == nil) {
