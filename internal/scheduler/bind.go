@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
+	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -179,13 +181,43 @@ type binding struct {
 
 var _ handover.Binding = (*binding)(nil)
 
+// reportPatience is the maximum time for which Bind waits for a report that shows if the pod still
+// fits. It is kube-scheduler's shortest back-off (podInitialBackoffSeconds), after which the pod
+// would be tried again. While Bind waits, other pods can be bound to the node. changePause is the
+// interval at which Bind checks whether the node has changed.
+const (
+	reportPatience = time.Second
+	changePause    = 20 * time.Millisecond
+)
+
 // write waits for the pod's turn on its node, decides again and writes the Binding.
 func (b *binding) write(ctx context.Context) *fwk.Status {
 	core, n := b.plugin.core, b.node
 	if err := core.gangs.AwaitTurn(ctx, b.pod.UID); err != nil {
 		return fwk.AsStatus(err)
 	}
-	core.delays.is(b.pod.UID, inBinding)
+	status, until := (*fwk.Status)(nil), core.clock.Now().Add(reportPatience)
+	for changed := true; changed; {
+		changes := n.Changes()
+		core.delays.is(b.pod.UID, inBinding)
+		if status = b.writeInTurn(ctx); status.Code() != fwk.Pending {
+			break
+		}
+		core.delays.is(b.pod.UID, forReport)
+		for changed = false; !changed && core.clock.Now().Before(until) && later.Wait(ctx, core.clock, changePause); {
+			changed = changes != n.Changes()
+		}
+	}
+	if status.IsRejected() {
+		return b.refuse(status)
+	}
+	return status
+}
+
+// writeInTurn waits until other Bindings to the node are written, decides again and writes the
+// Binding. It returns the code Pending if the node's next report will show if the pod fits.
+func (b *binding) writeInTurn(ctx context.Context) *fwk.Status {
+	core, n := b.plugin.core, b.node
 	if err := n.Enter(ctx, b.number); err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -197,7 +229,7 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 	}
 	defer b.sent()
 	if why := core.table.Unusable(n); why != nil {
-		return b.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
+		return fwk.NewStatus(fwk.Unschedulable, why.Text)
 	}
 	if err := core.handover.Enter(ctx); err != nil {
 		return fwk.AsStatus(err)
@@ -207,9 +239,6 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 	if status.IsSuccess() {
 		core.gangs.Bound(b.pod.UID, n.Name())
 		core.delays.bound(b.pod.UID)
-	}
-	if status.IsRejected() {
-		return b.refuse(status)
 	}
 	return status
 }

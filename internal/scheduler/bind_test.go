@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"net/http"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -168,6 +169,59 @@ func TestABindingSaysWhatItIsFor(t *testing.T) {
 			said, ok := wire.ReadBoundFor(now)
 			if want := (wire.GangKey{Source: wire.GangOfPods, Namespace: "default", Name: "a"}); ok != tc.member || ok && (said.Gang != want || !said.Whole) {
 				t.Errorf("the Binding says %+v, %t: want %s, whole", said, ok, want)
+			}
+		})
+	}
+}
+
+// TestBindWaitsForAReport: another pod has come to the node since Reserve, and is ending. Bind waits
+// for the report that shows if the pod still fits, but not longer than kube-scheduler's back-off.
+func TestBindWaitsForAReport(t *testing.T) {
+	for what, tc := range map[string]struct {
+		report func(f *fixture, other *corev1.Pod)
+		want   fwk.Code
+	}{
+		"the other has ended": {func(f *fixture, other *corev1.Pod) {
+			f.feed.PodGone(other)
+			f.state.Release(string(other.UID))
+			f.feed.ReportSeen(f.topology())
+		}, fwk.Success},
+		"no report comes": {func(*fixture, *corev1.Pod) {}, fwk.Pending},
+	} {
+		t.Run(what, func(t *testing.T) {
+			pod, other := pinned("x", 8), on(pinned("other", 8), "n")
+			f, h := attached(t, pod)
+			h.onBind(func(*corev1.Binding) error { return nil })
+			state := f.reserve(pod)
+			f.admit(other)
+			f.feed.ReportSeen(f.topology())
+			f.feed.PodSeen(other, false)
+			other = other.DeepCopy()
+			other.DeletionTimestamp = &metav1.Time{}
+			f.feed.PodSeen(other, false)
+			began, done := f.clock.Now(), make(chan *fwk.Status)
+			go func() { done <- f.Bind(t.Context(), state, pod, "n") }()
+			for reported := false; ; {
+				select {
+				case s := <-done:
+					if s.Code() != tc.want || !reported {
+						t.Errorf("%v (%v), want %v", s, s.Code(), tc.want)
+					}
+					if took := f.clock.Now().Sub(began); took > reportPatience+changePause {
+						t.Errorf("Bind has waited %v", took)
+					}
+					return
+				default:
+					if !f.clock.HasWaiters() {
+						goruntime.Gosched()
+						continue
+					}
+					if !reported {
+						tc.report(f, other)
+						reported = true
+					}
+					f.clock.Step(changePause)
+				}
 			}
 		})
 	}

@@ -44,7 +44,8 @@
 //	            UnschedulableAndUnresolvable    the decision cannot be written: an update of the pod's request
 //	Bind        Skip                            the pod passes untouched: DefaultBinder binds it
 //	            Success                         Binding and decision are written
-//	            Unschedulable, Pending          the node's answer has changed: wake.RoundPause later
+//	            Unschedulable, Pending          the node's answer has changed: wake.RoundPause later. Before
+//	                                            Pending, Bind has waited reportPatience for a report
 //	            Error                           the API server refused, or the result is unknown: the end of
 //	                                            the back-off. If unknown, the place stays reserved
 package scheduler

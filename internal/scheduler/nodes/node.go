@@ -122,6 +122,9 @@ func (n *Node) Number() int { return int(n.hot.number) }
 // Account returns the ledger's account of the node.
 func (n *Node) Account() *ledger.Node { return n.account }
 
+// Changes returns the number of the account's changes (ledger.ChangeCounter.Count).
+func (n *Node) Changes() uint32 { return n.hot.changes.Count() }
+
 // Enter waits until the caller may write a Binding to the node. Only one caller may write at a
 // time; the caller with the lowest number comes first. Enter returns an error if ctx ends first.
 // Otherwise the caller calls Leave after the write.
