@@ -229,7 +229,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	made.profiles.common = commonOf(&args)
 	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: lister, Clock: c, Logger: logger})
 	made.onNodes = newOnNodes(handle, logger)
-	made.gangs = newGangs(&args, handle, made, logger)
+	made.gangs = newGangs(ctx, &args, handle, made, logger)
 	made.annotating.clock, made.annotating.logger, made.annotating.waits = c, logger, made.delays.waits
 	made.annotating.activate = func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }
 	made.reservations = newReservations(&args, handle, made, logger)

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -30,7 +33,7 @@ var (
 )
 
 // newGangs makes the groups of a scheduler.
-func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.Groups {
+func newGangs(ctx context.Context, args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.Groups {
 	budgets := handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
 	return gang.New(gang.Options{
 		Clock: c.clock, Logger: logger, Timeout: args.GangTimeout.Duration, Client: handle.ClientSet(), Events: c.events,
@@ -42,7 +45,25 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 		Room:     c.roomOn(handle), Lead: c.lead, Terms: c.profiles.termsOf,
 		Countable: func(list amounts.List) amounts.List { return gang.Countable(handle, list, nil) },
 		Protects:  args.ProtectedNamespaces.Allow,
+		Quota:     quotaOf(ctx, handle.ClientSet()),
 	})
+}
+
+// quotaOf returns a function that reads the quotas of a namespace. The first call starts their
+// watch, because most clusters have no groups with minResources. Until the watch has shown the
+// quotas, there are none.
+func quotaOf(ctx context.Context, client kubernetes.Interface) func(namespace string) amounts.List {
+	factory := informers.NewSharedInformerFactory(client, 0)
+	quotas := factory.Core().V1().ResourceQuotas().Lister()
+	watch := sync.OnceFunc(func() { factory.Start(ctx.Done()) })
+	return func(namespace string) amounts.List {
+		watch()
+		all, err := quotas.ResourceQuotas(namespace).List(labels.Everything())
+		if err != nil {
+			return nil // impossible: the lister reads memory
+		}
+		return wire.ReadQuotas(all)
+	}
 }
 
 // forgoFor returns a function that removes a pod's nomination from the scheduling queue, and then

@@ -39,6 +39,26 @@ func ReadResources(list corev1.ResourceList) amounts.List {
 	return out
 }
 
+// ReadQuotas returns the amounts that pods of a namespace may still request according to its
+// ResourceQuotas. Resources without a quota are not in the list. A quota with scopes does not count,
+// because it does not limit all pods.
+func ReadQuotas(quotas []*corev1.ResourceQuota) amounts.List {
+	out := amounts.List{}
+	for _, q := range quotas {
+		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
+			continue
+		}
+		for quota, hard := range q.Status.Hard {
+			name := corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(string(quota), "requests."), "limits."))
+			left := max(0, countOf(name, hard)-countOf(name, q.Status.Used[quota]))
+			if was, there := out[string(name)]; !there || left < was {
+				out[string(name)] = left
+			}
+		}
+	}
+	return out
+}
+
 // countOf returns the amount in the unit of amounts.List, at most the largest 64-bit number.
 func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {

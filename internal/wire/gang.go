@@ -205,9 +205,6 @@ type Gang struct {
 	// Resources must be free before the scheduler tries the gang. nil means that there is no such
 	// requirement.
 	Resources corev1.ResourceList
-	// Edited means that somebody has changed the object's spec. Then the phase does not show that
-	// the group was admitted with these Resources.
-	Edited bool
 	// Timeout is the time that members wait for each other after the plan. 0 means that the gang
 	// has no such setting.
 	Timeout time.Duration
@@ -275,7 +272,7 @@ func GangWasWhole(pod *corev1.Pod) bool {
 func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	out := Gang{
 		Key: GangKey{GangOfVolcano, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
-		Edited: g.Generation > 1, Phase: string(g.Status.Phase), Job: jobOf(g), Queue: g.Spec.Queue, PriorityClass: g.Spec.PriorityClassName, Unschedulable: unschedulable(g),
+		Phase: string(g.Status.Phase), Job: jobOf(g), Queue: g.Spec.Queue, PriorityClass: g.Spec.PriorityClassName, Unschedulable: unschedulable(g),
 		Ran: slices.Contains([]volcano.PodGroupPhase{volcano.PodGroupRunning, volcano.PodGroupUnknown, volcano.PodGroupCompleted}, g.Status.Phase),
 	}
 	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")
@@ -375,7 +372,7 @@ const notServed = "nothing: Berth does not serve it yet, and would not start the
 func ReadSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
 	out := Gang{
 		Key: GangKey{source, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
-		Edited: g.Generation > 1, Phase: string(g.Status.Phase), Resources: g.Spec.MinResources, Ignored: IgnoredOfGroup(g), Kept: KeptFromEviction(g),
+		Phase: string(g.Status.Phase), Resources: g.Spec.MinResources, Ignored: IgnoredOfGroup(g), Kept: KeptFromEviction(g),
 		Ran: slices.Contains([]sigs.PodGroupPhase{sigs.PodGroupRunning, sigs.PodGroupUnknown, sigs.PodGroupFinished}, g.Status.Phase),
 	}
 	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")

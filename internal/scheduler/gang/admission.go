@@ -45,6 +45,10 @@ type admission struct {
 	// asked are the minResources that passed the gate. A later change of the object does not change
 	// them, so that a tenant keeps no resources that were not free.
 	asked amounts.List
+	// unchecked means that only the phase of the object shows the admission, for example after a
+	// restart. A tenant may have raised asked since, or have written the phase: Volcano's definition
+	// has no status subresource. So such a group keeps nothing from other namespaces.
+	unchecked bool
 	// priority is the group's priority while it has no pods. Towards groups of other namespaces,
 	// foreign is used instead. It is at most the priority of pods without a PriorityClass, because
 	// the author of a PodGroup may name any class.
@@ -121,7 +125,7 @@ func (b *admitter) keepsNothing(key wire.GangKey) {
 // group need not be admitted again. The caller holds the lock.
 func (b *admitter) holds(key wire.GangKey) bool {
 	a, now := b.admitted[key], b.book.Clock.Now()
-	return a != nil && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
+	return a != nil && !a.unchecked && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
 
 // keptFrom returns the resources that a group of the given priority may not use, because they are
@@ -143,11 +147,39 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 		if g != nil {
 			own = g.lowest(own)
 		}
-		if own >= priority {
-			kept.Add(g.unused(a.asked, attempt))
+		if own < priority {
+			continue
 		}
+		left := g.unused(a.asked, attempt)
+		if other.Namespace != key.Namespace {
+			left = b.withinQuota(other.Namespace, g, left)
+		}
+		kept.Add(left)
 	}
 	return kept
+}
+
+// withinQuota returns the part of the amounts left that pods of a group can get: pods that the
+// namespace's quotas still allow, and the group's pods that wait for nodes. The author of a PodGroup
+// may write any minResources. g is nil if the group has no pods.
+func (b *admitter) withinQuota(namespace string, g *group, left amounts.List) amounts.List {
+	if b.book.Quota == nil {
+		return left
+	}
+	out := maps.Clone(left)
+	for name, most := range b.book.Quota(namespace) {
+		if g != nil {
+			for _, m := range g.members {
+				if !m.placed() {
+					most = amounts.Sum(most, m.takes()[name])
+				}
+			}
+		}
+		if amount, asked := left[name]; asked {
+			out[name] = min(amount, most)
+		}
+	}
+	return out
 }
 
 // lowest returns the lowest priority of the active members, or the given priority if there are

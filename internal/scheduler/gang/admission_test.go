@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
@@ -244,45 +245,65 @@ func TestWhatIsKeptEnds(t *testing.T) {
 	}
 }
 
-// TestAnEditedGroupKeepsNoMore: a tenant who raises the minResources of an admitted group keeps no
-// more resources from other groups than were free at the admission.
-func TestAnEditedGroupKeepsNoMore(t *testing.T) {
+// TestAGroupKeepsWhatWasFree: a tenant who raises the minResources of an admitted group, writes its
+// phase, or has no quota for them keeps no more resources from groups of other namespaces.
+func TestAGroupKeepsWhatWasFree(t *testing.T) {
 	huge := func(g *wire.Gang) {
-		g.Version, g.Edited, g.Phase, g.Resources = "900", true, "Inqueue", corev1.ResourceList{"cpu": resource.MustParse("340874")}
+		g.Version, g.Phase, g.Resources = "900", "Inqueue", corev1.ResourceList{"cpu": resource.MustParse("340874")}
 	}
 	for name, c := range map[string]struct {
 		begin func(*world)
-		want  string // the phase of another group that requests 5 of 7 CPUs
+		quota amounts.List // what pods may still request
+		want  string       // the phase of another group that requests 5 of 7 CPUs
 	}{
 		"before its pods": {func(w *world) {
 			w.object("a", 2, "4")
 			w.run(3 * time.Second)
 			w.object("a", 2, "", huge)
-		}, "Pending"},
+		}, nil, "Pending"},
 		"before its pods get nodes": {func(w *world) {
 			w.object("a", 1, "2")
 			w.run(3 * time.Second)
 			w.object("a", 1, "", huge)
 			w.create(staged("a", "driver", 1, 0))
-		}, "Inqueue"},
+		}, nil, "Inqueue"},
 		"when its pods have nodes": {func(w *world) {
 			w.object("a", 1, "2")
 			w.create(staged("a", "driver", 1, 0))
 			w.run(3 * time.Second)
 			w.object("a", 1, "", huge)
-		}, "Inqueue"},
+		}, nil, "Inqueue"},
 		"which had none": {func(w *world) {
 			w.object("a", 1, "")
 			w.create(staged("a", "driver", 1, 0))
 			w.run(3 * time.Second)
 			w.object("a", 1, "", huge)
-		}, "Inqueue"},
-		"before the scheduler starts":     {func(w *world) { w.object("a", 2, "", huge) }, "Inqueue"},
-		"not edited, before it starts":    {func(w *world) { w.object("a", 2, "4", func(g *wire.Gang) { g.Phase = "Inqueue" }) }, "Pending"},
-		"edited, when it is not admitted": {func(w *world) { w.object("a", 2, "", huge, func(g *wire.Gang) { g.Phase = "Pending" }) }, "Inqueue"},
+		}, nil, "Inqueue"},
+		"only its phase shows it": {func(w *world) { w.object("a", 2, "", huge) }, nil, "Inqueue"},
+		"when it is not admitted": {func(w *world) { w.object("a", 2, "", huge, func(g *wire.Gang) { g.Phase = "Pending" }) }, nil, "Inqueue"},
+		"with a quota for it":     {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.CPU: 4000}, "Pending"},
+		"with a quota for less":   {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.CPU: 2000}, "Inqueue"},
+		"with a quota for memory": {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.Memory: 0}, "Pending"},
+		"its pods use the quota": {func(w *world) {
+			w.object("a", 2, "4")
+			w.run(3 * time.Second)
+			w.create(staged("a", "driver", 4, 0))
+		}, amounts.List{amounts.CPU: 0}, "Pending"},
+		"whatever its driver is": {func(w *world) {
+			w.object("a", 1, "7")
+			w.create(staged("a", "driver", 1, 0))
+		}, amounts.List{amounts.CPU: 1000}, "Inqueue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(w *world) {
+				if c.quota != nil {
+					w.groups.Quota = func(namespace string) amounts.List {
+						if namespace != "default" {
+							return nil
+						}
+						return maps.Clone(c.quota)
+					}
+				}
 				c.begin(w)
 				w.run(3 * time.Second)
 				b := w.object("b", 1, "5", func(g *wire.Gang) { g.Key.Namespace = "other" })

@@ -54,6 +54,9 @@ type Options struct {
 	Room func() (*gangfit.Room, error)
 	// Countable removes from amounts the resources that Room does not count. It may be nil.
 	Countable func(amounts.List) amounts.List
+	// Quota returns the amounts that pods of a namespace may still request; a resource that is not
+	// in the list has no limit. It may be nil.
+	Quota func(namespace string) amounts.List
 	// Terms returns the Terms of the profile with the given name; nil means the defaults.
 	Terms func(schedulerName string) Terms
 	// Protects reports whether pods and gangs of the namespace may protect themselves from

@@ -94,9 +94,8 @@ func (t *admitter) wait(spec wire.Gang, wrong error) {
 	t.lookAtVacantIn(statusPause)
 }
 
-// wasLetIn records that a group is admitted, because the phase of its object shows it. It keeps no
-// resources if the object was edited, because they may not be the resources that were free at the
-// admission. g is nil if the group has no pods. The caller holds the lock.
+// wasLetIn records that a group is admitted, because the phase of its object shows it. g is nil if
+// the group has no pods. The caller holds the lock.
 func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	scheduler := volcanoScheduler
 	if g != nil {
@@ -106,11 +105,9 @@ func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	if len(spec.Resources) == 0 || spec.Phase == string(volcano.PodGroupCompleted) || terms.Admission.Gate == gangs.GateNone {
 		return
 	}
-	a := admission{asked: wire.ReadResources(spec.Resources), placed: g != nil && g.hasPlaced()}
+	a := admission{asked: wire.ReadResources(spec.Resources), unchecked: true, placed: g != nil && g.hasPlaced()}
 	if was := b.admitted[spec.Key]; was != nil {
-		a.asked = was.asked
-	} else if spec.Edited {
-		return
+		a.asked, a.unchecked = was.asked, was.unchecked
 	}
 	b.admit(spec.Key, a, terms.Admission.KeepFor.Duration)
 }
