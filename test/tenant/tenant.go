@@ -543,7 +543,9 @@ func (h *hand) podGroup() {
 	}
 	client, name := h.objects.Resource(where).Namespace(Namespace), h.name()
 	minimum := []any{int64(1), int64(2), int64(1 << 30), int64(-1), "two", 1.5}[h.r.IntN(6)]
-	spec := map[string]any{"minMember": minimum, "scheduleTimeoutSeconds": int64(h.r.IntN(3)), "minResources": map[string]any{"cpu": fmt.Sprint(h.r.IntN(1e6))}}
+	// Few clusters have the second amount. The first may be free, so that the group is admitted.
+	cpus := []int{h.r.IntN(140), h.r.IntN(1e6)}[h.r.IntN(2)]
+	spec := map[string]any{"minMember": minimum, "scheduleTimeoutSeconds": int64(h.r.IntN(3)), "minResources": map[string]any{"cpu": fmt.Sprint(cpus)}}
 	body, err := json.Marshal(map[string]any{"spec": spec})
 	if err != nil {
 		return
