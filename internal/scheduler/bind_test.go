@@ -175,8 +175,9 @@ func TestABindingSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-// TestBindWaitsForAReport: another pod has come to the node since Reserve, and is ending. Bind waits
-// for the report that shows if the pod still fits, but not longer than kube-scheduler's back-off.
+// TestBindWaitsForAReport: another pod has come to the node since Reserve, and is ending. Bind
+// waits for the report that shows if the pod still fits, but not longer than kube-scheduler's
+// back-off.
 func TestBindWaitsForAReport(t *testing.T) {
 	for what, tc := range map[string]struct {
 		report func(f *fixture, other *corev1.Pod)

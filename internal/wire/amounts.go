@@ -40,8 +40,8 @@ func ReadResources(list corev1.ResourceList) amounts.List {
 }
 
 // ReadQuotas returns the amounts that pods of a namespace may still request according to its
-// ResourceQuotas. Resources without a quota are not in the list. A quota with scopes does not count,
-// because it does not limit all pods.
+// ResourceQuotas. Resources without a quota are not in the list. A quota with scopes does not
+// count, because it does not limit all pods.
 func ReadQuotas(quotas []*corev1.ResourceQuota) amounts.List {
 	out := amounts.List{}
 	for _, q := range quotas {

@@ -1,7 +1,12 @@
 package wire
 
 import (
+	"maps"
+	"math"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/amounts"
 )
@@ -26,6 +31,31 @@ func TestAmountsOfResizedPods(t *testing.T) {
 	} {
 		if got := ReadAmounts(podOf(t, test.pod))[amounts.CPU]; got != test.milli {
 			t.Errorf("%s: %dm, want %dm", name, got, test.milli)
+		}
+	}
+}
+
+// TestReadQuotas: the smallest rest of a resource counts, whatever its quota is called.
+func TestReadQuotas(t *testing.T) {
+	quota := func(hard, used corev1.ResourceList, scopes ...corev1.ResourceQuotaScope) *corev1.ResourceQuota {
+		return &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Scopes: scopes}, Status: corev1.ResourceQuotaStatus{Hard: hard, Used: used}}
+	}
+	q := resource.MustParse
+	for name, c := range map[string]struct {
+		quotas []*corev1.ResourceQuota
+		want   amounts.List
+	}{
+		"none":                {nil, amounts.List{}},
+		"requests":            {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"requests.cpu": q("12"), "requests.nvidia.com/gpu": q("4")}, corev1.ResourceList{"requests.cpu": q("2500m")})}, amounts.List{"cpu": 9500, "nvidia.com/gpu": 4}},
+		"without a prefix":    {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("12"), "pods": q("3")}, corev1.ResourceList{"pods": q("1")})}, amounts.List{"cpu": 12000, "pods": 2}},
+		"limits are smaller":  {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"requests.cpu": q("12"), "limits.cpu": q("8")}, nil)}, amounts.List{"cpu": 8000}},
+		"another is smaller":  {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("12")}, nil), quota(corev1.ResourceList{"requests.cpu": q("3")}, nil)}, amounts.List{"cpu": 3000}},
+		"more is used":        {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("1")}, corev1.ResourceList{"cpu": q("2")})}, amounts.List{"cpu": 0}},
+		"of some pods":        {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("1")}, nil, corev1.ResourceQuotaScopeBestEffort)}, amounts.List{}},
+		"more than there are": {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"memory": q("100Ei")}, nil)}, amounts.List{"memory": math.MaxInt64}},
+	} {
+		if got := ReadQuotas(c.quotas); !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

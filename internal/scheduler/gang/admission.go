@@ -46,8 +46,8 @@ type admission struct {
 	// them, so that a tenant keeps no resources that were not free.
 	asked amounts.List
 	// unchecked means that only the phase of the object shows the admission, for example after a
-	// restart. A tenant may have raised asked since, or have written the phase: Volcano's definition
-	// has no status subresource. So such a group keeps nothing from other namespaces.
+	// restart. A tenant may have raised asked since, or have written the phase, because Volcano's
+	// definition has no status subresource. So the group keeps nothing from other namespaces.
 	unchecked bool
 	// priority is the group's priority while it has no pods. Towards groups of other namespaces,
 	// foreign is used instead. It is at most the priority of pods without a PriorityClass, because
@@ -160,8 +160,8 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 }
 
 // withinQuota returns the part of the amounts left that pods of a group can get: pods that the
-// namespace's quotas still allow, and the group's pods that wait for nodes. The author of a PodGroup
-// may write any minResources. g is nil if the group has no pods.
+// namespace's quotas still allow, and the group's pods that wait for nodes. The author of a
+// PodGroup may write any minResources. g is nil if the group has no pods.
 func (b *admitter) withinQuota(namespace string, g *group, left amounts.List) amounts.List {
 	if b.book.Quota == nil {
 		return left
