@@ -55,6 +55,7 @@ func (c *converter) factor(p *plugin) float64 {
 		c.note("plugin %s: argument %s %s: it is less than 1, and Volcano uses %v instead", p.Name, argument, text, defaultFactor)
 		return defaultFactor
 	}
+	c.quoted(p, argument, text, fmt.Sprint(defaultFactor))
 	return factor
 }
 

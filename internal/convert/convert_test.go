@@ -399,6 +399,9 @@ func TestVolcanosReading(t *testing.T) {
 		"an argument that is not indented": {"actions: allocate\ntiers:\n- plugins:\n  - name: overcommit\n    arguments:\n    overcommit-factor: 1.0\n",
 			`plugin overcommit: key "overcommit-factor": it stands beside arguments`, "", ""},
 		"a large number": {"actions: allocate\ntiers: [{plugins: [{name: binpack, arguments: {binpack.weight: 2000000}}]}]", `argument binpack.weight "2000000": want a whole number from 0 to 1000`, "", ""},
+		"a weight in quotes": {`actions: allocate
+tiers: [{plugins: [{name: numa-aware, arguments: {weight: "10"}}, {name: nodeorder, arguments: {imagelocality.weight: 3}}]}]`, "",
+			`plugin numa-aware: argument weight "10": it counts here, although Volcano since 1.6 ignores numbers in quotes and uses 1`, "name: Berth\n        weight: 10"},
 		"a plugin twice": {"actions: enqueue\ntiers: [{plugins: [{name: overcommit, arguments: {overcommit-factor: 3}}]}, {plugins: [{name: overcommit}]}]", "",
 			"plugin overcommit: it is named again, and the later arguments count, as in Volcano; not used: overcommit-factor", "overcommitFactor: 1.2"},
 		"no amount for a resource": {"actions: allocate\ntiers: [{plugins: [{name: predicates, arguments: {predicate.ProportionalEnable: true, predicate.resources: a/b}}]}]", "",

@@ -37,6 +37,8 @@ type settings struct {
 type plugin struct {
 	Name      string
 	Arguments map[string]string
+	// Quoted has the arguments whose value is a text, such as "10", not a number such as 10.
+	Quoted map[string]bool
 }
 
 // wanted describes valid input, for errors.
@@ -345,7 +347,7 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 		if !ok || name == "" {
 			return nil, fmt.Errorf("%s[%d]: got %.40q: want an object with a name", at, i, fmt.Sprint(one))
 		}
-		p := plugin{Name: name, Arguments: map[string]string{}}
+		p := plugin{Name: name, Arguments: map[string]string{}, Quoted: map[string]bool{}}
 		value, told := object["arguments"]
 		beside := told && value == nil
 		for _, key := range sortedKeys(object) {
@@ -355,6 +357,7 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 			case key == "arguments" && isMap:
 				for _, k := range sortedKeys(arguments) {
 					p.Arguments[k] = textOf(arguments[k])
+					_, p.Quoted[k] = arguments[k].(string)
 				}
 			case slices.Contains(switches, key):
 				value := fmt.Sprint(object[key])

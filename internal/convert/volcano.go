@@ -186,7 +186,17 @@ func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 		c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %s %.40q: want a whole number from 0 to %d", p.Name, argument, text, maxWeight))
 		return 0, false
 	}
+	c.quoted(p, argument, text, standard)
 	return n, true
+}
+
+// quoted adds a note about a number that is a text. Berth counts it, because products document this
+// form and old releases of Volcano read it. Volcano since 1.6 uses its default instead (GetInt and
+// GetFloat64 in pkg/scheduler/framework/arguments.go).
+func (c *converter) quoted(p *plugin, argument, text, standard string) {
+	if p.Quoted[argument] {
+		c.note("plugin %s: argument %s %.40q: it counts here, although Volcano since 1.6 ignores numbers in quotes and uses %s", p.Name, argument, text, standard)
+	}
 }
 
 // fit is the plugin of kube-scheduler that scores nodes by their free resources.
