@@ -74,6 +74,9 @@ func (f *nodeFlags) spec() (whatif.Spec, error) {
 		if err != nil {
 			return s, Usagef("--device %q: %w", text, err)
 		}
+		if slices.ContainsFunc(s.Pools, func(other placement.DevicePool) bool { return other.Resource == pool.Resource }) {
+			return s, Usagef("--device %q: %s is given twice: want all its NUMA nodes in one flag, like %s=0:4,1:4", text, pool.Resource, pool.Resource)
+		}
 		s.Pools = append(s.Pools, pool)
 	}
 	return s, nil

@@ -78,6 +78,7 @@ func TestBadInput(t *testing.T) {
 		"pool":              {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--device", "gpu"}, ExitUsage, "RESOURCE=NUMA:COUNT"},
 		"pool of millions":  {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--device", "v/gpu=0:99999999"}, ExitUsage, "at most 4096"},
 		"pool nowhere":      {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--device", "v/gpu=77:1"}, ExitUsage, "77"},
+		"pool twice":        {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--device", "v/gpu=0:1", "--device", "v/nic=0:1", "--device", "v/gpu=1:2"}, ExitUsage, `--device "v/gpu=1:2": v/gpu is given twice: want all its NUMA nodes in one flag`},
 		"missing pods":      {[]string{"place", "-f", filepath.Join(dir, "nothing.yaml")}, ExitFailure, "nothing.yaml"},
 		"machine string":    {[]string{"place", "-f", "testdata/pods.yaml", "--node", "package:two"}, ExitFailure, "two"},
 		"huge CPU":          {[]string{"place", "-f", pod("1000000000000000000"), "--node", twoByTwo}, ExitFailure, "cpu"},

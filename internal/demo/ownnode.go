@@ -55,6 +55,9 @@ func ParseNode(text string) (hollow.Spec, error) {
 		case "device":
 			var p hollow.Plugin
 			p, err = parsePlugin(f.value)
+			if err == nil && slices.ContainsFunc(spec.Plugins, func(other hollow.Plugin) bool { return other.Resource == p.Resource }) {
+				err = fmt.Errorf("%s is given twice: want all its NUMA nodes after one device=", p.Resource)
+			}
 			spec.Plugins = append(spec.Plugins, p)
 		case "authority":
 			spec.NRI, err = parseAuthority(f.value)

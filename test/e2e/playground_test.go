@@ -196,6 +196,7 @@ func TestWrongNodes(t *testing.T) {
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=gpu", "want RESOURCE=NUMA:COUNT"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=0:many", `"0:many": want NUMA:COUNT`},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=0:5000", "at most 4096"},
+		{"name=a,machine=package:1 numa:2 core:1 pu:1,device=x/gpu=0:1,device=x/gpu=1:1", "device=x/gpu=1:1: x/gpu is given twice"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=9:1", "NUMA node 9: want one that the machine has"},
 	} {
 		if _, err := demo.ParseNode(c.text); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
