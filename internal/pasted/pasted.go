@@ -5,6 +5,7 @@ package pasted
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -56,17 +57,26 @@ var lines = []sign{
 	{Lstopo, regexp.MustCompile(`(?m)^\s*(<topology\b|<!DOCTYPE topology\b|Machine (L#0 )?\(|(NUMANode|Package) [LP]#[0-9])`)},
 	{KubeletAnswer, regexp.MustCompile(`(?m)^kubeletconfig:`)},
 	{KubeletConfig, regexp.MustCompile(`(?m)^kind: *["']?KubeletConfiguration\b`)},
-	{KubernetesObject, regexp.MustCompile(`(?m)^kind: *["']?[A-Z]`)},
+	{KubernetesObject, regexp.MustCompile(`(?m)^(kind: *["']?[A-Z]|metadata:)`)},
 	{Lscpu, regexp.MustCompile(`(?m)^\s*CPU\(s\):`)},
 	{KubeletLog, regexp.MustCompile(`(?m)\b[a-z_]+\.go:[0-9]+\] `)},
 	{Table, regexp.MustCompile(`^\s*(NAME|NAMESPACE|LAST SEEN) +[A-Z]`)},
 	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=])--[a-z][a-z0-9-]*(=|\s|["']|$)`)},
 }
 
+// inside are signs of products that a field of any Kubernetes object may contain. They say nothing
+// about a text that is such an object.
+var inside = []sign{
+	{"user data of a machine", regexp.MustCompile(`(?m)^[^#\n]*(\bbootstrap\.sh\s|--kubelet-extra-args\b)`)},
+	{"a configuration of k3s or RKE2", regexp.MustCompile(`--kubelet-arg\b`)},
+	{"a settings file of Bottlerocket", regexp.MustCompile(`(?m)^\s*\[settings[.\]]`)},
+	{"a configuration of Terraform", regexp.MustCompile(`(?m)^\s*((resource|module|data) "[^"]*"|kubelet_config *=?) *["{]`)},
+}
+
 // products are the signs of texts from which a product makes a kubelet's configuration. In a text
 // with several parts the first line decides, so the sign of user data comes first.
 var products = []sign{
-	{"user data of a machine", regexp.MustCompile(`^\s*(MIME-Version:|Content-Type: *multipart/|#cloud-config\b)|(?m)^[^#\n]*(\bbootstrap\.sh\s|--kubelet-extra-args\b)`)},
+	{"user data of a machine", regexp.MustCompile(`^\s*(MIME-Version:|Content-Type: *multipart/|#cloud-config\b)`)},
 	{"a NodeConfig of EKS", ofGroup(`node\.eks\.aws`)},
 	{"a file of eksctl", ofGroup(`eksctl\.io`)},
 	{"an object of Karpenter", ofGroup(`karpenter\.[a-z0-9.-]+`)},
@@ -76,16 +86,15 @@ var products = []sign{
 	{"a PerformanceProfile of OpenShift", ofGroup(`performance\.openshift\.io`)},
 	{"a MachineConfig of OpenShift", ofGroup(`machineconfiguration\.openshift\.io`)},
 	{"an object of Rancher", ofGroup(`[a-z-]+\.cattle\.io`)},
-	{"a configuration of k3s or RKE2", regexp.MustCompile(`(?m)^["']?(kubelet-arg|write-kubeconfig-mode)\+?["']?:|--kubelet-arg\b`)},
+	{"a configuration of k3s or RKE2", regexp.MustCompile(`(?m)^["']?(kubelet-arg|write-kubeconfig-mode)\+?["']?:`)},
 	{"a cluster.yml of RKE", regexp.MustCompile(`(?m)^services:\s*\n([ \t].*\n)*?[ \t]+kubelet:`)},
 	{"a machine configuration of Talos", regexp.MustCompile(`(?m)^machine:`)},
-	{"a settings file of Bottlerocket", regexp.MustCompile(`(?m)^(settings:|\s*\[settings[.\]]|settings\.[a-z.-]+ *=)`)},
+	{"a settings file of Bottlerocket", regexp.MustCompile(`(?m)^(settings:|settings\.[a-z.-]+ *=)`)},
 	{"an object of kOps", ofGroup(`kops\.k8s\.io`)},
 	{"a configuration of kind", ofGroup(`kind\.x-k8s\.io`)},
 	{"an object of Cluster API", ofGroup(`[a-z]+\.cluster\.x-k8s\.io`)},
 	{"a configuration of k0s", ofGroup(`k0s\.k0sproject\.io`)},
 	{"a variables file of Kubespray", regexp.MustCompile(`(?m)^kube(let)?_[a-z_]+:`)},
-	{"a configuration of Terraform", regexp.MustCompile(`(?m)^\s*((resource|module|data) "[^"]*"|kubelet_config *=?) *["{]`)},
 }
 
 // ofGroup matches the objects of an API group.
@@ -123,10 +132,10 @@ func What(text []byte) Form {
 	text = text[:min(len(text), longestFirst)]
 	form := match(lines, text)
 	switch form {
-	case Unknown, KubernetesObject, KubeletFlags:
-		if product := match(products, text); product != Unknown {
-			return product
-		}
+	case Unknown, KubeletFlags:
+		return cmp.Or(match(inside, text), match(products, text), form)
+	case KubernetesObject:
+		return cmp.Or(match(products, text), form)
 	}
 	return form
 }
@@ -154,7 +163,7 @@ func topOf(object map[string]json.RawMessage) (out []byte) {
 
 // IsProduct reports whether a product makes a kubelet's configuration from texts of this form.
 func (f Form) IsProduct() bool {
-	return slices.ContainsFunc(products, func(s sign) bool { return s.form == f })
+	return slices.ContainsFunc(slices.Concat(inside, products), func(s sign) bool { return s.form == f })
 }
 
 // IsMachine reports whether texts of this form show a machine.

@@ -48,6 +48,10 @@ func TestWhat(t *testing.T) {
 		"kind: KubeletConfiguration\ncpuCfsQuota: true\n":                                KubeletConfig,
 		`{"kind": "KubeletConfiguration", "imageGcLowThreshold": 70}`:                    KubeletConfig,
 		"apiVersion: example.org/v1\nkind: Machine\n":                                    KubernetesObject,
+		"metadata: {name: a}\nspec: {containers: [{args: [--kubelet-extra-args]}]}":      KubernetesObject,
+		"kind: Pod\nspec: {containers: [{args: [--kubelet-extra-args, --v=2]}]}":         KubernetesObject,
+		"kind: Pod\nspec:\n  a: /etc/eks/bootstrap.sh x --kubelet-arg=v=2\n":             KubernetesObject,
+		"kind: ConfigMap\ndata:\n  a: |\n    resource \"x\" {\n    [settings.kube]":      KubernetesObject,
 		"spec:\n  machine: a\n  settings: b\n  apiVersion: kops.k8s.io/v1":               Unknown,
 	} {
 		for _, text := range []string{text, "\ufeff" + text} { // with a byte order mark
@@ -67,6 +71,7 @@ func TestProducts(t *testing.T) {
 		`{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}`:                      "a NodeConfig of EKS",
 		"kind: ClusterConfig\napiVersion: \"eksctl.io/v1alpha5\"\n":                          "a file of eksctl",
 		"apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\n":                             "an object of Karpenter",
+		"kind: EC2NodeClass\nuserData: --kubelet-extra-args x\napiVersion: karpenter.sh/v1":  "an object of Karpenter",
 		`{"cpuManagerPolicy": "static", "cpuCfsQuotaPeriod": "200ms"}`:                       "a kubelet configuration of AKS",
 		`{"vmSize": "Standard_D4s_v5", "kubeletConfig": {}}`:                                 "a kubelet configuration of AKS",
 		"linuxConfig: {}\nkubeletConfig:\n  cpuManagerPolicy: static\n":                      "a system configuration of GKE",
