@@ -238,6 +238,38 @@ func TestForeignWordsWarn(t *testing.T) {
 	}
 }
 
+// TestGroupsWarnOfWrongPreemptable: a PodGroup, and an object whose controller copies its own keys
+// to a PodGroup, cause the same warning as a pod. Objects whose own keys reach no PodGroup do not.
+func TestGroupsWarnOfWrongPreemptable(t *testing.T) {
+	const file = "template-wishes.yaml"
+	want := `[volcano.sh/preemptable]: "maybe": want true or false: anything else counts as false, which keeps the pod from eviction`
+	for _, c := range []struct{ group, resource, kind, at string }{
+		{"scheduling.volcano.sh", "podgroups", "PodGroup", "metadata."}, {"scheduling.x-k8s.io", "podgroups", "PodGroup", "metadata."},
+		{"batch.volcano.sh", "jobs", "Job", "metadata."}, {"batch.volcano.sh", "cronjobs", "CronJob", "spec.jobTemplate.metadata."}, {"kubeflow.org", "pytorchjobs", "PyTorchJob", "metadata."},
+		{"apps", "deployments", "Deployment", ""}, {"scheduling.koordinator.sh", "reservations", "Reservation", ""},
+	} {
+		r := schema.GroupVersionResource{Group: c.group, Version: "v1", Resource: c.resource}
+		object := func(place, value string) map[string]any {
+			meta := map[string]any{"name": "x", place: map[string]any{wire.PreemptableKey: value}}
+			if c.resource == "cronjobs" {
+				return map[string]any{"metadata": map[string]any{"name": "x"}, "spec": map[string]any{"jobTemplate": map[string]any{"metadata": meta, "spec": map[string]any{}}}}
+			}
+			return map[string]any{"metadata": meta, "spec": map[string]any{}}
+		}
+		for _, place := range []string{"annotations", "labels"} {
+			got := denied(t, file, writes(r, c.kind, object(place, "maybe"), nil, &user.DefaultInfo{}))
+			if len(got) > 1 || len(got) == 1 != (c.at != "") || c.at != "" && got[0] != c.at+place+want {
+				t.Errorf("%s with %s: %q", c.kind, place, got)
+			}
+			for name, before := range map[string]string{"true": "maybe", "maybe": "maybe"} {
+				if got := denied(t, file, writes(r, c.kind, object(place, name), object(place, before), &user.DefaultInfo{})); len(got) > 0 {
+					t.Errorf("%s with %s %s after %s: %q", c.kind, place, name, before, got)
+				}
+			}
+		}
+	}
+}
+
 func podWithAnnotation(key, value string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: value}}}
 }
