@@ -6,6 +6,7 @@ package gangs
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +48,28 @@ func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimes
 // placed. placed means that the member has a node, or that its Binding is being written.
 func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
+}
+
+// Gated names the oldest member that no scheduler considers because of a scheduling gate, with the
+// gate, and counts such members. It returns "" if there are none.
+func Gated(pods []*corev1.Pod) string {
+	var first *corev1.Pod
+	n := 0
+	for _, pod := range pods {
+		if !Active(pod) || len(pod.Spec.SchedulingGates) == 0 {
+			continue
+		}
+		if n++; first == nil || Compare(pod, first) < 0 {
+			first = pod
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("pod %s has the scheduling gate %s", first.Name, first.Spec.SchedulingGates[0].Name)
+	}
+	return fmt.Sprintf("%d pods have scheduling gates, such as pod %s with %s", n, first.Name, first.Spec.SchedulingGates[0].Name)
 }
 
 // Done reports whether a member has a node, or had one and succeeded. A member that has failed or

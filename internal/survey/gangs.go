@@ -252,11 +252,14 @@ func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 // why explains why a valid gang has not started, or why its additional pods wait.
 func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	lack := gangs.Lacks(&g.spec, facts.Waiting, facts.Done)
+	gated := gangs.Gated(g.pods)
 	switch enough := lack == "" || gangs.Enough(&g.spec, facts.Done, facts.Was); {
 	case enough && len(g.waiting) == 0:
 		return ""
 	case enough:
 		return whySaid(g.pods, g.waiting[0])
+	case gated != "":
+		return lack + " are there; " + gated
 	case ending > 0 && len(g.waiting) == 0:
 		return lack + " are there, and " + wire.Counted(ending, "pod") + " ending"
 	case gangs.NotLetIn(g.spec.Phase) && g.spec.Unschedulable != "": // the group was not admitted, so its controller creates no pods

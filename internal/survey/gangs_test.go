@@ -37,6 +37,10 @@ func TestGangs(t *testing.T) {
 		w.member("forming", i, 3, 2)
 	}
 	for i := range 2 {
+		w.member("gated", i, 2, 2)
+	}
+	w.Pods[len(w.Pods)-1].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+	for i := range 2 {
 		one := w.member("waiting", i, 2, 2)
 		if i == 0 {
 			one.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
@@ -89,6 +93,7 @@ func TestGangs(t *testing.T) {
 		`differing wrong 0/2 of 2: Pod default/differing-1: metadata.annotations[berth.dev/gang-minimum]: "3": want 2, as pod differing-0 of the gang says`,
 		"empty forming 0/2 of 0: 0 of 2 pods are there",
 		"forming forming 0/3 of 2: 2 of 3 pods are there",
+		"gated forming 0/2 of 2: 1 of 2 pods are there; pod gated-1 has the scheduling gate example.com/quota",
 		"leaving forming 0/3 of 3: 0 of 3 pods are there, and 3 pods ending",
 		`mad wrong 0/0 of 0: PodGroup default/mad: spec.minMember: "many": want another type: json: cannot unmarshal string into Go struct field PodGroupSpec.spec.minMember of type int32`,
 		"missing wrong 0/0 of 1: PodGroup.scheduling.volcano.sh default/missing does not exist",

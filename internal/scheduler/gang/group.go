@@ -121,6 +121,24 @@ func (g *group) blocked() string {
 	return ""
 }
 
+// blockedBy returns the reason of blocked. If pods are missing, it also names a member with a
+// scheduling gate.
+func (g *group) blockedBy() string {
+	why := g.blocked()
+	if gated := g.gated(); gated != "" {
+		why += "; " + gated
+	}
+	return why
+}
+
+// gated names a member whose scheduling gate keeps the group from its minimum, or returns "".
+func (g *group) gated() string {
+	if g.wrong != nil || g.mates() != nil || g.blocked() == "" {
+		return ""
+	}
+	return gangs.Gated(g.pods())
+}
+
 // conditions returns the state of the members and the object.
 func (g *group) conditions() *gangs.Conditions {
 	return &gangs.Conditions{
@@ -207,9 +225,11 @@ func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
-	// lacking describes the missing capacity. It is "" if no capacity is missing, or if this is
-	// unknown.
+	// lacking describes the missing capacity, or the member with a scheduling gate. It is "" if
+	// neither is the reason why the group waits, or if this is unknown.
 	lacking string
+	// gated means that lacking is about a scheduling gate.
+	gated bool
 }
 
 // told is the last information about a group that was written to the API.

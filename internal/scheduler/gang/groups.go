@@ -267,7 +267,7 @@ func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 		gs.drop(g, do.Drop)
 	}
 	if first := g.leader(); do.SayWhy && first != nil {
-		gs.teller.tell(g, first.pod, g.blocked())
+		gs.teller.tell(g, first.pod, g.blockedBy())
 	}
 	if do.TellMates {
 		go gs.teller.tellMates(g)

@@ -142,6 +142,8 @@ func (g *group) standing() (s standing) {
 	case g.settled():
 	case g.Lacking:
 		s.lacking = strings.TrimPrefix(g.told.trouble, "does not fit: ")
+	case g.gated() != "" && g.told.trouble == g.blockedBy():
+		s.lacking, s.gated = g.told.trouble, true
 	default:
 		s.lacking = g.shut
 	}
@@ -291,9 +293,12 @@ func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus 
 		return true
 	}
 	changed := false
-	if s.lacking != "" {
+	switch {
+	case s.gated:
+		changed = set(volcano.PodGroupUnschedulableType, corev1.ConditionTrue, "NotEnoughTasks", s.lacking)
+	case s.lacking != "":
 		changed = set(volcano.PodGroupUnschedulableType, corev1.ConditionTrue, "NotEnoughResources", s.lacking)
-	} else {
+	default:
 		changed = set(volcano.PodGroupUnschedulableType, corev1.ConditionFalse, "", "")
 	}
 	if s.phase == volcano.PodGroupRunning {

@@ -3,6 +3,7 @@ package gang
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -96,6 +97,42 @@ func TestAClosedQueueHoldsItsGroups(t *testing.T) {
 		w.run(10 * time.Second)
 		if got := w.objects[key].Phase; got != "Inqueue" {
 			t.Errorf("the phase is %q when the queue is open", got)
+		}
+	})
+}
+
+// TestAGatedMemberIsNamed in an event and in the condition of its PodGroup, until its gate is gone.
+func TestAGatedMemberIsNamed(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.object("a", 3, "1", func(g *wire.Gang) { g.Phase, g.Resources = "Inqueue", nil })
+		w.create(taskOf("a", "a-0", "x"))
+		for _, name := range []string{"a-1", "a-2"} {
+			gated := taskOf("a", name, "x")
+			gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+			w.create(gated)
+		}
+		w.run(time.Minute)
+		const want = "PodGroup.scheduling.volcano.sh default/a is not complete: 1 of 3 pods; 2 pods have scheduling gates, such as pod a-1 with example.com/quota"
+		if said := w.said(); !strings.Contains(said, "GangNotPlaced "+want) {
+			t.Errorf("the events say %q", said)
+		}
+		if last := w.stood[len(w.stood)-1]; last.lacking != want || !last.gated {
+			t.Errorf("the last status is %+v", last)
+		}
+		open := func(name string) {
+			pod := w.pods[types.UID(name)].DeepCopy()
+			pod.Spec.SchedulingGates = nil
+			w.create(pod)
+			w.run(time.Minute)
+		}
+		open("a-1")
+		if said := w.said(); !strings.Contains(said, "2 of 3 pods; pod a-2 has the scheduling gate example.com/quota") {
+			t.Errorf("the events say %q", said)
+		}
+		open("a-2")
+		w.want("a", 3, 3)
+		if last := w.stood[len(w.stood)-1]; last.lacking != "" {
+			t.Errorf("the last status is %+v", last)
 		}
 	})
 }
