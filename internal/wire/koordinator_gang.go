@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	"github.com/berth-dev/berth/internal/clip"
 )
 
 // Koordinator's annotations about gangs (apis/extension/scheduling.go), on pods and on PodGroups.
@@ -156,9 +158,20 @@ func ReadKoordinatorGroup(g *sigs.PodGroup) (Gang, error) {
 	if out.Once, err = r.once(); err != nil {
 		return out, err
 	}
-	if out.Timeout == 0 {
-		if out.Timeout, err = r.timeout(); err != nil {
+	instead := map[string]string{koordinatorGang: "metadata.name", koordinatorGangMinimum: "spec.minMember"}
+	if out.Timeout > 0 {
+		instead[koordinatorGangTimeout] = "spec.scheduleTimeoutSeconds"
+	} else if out.Timeout, err = r.timeout(); err != nil {
+		return out, err
+	}
+	if r.text(koordinatorGangTotal) != "" {
+		if _, err := r.count(koordinatorGangTotal, out.Minimum); err != nil {
 			return out, err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(instead)) {
+		if text := r.text(key); text != "" {
+			out.Ignored = strings.TrimPrefix(out.Ignored+"; ", "; ") + key + " " + clip.Quoted(text) + ": " + instead[key] + " counts"
 		}
 	}
 	if text := r.text(koordinatorGangGroups); text != "" && text != "[]" {
