@@ -481,9 +481,13 @@ func (gs *Groups) confirm(g *group) {
 	gs.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	spec, err := gs.Objects.Read(ctx, g.key)
+	closed := ""
+	if err == nil && !spec.InDefaultQueue() {
+		closed = gs.closedQueue(ctx, spec.Queue)
+	}
 	cancel()
 	gs.mu.Lock()
-	g.confirming = false
+	g.confirming, g.closed = false, closed
 	switch {
 	case isGone(err):
 		g.object, g.wrong, g.fresh = "", g.unknown(), upTo
@@ -491,6 +495,12 @@ func (gs *Groups) confirm(g *group) {
 		gs.Logger.Info("Group cannot be read, will try again", "gang", g.key, "err", err)
 		gs.callAt(gs.Clock.Now().Add(g.reads.pause()), func() { gs.look(g) })
 		gs.mu.Unlock()
+		return
+	case closed != "": // the group stays unconfirmed, so no member is tried
+		gs.understand(g, spec, nil)
+		gs.waitForQueue(g)
+		gs.mu.Unlock()
+		gs.teller.tellStatus(g)
 		return
 	default:
 		g.reads = retry{}
@@ -501,6 +511,20 @@ func (gs *Groups) confirm(g *group) {
 		}
 	}
 	gs.unlockAndLook(g)
+}
+
+// waitForQueue tells users that the group's Queue is closed, and reads it again later. The caller
+// holds the lock.
+func (gs *Groups) waitForQueue(g *group) {
+	if first := g.leader(); first != nil {
+		gs.teller.tell(g, first.pod, g.closed)
+	}
+	g.confirming = true // until then
+	gs.callAt(gs.Clock.Now().Add(g.reads.pause()), func() {
+		gs.mu.Lock()
+		g.confirming = false
+		gs.unlockAndLook(g)
+	})
 }
 
 // Permit makes a member wait for the other members. The last member lets all of them pass.

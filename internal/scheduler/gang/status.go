@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -145,7 +146,7 @@ func (g *group) standing() (s standing) {
 	case g.gated() != "" && g.told.trouble == g.blockedBy():
 		s.lacking, s.gated = g.told.trouble, true
 	default:
-		s.lacking = g.shut
+		s.lacking = cmp.Or(g.closed, g.shut)
 	}
 	return s
 }
