@@ -44,7 +44,7 @@ type cpuFile struct {
 	PodEntries    map[string]podCPUEntry       `json:"podEntries"`
 	Baselines     json.RawMessage              `json:"baselines"` // v4 data: CPUs at admission, for resizing
 	Checksum      uint64                       `json:"checksum"`
-	Data          *string                      `json:"data"`
+	Data          string                       `json:"data"`
 	DataChecksum  uint64                       `json:"dataChecksum"`
 }
 
@@ -59,8 +59,8 @@ func newCPUFile() cpuFile {
 }
 
 // sums returns the checksums without (v2) and with (v3) the field for pod-level assignments. The
-// parser refuses unreadable lists of CPUs later.
-func (in *cpuFile) sums() (v2, v3 uint32) {
+// kubelet's types have the given names. The parser refuses unreadable lists of CPUs later.
+func (in *cpuFile) sums(nameV2, nameV3 string) (v2, v3 uint32) {
 	pods := podCPUs{}
 	if in.PodEntries == nil {
 		pods = nil
@@ -70,10 +70,30 @@ func (in *cpuFile) sums() (v2, v3 uint32) {
 		pods[uid] = podCPUSet{cpus}
 	}
 	dumped, _ := pods.dumped()
-	sum := func(pods *podDump) uint32 {
-		return sumCPU(cpuTypeName, in.PolicyName, in.DefaultCPUSet, in.Entries, pods)
+	sum := func(name string, pods *podDump) uint32 {
+		return sumCPU(name, in.PolicyName, in.DefaultCPUSet, in.Entries, pods)
 	}
-	return sum(nil), sum(&dumped)
+	return sum(nameV2, nil), sum(nameV3, &dumped)
+}
+
+// verify checks the checksum of v2 or v3, with the type's name before Kubernetes 1.36 or its own
+// name. A kubelet reads pod-level assignments only from v3, and v2 may lack the checksum.
+func (in *cpuFile) verify(f file) *Error {
+	pods := in.PodEntries
+	v2, v3 := in.sums(cpuTypeName, cpuTypeName)
+	ownV2, ownV3 := in.sums("CPUManagerCheckpointV2", "CPUManagerCheckpointV3")
+	in.PodEntries = nil
+	switch in.Checksum {
+	case uint64(v3), uint64(ownV3):
+		in.PodEntries = pods
+		return nil
+	case 0, uint64(v2), uint64(ownV2):
+		return nil
+	}
+	if len(pods) > 0 {
+		v2 = v3
+	}
+	return f.checksum("checksum", in.Checksum, v2)
 }
 
 // ParseCPU parses a cpu_manager_state of Kubernetes 1.8 to 1.37. The error is an *Error that
@@ -90,26 +110,23 @@ func ParseCPU(name string, data []byte) (*CPUState, error) {
 	}
 	out := &CPUState{}
 	switch {
-	case in.Data != nil:
-		if in.DataChecksum != uint64(sumText(*in.Data)) {
-			return nil, f.checksum("dataChecksum", in.DataChecksum, sumText(*in.Data))
+	case in.Data != "" || in.DataChecksum != 0:
+		if in.DataChecksum != uint64(sumText(in.Data)) {
+			return nil, f.checksum("dataChecksum", in.DataChecksum, sumText(in.Data))
 		}
 		inner := newCPUFile()
-		if err := decode([]byte(*in.Data), &inner); err != nil {
+		if err := decode([]byte(in.Data), &inner); err != nil {
 			return nil, f.broken("data", err, "the JSON of a CPU manager checkpoint")
 		}
 		in, out.Verified = inner, true
-	case in.Checksum != 0 || len(in.PodEntries) > 0:
-		if v2, v3 := in.sums(); in.Checksum != uint64(v2) && in.Checksum != uint64(v3) {
-			if old, err := parseCPUv1(f, data); err == nil { // a file without entries may have either format
+	default:
+		out.Verified = in.Checksum != 0
+		if err := in.verify(f); err != nil {
+			if old, oldErr := parseCPUv1(f, data); oldErr == nil { // a file without entries may have either format
 				return old, nil
 			}
-			if len(in.PodEntries) > 0 {
-				v2 = v3
-			}
-			return nil, f.checksum("checksum", in.Checksum, v2)
+			return nil, err
 		}
-		out.Verified = true
 	}
 	return out, f.cpuState(&in, out)
 }

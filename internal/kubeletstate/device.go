@@ -53,7 +53,7 @@ type deviceEntry struct {
 // *Error that contains name as the file's name.
 func ParseDevices(name string, data []byte) (*DeviceState, error) {
 	f := file(name)
-	in := deviceFile{Data: deviceData{RegisteredDevices: map[string][]string{}}}
+	in := deviceFile{Data: deviceData{PodDeviceEntries: []deviceEntry{}, RegisteredDevices: map[string][]string{}}} // as the kubelet's getCheckpoint
 	if err := decode(data, &in); err != nil {
 		return nil, ignored(f.broken("", err, "the JSON of a kubelet_internal_checkpoint"))
 	}

@@ -1,6 +1,7 @@
 package kubeletstate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -254,7 +255,7 @@ func TestChecksumOfCPUsAgainstTwin(t *testing.T) {
 			Entries:    randomMap(r, func() map[string]string { return randomMap(r, r.word) }),
 			PodEntries: randomMap(r, func() podCPUEntry { return podCPUEntry{[]string{"", "3", "0-2,7", "1,64-66"}[r.IntN(4)]} })}
 		v2 := &CPUManagerCheckpointV2{PolicyName: f.PolicyName, DefaultCPUSet: f.DefaultCPUSet, Entries: f.Entries}
-		sum2, sum3 := f.sums()
+		sum2, sum3 := f.sums(cpuTypeName, cpuTypeName)
 		if got, want := sum2, twinSum(v2, "state"); got != want {
 			t.Fatalf("v2: %d, want %d of\n%s", got, want, spew.ForHash(v2))
 		}
@@ -290,7 +291,7 @@ func TestChecksumOfMemoryAgainstTwin(t *testing.T) {
 			f.MachineState[r.int()] = r.node()
 		}
 		v2 := twinMemory(&f)
-		sum1, sum2 := f.sums()
+		sum1, sum2 := f.sums(memoryTypeName)
 		if got, want := sum2, twinSum(v2, "state"); got != want {
 			t.Fatalf("v2: %d, want %d of\n%s", got, want, spew.ForHash(v2))
 		}
@@ -450,6 +451,77 @@ func TestAdmitted(t *testing.T) {
 	}
 	if _, err := ParseAdmitted("f", []byte(strings.Replace(text, "u-1", "u-9", 1))); !errors.Is(err, ErrChecksum) {
 		t.Errorf("forged: got error %v, want %v", err, ErrChecksum)
+	}
+}
+
+// TestOldFormats: files of older formats have the meaning that a kubelet gives them. Pod-level
+// assignments count only in the format whose checksum covers them.
+func TestOldFormats(t *testing.T) {
+	const cpus = `"policyName":"static","defaultCpuSet":"0,3-7","entries":{"u":{"c":"1-2"}}`
+	const memory = `"policyName":"Static","machineState":{},"entries":{"u":{"c":[{"numaAffinity":[0],"type":"memory","size":30}]}}`
+	const podCPUs, podMemory = `,"podEntries":{"p":{"cpuSet":"5"}}`, `,"podEntries":{"p":{"memoryBlocks":[{"numaAffinity":[1],"type":"memory","size":1}]}}`
+	in, book := newCPUFile(), newMemoryFile()
+	if err := cmp.Or(decode([]byte("{"+cpus+podCPUs+"}"), &in), decode([]byte("{"+memory+podMemory+"}"), &book)); err != nil {
+		t.Fatal(err)
+	}
+	c2, c3 := in.sums(cpuTypeName, cpuTypeName)
+	own2, own3 := in.sums("CPUManagerCheckpointV2", "CPUManagerCheckpointV3")
+	m1, m2 := book.sums(memoryTypeName)
+	ownM1, _ := book.sums("MemoryManagerCheckpointV1")
+	for _, tc := range []struct {
+		name, file     string
+		sum            uint32
+		pods, verified bool
+	}{
+		{"v2", cpus, c2, false, true},
+		{"v2 with the name of its type", cpus, own2, false, true},
+		{"v2 of before checksums", cpus, 0, false, false},
+		{"v2, and pods that its checksum does not cover", cpus + podCPUs, c2, false, true},
+		{"no checksum, and pods", cpus + podCPUs, 0, false, false},
+		{"v3", cpus + podCPUs, c3, true, true},
+		{"v3 with the name of its type", cpus + podCPUs, own3, true, true},
+		{"v2 with empty fields of v4", cpus + `,"data":"","dataChecksum":0`, c2, false, true},
+		{"memory v1", memory, m1, false, true},
+		{"memory v1 with the name of its type", memory, ownM1, false, true},
+		{"memory v1 of before checksums", memory, 0, false, false},
+		{"memory v1, and pods that its checksum does not cover", memory + podMemory, m1, false, true},
+		{"memory, no checksum, and pods", memory + podMemory, 0, false, false},
+		{"memory v2", memory + podMemory, m2, true, true},
+		{"memory v1 with empty fields of v3", memory + `,"data":"","dataChecksum":0`, m1, false, true},
+	} {
+		text := []byte(fmt.Sprintf(`{%s,"checksum":%d}`, tc.file, tc.sum))
+		var entries, pods int
+		var verified bool
+		var err error
+		if strings.HasPrefix(tc.name, "memory") {
+			var s *MemoryState
+			if s, err = ParseMemory("f", text); err == nil {
+				entries, pods, verified = len(s.Entries), len(s.PodEntries), s.Verified
+			}
+		} else {
+			var s *CPUState
+			if s, err = ParseCPU("f", text); err == nil {
+				entries, pods, verified = len(s.Entries), len(s.PodEntries), s.Verified
+			}
+		}
+		if err != nil || entries != 1 || pods == 1 != tc.pods || verified != tc.verified {
+			t.Errorf("%s: %v, %d entries, %d of pods, verified %t: want 1, %t, %t", tc.name, err, entries, pods, verified, tc.pods, tc.verified)
+		}
+	}
+	for name, text := range map[string]string{
+		"a checksum of data that is not there": `{` + cpus + fmt.Sprintf(`,"checksum":%d,"dataChecksum":7}`, c2),
+	} {
+		if _, err := ParseCPU("f", []byte(text)); !errors.Is(err, ErrChecksum) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	const noPods = `{"Data":{"RegisteredDevices":{}},"Checksum":%d}`
+	if _, err := ParseDevices("f", []byte(fmt.Sprintf(noPods, sumDevices(&deviceData{PodDeviceEntries: []deviceEntry{}, RegisteredDevices: map[string][]string{}})))); err != nil {
+		t.Error(err)
+	}
+	const v1 = `{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"c","ResourceName":"x/y","DeviceIDs":["a"],"AllocResp":""}],"RegisteredDevices":{"x/y":["a"]}},"Checksum":1}`
+	if _, err := ParseDevices("f", []byte(v1)); err == nil || !strings.Contains(err.Error(), "a kubelet that starts ignores this file") {
+		t.Errorf("devices of before 1.20: %v", err)
 	}
 }
 

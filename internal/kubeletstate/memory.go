@@ -48,7 +48,7 @@ type memoryFile struct {
 	Entries      containerBlocks `json:"entries"`
 	PodEntries   podBlocks       `json:"podEntries"`
 	Checksum     uint64          `json:"checksum"`
-	Data         *string         `json:"data"`
+	Data         string          `json:"data"`
 	DataChecksum uint64          `json:"dataChecksum"`
 }
 
@@ -87,10 +87,31 @@ func newMemoryFile() memoryFile {
 	return memoryFile{MachineState: memoryNodes{}, Entries: containerBlocks{}, PodEntries: podBlocks{}}
 }
 
-// sums returns the checksums without (v1) and with (v2) the field for pod-level assignments.
-func (in *memoryFile) sums() (v1, v2 uint32) {
+// sums returns the checksums without (v1) and with (v2) the field for pod-level assignments. The
+// kubelet's type of v1 has the given name.
+func (in *memoryFile) sums(nameV1 string) (v1, v2 uint32) {
 	book := memoryV1{PolicyName: in.PolicyName, MachineState: in.MachineState, Entries: in.Entries}
-	return sumMemory(memoryTypeName, &book, nil), sumMemory(memoryTypeName, &book, &in.PodEntries)
+	return sumMemory(nameV1, &book, nil), sumMemory(memoryTypeName, &book, &in.PodEntries)
+}
+
+// verify checks the checksum of v1 or v2. Kubernetes 1.36 accepts two names of v1's type. A kubelet
+// reads pod-level assignments only from v2, and v1 may lack the checksum.
+func (in *memoryFile) verify(f file) *Error {
+	pods := in.PodEntries
+	v1, v2 := in.sums(memoryTypeName)
+	own, _ := in.sums("MemoryManagerCheckpointV1")
+	in.PodEntries = nil
+	switch in.Checksum {
+	case uint64(v2):
+		in.PodEntries = pods
+		return nil
+	case 0, uint64(v1), uint64(own):
+		return nil
+	}
+	if len(pods) > 0 {
+		v1 = v2
+	}
+	return f.checksum("checksum", in.Checksum, v1)
 }
 
 // ParseMemory parses a memory_manager_state of Kubernetes 1.21 to 1.37. The error is an *Error that
@@ -106,26 +127,23 @@ func ParseMemory(name string, data []byte) (*MemoryState, error) {
 	}
 	out := &MemoryState{}
 	switch {
-	case in.Data != nil:
-		if in.DataChecksum != uint64(sumText(*in.Data)) {
-			return nil, f.checksum("dataChecksum", in.DataChecksum, sumText(*in.Data))
+	case in.Data != "" || in.DataChecksum != 0:
+		if in.DataChecksum != uint64(sumText(in.Data)) {
+			return nil, f.checksum("dataChecksum", in.DataChecksum, sumText(in.Data))
 		}
 		inner := newMemoryFile()
-		if err := decode([]byte(*in.Data), &inner); err != nil {
+		if err := decode([]byte(in.Data), &inner); err != nil {
 			return nil, f.broken("data", err, "the JSON of a memory manager checkpoint")
 		}
 		if err := f.noNulls(&inner); err != nil {
 			return nil, err
 		}
 		in, out.Verified = inner, true
-	case in.Checksum != 0 || len(in.PodEntries) > 0:
-		if v1, v2 := in.sums(); in.Checksum != uint64(v1) && in.Checksum != uint64(v2) {
-			if len(in.PodEntries) > 0 {
-				v1 = v2
-			}
-			return nil, f.checksum("checksum", in.Checksum, v1)
+	default:
+		out.Verified = in.Checksum != 0
+		if err := in.verify(f); err != nil {
+			return nil, err
 		}
-		out.Verified = true
 	}
 	return out, f.memoryState(&in, out)
 }
