@@ -340,7 +340,7 @@ func ignoredOfVolcano(g *volcano.PodGroup) string {
 	var out []string
 	s := &g.Spec
 	if s.Queue != "" && s.Queue != defaultQueue {
-		out = append(out, "spec.queue "+clip.Quoted(s.Queue)+": Berth has no queues")
+		out = append(out, "shares and quotas of spec.queue "+clip.Quoted(s.Queue)+": use Kueue above it")
 	}
 	if s.NetworkTopology != nil { // a hard one is refused
 		out = append(out, "spec.networkTopology of mode soft: Berth does not look at the network")

@@ -90,7 +90,10 @@ func TestReadGroups(t *testing.T) {
 			t.Errorf("got %+v, %v of a malformed group", g, err)
 		}
 	}
-	v, err := ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, MinTaskMember: map[string]int32{"ps": 1}}})
+	v, err := ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, MinTaskMember: map[string]int32{"ps": 1}, Queue: "night"}})
+	if v.Ignored != `shares and quotas of spec.queue "night": use Kueue above it` || v.InDefaultQueue() {
+		t.Errorf("ignored: %s", v.Ignored)
+	}
 	if err != nil || v.Minimum != 2 || v.Tasks["ps"] != 1 || v.Ran {
 		t.Errorf("got %+v, %v", v, err)
 	}
