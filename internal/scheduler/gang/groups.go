@@ -513,14 +513,24 @@ func (gs *Groups) confirm(g *group) {
 	gs.unlockAndLook(g)
 }
 
+// queuePause times the number of waiting groups of a namespace is the shortest time between two
+// reads for one of them, so that many groups do not use up the scheduler's requests.
+const queuePause = 100 * time.Millisecond
+
 // waitForQueue tells users that the group's Queue is closed, and reads it again later. The caller
 // holds the lock.
 func (gs *Groups) waitForQueue(g *group) {
 	if first := g.leader(); first != nil {
 		gs.teller.tell(g, first.pod, g.closed)
 	}
+	waiting := 0
+	for key, other := range gs.groups {
+		if key.Namespace == g.key.Namespace && other.closed != "" {
+			waiting++
+		}
+	}
 	g.confirming = true // until then
-	gs.callAt(gs.Clock.Now().Add(g.reads.pause()), func() {
+	gs.callAt(gs.Clock.Now().Add(max(g.reads.pause(), time.Duration(waiting)*queuePause)), func() {
 		gs.mu.Lock()
 		g.confirming = false
 		gs.unlockAndLook(g)

@@ -139,6 +139,25 @@ func TestAClosedQueueHoldsGroupsWithPods(t *testing.T) {
 	}
 }
 
+// TestManyGroupsOfAClosedQueue cause few requests.
+func TestManyGroupsOfAClosedQueue(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		const many = 800
+		w.queues = map[string]string{"night": "Closing"}
+		for i := range many {
+			name := fmt.Sprint("g", i)
+			w.object(name, 1, "1", func(g *wire.Gang) { g.Queue, g.Phase, g.Resources = "night", "Inqueue", nil })
+			w.create(taskOf(name, name+"-0", "x"))
+		}
+		w.run(5 * time.Minute)
+		before := w.asked
+		w.run(5 * time.Minute)
+		if got := w.asked - before; got < many || got > 4*many {
+			t.Errorf("%d groups were read %d times in 5 minutes: want %d to %d", many, got, many, 4*many)
+		}
+	})
+}
+
 // TestAGatedMemberIsNamed in an event and in the condition of its PodGroup, until its gate is gone.
 func TestAGatedMemberIsNamed(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
