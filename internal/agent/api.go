@@ -23,9 +23,10 @@ import (
 
 // API is the agent's interface to the API server; *Cluster implements it.
 type API interface {
-	// NodeTopology returns the node's own object, or nil.
+	// NodeTopology returns the node's NodeTopology, or nil if the API has none.
 	NodeTopology(ctx context.Context) (*v1alpha1.NodeTopology, error)
-	// Publish applies the node's NodeTopology. It returns ErrStale if the API has a later report.
+	// Publish applies the node's NodeTopology. It returns ErrStale if the API has a report with a
+	// higher sequence number.
 	Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error
 	// PublishAmounts applies an object of another kind that describes the node for other programs.
 	PublishAmounts(ctx context.Context, resource schema.GroupVersionResource, o metav1.Object) error
@@ -34,8 +35,9 @@ type API interface {
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
 
-// ErrStale means that a report was refused because a later one was published. Either another agent
-// runs for the node, or this agent does not know its own last report.
+// ErrStale means that the API server refused a report because it has a report with a higher
+// sequence number. Either another agent runs for the node, or this agent does not know its own last
+// report.
 var ErrStale = fmt.Errorf("a later report has been published")
 
 var _ API = (*Cluster)(nil)
@@ -43,7 +45,7 @@ var _ API = (*Cluster)(nil)
 // fieldManager is the agent's field manager in server-side applies.
 const fieldManager = "berth-agent"
 
-// Cluster is the API server for the agent of one node.
+// Cluster implements API with an API server's clients, for the agent of one node.
 type Cluster struct {
 	node    string
 	dynamic dynamic.Interface
@@ -104,9 +106,9 @@ func (c *Cluster) ownerReferences() []metav1.OwnerReference {
 }
 
 // apply makes a forced server-side apply, because no other program may write the node's objects.
-// The first write, and the first write after a failure, uses the field validation first, so that a
-// CustomResourceDefinition of an older release does not silently drop fields. Later writes use no
-// validation, because it makes the API server parse the object twice.
+// The parameter first is the field validation of the first write, and of the first write after a
+// failure. With it, a CustomResourceDefinition of an older release does not drop fields silently.
+// Later writes use no validation, because validation makes the API server parse the object twice.
 func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, object any, first string) error {
 	data, err := json.Marshal(object)
 	if err != nil {

@@ -116,8 +116,8 @@ func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	return named.And(&cpus)
 }
 
-// present returns an error if a kubelet with this configuration writes a checkpoint that is
-// missing.
+// present returns an error if a checkpoint is missing that a kubelet with this configuration
+// writes.
 func (c *checkpoints) present(config *placement.Config) error {
 	if c.state.CPU == nil && config.CPUManagerPolicy == "static" {
 		return absent(kubeletstate.CPUFile, "static")

@@ -97,7 +97,8 @@ var relevantGates = []string{
 	"AllAlpha", "AllBeta",
 }
 
-// gatesOf returns the relevantGates among all gates, for the report.
+// gatesOf returns the gates for the report: the relevantGates, and all gates with the name prefix
+// of the CPU, Topology or Memory Manager.
 func gatesOf(all map[string]bool) map[string]bool {
 	var out map[string]bool
 	for name, on := range all {

@@ -128,8 +128,9 @@ func (p *configPaths) concerns() concerns {
 	return c
 }
 
-// walk follows the symbolic links of path and adds each as a step. It returns the final target, or
-// the first missing entry. The path of a step contains no other symbolic links.
+// walk follows the symbolic links of path. It adds each link and the final target as a step, and
+// returns the final target. If an entry is missing, it adds and returns that entry. The path of a
+// step contains no other symbolic links.
 func (c *concerns) walk(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

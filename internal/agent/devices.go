@@ -96,10 +96,10 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 	}
 }
 
-// compare fills in unlisted, the resources that the kubelet's answer has and its checkpoint does
-// not. It also fills in lost: the answer does not have these devices, and the Node offers fewer
-// devices than the checkpoint has. The answer of a starting kubelet may also lack devices whose
-// plugins have not registered yet.
+// compare fills in unlisted: the resources that the kubelet's answer has and its checkpoint lacks.
+// It also fills in lost, but only for the resources in short, for which the Node offers fewer
+// devices than the checkpoint has. For other resources the answer is no evidence: the answer of a
+// starting kubelet lacks devices whose plugins have not registered yet.
 func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device, short []string) {
 	b.unlisted, b.lost = map[string][]string{}, map[string][]string{}
 	for resource, devices := range answer {
@@ -178,9 +178,10 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 }
 
 // pools returns the pools of the registered resources. capacity is Node.status.capacity. If it
-// counts more devices than are healthy, the other devices that the agent knows are unhealthy.
-// Otherwise they are gone. missing lists healthy devices whose topology is not known. A device that
-// has been unhealthy since the agent started is in no pool, because only the kubelet knows it.
+// counts n devices more than are healthy, then n of the other devices that the agent knows are
+// reported as unhealthy. The remaining ones are gone. missing lists healthy devices whose topology
+// is not known. A device that has been unhealthy since the agent started is in no pool, because
+// only the kubelet knows it.
 func (b *deviceBook) pools(
 	s *kubeletstate.DeviceState, capacity map[string]int64,
 ) (pools []placement.DevicePool, missing []string) {

@@ -1,6 +1,7 @@
 // Package agent publishes the state of one node as a NodeTopology: the machine, the kubelet's
-// configuration, and the present allocations. On request it also writes a NodeResourceTopology for
-// other programs. It writes only changes, and renews a Lease as its heartbeat.
+// configuration, and the present allocations. On request it also writes a NodeResourceTopology, a
+// Numatopology or a Device for other programs. It writes only changes, and renews a Lease as its
+// heartbeat.
 //
 // The agent reads the kubelet's checkpoints (read.go), judges them (judge.go, a pure function) and
 // publishes a report (publish.go). run.go calls these steps. testdata has test cases with the
@@ -19,7 +20,7 @@
 //     their assignments.
 //  2. No admission is in progress. While the kubelet admits a pod, the pod has resources but is not
 //     yet in allocated_pods_state, and its allocation may be incomplete. The agent waits for the
-//     end of the admission. The kubelet does nothing else meanwhile.
+//     end of the admission. Until then the kubelet admits no other pod.
 //  3. The engine accepts the reading (placement.Model.StateOf). For example, every CPU is shared or
 //     held, and every byte is free or reserved.
 //
@@ -35,8 +36,8 @@
 // may be Succeeded in the API and still active in the kubelet. The PodResources API lists active
 // pods. The agent reports a pod as Ended only after the pod has left that list. A pod never returns
 // to the list. The pod's resources are then available to the next admission. If the agent cannot
-// use that API, it waits for a fixed time instead. Before Kubernetes 1.34 it also does this for
-// terminal pods that are not deleted, because the list includes them.
+// use that API, it waits for a fixed time instead. Before Kubernetes 1.34, the list contains
+// terminal pods until they are deleted. For these pods the agent also waits for the fixed time.
 //
 // # Changes that the kubelet does not see
 //
@@ -45,7 +46,7 @@
 // configuration's files, and all symbolic links on the way to them. It reads the files after 50 ms
 // without a change. sysfs has no notifications, so the agent reads it three times a second. When a
 // kubelet starts, it creates its sockets again, and the agent reads everything again. If /configz
-// does not answer yet, the agent asks it twice a second.
+// does not answer yet, the agent asks again, at least about twice a second.
 //
 // # Order
 //

@@ -36,8 +36,8 @@ type drift struct {
 	// configuration cannot be read, or "".
 	settings []string
 	unread   string
-	// newer are configuration files that changed at about the time of the kubelet's start, so it is
-	// not known which content the kubelet has read.
+	// newer are configuration files that changed after the kubelet had started and before the agent
+	// read them. The agent does not know which content the kubelet has read.
 	newer []string
 }
 
@@ -142,8 +142,8 @@ func pagesOf(n *placement.ViewNode, size uint64) uint64 {
 // setting is one field of a KubeletConfiguration that affects placement, with its value as text.
 type setting struct{ field, value string }
 
-// settingsOf lists the fields that wire.Config reads, with the kubelet's defaults for absent
-// values. Two values with equal effects have equal texts.
+// settingsOf lists the fields that wire.ReadConfig reads, with the kubelet's defaults for absent
+// values. Equal quantities have equal texts.
 func settingsOf(c *kubeletv1beta1.KubeletConfiguration) []setting {
 	return []setting{
 		{"cpuManagerPolicy", cmp.Or(c.CPUManagerPolicy, "none")},
@@ -203,7 +203,8 @@ func quantityText(text string) string {
 	return q.String()
 }
 
-// evictionOf returns the hard eviction threshold of memory.available, or the kubelet's default.
+// evictionOf returns the hard eviction threshold of memory.available, or the kubelet's default. ""
+// means that there is no threshold.
 func evictionOf(c *kubeletv1beta1.KubeletConfiguration) string {
 	text, ok := c.EvictionHard["memory.available"]
 	merged := c.MergeDefaultEvictionSettings != nil && *c.MergeDefaultEvictionSettings
@@ -229,7 +230,7 @@ func reservedMemory(all []kubeletv1beta1.MemoryReservation) string {
 	return strings.Join(out, "; ")
 }
 
-// outdated describes a change since the kubelet's start, with advice.
+// outdated describes the changes since the kubelet's start, with advice.
 type outdated struct {
 	what   []string
 	remedy string

@@ -53,9 +53,9 @@ func (o *Options) enforces(node *corev1.Node) (bool, error) {
 	return e == v1alpha1.EnforcerAgent, err
 }
 
-// enforcer carries out decisions, and reports the running containers. It does not need the API
-// server or the kubelet, so a node starts its containers as decided even while the API server is
-// down.
+// enforcer carries out decisions, and reports the running containers. Once it runs, it needs
+// neither the API server nor the kubelet. So the node's containers start as decided even while the
+// API server is down.
 type enforcer struct {
 	opts    *Options
 	changed func()
@@ -73,10 +73,10 @@ type enforcer struct {
 	// machine is the machine of the last call of renew, or nil.
 	machine *topology.Machine
 	// decisions are the newest decisions about resized pods. inAPI reports whether the API has a
-	// pod. It is nil until the API's pods are known.
+	// pod. If it is nil, no decision is forgotten.
 	decisions *decisions
 	inAPI     func(uid string) bool
-	// missing has the times since when running containers have had no cgroup, by container id.
+	// missing has, by container id, the time since which a running container has had no cgroup.
 	missing map[string]time.Time
 
 	// asking protects the following fields. noted has the node's labels as last stored. complained
@@ -88,7 +88,7 @@ type enforcer struct {
 
 // obeyed describes the running containers on a node where Berth decides.
 type obeyed struct {
-	// problem is the reason why the agent carries out no decisions, or nil.
+	// problem is the reason why decisions are not carried out, or nil.
 	problem error
 	// pods has the allocations, by the kubelet's UID.
 	pods map[string][]placement.ContainerAllocation
@@ -121,7 +121,8 @@ func (e *enforcer) run(ctx context.Context) {
 	}
 }
 
-// serve runs the plugin until ctx ends, or until Berth no longer decides.
+// serve runs the plugin until it fails, until ctx ends, or until the agent must no longer carry out
+// decisions.
 func (e *enforcer) serve(ctx context.Context) {
 	cgroups := os.DirFS(e.opts.Enforce.Cgroups)
 	err := hasCpusets(cgroups)
@@ -327,7 +328,7 @@ type absence struct {
 const absenceLimit = time.Second
 
 // lasts records that the container has no cgroup. It reports whether the container has had no
-// cgroup for longer than absenceLimit.
+// cgroup for absenceLimit or longer.
 func (a absence) lasts(id string) bool {
 	first, again := a.since[id]
 	if !again {
@@ -370,8 +371,9 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 	return append(list, c)
 }
 
-// readBack returns the exclusive CPUs of a container. If it is pinned and runs, these are the CPUs
-// in its cgroup. why describes a difference from the decision.
+// readBack returns the exclusive CPUs of a container, including CPUs that it must leave and may
+// still use. If the container is pinned and runs, its cgroup has the CPUs. why describes a
+// difference from the decision.
 func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
 		cpus = c.Set.CPUs.Or(&c.Leaving)
@@ -418,7 +420,8 @@ func populated(cgroups fs.FS, runtimePath string) bool {
 }
 
 // contested returns an error if another program sets the CPUs of containers, or assigns devices, on
-// a node where Berth decides.
+// a node where Berth decides. It also returns an error if a pod was placed under another authority
+// or for another enforcer.
 func (s *sighting) contested() error {
 	if s.rival != "" {
 		return fmt.Errorf("%s: remove that plugin and the pods with its devices from the node, or remove the resource from the agent's offers (--devices)", s.rival)

@@ -22,8 +22,8 @@ type verdict struct {
 	problem error
 	// astray lists containers that do not run as decided.
 	astray []string
-	// suspected is an error if some pod looks like a program that also sets the CPUs of containers.
-	// Otherwise it is nil.
+	// suspected is an error if the image of some pod has the name of a rival, a program that also
+	// sets the CPUs of containers. Otherwise it is nil.
 	suspected error
 	// underWay means that the kubelet may be changing its checkpoints, so that a contradiction may
 	// end by itself.
@@ -53,7 +53,8 @@ func judge(s *sighting) verdict {
 
 // rely returns the reason of the condition Ready and the problem, which is nil if the report is
 // reliable. Problems that prevent the kubelet's start come first, because they explain missing
-// checkpoints. A kubelet that was killed during an admission never finishes the admission.
+// checkpoints. While the kubelet does not run or is starting, a contradiction counts even during an
+// admission, because a kubelet that was killed never finishes the admission.
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	switch {
 	case s.platform.problem != nil:
@@ -128,8 +129,8 @@ func (s *sighting) foreign() error {
 }
 
 // orStarts returns the reason why a kubelet does not start with the checkpoints, or otherwise the
-// contradiction. While a kubelet runs, it returns the contradiction, which may end by itself
-// because the kubelet writes the shared CPUs and a container's CPUs one after the other.
+// contradiction. While a kubelet runs, the contradiction comes first. It may end by itself, because
+// the kubelet writes the shared CPUs and a container's CPUs one after the other.
 func (s *sighting) orStarts(contradiction error) error {
 	if s.starts == nil || contradiction != nil && !s.booting {
 		return contradiction
@@ -155,7 +156,7 @@ func (s *sighting) underWay() bool {
 type unknownDevices struct{ ids []string }
 
 func (e *unknownDevices) Error() string {
-	return fmt.Sprintf("%d registered devices are not described, such as %s: want the kubelet's PodResources socket",
+	return fmt.Sprintf("the NUMA nodes of %d devices of the kubelet are not known, such as %s: want the kubelet's PodResources socket, which lists them",
 		len(e.ids), e.ids[0])
 }
 

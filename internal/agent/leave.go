@@ -16,10 +16,10 @@ import (
 // until the kubelet has admitted the pods that are already bound.
 
 const (
-	// leaveLimit is the maximum time that an agent waits before it exits. A pod has 30 s to end
-	// (terminationGracePeriodSeconds).
+	// leaveLimit is the maximum time that an agent waits before it exits. By default the agent's
+	// pod has 30 s to end (terminationGracePeriodSeconds).
 	leaveLimit = 10 * time.Second
-	// lastBindings is the time after that report in which Bindings that are based on earlier
+	// lastBindings is the time after the last report in which Bindings that are based on earlier
 	// reports may still arrive.
 	lastBindings = time.Second
 	admitPoll    = 50 * time.Millisecond

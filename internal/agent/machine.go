@@ -33,7 +33,7 @@ func GivenMachine(text string) MachineSource {
 	return func() (*topology.Machine, error) { return topology.Parse(text) }
 }
 
-// reportedClasses are the PCI classes of devices that pods use: storage, network, display (GPU),
+// reportedClasses are the PCI classes of devices that pods use: NVMe disks, network, display (GPU),
 // co-processors, accelerators. Other devices, such as bridges, would only enlarge the report.
 var reportedClasses = []string{"0108", "02", "03", "0b40", "12"}
 
@@ -73,7 +73,8 @@ func isReported(d *topology.Device) bool {
 	return slices.ContainsFunc(reportedClasses, func(c string) bool { return strings.HasPrefix(d.Class, c) })
 }
 
-// platform has the data that do not change until the kubelet restarts.
+// platform has the machine and the configuration as the running kubelet has read them. Only the
+// devices change before the kubelet restarts.
 type platform struct {
 	spec wire.NodeSpec
 	// config is the source of spec.Config.
@@ -92,12 +93,13 @@ type platform struct {
 	// listsAll means that the PodResources API also lists ended pods until they are deleted: before
 	// Kubernetes 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
 	listsAll bool
-	// tellsAdmitted means that the kubelet writes allocated_pods_state. Before Kubernetes 1.35 its
-	// gate can be off.
+	// tellsAdmitted means that the kubelet writes allocated_pods_state. Before Kubernetes 1.35, the
+	// gate InPlacePodVerticalScaling can be off, and the kubelet then does not write it.
 	tellsAdmitted bool
 }
 
-// decider has the authority and the enforcer of a node, and the agent's offers.
+// decider has the authority, the enforcer and Koordinator's labels of a node, and the agent's
+// offers.
 type decider struct {
 	authority v1alpha1.Authority
 	enforcer  v1alpha1.Enforcer
@@ -187,7 +189,7 @@ func (p platform) withDevicesOf(m *topology.Machine, offers *offer.Config) platf
 	return p
 }
 
-// compile creates the model.
+// compile sets model and problem.
 func (p *platform) compile() {
 	p.model, p.problem = placement.NewModel(p.spec.View, p.spec.Config)
 	if p.wrong != nil {

@@ -79,7 +79,7 @@ func strandedIn(n *wire.Node) map[string]int64 {
 	return out
 }
 
-// shapesOn returns the shapes of the pods in the report.
+// shapesOn returns the shapes of the pods with devices in the report.
 func shapesOn(n *wire.Node) (out []stranded.Shape) {
 	for i := range n.Report.Snapshot.Pods {
 		s := stranded.Shape{Devices: map[string]uint64{}}

@@ -95,7 +95,8 @@ type Options struct {
 	// KoordinatorDevice makes the agent also publish a Device of scheduling.koordinator.sh.
 	KoordinatorDevice bool
 
-	// Now is the agent's clock; nil means time.Now. Times in published objects are only for users.
+	// Now is the agent's clock; nil means time.Now. The times of reports and heartbeats come from
+	// it.
 	Now func() time.Time
 	// Log is the agent's log; nil discards it.
 	Log *slog.Logger

@@ -152,7 +152,7 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	old := b.pods[pod.UID]
 	delete(b.pods, pod.UID)
 	if _, known := b.left[f.uid]; f.mirror && (known || b.hasOther(f.uid)) {
-		return // the podBook has no such pod, or has another mirror of the same static pod
+		return // another pod with this UID in the kubelet is in the API, or has left it
 	}
 	f.ended, f.admitted = now, f.admitted || old.admitted
 	if !old.ended.IsZero() {
@@ -176,7 +176,8 @@ func (b *podBook) hasOther(uid string) bool {
 	return false
 }
 
-// leaveOldest forgets the pod that left the API first. The caller holds the lock.
+// leaveOldest forgets the pod that ended first, of the pods that left the API. The caller holds the
+// lock.
 func (b *podBook) leaveOldest() {
 	oldest, at := "", time.Time{}
 	for uid, f := range b.left {
@@ -277,8 +278,8 @@ func order(uids []string, last map[string]int, facts map[string]podFacts) {
 	})
 }
 
-// notePlacement records the authority under which the pod was placed, and koordlet's allocation. It
-// reads the placement, which only a Binding can write.
+// notePlacement records which program carries out the pod's decision, and koordlet's allocation. It
+// reads the placement, which only the scheduler can write.
 func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	p, found, err := wire.ReadPlacement(pod)
 	if !found || err != nil {

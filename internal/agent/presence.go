@@ -45,7 +45,7 @@ func (p *presence) is(there bool) {
 }
 
 // started records that the kubelet has created its sockets. Its PodResources API may have answered
-// long before, because the kubelet then waits for its runtime.
+// long before, because the kubelet waits for its runtime in between.
 func (p *presence) started() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *presence) another() {
 	p.leftovers, p.cleared = nil, false
 }
 
-// The agent calls beginReading before it reads the kubelet's checkpoints.
+// beginReading records that a reading of the kubelet's checkpoints begins.
 func (p *presence) beginReading() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,7 +43,7 @@ type publisher struct {
 
 	// lastStart is the last result of started.
 	lastStart time.Time
-	assured   time.Time // when the API last had published; zero: the agent must read the API
+	assured   time.Time // when the agent last saw published in the API; zero: the agent must read the API
 	published *v1alpha1.NodeTopology
 	// numbered is the highest number of a report so far. A report whose write failed may still be
 	// in the API.
@@ -230,8 +230,8 @@ func (p *publisher) publish(ctx context.Context, v *verdict) next {
 // below the API's limit.
 const maxMessage = 1000
 
-// conditions returns Ready, and KubeletCurrent if the machine or the configuration has changed
-// since the kubelet's start.
+// conditions returns the condition Ready, and the other conditions that are False or Unknown:
+// Enforced, SoleOwner and KubeletCurrent.
 func (p *publisher) conditions(v *verdict) []metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v.reason}
 	if v.problem != nil {
@@ -254,7 +254,8 @@ func (p *publisher) conditions(v *verdict) []metav1.Condition {
 	return out
 }
 
-// dated adds the transition time to a condition. It stays the same while the status stays the same.
+// dated adds the transition time to a condition. The time stays the same while the status stays the
+// same.
 func (p *publisher) dated(c metav1.Condition) metav1.Condition {
 	c.LastTransitionTime = metav1.NewTime(p.now().Truncate(time.Second))
 	c.Message = clip.Text(c.Message, maxMessage)

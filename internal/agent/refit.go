@@ -24,8 +24,8 @@ import (
 // comes from the API server. The agent stores it in a file, so that it survives a restart: another
 // pod may already have the CPUs that the resized pod gave up.
 
-// decisionsFile is the file with these decisions in Options.StateDir. maxDecisions is its maximum
-// size in bytes.
+// decisionsFile is the file with these decisions in Options.StateDir. maxDecisions is the maximum
+// size of all decisions, in bytes.
 const (
 	decisionsFile = "decisions.json"
 	maxDecisions  = 16 << 20
@@ -129,10 +129,10 @@ func (s *decisions) write() error {
 	return err
 }
 
-// load reads the file once. It ignores entries that are not decisions.
+// load reads the file once. It logs and ignores entries that are not decisions.
 func (s *decisions) load() error {
 	if s.dir == "" {
-		return errors.New("a pod was resized where Berth decides: want --state-dir, a folder in which the agent stores its newest decision")
+		return errors.New("--state-dir is empty: want a folder in which the agent stores the newest decisions about resized pods")
 	}
 	if s.byPod != nil {
 		return nil
@@ -243,8 +243,7 @@ func (e *enforcer) readMoving(plugin *enforce.Plugin) enforce.Sight {
 	return s
 }
 
-// pruneDecisions forgets decisions that no longer matter. It must be called only after the API's
-// pods are known.
+// pruneDecisions forgets the decisions about pods that are neither on the node nor in the API.
 func (e *enforcer) pruneDecisions(plugin *enforce.Plugin) {
 	if e.inAPI == nil {
 		return

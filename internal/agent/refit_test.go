@@ -111,7 +111,7 @@ func TestDecisionsAreRemembered(t *testing.T) {
 		t.Error(err)
 	}
 	homeless.see(resizedPod(t, "a", 2, "1-3"))
-	if len(told) != 1 || !strings.Contains(told[0], "want --state-dir") {
+	if len(told) != 1 || !strings.Contains(told[0], "--state-dir is empty") {
 		t.Errorf("told %q", told)
 	}
 }

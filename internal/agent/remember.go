@@ -106,8 +106,8 @@ func (e *enforcer) ours() (bool, error) {
 	return ours, err
 }
 
-// oursOnce does what ours does with the stored labels. If none are stored, it returns the error
-// unknown.
+// oursOnce does what ours does, with the stored labels. If no usable labels are stored, it returns
+// the error unknown.
 func (e *enforcer) oursOnce(unknown error) (bool, error) {
 	if unknown == nil { // the flags decide without labels
 		return e.opts.enforces(nil)

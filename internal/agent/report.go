@@ -152,7 +152,9 @@ func (s *sighting) shareOut(out *outcome) {
 
 type reporter struct {
 	*sighting
-	alive map[string]int // pods on the kubelet's active list that the API knows, by namespace/name
+	// alive counts the pods in the API that have not ended, by namespace/name. If the kubelet's
+	// list also has ended pods until they are deleted (platform.listsAll), alive counts them too.
+	alive map[string]int
 }
 
 // pending is whether a pod's state may change soon.

@@ -134,8 +134,8 @@ type present struct {
 	unread, unseen string
 }
 
-// find reads the platform if it is not known. If this fails, it also returns the time until the
-// next attempt.
+// find reads the platform if it is not known, or if the node's labels or the kubelet's release have
+// changed. If this fails, it also returns the time until the next attempt.
 func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
 	by, wrong := deciderOf(a.authority, a.enforcer, a.devices, node)
 	if node == nil {
@@ -354,7 +354,7 @@ func (a *surroundings) readConfig(raw *kubeletv1beta1.KubeletConfiguration) (pla
 	return wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: a.platform.memoryBytes})
 }
 
-// offline returns the CPUs that were offline when the agent started and still are.
+// offline returns the CPUs that were offline when the agent read the platform and still are.
 func (a *surroundings) offline() topology.CPUSet {
 	online := cpusOf(a.present.view)
 	return a.platform.spec.Machine.Offline.AndNot(&online)

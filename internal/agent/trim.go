@@ -60,8 +60,8 @@ func keptAnnotations(pod *corev1.Pod) map[string]string {
 	return out
 }
 
-// keptContainers returns the names, kinds and image names of containers, and the extended resources
-// of containers that have not ended.
+// keptContainers returns the names and restart policies of containers. If the pod has not ended, it
+// also returns their image names and extended resources.
 func keptContainers(list []corev1.Container, ended bool) []corev1.Container {
 	out := make([]corev1.Container, 0, min(len(list), maxKeptContainers))
 	for i := range list[:cap(out)] {
