@@ -150,7 +150,7 @@ func (s *settings) check(rest []string) error {
 		return err
 	}
 	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "") {
-		return errors.New("--configz and --kubelet-config or --kubelet-config-dir exclude each other")
+		return errors.New("--configz: want it without --kubelet-config and --kubelet-config-dir")
 	}
 	switch a := v1alpha1.Authority(s.authority); a {
 	case v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth, agent.ByLabel:

@@ -30,7 +30,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"--node-name=n", "more"}, exitUsage, `unexpected argument "more"`},
 		{[]string{"--node-name=n", "--log-format=xml"}, exitUsage, "--log-format"},
 		{[]string{"--node-name=n", "--device-preferences=x.y/z=often"}, exitUsage, "x.y/z=often"},
-		{[]string{"--node-name=n", "--configz=https://n/configz", "--kubelet-config=f"}, exitUsage, "exclude each other"},
+		{[]string{"--node-name=n", "--configz=https://n/configz", "--kubelet-config=f"}, exitUsage, "want it without --kubelet-config"},
 		{[]string{"--surprise"}, exitUsage, "surprise"},
 		{[]string{"--help"}, exitOK, "node-name"},
 		{[]string{"--node-name=n", "--kubeconfig=/nonexistent"}, exitFailure, "/nonexistent"},

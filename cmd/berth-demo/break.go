@@ -27,7 +27,7 @@ func breakCommand(stdout io.Writer) *cobra.Command {
 	return askCommand(stdout, "break", &cobra.Command{
 		Use:     "break [scheduler|agent NODE|node NODE|api]",
 		Short:   "Break a part of the running playground; without a part, list all parts",
-		Long:    "Kills a part of the running playground. Only berth-demo mend starts it again:\n" + parts + "\nWithout a part it lists all parts.",
+		Long:    "Kills a part of the running playground. Only berth-demo mend starts it again. The parts are:\n" + parts + "\nWithout a part it lists all parts.",
 		Example: "  berth-demo break\n  berth-demo break agent xeon-a",
 	})
 }
@@ -36,7 +36,7 @@ func mendCommand(stdout io.Writer) *cobra.Command {
 	return askCommand(stdout, "mend", &cobra.Command{
 		Use:     "mend [scheduler|agent NODE|node NODE|api]",
 		Short:   "Start a part again that berth-demo break has broken; without a part, all of them",
-		Long:    "Restarts a part of the playground that berth-demo break has broken:\n" + parts + "\nWithout a part it starts all broken parts.",
+		Long:    "Restarts a part of the playground that berth-demo break has broken. The parts are:\n" + parts + "\nWithout a part it starts all broken parts.",
 		Example: "  berth-demo mend\n  berth-demo mend agent xeon-a",
 	})
 }

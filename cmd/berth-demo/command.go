@@ -88,7 +88,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// open opens the log and fills in missing flags. The caller must call closeLog at the end.
+// open opens the log, and sets Progress and Self. The caller must call closeLog at the end.
 func (o *options) open(stderr io.Writer) (closeLog func(), err error) {
 	o.Progress = stderr
 	self, err := os.Executable()
@@ -114,7 +114,7 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Play one workload under kube-scheduler, then under Berth, and compare",
 		Long: "Starts a cluster with kube-scheduler and plays a few hundred pods on it, then the same on a fresh cluster with Berth:\n" +
 			"about two minutes for each. With --runs it repeats this, and prints medians and ranges. Progress goes to standard error, the comparison to standard output. Exits with 1 if a node refused a pod that\n" +
-			"Berth had placed, or gave it something other than predicted.",
+			"Berth had placed, or assigned other CPUs than predicted.",
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return o.check() },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.compare(cmd.Context(), stdout, stderr) },

@@ -34,7 +34,7 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 		Use:   "up",
 		Short: "Start a cluster to try things on and keep it until interrupted",
 		Long: "Starts a real API server, hollow nodes (genuine kubelet managers without machines), the workload controllers of\n" +
-			"kube-controller-manager and Berth, and prints what to try. Pods need no schedulerName; schedulerName berth also works.",
+			"kube-controller-manager, and Berth. It then prints what to try. Pods need no schedulerName; schedulerName berth also works.",
 		Example: "  berth-demo up\n" +
 			"  berth-demo up --nodes 3\n" +
 			"  berth-demo up --node 'name=a,machine=package:2 numa:1 core:8 pu:2 mem:64Gi,config=kubelet.yaml,device=nvidia.com/gpu=0:4,1:4'\n" +

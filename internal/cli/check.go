@@ -313,7 +313,7 @@ func (c *checker) reports(path string, data []byte) error {
 func checkReading(read *nodestate.Reading) (string, error) {
 	if why := read.Unusable; why != nil {
 		if ready, ok := errors.AsType[*wire.NotReadyError](why); ok {
-			return "", fmt.Errorf("the agent itself says: %s: %s", ready.Reason, ready.Message)
+			return "", fmt.Errorf("the agent reports that the node is not Ready: %s: %s", ready.Reason, ready.Message)
 		}
 		return "", why
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// compared prints how the pods fit before and after a change. It returns an error if a pod does not
-// fit after the change.
+// compared prints how the pods fit before and after a change. It returns an error if no replica of
+// some pod fits after the change.
 func compared(cmd *cobra.Command, out *output, c *survey.Cluster, wanted []survey.Wanted, o survey.FitOptions, notes []string) error {
 	got, err := survey.Compare(cmd.Context(), c, wanted, o)
 	if err != nil {

@@ -134,7 +134,7 @@ type podQuestion struct {
 	resize []string
 }
 
-// about explains the object that the arguments name: a pod, a gang or a workload.
+// about explains the object that the arguments name: a pod or a gang.
 func (q *podQuestion) about(cmd *cobra.Command, args []string, o output) error {
 	s, err := subjectOf("explain", args)
 	switch {
@@ -183,7 +183,7 @@ func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed stri
 }
 
 // tables returns the number of nodes that are explained in full. For a pod that runs on its node it
-// returns 0, unless a flag sets the number.
+// returns 0, unless the user sets --nodes or --node.
 func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
 	if e.Node != "" && !e.Refused && q.only == "" && !cmd.Flags().Changed("nodes") {
 		return 0
@@ -322,7 +322,7 @@ func boundText(w io.Writer, e *survey.Explained) error {
 	case e.PromiseError != "":
 		fmt.Fprintf(w, "promised: ignored, because the placement is invalid: %s\n", e.PromiseError)
 	case e.Decided:
-		fmt.Fprintln(w, "promised: nothing; no placement came with its Binding (another scheduler, a static pod, or one bound by hand)")
+		fmt.Fprintln(w, "promised: nothing: its Binding has no placement (the pod comes from another scheduler, is static, or was bound by hand)")
 	}
 	if h := e.Holds; h != nil {
 		fmt.Fprintf(w, "reported: %s, report %d, %s ago", heldText(h), h.Report, survey.AgeText(h.AgeSeconds))

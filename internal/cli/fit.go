@@ -34,7 +34,7 @@ moves, and how many empty nodes of each kind the pods need. Nothing is written.
 With a machine (an argument, or --node) or any flag that describes a kubelet, fit asks no cluster. It admits copies of
 each pod on that node until the kubelet would refuse the next. Every pod starts from the same state.
 
-Exit code 1 means that some pod does not fit.`,
+Exit code 1 means that some pod does not fit even once.`,
 		Example: `  kubectl berth fit -f deployment.yaml
   kubectl berth fit -f pod.yaml --on gpu-1 --set topologyManagerPolicy=single-numa-node
   kubectl berth fit -f pod.yaml --set numaNodesPerPackage=4

@@ -31,8 +31,8 @@ func NewFragCommand() *cobra.Command {
 in trouble, all free resources are stranded. With --keep and --cpus-per-device, a device is stranded if its NUMA node
 has too few free CPUs for it. Otherwise a device is stranded if no pod that waits or recently ran could use it. Free
 memory is stranded if its NUMA node has too few free CPUs for it. Free CPUs are stranded if their NUMA node has too
-little free memory for them. The NUMA node's ratio of memory to CPUs decides how much they need. Parts smaller than a
-tenth of the total do not count. The second table lists the NUMA nodes, with the RULE that applied.`,
+little free memory for them. How much is too little follows from the NUMA node's ratio of memory to CPUs. Parts
+smaller than a tenth of the total do not count. The second table lists the NUMA nodes, with the RULE that applied.`,
 		Example: `  kubectl berth frag
   kubectl berth frag -l pool=gpu --limit 5
   kubectl berth frag gpu-1 -o json`,

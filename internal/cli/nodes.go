@@ -38,9 +38,9 @@ func NewNodesCommand() *cobra.Command {
 		Aliases: []string{"node"},
 		Short:   "Show what every NUMA node of a cluster has free, and which nodes are reliable",
 		Long: `Shows for each NUMA node of the cluster which CPUs, memory and devices are free for exclusive use, as free/total.
-Bound pods count as taken. STATUS is Ready, or the reason why the node is not reliable or only partly. Lines below the
-table list what Reservations hold for future pods, and describe each node in trouble with advice. If you name nodes,
-the verb also lists their conditions and the pods on their CPUs. -o svg draws one node with its pods.`,
+The resources of bound pods count as taken. STATUS is Ready, or lists why the node is not fully reliable. Lines below
+the table list what Reservations hold for future pods, and describe each node in trouble with advice. If you name
+nodes, the verb also lists their conditions and the pods on their CPUs. -o svg draws one node with its pods.`,
 		Example: `  kubectl berth nodes
   kubectl berth nodes -l pool=gpu --sort-by free
   kubectl berth node n1
@@ -474,7 +474,7 @@ func numaCells(m *survey.NUMANode) []string {
 	return []string{numa, cpus, dash(strings.Join(memory, ", ")), dash(strings.Join(devices, ", "))}
 }
 
-// The words in the column STATUS, in their order.
+// Words of the column STATUS. Its other words are reasons of trouble and warnings.
 const (
 	statusReady    = "Ready"
 	statusCordoned = "Cordoned"

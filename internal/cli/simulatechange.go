@@ -72,7 +72,8 @@ func startNodeNamed(nodes []simulate.StartNode, flag, name string) (int, error) 
 	return i, nil
 }
 
-// emptyLike returns an empty copy of a node. It keeps only the pods of DaemonSets and similar pods.
+// emptyLike returns an empty copy of a node. It keeps only the requests of pods of DaemonSets and
+// of similar pods (KeptCPU, KeptMiB, KeptOthers).
 func emptyLike(n *simulate.StartNode, name string) simulate.StartNode {
 	out := *n
 	out.Name, out.Pods, out.State = name, nil, n.Model.NewState()

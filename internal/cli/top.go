@@ -23,8 +23,8 @@ import (
 
 // The times and sizes of top.
 const (
-	// topEvery is the shortest interval between two drawings. topAtLeast is the longest interval;
-	// it is needed because ages change without events.
+	// topEvery is the minimum time between two drawings. After topEvery, top waits at most
+	// topAtLeast for an event, because ages change without events.
 	topEvery   = time.Second
 	topAtLeast = 5 * time.Second
 	// topWaiting is the number of waiting pods that are listed. topLines is the number of lines if
@@ -222,7 +222,8 @@ func topSum(nodes []survey.Node, waiting int) string {
 	return fmt.Sprintf("%s, %d in trouble; %s, %d on their way, %d wait", wire.Counted(len(nodes), "node"), troubled, wire.Counted(pods, "pod"), inFlight, waiting)
 }
 
-// topResources adds up the resources of nodes with reliable reports.
+// topResources adds up the resources of all nodes. Resources of nodes in trouble do not count as
+// free.
 func topResources(nodes []survey.Node) (rows [][]string) {
 	type sum struct{ free, total, block uint64 }
 	sums := map[string]sum{}

@@ -68,7 +68,7 @@ const (
 	// Hold, the zero value, does not let the container start. The kubelet tries again, and the CPUs
 	// may then be free.
 	Hold Mode = iota
-	// Confine lets the container run in the shared pool.
+	// Confine lets the container run on the shared CPUs.
 	Confine
 )
 
@@ -164,7 +164,7 @@ type entry struct {
 // containers can use them when all other CPUs are pinned.
 func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books, error) {
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
-		return nil, fmt.Errorf("reserved CPUs %q: want at least one of the CPUs %s", reserved, m.Online)
+		return nil, fmt.Errorf("reserved CPUs %q: want one or more CPUs, and only CPUs that are online: %s", reserved, m.Online)
 	}
 	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]claim{}, found: map[string]bool{}, newest: map[string]*Decided{},
 		lives: func(string) bool { return false }}, nil
@@ -224,7 +224,8 @@ func (b *Books) arrived(e *entry) {
 	e.moved = nil
 }
 
-// admit returns an entry for a container. It is pinned if its decision can be carried out.
+// admit returns an entry for a container. The entry is pinned if the decision names CPUs and can be
+// carried out.
 func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 	if c.Orphan {
 		return b.adopt(c), nil
@@ -292,7 +293,7 @@ func (b *Books) inTheWay(e *entry) string {
 			if o.lost {
 				return "CPUs " + both.String() + " are shared by " + o.Name + ", and " + lostText
 			}
-			return "CPUs " + both.String() + " are shared by " + o.Name + ", which is just starting there: the container is tried again"
+			return "CPUs " + both.String() + " are shared by " + o.Name + ", which is just starting there: the kubelet tries again"
 		}
 	}
 	return ""
@@ -307,8 +308,8 @@ func (b *Books) bury() {
 }
 
 // Begun records that a container has started, and returns a move if one is now due. The caller may
-// send the move unsolicited, and must then call Moved when it has arrived. Otherwise a later reply
-// contains the move.
+// send the move unsolicited: it first calls Moving, and then Moved or Failed. Otherwise a later
+// reply contains the move.
 func (b *Books) Begun(id string) (u Update, due bool) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -349,8 +350,8 @@ func (b *Books) Failed(id string) {
 // retryAfter is the time after which Overdue returns a failed move.
 const retryAfter = time.Second
 
-// Overdue returns moves that failed at least retryAfter ago and that no later reply to the runtime
-// has repeated.
+// Overdue returns the moves that the runtime may not have carried out, and that no reply to the
+// runtime contained since. It omits a move that failed less than retryAfter ago.
 func (b *Books) Overdue() []Update {
 	var out []Update
 	b.advance()
@@ -406,8 +407,9 @@ func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 func samePod(a, b *Container) bool { return a.Pod == b.Pod || a.UID != "" && a.UID == b.UID }
 
 // problem describes why the container cannot have its CPUs, or returns "". Containers of one pod
-// may have the same CPUs, because they do not run at the same time. If the CPUs of a running
-// container become reserved, it keeps them as long as the system has another reserved CPU.
+// may have the same CPUs, because an init container and a later container do not run at the same
+// time. If the CPUs of a running container become reserved, it keeps them as long as the system has
+// another reserved CPU.
 func (b *Books) problem(e *entry) string {
 	if extra := e.Decision.CPUs.AndNot(&b.machine.Online); !extra.IsEmpty() {
 		return "its decision names CPUs " + extra.String() + ", which the machine does not have"
@@ -516,8 +518,8 @@ func (b *Books) due(e *entry) Set {
 }
 
 // spread returns the moves of running shared containers whose pool has changed, and moves that may
-// not have arrived. It omits the container with the id but. It also omits unsettled containers,
-// which keep their CPUs.
+// not have arrived. It omits the container with the id but. It also omits containers that are
+// starting or being moved, which keep their CPUs.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {
@@ -549,8 +551,9 @@ func (b *Books) Stop(id string) []Update {
 	return b.spread(id)
 }
 
-// Remove removes a container. Its CPUs and devices belong to its pod until the pod has stopped, or
-// until the last container of the pod is removed if the runtime does not report the stop.
+// Remove removes a container. Its CPUs and devices belong to its pod until the pod has stopped. If
+// the runtime may not report that stop (found), Remove gives up what no other container of the pod
+// has.
 func (b *Books) Remove(id string) {
 	if e := b.all[id]; e != nil && (!e.set.Pinned && len(e.devices) == 0 || b.found[e.Pod]) {
 		delete(b.all, id)

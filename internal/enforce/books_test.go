@@ -334,7 +334,7 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	if got := announce(b, shared("s")); got != "0-7,10-15;" {
 		t.Fatalf("s: %q", got)
 	}
-	const held = "berth holds container b: CPUs 4-5 are shared by s, which is just starting there: the container is tried again"
+	const held = "berth holds container b: CPUs 4-5 are shared by s, which is just starting there: the kubelet tries again"
 	if got := announce(b, pinnedTo(t, "b", "4-5")); got != held {
 		t.Errorf("b, while s begins: %q", got)
 	}

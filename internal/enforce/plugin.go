@@ -40,8 +40,8 @@ type Plugin struct {
 	// Log is called with messages about containers that are held or confined, or that cannot be
 	// read. It must not be nil.
 	Log func(format string, args ...any)
-	// Changed is called when a container has started, stopped, or been held. It may be nil and must
-	// not block.
+	// Changed is called when the state of a container or of the connection has changed, for example
+	// when a container has started, stopped, or been held. It may be nil and must not block.
 	Changed func()
 	// Lives reports whether the cgroup with this name, as the runtime spells it, has processes. It
 	// is needed because a restarted runtime may not report a running container. It may be nil.
@@ -63,7 +63,7 @@ type Plugin struct {
 	// gone is the reason why no runtime is connected, or nil.
 	gone error
 	// held are the containers that were not allowed to start, by name. An entry is removed when the
-	// container starts or its pod is gone.
+	// container starts, when its pod is gone, or after heldFor.
 	held map[string]heldContainer
 	// synchronized is closed when the runtime has reported the running containers.
 	synchronized chan struct{}
@@ -142,7 +142,7 @@ func (p *Plugin) Run(ctx context.Context, socket string) error {
 		news := p.disconnected(err)
 		p.changed()
 		if news && ctx.Err() == nil {
-			p.Log("the connection to the runtime's NRI at %q is lost (%v): no container is pinned until it is back", socket, err)
+			p.Log("there is no connection to the runtime's NRI at %q (%v): no other container is pinned until the plugin is connected", socket, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -395,7 +395,8 @@ func (p *Plugin) sweep() {
 
 // UpdateContainer handles a change of a container's resources, such as an in-place resize by the
 // kubelet. If there is no decision for these amounts yet, it refuses the change, and the kubelet
-// tries again. Otherwise the container gets the CPUs of the newest decision, and still no quota.
+// tries again. Otherwise the container gets the CPUs of the newest decision. With LiftQuota, a
+// pinned container still has no quota.
 func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -539,7 +540,7 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 		out.Fault = err.Error()
 	case placed != nil:
 		d := Decided{placed.Generation, placed.Decision.Containers}
-		p.books.Decide(out.UID, d) // the sandbox was created after a resize, so its annotation may have the newer decision
+		p.books.Decide(out.UID, d) // a sandbox that was created after a resize has the newer decision in its annotation
 		out.Decision = d.of(out.Short)
 	}
 	return out

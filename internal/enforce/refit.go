@@ -18,7 +18,7 @@ import (
 // decision from the API server. Books moves the container with an unsolicited move, or in the reply
 // to the kubelet's update.
 
-// Decided is a decision for a pod after a resize.
+// Decided is a decision about a pod. Decisions after a resize have a Generation of 2 or more.
 type Decided struct {
 	Generation uint64
 	Containers []placement.ContainerDecision
@@ -266,7 +266,7 @@ func (b *Books) allows(id string, wants, now amounts) error {
 		wants, now, decided uint64
 	}{{"CPU shares", wants.shares, now.shares, decided.shares}, {"bytes of memory", wants.limit, now.limit, decided.limit}} {
 		if a.wants > a.now && a.wants > a.decided {
-			return &HeldError{e.Name, fmt.Sprintf("the kubelet sets %d %s, but the decision allows %d: it is tried again when the scheduler has decided", a.wants, a.name, a.decided)}
+			return &HeldError{e.Name, fmt.Sprintf("the kubelet sets %d %s, but the decision allows %d: the kubelet tries again until the scheduler has decided", a.wants, a.name, a.decided)}
 		}
 	}
 	return nil
@@ -301,7 +301,7 @@ func lower(n, most uint64) uint64 {
 
 // undecided is the reason why a container does not start at the first try. A process that adapts to
 // its limits at its start would be too small with trimmed amounts.
-const undecided = "the kubelet has allocated more to it than the scheduler has decided: it is tried again, and then starts with the decided amounts"
+const undecided = "the kubelet has allocated more to it than the scheduler has decided: the kubelet tries again, and the container then starts with the decided amounts"
 
 // carries returns the amounts that a container gets with its next move: the decided amounts if it
 // has other amounts. The kubelet also sets them, but only once. For a trimmed container it does not
