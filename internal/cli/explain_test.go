@@ -280,7 +280,7 @@ func TestPodsThatShare(t *testing.T) {
 		"misspelt":         {cpus: 1, annotations: map[string]string{wire.PolicyAnnotation: "singel"}, nodes: []string{"obeys", "kubelet"}, asked: asked{code: ExitFailure, args: []string{"--node", "kubelet"}, want: []string{"the scheduler cannot read the pod"}, never: []string{pass}}},
 		"nobody reads it":  {cpus: 1, annotations: map[string]string{wire.PolicyAnnotation: "singel"}, nodes: []string{"kubelet"}, asked: asked{want: []string{pass}}},
 		"one that passes":  {cpus: 9, nodes: []string{"obeys", "kubelet"}, asked: asked{args: []string{"--node", "kubelet"}, want: []string{pass}}},
-		"it has a node":    {cpus: 2, bound: "obeys", nodes: []string{"obeys", "kubelet"}, asked: asked{want: []string{"now, 1 other node:", "no placement came with its Binding"}, never: []string{pass, "on fewer NUMA nodes"}}},
+		"it has a node":    {cpus: 2, bound: "obeys", nodes: []string{"obeys", "kubelet"}, asked: asked{want: []string{"now, 1 other node:", "its Binding has no placement"}, never: []string{pass, "on fewer NUMA nodes"}}},
 		"it has passed":    {cpus: 2, bound: "kubelet", nodes: []string{"obeys", "kubelet"}, asked: asked{want: []string{pass}, never: []string{"promised", "other node"}}},
 		"a Reservation's":  {cpus: 2, annotations: map[string]string{wire.ReservationAffinityAnnotation: `{"name":"r"}`}, nodes: []string{"kubelet"}, asked: asked{code: ExitFailure, want: []string{"only a place that a Reservation holds"}, never: []string{pass}}},
 		"a member":         {cpus: 9, annotations: map[string]string{wire.PolicyAnnotation: aligned, wire.GangAnnotation: "g", wire.GangMinimumAnnotation: "1"}, nodes: []string{"obeys"}, asked: asked{want: []string{pass}}},

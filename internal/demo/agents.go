@@ -29,7 +29,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// The agents' service account, deploy/rbac.
+// The namespace and the name of the agents' ServiceAccount, as in deploy/rbac.
 const agentNamespace, agentAccount = "berth-system", "berth-agent"
 
 // StartAgents runs an agent for each node, and returns when every agent has reported. Each agent

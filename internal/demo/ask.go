@@ -117,7 +117,7 @@ func socketOf(kubeconfig string) (string, error) {
 		err = json.Unmarshal(raw.Raw, &found)
 	}
 	if err != nil || found.Socket == "" {
-		return "", fmt.Errorf("%s: is not of a playground: want the kubeconfig that berth-demo up writes", kubeconfig)
+		return "", fmt.Errorf("%s: has no address of a playground: want the kubeconfig that berth-demo up writes", kubeconfig)
 	}
 	return found.Socket, nil
 }

@@ -19,7 +19,7 @@ import (
 // Berth is a Scheduler: berth-scheduler, with an agent on each node, installed from the manifests
 // that users apply. The zero value has the defaults.
 type Berth struct {
-	// Names are the schedulerNames, each with a profile. If there are none, it is
+	// Names are the schedulerNames, each with a profile. If there are none, the only name is
 	// default-scheduler.
 	Names []string
 	// Args are the plugin's arguments; nil means the defaults.

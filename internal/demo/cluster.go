@@ -108,7 +108,8 @@ func (c *Cluster) await(ctx context.Context, what string, done func(context.Cont
 }
 
 // StartCluster starts the control plane and the nodes and returns when every node is ready. If it
-// fails, it leaves no processes or files behind. ctx applies to the start only.
+// fails, it leaves no processes behind, and no files unless Keep is set. ctx applies to the start
+// only.
 func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err error) {
 	if opts.Way == nil {
 		opts.Way = func(_ string, access *rest.Config) (*rest.Config, error) { return access, nil }

@@ -88,7 +88,8 @@ func together(all *holdings) *places.Holdings {
 	return h
 }
 
-// spread returns the NUMA nodes of the holdings and the number of their sockets.
+// spread returns the NUMA nodes of the holdings, and the number of sockets with CPUs of the
+// holdings.
 func (n *nodeReader) spread(all *holdings) (numa topology.NUMASet, sockets int) {
 	cpus := together(all).CPUs
 	numa = all.devices
@@ -111,7 +112,7 @@ func (n *nodeReader) spread(all *holdings) (numa topology.NUMASet, sockets int) 
 }
 
 // Mispredicted describes how the node's assignments differ from the pod's exact placement. It
-// returns "" if they are equal, or if the placement is not exact.
+// returns "" if they are equal, or if the pod has no exact placement.
 func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
 	all, err := holdingsOf(node, pod)
 	if err != nil {

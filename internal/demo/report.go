@@ -46,7 +46,8 @@ type Report struct {
 	// decisions that are marked exact.
 	Predicted int `json:"predicted"`
 	Exact     int `json:"exact"`
-	// Mispredicted is the number of running pods whose assignment differs from their decision.
+	// Mispredicted is the number of running pods whose assignment differs from their exact
+	// decision, and of pods with exclusive resources that should have a decision and have none.
 	Mispredicted int `json:"mispredicted"`
 	// Contended is the number of pods whose promise was broken because of another pod. Another
 	// scheduler or user had put that pod on the node, or it had ended before the Binding and the
@@ -158,9 +159,9 @@ func (c *Comparison) Kept() bool {
 }
 
 // overtaken explains wrong predictions that were caused by pods deleted at the last moment.
-const overtaken = "%d of the pods on CPUs other than promised: a pod on the same node was deleted just before their Binding, and the\n" +
-	"API server told the scheduler only after it. The kubelet gave them the CPUs that became free. This happens when a\n" +
-	"machine is too busy: see \"exact\" in docs/concepts.md.\n"
+const overtaken = "Pods with CPUs other than promised: %d. A pod on the same node was deleted just before their Binding, and the\n" +
+	"API server told the scheduler only after the Binding. The kubelet gave them the CPUs that became free. This happens\n" +
+	"if a machine is too busy: see \"contended\" in docs/concepts.md.\n"
 
 // WriteJSON writes the comparison in one line.
 func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }

@@ -61,7 +61,7 @@ func TestSeveralRuns(t *testing.T) {
 	if err := runs.WriteTable(&out); err != nil {
 		t.Fatal(err)
 	}
-	if !runs.Kept() || !strings.Contains(out.String(), "1 of the pods on CPUs other than promised: ") {
+	if !runs.Kept() || !strings.Contains(out.String(), "Pods with CPUs other than promised: 1. ") {
 		t.Errorf("kept %v: an overtaken promise is explained, and no failure:\n%s", runs.Kept(), &out)
 	}
 	runs[1].Berth.Mispredicted = 2

@@ -441,7 +441,7 @@ func (r *Runner) pending() (n int) {
 	return n
 }
 
-// settled reports whether no more changes are expected.
+// settled reports whether no more changes are expected, or the time for them is over.
 func (r *Runner) settled() bool {
 	over := time.Since(r.begun) - r.Workload.Length()
 	return over > 4*r.patience() || r.calm()

@@ -19,7 +19,7 @@ import (
 // Scene is a short demonstration on its own playground.
 type Scene struct {
 	Name string
-	// About describes the scene in a sentence.
+	// About describes the scene in one or two sentences.
 	About string
 	// Nodes is the number of nodes, taken from the function Nodes.
 	Nodes int
@@ -72,7 +72,7 @@ const sceneStale = 10 * time.Second
 
 var silentAgent = Scene{
 	Name:  "silent-agent",
-	About: "An agent dies. Pods that would be pinned stay away from its node until it is back; other pods still go there.",
+	About: "An agent dies. Pods that would be pinned stay away from its node until the agent is back. Other pods still go there.",
 	Nodes: 2,
 	Berth: Berth{Args: &scheduler.Args{StaleAfter: metav1.Duration{Duration: sceneStale}}},
 	play: func(s *stage) []step {
@@ -80,7 +80,7 @@ var silentAgent = Scene{
 		return []step{
 			{fmt.Sprintf("The agent of %s reports what its kubelet hands out. A pod with 4 CPUs of its own:", node),
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("before", node, 4, true)) }},
-			{fmt.Sprintf("The agent of %s dies. Its kubelet and its pods do not notice. %v later the report is not relied on:", node, sceneStale),
+			{fmt.Sprintf("The agent of %s dies. The node's kubelet and pods do not notice. After %v the scheduler no longer relies on the report:", node, sceneStale),
 				func(ctx context.Context) error {
 					if err := s.StopAgent(node); err != nil {
 						return err
@@ -173,7 +173,7 @@ func gpuNode(name string) hollow.Spec {
 
 var gpusApart = Scene{
 	Name:  "gpus-apart",
-	About: "Two GPUs are free, on two servers. A pod that wants two together waits until another has moved.",
+	About: "Two GPUs are free, on two servers. A pod that needs two GPUs on one NUMA node waits until another pod has moved.",
 	Own:   []hollow.Spec{gpuNode("gpu-1"), gpuNode("gpu-2")},
 	play: func(s *stage) []step {
 		return []step{
@@ -193,7 +193,7 @@ var gpusApart = Scene{
 				}},
 			{"What has to move (kubectl berth defrag train):",
 				func(ctx context.Context) error { return s.plansRoom(ctx, "train") }},
-			{"It is moved (kubectl berth defrag train --execute):",
+			{"The plan is carried out (kubectl berth defrag train --execute):",
 				func(ctx context.Context) error { return s.makesRoom(ctx) }},
 			{"The waiting pod now runs:",
 				func(ctx context.Context) error { return s.running(ctx, "train") }},

@@ -324,7 +324,7 @@ func cpusInWords(pod *corev1.Pod) string {
 	if err != nil || !found || len(p.Decision.Containers) == 0 || p.Decision.Containers[0].CPUs.IsEmpty() {
 		return "on shared CPUs"
 	}
-	return "CPUs " + p.Decision.Containers[0].CPUs.String() + " its own"
+	return "with exclusive CPUs " + p.Decision.Containers[0].CPUs.String()
 }
 
 // scenePod returns a pod with exclusive (pinned) or shared CPUs; node is the required node, or "".

@@ -80,10 +80,10 @@ const (
 // Generate returns the workload for the first count nodes of Nodes. Equal seeds give equal
 // workloads. Pods ask for huge pages and devices if some of the nodes have them.
 //
-// The workload begins with the wedge: for some nodes, three pods that together request exactly the
-// free CPUs. Two of them fill the two NUMA nodes. A scheduler that only adds up amounts binds all
-// three pods, and the kubelet refuses the third, because it must keep each pod on one NUMA node.
-// This happens with every seed.
+// The workload begins with the wedge: for some nodes, three pods that together request nearly all
+// free CPUs. Two of them leave too few CPUs for the third on each of the two NUMA nodes. A
+// scheduler that only adds up amounts binds all three pods, and the kubelet refuses the third,
+// because it must keep each pod on one NUMA node. This happens with every seed.
 func Generate(seed uint64, count int) Workload {
 	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468)), ordinary}
 	if count >= len(nodeShapes) {

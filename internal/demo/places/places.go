@@ -236,8 +236,8 @@ func asksHugePages(r *placement.Request) bool {
 }
 
 // fewest returns the number of NUMA nodes on which the node would admit the request, together with
-// all pods that the node has had since then. It returns 0 if the node would refuse the request, or
-// if this is not known.
+// all pods that the node has had from the time since on. It returns 0 if the node would refuse the
+// request, or if the answer is not known.
 func (n *node) fewest(r *placement.Request, since time.Time) int {
 	v, ok := n.admit(r, int64(1000*r.CPUs()), since)
 	if !ok {
@@ -247,8 +247,8 @@ func (n *node) fewest(r *placement.Request, since time.Time) int {
 }
 
 // admit reports whether the node would admit the request, together with all pods that the node has
-// had since then. The scheduler counts the request as milliCPU. It returns false if this is not
-// known.
+// had from the time since on. The scheduler counts the request as milliCPU. If the answer is not
+// known, admit returns false.
 func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v placement.Verdict, ok bool) {
 	state := n.model.NewState()
 	for _, pool := range n.pools {
@@ -271,8 +271,8 @@ func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v p
 	return v, v.OK()
 }
 
-// Room returns a node that has had room for a waiting pod since then, or "" if there is none. The
-// scheduler counts the pod as milliCPU. Room does not judge pods that ask for huge pages.
+// Room returns a node that has had room for a waiting pod from the time since on, or "" if there is
+// none. The scheduler counts the pod as milliCPU. Room does not judge pods that ask for huge pages.
 func (p *Places) Room(pod *corev1.Pod, milliCPU int64, since time.Time) string {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || asksHugePages(&ask.Request) {
@@ -320,8 +320,8 @@ func (p *Places) Stranded() (count int) {
 	return count
 }
 
-// stranded counts the devices that would be stranded if all pods that the node had since then still
-// ran. If since is zero, only the present pods count.
+// stranded counts the devices that would be stranded if all pods that the node has had from the
+// time since on still ran. If since is zero, only the present pods count.
 func (n *node) stranded(resource string, each int, since time.Time) (count int) {
 	free, taken := n.free(resource, since)
 	devices := map[topology.NUMASet]int{} // numbers of free devices, by NUMA node
@@ -338,8 +338,8 @@ func (n *node) stranded(resource string, each int, since time.Time) (count int) 
 	return count
 }
 
-// free returns the CPUs that no pod has had exclusively since then, and the devices of the resource
-// that pods have had since then.
+// free returns the CPUs that no pod has had exclusively from the time since on, and the devices of
+// the resource that pods have had in this time.
 func (n *node) free(resource string, since time.Time) (free topology.CPUSet, taken map[string]bool) {
 	var cpus topology.CPUSet
 	taken = map[string]bool{}
