@@ -18,8 +18,8 @@ import (
 )
 
 // Read decodes data into whole. If data does not fit whole, Read decodes it into part, which has
-// only the fields that every object has, and returns in malformed which field does not fit. Read
-// returns an error only if data does not fit part either.
+// only the fields that its kind needs in any case. malformed then describes the field that does not
+// fit. Read returns an error only if data does not fit part either.
 func Read(data []byte, whole, part any) (malformed string, err error) {
 	if err = sigsjson.UnmarshalCaseSensitivePreserveInts(data, whole); err == nil {
 		return "", nil

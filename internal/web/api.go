@@ -324,7 +324,7 @@ func shortened(all []survey.Answer, v Viewer) []survey.Answer {
 	return append(first, others...)[:min(len(all), maxAnswers)]
 }
 
-// found is a pod in the list of waiting pods.
+// found is a pod in a list of the page.
 type found struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -337,7 +337,7 @@ func foundPod(p *corev1.Pod) found {
 	return found{p.Namespace, p.Name, p.Spec.NodeName, cmp.Or(string(p.Status.Phase), "Pending"), p.CreationTimestamp.Unix()}
 }
 
-// waitingGroup is a group of pending pods that wait for the same reason.
+// waitingGroup is a group of pods that wait, or were refused by a kubelet, for the same reason.
 type waitingGroup struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`

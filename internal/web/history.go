@@ -57,8 +57,7 @@ func (h *history) all() []point {
 	return append([]point{}, h.points...)
 }
 
-// pointOf adds up the nodes of a cluster. It ignores the free resources of nodes on which the
-// scheduler can promise nothing.
+// pointOf adds up the nodes of a cluster. It ignores the free resources of nodes in trouble.
 func pointOf(at time.Time, all []*survey.Row, pending int) point {
 	p := point{At: at.Unix(), Free: map[string]uint64{}, Total: map[string]uint64{}, Nodes: len(all), Pending: pending}
 	for _, row := range all {

@@ -262,7 +262,8 @@ func (v *reviewed) may(ctx context.Context, by authorizationclient.Authorization
 // Name returns the user's name.
 func (v *reviewed) Name() string { return v.user.Username }
 
-// Sees reports whether the user may list the pods of a namespace. It asks once for each namespace.
+// Sees reports whether the user may list the pods of a namespace. It asks the API server only if it
+// has no recent answer.
 func (v *reviewed) Sees(namespace string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/api/lenient"
 )
 
-// UnmarshalJSON implements json.Unmarshaler. If UnmarshalJSON can read only the metadata, it puts
-// the error into Malformed and returns nil, so that one such object does not make a whole list
-// unreadable.
+// UnmarshalJSON implements json.Unmarshaler. If UnmarshalJSON can read only the metadata, the
+// status and spec.schedulerName, it puts the error into Malformed and returns nil, so that one such
+// object does not make a whole list unreadable.
 func (j *Job) UnmarshalJSON(data []byte) error {
 	type object Job
 	var whole object

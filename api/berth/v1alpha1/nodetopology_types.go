@@ -68,8 +68,9 @@ const (
 	EnforcerKoordlet Enforcer = "koordlet"
 )
 
-// NodeTopologySpec describes the machine, and the settings by which its resources are allocated. It
-// stays the same until the kubelet restarts.
+// NodeTopologySpec describes the machine, and the settings by which its resources are allocated.
+// The kubelet's settings stay the same until the kubelet restarts. Devices, Authority, Enforcer and
+// Defaults can change at any time.
 type NodeTopologySpec struct {
 	// Machine is the hardware as a compact machine string (package topology: Parse,
 	// Machine.String).
@@ -269,8 +270,9 @@ type NodeTopologyStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Sequence int64 `json:"sequence,omitempty"`
-	// ObservedTime is the time when the agent read the checkpoints, by the node's clock. It is for
-	// users. The scheduler uses the heartbeat Lease to detect stale reports.
+	// ObservedTime is the time when the agent made the report, by the node's clock. Sequence and
+	// ObservedTime together identify a report. To detect stale reports, the scheduler uses the
+	// heartbeat Lease.
 	// +optional
 	ObservedTime metav1.MicroTime `json:"observedTime,omitzero"`
 
@@ -421,7 +423,8 @@ type PodAllocation struct {
 	Malformed string `json:"-"`
 }
 
-// PodState is the reason why a pod that is not running is in the report.
+// PodState is the reason why a pod is in the report that is not an admitted pod which runs or will
+// run.
 //
 // +kubebuilder:validation:Enum=Ended;Rejected;Unknown
 type PodState string
@@ -433,7 +436,8 @@ const (
 	// PodRejected: the kubelet has rejected the pod, but still keeps resources that it had
 	// allocated to the pod before.
 	PodRejected PodState = "Rejected"
-	// PodUnknown: the checkpoints list a pod that the agent has not seen in the API.
+	// PodUnknown: the checkpoints list a pod that the agent has not seen in the API, or whose
+	// admission the kubelet has not finished.
 	PodUnknown PodState = "Unknown"
 )
 
@@ -649,7 +653,7 @@ const (
 	// kubelet would fail if it started now.
 	ReasonConfigurationUnreadable = "ConfigurationUnreadable"
 	// ReasonConfigurationNewer: the kubelet's configuration was changed after the kubelet started
-	// and before the agent started.
+	// and before the agent read it.
 	ReasonConfigurationNewer = "ConfigurationNewer"
 )
 

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/api/lenient"
 )
 
-// UnmarshalJSON implements json.Unmarshaler. If UnmarshalJSON can read only the metadata, it puts
-// the error into Malformed and returns nil, so that one such object does not make a whole list
-// unreadable.
+// UnmarshalJSON implements json.Unmarshaler. If UnmarshalJSON can read only the metadata and the
+// status, it puts the error into Malformed and returns nil, so that one such object does not make a
+// whole list unreadable.
 func (g *PodGroup) UnmarshalJSON(data []byte) error {
 	type object PodGroup
 	var whole object
