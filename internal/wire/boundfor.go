@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BoundForAnnotation names the gang and the Reservation for which a pod was bound. Like the
-// PlacementAnnotation, only the Binding can set it (deploy/policies). In contrast, users who may
-// not delete the pod may still be able to change its own annotations about the gang.
+// BoundForAnnotation names the gang and the Reservation for which a pod was bound. Only the Binding
+// can set it (deploy/policies). In contrast, users who may not delete the pod may still be able to
+// change its own annotations about the gang.
 const BoundForAnnotation = "berth.dev/bound-for"
 
 // maxBoundFor is the maximum length of the annotation's value. It is enough for two names and two

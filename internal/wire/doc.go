@@ -2,7 +2,7 @@
 // placement, with one file per dialect. No other package does so: packages that import wire do not
 // parse objects, and packages that wire imports do not know API types.
 //
-// Reading is strict. If a value is invalid or contradicts another value, the error is a FieldError
-// that names the object, the field, the value and the expected form. The package guesses no value
-// and ignores no value.
+// Reading is strict: the package guesses no value. If a value that users or other programs write is
+// invalid or contradicts another value, the error names the object, the field, the value and the
+// expected form.
 package wire

@@ -9,8 +9,9 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// FieldError names the object, the wrong value, and the expected form. Every error about the
-// content of an object that this package returns is a FieldError, or wraps one.
+// FieldError names the object, the field, the wrong value, and the expected form. Other errors
+// about the content of an object concern the whole object: an OtherFormError, and the error about
+// an object that does not fit its Go types, which is text in the form of a FieldError.
 type FieldError struct {
 	Object string // kind and name, "NodeTopology n1" or "Pod ns/name"
 	Field  string // path inside the object, "status.pods[3].uid"

@@ -267,8 +267,8 @@ func GangWasWhole(pod *corev1.Pod) bool {
 	return false
 }
 
-// ReadVolcanoGroup reads a PodGroup of Volcano. The error is a *FieldError for a field that Berth
-// does not support.
+// ReadVolcanoGroup reads a PodGroup of Volcano. The error names a field that is invalid or that
+// Berth does not support.
 func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	out := Gang{
 		Key: GangKey{GangOfVolcano, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
@@ -314,7 +314,7 @@ type GroupKind struct {
 	// Add registers the kind in a scheme. New returns an empty object.
 	Add func(*runtime.Scheme) error
 	New func() runtime.Object
-	// Read reads an object. The error is a *FieldError.
+	// Read reads an object. The error names the wrong field.
 	Read func(runtime.Object) (Gang, error)
 }
 
@@ -371,7 +371,7 @@ const softTopology = "soft"
 
 const notServed = "nothing: Berth does not serve it yet, and would not start the pods as asked"
 
-// ReadSigsGroup reads a PodGroup of scheduler-plugins. The error is a *FieldError.
+// ReadSigsGroup reads a PodGroup of scheduler-plugins. The error names the wrong field.
 func ReadSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
 	out := Gang{
 		Key: GangKey{source, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
@@ -561,8 +561,8 @@ func CheckMates(pods []*corev1.Pod) error {
 	return nil
 }
 
-// TrimToGang returns a copy of the pod with only identity, owner, node, phase, and the fields about
-// the gang.
+// TrimToGang returns a copy of the pod with only its identity, owner, node, scheduler, priority and
+// phase, the time when its last container ended, and the fields about the gang.
 func TrimToGang(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,

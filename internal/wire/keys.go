@@ -6,8 +6,9 @@ package wire
 // or stricter.
 const PolicyAnnotation = "berth.dev/policy"
 
-// Berth's annotations for the placement of a pod's CPUs, memory and devices. Unless documented
-// otherwise, each value may end with ",required", which is the default, or ",preferred".
+// Berth's annotations for the placement of a pod's CPUs, memory and devices. These values may end
+// with ",required", which is the default, or ",preferred": full-cores, spread, core, numa,
+// same-switch, same-root, one-switch and one-root.
 const (
 	// CPUsAnnotation: "full-cores" assigns all threads of each core, "spread" assigns one thread of
 	// each core, and "shares" assigns CPU time on NUMA nodes, without exclusive CPUs.
@@ -20,13 +21,13 @@ const (
 	L3Annotation = "berth.dev/l3"
 	// MemoryAnnotation: "pinned" keeps the pod's memory on its NUMA nodes (cpuset.mems).
 	MemoryAnnotation = "berth.dev/memory"
-	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes: the two nearest to each other that
-	// have room. ",preferred" is not allowed.
+	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes that have room. If several pairs are
+	// equally good otherwise, Berth chooses NUMA nodes that are close to each other.
 	NUMANodesAnnotation = "berth.dev/numa-nodes"
 	// DevicesAnnotation: "same-switch" or "same-root" assigns one device of each kind at each used
 	// PCI switch or root complex. "one-switch" or "one-root" assigns all devices at one switch or
-	// root complex. "perNUMANode=2" assigns exactly two devices of each resource on each NUMA node;
-	// ",preferred" is not allowed.
+	// root complex. "perNUMANode=2" assigns exactly two devices of each resource on each NUMA node
+	// of the pod.
 	DevicesAnnotation = "berth.dev/devices"
 	// FunctionsAnnotation: "one-per-card" assigns at most one virtual function of each physical
 	// function.

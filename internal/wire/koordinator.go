@@ -145,7 +145,8 @@ func (r koordinatorReader) wholeCPUs(class string) error {
 	return nil
 }
 
-// SpeaksKoordinator reports whether the pod has Koordinator's annotations about its placement.
+// SpeaksKoordinator reports whether the pod has Koordinator's annotations about its placement, or a
+// class of Koordinator (label koordinatorQoS).
 func SpeaksKoordinator(pod *corev1.Pod) bool {
 	for _, key := range koordinatorSpoken {
 		if _, said := pod.Annotations[key]; said {
@@ -156,7 +157,7 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 	return said
 }
 
-// koordinatorSpoken are Koordinator's annotations that Berth reads.
+// koordinatorSpoken are Koordinator's annotations about the placement of a pod that Berth reads.
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
 // withKoordinator adds the rules in the pod's Koordinator annotations. If the pod also names a

@@ -148,7 +148,7 @@ func (r gangReader) groups(own GangKey) ([]string, error) {
 }
 
 // ReadKoordinatorGroup reads a PodGroup of scheduling.sigs.k8s.io, and Koordinator's annotations on
-// it. The error is a *FieldError.
+// it. The error names the wrong field or annotation.
 func ReadKoordinatorGroup(g *sigs.PodGroup) (Gang, error) {
 	out, err := ReadSigsGroup(g, GangOfKoordinatorGroup)
 	if err != nil {

@@ -43,8 +43,8 @@ func DeviceUnits(name string) int {
 	return 1
 }
 
-// DeviceCount formats units as a number of devices. It formats no fractions, because Berth never
-// decides on a fraction of a device and ReadTokens does not accept one.
+// DeviceCount formats units as a number of devices. Berth never decides on a fraction of a device.
+// DeviceCount formats a fraction as "50/100", which is an invalid number for ReadTokens.
 func DeviceCount(name string, units int) string {
 	each := DeviceUnits(name)
 	if units%each != 0 {

@@ -25,8 +25,8 @@ type Node struct {
 	Report Report
 }
 
-// NodeSpec is the part of a Node that does not change until the kubelet restarts. It is the input
-// of placement.NewModel.
+// NodeSpec is the machine and the configuration of a Node: the input of placement.NewModel. Most of
+// it does not change until the kubelet restarts.
 type NodeSpec struct {
 	Machine   *topology.Machine
 	View      *placement.KubeletView
@@ -83,7 +83,7 @@ func (r *Report) Ready() metav1.Condition {
 }
 
 // ReadNodeTopology translates a NodeTopology. If it is invalid or contradicts itself, the error is
-// a *FieldError.
+// a *FieldError, or an *OtherFormError about the whole object.
 func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
 	spec, err := ReadNodeSpec(nt)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 
 // ReadNodeResourceTopology makes a Node from the zones of an exporter (Node Feature Discovery,
 // resource-topology-exporter, koordlet, nri-plugins). The amounts are real. The ids of CPUs and
-// devices are invented, except koordlet's CPUs. The error is a *FieldError.
+// devices are invented, except koordlet's CPUs. The error names the wrong field.
 //
 //   - A zone of type Node with the name "node-N" is a NUMA node. Other zones are ignored.
 //   - If no zone has cpu, nothing is known about CPUs, and no pod is refused for them. The same

@@ -15,8 +15,8 @@ import (
 
 // ReadNumatopology makes a Node from a Numatopology of Volcano's exporter. The ids of CPUs are
 // real. The object does not contain the scope, the options of the kubelet's managers, and memory.
-// Berth assumes the defaults for scope and options, and does not check memory. The error is a
-// *FieldError.
+// Berth assumes the defaults for scope and options, and does not check memory. The error names the
+// wrong field.
 //
 // Exporters since v1.16 list the pods that hold CPUs. For earlier exporters, a pod counts if the
 // kubelet had admitted it when the object was written.
@@ -139,8 +139,9 @@ func (r *numatopologyReader) allocations(at *field.Path, list []nodeinfo.PodAllo
 	return nil
 }
 
-// uidOf returns the UID of the bound pod with the name in p. It returns "" if that pod was created
-// after p was written, because it is then a successor with the same name.
+// uidOf returns the UID of the bound pod that p describes, by the UID in p, or otherwise by the
+// name in p. By name, a pod that the kubelet has not accepted yet does not count, because it is a
+// successor with the same name. uidOf returns "" if there is no such pod.
 func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	for i := range bound {
 		b := &bound[i]

@@ -19,8 +19,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// PlacementAnnotation has the scheduler's decision about a pod. Only the Binding can set it, in the
-// same write that binds the pod (deploy/policies).
+// PlacementAnnotation has the scheduler's decision about a pod. The Binding sets it, in the same
+// write that binds the pod. After a resize in place, only the scheduler can replace it
+// (deploy/policies).
 const PlacementAnnotation = "berth.dev/placement"
 
 // HasPlacement reports whether the pod has a decision, valid or not.
@@ -65,8 +66,8 @@ const (
 	// GuaranteeAmounts means that only amounts per NUMA node are known. The placement is best
 	// effort.
 	GuaranteeAmounts
-	// GuaranteeFull means that the node has a complete NodeTopology. The node will not refuse the
-	// pod.
+	// GuaranteeFull means that the node has a complete NodeTopology. Its kubelet will not refuse
+	// the pod.
 	GuaranteeFull
 )
 

@@ -99,8 +99,8 @@ func ReservationScheduler(o *koordinator.Reservation) string {
 	return o.Spec.Template.Spec.SchedulerName
 }
 
-// ReadReservation reads a Reservation. The error is a *FieldError. It also returns an error for a
-// field that Berth does not support.
+// ReadReservation reads a Reservation. The error names a field that is invalid or that Berth does
+// not support.
 func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 	r := reservationReader{fieldErrors("Reservation " + o.Name), o}
 	for _, check := range []func() error{r.spec, r.template, r.lists} {

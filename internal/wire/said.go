@@ -5,8 +5,8 @@ import "strings"
 // Said has the keys with which a pod states its requirements, if they are keys of another project.
 // The zero value is for a pod that uses Berth's keys, or none.
 //
-// Statuses, events and explanations contain Berth's own keys. Said.In replaces them with the pod's
-// keys.
+// The engine's texts about the pod's requirements contain Berth's own keys. Said.In replaces them
+// with the pod's keys, for statuses, events and explanations.
 type Said struct {
 	policy, cpus, exclusive, devices, functions string
 }
