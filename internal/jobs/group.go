@@ -13,7 +13,7 @@ import (
 
 // podGroupOf returns the Job's PodGroup. It has the number of pods that start together, in total
 // and by task, without the tasks in later, whose pods are created only when other tasks run. The
-// group's resources include all tasks.
+// group's resources also count the tasks in later.
 func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Name: groupName(job), Namespace: job.Namespace, OwnerReferences: ownerOf(job), Labels: job.Labels, Annotations: groupAnnotations(job),
@@ -37,7 +37,8 @@ func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup 
 	return g
 }
 
-// groupAnnotations returns the Job's annotations, without the annotations of kubectl.
+// groupAnnotations returns the Job's annotations, without the manifest that kubectl apply has
+// stored in one of them.
 func groupAnnotations(job *batch.Job) map[string]string {
 	out := map[string]string{}
 	for key, value := range job.Annotations {

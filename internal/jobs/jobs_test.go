@@ -305,7 +305,7 @@ func TestNameOfAnother(t *testing.T) {
 	}
 	w.byWorld = false
 	_, err := w.reconciler().Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job})
-	if err == nil || !strings.Contains(err.Error(), "is not of Job j") {
+	if err == nil || !strings.Contains(err.Error(), "does not belong to Job j") {
 		t.Errorf("error %v", err)
 	}
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil {

@@ -185,7 +185,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// placed counts the pods that have nodes and are not being deleted.
+// placed counts the pods that have nodes, have not failed, and are not being deleted.
 func placed(seen map[string][]*corev1.Pod) (n int32) {
 	for _, pods := range seen {
 		for _, pod := range pods {
@@ -198,7 +198,7 @@ func placed(seen map[string][]*corev1.Pod) (n int32) {
 }
 
 // torn reports whether some pods run and another pod finds no node (PodGroupUnknown of Volcano's
-// scheduler).
+// scheduler). It ignores failed pods and pods that are being deleted.
 func torn(seen map[string][]*corev1.Pod) bool {
 	running, stuck := 0, false
 	for _, pods := range seen {

@@ -276,7 +276,7 @@ func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.
 		return nil
 	}
 	r.tell(job, corev1.EventTypeWarning, "FailedCreate", "pod "+pod.Name+" exists already and does not belong to this Job: delete the pod, or give the Job another name")
-	return fmt.Errorf("pod %s/%s is not of Job %s", pod.Namespace, pod.Name, job.Name)
+	return fmt.Errorf("pod %s/%s exists already and does not belong to Job %s", pod.Namespace, pod.Name, job.Name)
 }
 
 // surroundings creates the objects that the pods need. The PodGroup comes first, so that no

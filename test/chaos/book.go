@@ -84,7 +84,7 @@ func (b *book) targets(k Kind) string {
 	return strings.Join(out, ", ")
 }
 
-// recovery is how long a fault may have effects: clients reconnect with a back-off.
+// recovery is how long a fault may have effects after its end: clients reconnect with a back-off.
 const recovery = 4 * time.Second
 
 // disturbed returns the last fault between the two moments that may have broken the assumptions of
@@ -190,5 +190,6 @@ func (b *book) violate(text, node string, objects ...any) {
 	}
 }
 
-// afterRestart is how long a restarted kubelet may lack devices: its device plugins register again.
+// afterRestart is how long the restart of a kubelet may have effects: device plugins register again,
+// and the kubelet removes pods that have ended.
 const afterRestart = 20 * time.Second

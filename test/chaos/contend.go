@@ -16,9 +16,10 @@ const (
 	leaving = 10 * time.Second
 )
 
-// vanished reports whether a pod that was bound before w was deleted before it ran, between the
-// decision about w and the kubelet's admission of w. The kubelet had no container to stop, so it
-// released the pod's resources at once. The caller holds mu.
+// vanished reports whether a pod that was bound before w was deleted before it ran. The deletion
+// was at most hearing before the Binding of w, and not after the kubelet's admission of w (decided).
+// The kubelet had no container to stop, so it released the pod's resources at once. The caller
+// holds mu.
 func (o *observer) vanished(w *watched, decided time.Time) bool {
 	for _, p := range o.pods {
 		switch {

@@ -17,10 +17,10 @@ func main() {
 	(&trial.Program{
 		Name: "chaos", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{role, wrongclock.Role, trial.ShadowRole},
 		Flags: func(f *flag.FlagSet) {
-			f.DurationVar(&o.duration, "duration", 5*time.Minute, "how long faults are injected")
-			f.IntVar(&o.nodes, "nodes", 5, "how many hollow nodes")
+			f.DurationVar(&o.duration, "duration", 5*time.Minute, "for how long faults are injected")
+			f.IntVar(&o.nodes, "nodes", 5, "number of hollow nodes")
 			f.BoolVar(&o.each, "v", false, "print a line for each fault")
-			f.StringVar(&breaking, "break", "", fmt.Sprint("make the scheduler break promises, one of ", frauds, ": to see that it is noticed"))
+			f.StringVar(&breaking, "break", "", fmt.Sprint("make the scheduler break promises in one of the ways ", frauds, ", to test that the suite notices"))
 		},
 		Check: func() (err error) {
 			o.fraud, err = parseFraud(breaking)

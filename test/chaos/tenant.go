@@ -52,7 +52,7 @@ func (d *driver) evict(ctx context.Context) string {
 		return err.Error()
 	}
 	if left := d.tenantPods(); len(left) > 0 {
-		return fmt.Sprintf("%d pods of the tenant's are there, such as %s", len(left), left[0].Name)
+		return fmt.Sprintf("%d pods of the tenant still exist, such as %s", len(left), left[0].Name)
 	}
 	return ""
 }

@@ -18,12 +18,12 @@ func main() {
 	(&trial.Program{
 		Name: "defrag", Seed: &o.seed,
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&o.plans, "plans", leastPlans, "how many plans are carried out")
-			f.IntVar(&o.nodes, "nodes", 4, "how many hollow nodes")
+			f.IntVar(&o.plans, "plans", leastPlans, "number of plans to carry out")
+			f.IntVar(&o.nodes, "nodes", 4, "number of hollow nodes")
 		},
 		Check: func() error {
 			if o.plans < 1 || o.nodes < 2 {
-				return errors.New("want at least 1 plan and 2 nodes")
+				return errors.New("-plans and -nodes: want at least 1 plan and 2 nodes")
 			}
 			return nil
 		},

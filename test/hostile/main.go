@@ -18,7 +18,7 @@ func main() {
 		Flags: func(f *flag.FlagSet) {
 			f.IntVar(&o.attempts, "attempts", 20000, "minimum number of the tenant's requests")
 			f.IntVar(&o.friendly, "friendly", 500, "minimum number of friendly units placed while the tenant acts")
-			f.DurationVar(&o.calm, "calm", 4*time.Minute, "how long the friendly load runs alone, and then with harmless requests of the tenant's")
+			f.DurationVar(&o.calm, "calm", 4*time.Minute, "how long the friendly load runs alone, and then as long with harmless requests of the tenant")
 			f.DurationVar(&o.limit, "limit", 15*time.Minute, "how long the tenant may take for its attempts")
 			f.StringVar(&o.until, "until", "", fmt.Sprint("end the attack at the first harm of this kind, one of ", harmNames, ", and check no minimum"))
 		},

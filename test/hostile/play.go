@@ -249,7 +249,7 @@ func (d *driver) attack(ctx context.Context, failed chan error) error {
 	<-done
 	c := d.foe.Counts()
 	d.result.Attempts, d.result.Accepted, d.result.Kinds = c.Attempts, c.Accepted, c.Kinds
-	fmt.Fprintf(d.out, "the tenant tried %d times in %v, %d were accepted, refused were %v\n", d.result.Attempts, time.Since(d.begun).Round(time.Second), c.Accepted, c.Refused)
+	fmt.Fprintf(d.out, "the tenant sent %d requests in %v: %d were accepted; refused, by reason: %v\n", d.result.Attempts, time.Since(d.begun).Round(time.Second), c.Accepted, c.Refused)
 	return err
 }
 

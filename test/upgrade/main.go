@@ -19,7 +19,7 @@ func main() {
 		Flags: func(f *flag.FlagSet) {
 			f.StringVar(&o.from, "from", "", "folder of the last release: berth-agent, berth-scheduler, and chart.yaml, the output of helm template")
 			f.StringVar(&o.to, "to", "", "folder of this tree, with the same files")
-			f.IntVar(&o.nodes, "nodes", demo.AllNodes, "how many hollow nodes; fewer than the default pin CPUs only")
+			f.IntVar(&o.nodes, "nodes", demo.AllNodes, "number of hollow nodes; fewer than the default pin CPUs only")
 		},
 		Check: func() error {
 			if o.from == "" || o.to == "" {

@@ -50,7 +50,8 @@ const (
 	// workers is the number of objects that each controller handles at a time. Two are enough,
 	// because the cluster is small.
 	workers = 2
-	// resync and discoverySync are kube-controller-manager's own defaults.
+	// resync, namespaceSync and discoverySync are kube-controller-manager's defaults, without the
+	// random part of its resync period.
 	resync        = 12 * time.Hour
 	namespaceSync = 5 * time.Minute
 	discoverySync = 30 * time.Second
