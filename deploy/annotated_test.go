@@ -183,7 +183,9 @@ func TestWhatABindingSaysStays(t *testing.T) {
 	}
 }
 
-// TestForgedAmounts: if the admission policy is installed, only a node's own agent may report it.
+// TestForgedAmounts: if the admission policy is installed, only the agent of a node, administrators
+// and, for the owner references, the garbage collector may write the node's Numatopology and
+// NodeResourceTopology.
 func TestForgedAmounts(t *testing.T) {
 	agent := func(node string) user.Info {
 		return &user.DefaultInfo{Name: "system:serviceaccount:berth-system:berth-agent", Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}

@@ -138,7 +138,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 
 func (s *settings) check(rest []string) error {
 	if len(rest) > 0 {
-		return fmt.Errorf("unexpected argument %q", rest[0])
+		return fmt.Errorf("argument %q: want only flags", rest[0])
 	}
 	if s.options.Node == "" {
 		return errors.New("--node-name is missing, and NODE_NAME is not set")

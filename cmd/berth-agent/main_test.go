@@ -27,7 +27,7 @@ func TestWrongUsage(t *testing.T) {
 		want string
 	}{
 		{nil, exitUsage, "--node-name is missing"},
-		{[]string{"--node-name=n", "more"}, exitUsage, `unexpected argument "more"`},
+		{[]string{"--node-name=n", "more"}, exitUsage, `argument "more": want only flags`},
 		{[]string{"--node-name=n", "--log-format=xml"}, exitUsage, "--log-format"},
 		{[]string{"--node-name=n", "--device-preferences=x.y/z=often"}, exitUsage, "x.y/z=often"},
 		{[]string{"--node-name=n", "--configz=https://n/configz", "--kubelet-config=f"}, exitUsage, "want it without --kubelet-config"},

@@ -120,10 +120,10 @@ func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 // writes.
 func (c *checkpoints) present(config *placement.Config) error {
 	if c.state.CPU == nil && config.CPUManagerPolicy == "static" {
-		return absent(kubeletstate.CPUFile, "static")
+		return absent(kubeletstate.CPUFile, "cpuManagerPolicy static")
 	}
 	if c.state.Memory == nil && config.MemoryManagerPolicy == "Static" {
-		return absent(kubeletstate.MemoryFile, "Static")
+		return absent(kubeletstate.MemoryFile, "memoryManagerPolicy Static")
 	}
 	return nil
 }
@@ -144,6 +144,6 @@ func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
 }
 
 func absent(file, policy string) error {
-	return fmt.Errorf("%s does not exist: a kubelet with policy %s writes this file when it starts. Is the kubelet running?",
+	return fmt.Errorf("%s does not exist: a kubelet with %s writes this file when it starts. Is the kubelet running?",
 		file, policy)
 }

@@ -88,8 +88,8 @@ func TestMachineChangesUnderTheKubelet(t *testing.T) {
 	}
 }
 
-// TestMachineShrinksWhereBerthDecides: the kubelet does not pin resources there. Otherwise the
-// scheduler would still assign resources that the node has lost.
+// TestMachineShrinksWhereBerthDecides: the report is not Ready, although the kubelet pins no
+// resources there. Otherwise the scheduler would still assign resources that the node has lost.
 func TestMachineShrinksWhereBerthDecides(t *testing.T) {
 	const pages = testMachine + " huge:2Mi=64"
 	for _, tc := range []struct{ name, before, after, says string }{

@@ -235,7 +235,7 @@ func TestReadBack(t *testing.T) {
 }
 
 // TestVanishedCgroupIsAstray: the runtime reports a container as running that has had no cgroup for
-// some time. It cannot be read back, so that it may not run as decided.
+// some time. It cannot be read back, so it possibly does not run as decided.
 func TestVanishedCgroupIsAstray(t *testing.T) {
 	held := enforce.Booked{Running: true, Settled: true, Set: enforce.Set{CPUs: cpuSet(t, "2-3"), Pinned: true},
 		Container: enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main"}}

@@ -29,7 +29,7 @@ func newMetrics(age func() float64) *Metrics {
 	return &Metrics{
 		reports:    prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "report_writes_total", Help: "Writes of the node's NodeTopology, by result: ok or error."}, []string{"result"}),
 		heartbeats: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "heartbeats_total", Help: "Renewals of the node's Lease, by result: ok or error."}, []string{"result"}),
-		readErrors: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "read_errors_total", Help: "Readings of the kubelet's checkpoints that failed or were contradictory."}),
+		readErrors: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "read_errors_total", Help: "Readings of the node that failed, or in which the kubelet's checkpoints were contradictory."}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Name: "report_latency_seconds",
 			Help: "Seconds from the first sign of a change on the node until the API server acknowledged the report.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
 		age:      prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: "report_age_seconds", Help: "Seconds since the agent last confirmed the published report; -1 before the first."}, age),

@@ -67,8 +67,8 @@ func TestFitLive(t *testing.T) {
 	a.check(t, w)
 }
 
-// TestFitOfPodsThatShare: if Berth decides on a node, a pod without exclusive CPUs does not just
-// pass.
+// TestFitOfPodsThatShare: if Berth decides on a node, a pod without exclusive CPUs must find room
+// there, too.
 func TestFitOfPodsThatShare(t *testing.T) {
 	w := &world{t: t}
 	w.addNode("n1", 0).Status.Allocatable = amountsText("cpu", "14", "memory", "30Gi", "pods", "110")

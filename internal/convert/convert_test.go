@@ -387,7 +387,8 @@ func FuzzVolcano(f *testing.F) {
 	})
 }
 
-// TestVolcanosReading: what Volcano reads in another way than it looks, or refuses, is told.
+// TestVolcanosReading: the output names what Volcano refuses, and what it does not read as the file
+// suggests.
 func TestVolcanosReading(t *testing.T) {
 	const tiers = "\ntiers: [{plugins: [{name: gang}]}]"
 	for name, c := range map[string]struct{ text, unknown, note, config string }{

@@ -76,7 +76,8 @@ func owned(name, uid, apiVersion, kind, owner, ownerUID string) string {
 	return fmt.Sprintf("{name: %s, uid: %q, ownerReferences: [{apiVersion: %s, kind: %s, name: %s, uid: %q, controller: true}]}", name, uid, apiVersion, kind, owner, ownerUID)
 }
 
-// TestExports: exported objects give the same pods as exported pods that use resources.
+// TestExports: every form of an export gives the same pods. Pods and Jobs that have ended give
+// none. An object gives none if the export also contains its pods, or an object that it owns.
 func TestExports(t *testing.T) {
 	const spec = "spec: {containers: [{name: c}]}"
 	const template = "template: {" + spec + "}"

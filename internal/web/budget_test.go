@@ -74,8 +74,8 @@ func TestOtherSitesAskNothing(t *testing.T) {
 	}
 }
 
-// TestStrangersDoNotUseUpTheReviews: wrong tokens from one address are reviewed for a limited time
-// only, tokens from other addresses always. The number of kept addresses is limited.
+// TestStrangersDoNotUseUpTheReviews: of many wrong tokens from one address, only some are reviewed.
+// This does not affect tokens from other addresses. The number of kept addresses is limited.
 func TestStrangersDoNotUseUpTheReviews(t *testing.T) {
 	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
 	s, _ := gated(t, a)

@@ -43,11 +43,11 @@ func main() {
 		Name: "shadow", Keep: &o.keep, Roles: []trial.Role{trial.ShadowRole},
 		Flags: func(f *flag.FlagSet) {
 			f.Uint64Var(&o.seed, "seed", 1, "seed of the workload, as in the demo")
-			f.IntVar(&o.nodes, "nodes", demo.AllNodes, "how many hollow nodes")
-			f.IntVar(&o.rejections, "rejections", 50, "how many rejected and correctly predicted pods there must be")
-			f.StringVar(&o.volcano.Program, "volcano", "", "Volcano's program vc-scheduler, which places the pods; without it kube-scheduler does")
-			f.StringVar(&o.volcano.Controller, "volcano-controller", "", "its program vc-controller-manager, which makes the PodGroups")
-			f.StringVar(&o.volcano.Source, "volcano-source", "", "the folder with its source, for its definitions and its configuration")
+			f.IntVar(&o.nodes, "nodes", demo.AllNodes, "number of hollow nodes")
+			f.IntVar(&o.rejections, "rejections", 50, "minimum number of pods whose rejection was predicted")
+			f.StringVar(&o.volcano.Program, "volcano", "", "Volcano's program vc-scheduler, which places the pods; empty: kube-scheduler")
+			f.StringVar(&o.volcano.Controller, "volcano-controller", "", "Volcano's program vc-controller-manager, which creates the PodGroups")
+			f.StringVar(&o.volcano.Source, "volcano-source", "", "folder with Volcano's source, which contains its definitions and its configuration")
 		},
 		Check: func() error {
 			if o.volcano.Program != "" {

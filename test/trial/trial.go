@@ -111,7 +111,7 @@ func (p *Program) parse(args []string, stderr io.Writer) error {
 func (p *Program) check(f *flag.FlagSet) error {
 	switch {
 	case f.NArg() > 0:
-		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+		return fmt.Errorf("argument %q: want only flags", f.Arg(0))
 	case p.Check != nil:
 		return p.Check()
 	}

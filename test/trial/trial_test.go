@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 		{"-pods=x", 2, `invalid value "x" for flag -pods`},
 		{"-seed=-1", 2, `invalid value "-1" for flag -seed`},
 		{"-dir=/tmp", 2, "flag provided but not defined: -dir"},
-		{"more", 2, `shake: unexpected argument "more"`},
+		{"more", 2, `shake: argument "more": want only flags`},
 		{"-seed=13", 1, "shake: thirteen"},
 		{"part", 5, "a part"},
 	} {

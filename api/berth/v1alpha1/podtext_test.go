@@ -92,8 +92,8 @@ func TestPodAllocationTextRefused(t *testing.T) {
 	}
 }
 
-// TestPodAllocationJSON shows that a line that cannot be read keeps nobody from the rest, and goes
-// back as it came.
+// TestPodAllocationJSON: a line that cannot be parsed does not prevent the reading of the other
+// lines, and its text is kept.
 func TestPodAllocationJSON(t *testing.T) {
 	const text = `{"spec":{"machine":"m","authority":"kubelet","kubeletVersion":"v1.36.3"},"status":{"pods":["u-1 main;cpus=1",{"uid":"old"},"u-2 ;",""]}}`
 	var nt NodeTopology
