@@ -46,7 +46,7 @@ func (s Shape) distance(a, b int) int {
 	return s.Far
 }
 
-// String names the shape for messages: "2x2 NUMA, 2 cores, 2 threads".
+// String describes the shape in messages.
 func (s Shape) String() string {
 	return fmt.Sprintf("%d sockets x %d NUMA nodes, %d cores x %d threads each, %d MiB a node", s.Sockets, s.DiesPerSocket, s.CoresPerDie, s.ThreadsPerCore, s.MemoryMiB)
 }
