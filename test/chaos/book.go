@@ -190,6 +190,6 @@ func (b *book) violate(text, node string, objects ...any) {
 	}
 }
 
-// afterRestart is how long the restart of a kubelet may have effects: device plugins register again,
-// and the kubelet removes pods that have ended.
+// afterRestart is how long the restart of a kubelet may have effects: device plugins register
+// again, and the kubelet removes pods that have ended.
 const afterRestart = 20 * time.Second

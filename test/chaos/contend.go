@@ -17,9 +17,9 @@ const (
 )
 
 // vanished reports whether a pod that was bound before w was deleted before it ran. The deletion
-// was at most hearing before the Binding of w, and not after the kubelet's admission of w (decided).
-// The kubelet had no container to stop, so it released the pod's resources at once. The caller
-// holds mu.
+// was at most hearing before the Binding of w, and not after the kubelet's admission of w
+// (decided). The kubelet had no container to stop, so it released the pod's resources at once. The
+// caller holds mu.
 func (o *observer) vanished(w *watched, decided time.Time) bool {
 	for _, p := range o.pods {
 		switch {
