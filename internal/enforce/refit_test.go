@@ -668,7 +668,7 @@ func TestNRIResize(t *testing.T) {
 	if err := update(2048, gib); err != nil {
 		t.Errorf("the same amounts: %v", err)
 	}
-	if err := update(2048, 2*gib); err == nil || !strings.Contains(err.Error(), "when the scheduler has decided") {
+	if err := update(2048, 2*gib); err == nil || !strings.Contains(err.Error(), "until the scheduler has decided") {
 		t.Errorf("more memory: %v", err)
 	}
 	grown := sized(t, "1-4", 2)
