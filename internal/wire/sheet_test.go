@@ -50,8 +50,8 @@ var sheetNeeds = map[string][]string{
 	"authority berth": nil,
 	"authority berth, or a kubelet with full-pcpus-only":                            {"full-pcpus-only"},
 	"authority berth, or a kubelet with distribute-cpus-across-cores":               {"distribute"},
-	"authority berth, or a kubelet whose CPU manager is none":                       {"none", "memory"},
-	"authority berth without koordlet, or a kubelet with the Static memory manager": {"memory"},
+	"authority berth, or a kubelet with `cpuManagerPolicy: none`":                       {"none", "memory"},
+	"authority berth without koordlet, or a kubelet with `memoryManagerPolicy: Static`": {"memory"},
 	// The pod requests CPUs and devices that fit on one NUMA node.
 	"authority berth, or a kubelet that is sure to use that number":                      {"restricted", "single-numa-node"},
 	"authority berth; for `perNUMANode` also a kubelet that is sure to give that number": {"restricted", "single-numa-node"},
