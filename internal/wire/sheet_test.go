@@ -48,8 +48,8 @@ var sheetNodes = map[string]placement.Config{
 var sheetNeeds = map[string][]string{
 	"any":             {"none", "static", "full-pcpus-only", "distribute", "memory", "best-effort", "restricted", "single-numa-node"},
 	"authority berth": nil,
-	"authority berth, or a kubelet with full-pcpus-only":                            {"full-pcpus-only"},
-	"authority berth, or a kubelet with distribute-cpus-across-cores":               {"distribute"},
+	"authority berth, or a kubelet with full-pcpus-only":                                {"full-pcpus-only"},
+	"authority berth, or a kubelet with distribute-cpus-across-cores":                   {"distribute"},
 	"authority berth, or a kubelet with `cpuManagerPolicy: none`":                       {"none", "memory"},
 	"authority berth without koordlet, or a kubelet with `memoryManagerPolicy: Static`": {"memory"},
 	// The pod requests CPUs and devices that fit on one NUMA node.
