@@ -14,6 +14,7 @@ import (
 var foreign = map[string]string{
 	"--batch-scheduler":                         "KubeRay's operator",
 	"ProvisioningRequest":                       "Cluster Autoscaler",
+	"GangScheduling":                            "a feature gate of Kubernetes 1.36",
 	"--grace-period":                            "kubectl",
 	"--server-side":                             "kubectl",
 	"--service-account-extend-token-expiration": "kube-apiserver",
