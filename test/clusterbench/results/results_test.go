@@ -225,7 +225,7 @@ func (m *measured) String() string {
 	slices.SortFunc(m.rows, func(a, b row) int { return slices.Compare(a.order[:], b.order[:]) })
 	slices.SortFunc(m.lines, cmp.Compare)
 	var b strings.Builder
-	b.WriteString("\n| load | CPU time | pods settled per second | the same, including events | peak memory | pairs | measured |\n|---|--:|--:|--:|--:|--:|---|\n")
+	b.WriteString("\n| load | CPU time | pods settled per second | pods settled per second, with events written | peak memory | pairs | measured |\n|---|--:|--:|--:|--:|--:|---|\n")
 	for _, r := range m.rows {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %d | %s |\n", r.load, cell(r.cpu), cell(r.settled), cell(r.told), cell(r.memory), r.pairs, r.day)
 	}
