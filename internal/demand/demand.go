@@ -1,6 +1,7 @@
-// Package demand computes the demand for a node: of the devices that pods have in the cluster, the
-// share whose pods the node could run if it were empty. It counts only pods that have a node. So a
-// restarted scheduler computes the same demand, and pending requests of tenants have no influence.
+// Package demand computes the demand for a node: of all devices that pods use in the cluster, the
+// share that belongs to pods that the node could run if it were empty. It counts only pods that
+// have a node. So a restarted scheduler computes the same demand, and pending requests of tenants
+// have no influence.
 package demand
 
 import (
