@@ -106,8 +106,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.SysRoot, "sys-root", "/", "folder that contains sys/")
 	f.StringVar(&o.Machine, "machine", "", "machine string to report instead of the machine in sys/")
 	f.StringVar(&s.preferences, "device-preferences", "", "how device plugins choose devices: RESOURCE=none|sorted|nvidia|unknown, separated by commas")
-	f.StringVar(&s.authority, "authority", "kubelet", "who decides on the node: kubelet, berth (the agent carries out its decisions through the runtime's NRI), or label (as the Node's label "+agent.AuthorityLabel+" says)")
-	f.StringVar(&s.enforcer, "enforcer", "agent", "with authority berth: who carries out decisions: agent, koordlet, or label (as the Node's label "+agent.EnforcerLabel+" says)")
+	f.StringVar(&s.authority, "authority", "kubelet", "program that decides about CPUs, memory and devices on the node: kubelet, berth (the agent carries out Berth's decisions through the runtime's NRI), or label (the value of the Node's label "+agent.AuthorityLabel+")")
+	f.StringVar(&s.enforcer, "enforcer", "agent", "with authority berth: program that carries out decisions: agent, koordlet, or label (the value of the Node's label "+agent.EnforcerLabel+")")
 	f.StringVar(&s.rivals, "rivals", joined(agent.DefaultRivals()), "with authority berth: other programs that set the CPUs of containers, as PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT of their pods, separated by commas")
 	f.StringVar(&o.StateDir, "state-dir", "", "folder of the host in which the agent stores the newest decisions for resized pods and the last labels of its Node; it uses them while the API server does not answer (default: none)")
 	f.StringVar(&o.Enforce.NRISocket, "nri-socket", "", "with authority berth: the container runtime's NRI socket (default /var/run/nri/nri.sock)")
@@ -150,7 +150,7 @@ func (s *settings) check(rest []string) error {
 		return err
 	}
 	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "") {
-		return errors.New("--configz: want it without --kubelet-config and --kubelet-config-dir")
+		return errors.New("--configz: want no --kubelet-config and no --kubelet-config-dir: the kubelet's answer contains both")
 	}
 	switch a := v1alpha1.Authority(s.authority); a {
 	case v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth, agent.ByLabel:
@@ -169,10 +169,10 @@ func (s *settings) check(rest []string) error {
 		return fmt.Errorf("--on-collision %q: want hold or confine", s.onCollision)
 	}
 	if s.options.SpecDirs = strings.Split(s.specDirs, ","); slices.Contains(s.options.SpecDirs, "") {
-		return fmt.Errorf("--cdi-dirs %q: want folders, separated by commas", s.specDirs)
+		return fmt.Errorf("--cdi-dirs %q: want folders separated by commas, without an empty entry", s.specDirs)
 	}
 	if s.devices != "" && s.options.Authority == v1alpha1.AuthorityKubelet {
-		return errors.New("--devices: want --authority=berth or label: where the kubelet decides, a vendor's plugin offers devices")
+		return errors.New("--devices with --authority=kubelet: want --authority=berth or --authority=label: if the kubelet decides, the vendors' device plugins offer the devices")
 	}
 	var err error
 	if s.options.Rivals, err = agent.ParseRivals(s.rivals); err != nil {
@@ -213,7 +213,7 @@ func parsePreferences(text string) (map[string]placement.Preference, error) {
 		resource, word, _ := strings.Cut(item, "=")
 		p, ok := words[word]
 		if resource == "" || !ok {
-			return nil, fmt.Errorf("--device-preferences %q: want RESOURCE=none, sorted, nvidia or unknown", item)
+			return nil, fmt.Errorf("--device-preferences %q: want RESOURCE=PREFERENCE, where PREFERENCE is none, sorted, nvidia or unknown", item)
 		}
 		out[resource] = p
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -57,13 +58,17 @@ func Configz(client *http.Client, url string) ConfigSource {
 			return nil, fmt.Errorf("configz %s: %w", url, err)
 		}
 		if resp.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("configz %s: %s: want 200: grant get on nodes/configz", url, resp.Status)
+			return nil, fmt.Errorf("configz %s: %s: want 200 OK (after 403, grant the agent the verb get on nodes/configz)", url, resp.Status)
 		}
 		var answer struct {
 			Config map[string]any `json:"kubeletconfig"`
 		}
-		if err := json.Unmarshal(data, &answer); err != nil || answer.Config == nil {
-			return nil, fmt.Errorf("configz %s: want an object with kubeletconfig (%v)", url, err)
+		err = json.Unmarshal(data, &answer)
+		if err == nil && answer.Config == nil {
+			err = errors.New("kubeletconfig is missing")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("configz %s: %w: want an object with kubeletconfig", url, err)
 		}
 		kubeletconfig.SettleEviction(answer.Config) // the answer omits an empty evictionHard
 		return kubeletconfig.Decode(url, answer.Config)

@@ -58,7 +58,7 @@ func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) e
 		return err
 	}
 	if resource, id := b.nowhere(pools, m); id != "" {
-		return fmt.Errorf("%s: device %.80q: want a PCI address that /proc/driver/nvidia/gpus lists and the machine has: without it, the choice of the device plugin cannot be predicted", resource, id)
+		return fmt.Errorf("%s: device %.80q: want a GPU that /proc/driver/nvidia/gpus lists and whose PCI address the machine has: otherwise the choice of the device plugin cannot be predicted", resource, id)
 	}
 	return nil
 }

@@ -101,13 +101,13 @@ func (d *drift) compareMemory(then, now *placement.KubeletView) {
 func (d *drift) compareNode(was, is *placement.ViewNode) {
 	slack := was.MemoryBytes / memorySlack
 	if was.MemoryBytes > is.MemoryBytes+slack || is.MemoryBytes > was.MemoryBytes+slack {
-		d.note(is.MemoryBytes < was.MemoryBytes, fmt.Sprintf("NUMA node %d has %d MiB of memory, %d when the kubelet started",
+		d.note(is.MemoryBytes < was.MemoryBytes, fmt.Sprintf("NUMA node %d has %d MiB of memory, but had %d MiB when the kubelet started",
 			was.ID, is.MemoryBytes>>20, was.MemoryBytes>>20))
 	}
 	for _, size := range pageSizes(was, is) {
 		before, after := pagesOf(was, size), pagesOf(is, size)
 		if before != after {
-			d.note(after < before, fmt.Sprintf("NUMA node %d has %d huge pages of %d KiB, %d when the kubelet started",
+			d.note(after < before, fmt.Sprintf("NUMA node %d has %d huge pages of %d KiB, but had %d when the kubelet started",
 				was.ID, after, size>>10, before))
 		}
 	}
@@ -166,7 +166,7 @@ func changedSettings(then, now *kubeletv1beta1.KubeletConfiguration) (out []stri
 	before, after := settingsOf(then), settingsOf(now)
 	for i, s := range after {
 		if was := before[i].value; s.value != was {
-			out = append(out, fmt.Sprintf("%s is %s, %s when the kubelet started",
+			out = append(out, fmt.Sprintf("%s is %s, but was %s when the kubelet started",
 				s.field, cmp.Or(s.value, "unset"), cmp.Or(was, "unset")))
 		}
 	}
@@ -276,7 +276,7 @@ func (d *drift) condition(config *placement.Config) (metav1.Condition, bool) {
 		}
 	case d.unread != "":
 		c.Reason = v1alpha1.ReasonConfigurationUnreadable
-		why = outdated{[]string{d.unread}, "correct it before the kubelet is restarted: the kubelet would not start"}
+		why = outdated{[]string{d.unread}, "correct the configuration before the kubelet restarts: otherwise the kubelet would not start"}
 	case len(d.settings) > 0:
 		c.Reason = v1alpha1.ReasonConfigurationChanged
 		why = outdated{d.settings, "restart the kubelet, which reads its configuration only when it starts"}

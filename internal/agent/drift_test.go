@@ -181,7 +181,7 @@ func TestConfigurationChangesUnderTheKubelet(t *testing.T) {
 	}
 	w.settle()
 	w.wantReady(v1alpha1.ReasonConsistent, "")
-	w.wantCurrent(v1alpha1.ReasonConfigurationChanged, "topologyManagerPolicy is best-effort, restricted when the kubelet started", "restart the kubelet")
+	w.wantCurrent(v1alpha1.ReasonConfigurationChanged, "topologyManagerPolicy is best-effort, but was restricted when the kubelet started", "restart the kubelet")
 	w.m.restarted()
 	w.settle()
 	w.wantCurrent("")
@@ -293,7 +293,7 @@ func TestConfigurationFileIsWatched(t *testing.T) {
 	look(true, "when the file has been left alone")
 	w.settle()
 	w.wantReady(v1alpha1.ReasonConsistent, "")
-	w.wantCurrent(v1alpha1.ReasonConfigurationChanged, "topologyManagerPolicy is best-effort, restricted when the kubelet started")
+	w.wantCurrent(v1alpha1.ReasonConfigurationChanged, "topologyManagerPolicy is best-effort, but was restricted when the kubelet started")
 	if got := w.last().Spec.Config.TopologyManagerPolicy; got != "restricted" {
 		t.Errorf("policy %q, which the kubelet that runs does not have", got)
 	}

@@ -61,8 +61,8 @@ func TestConfigz(t *testing.T) {
 		}
 	}
 	told = `{"other":{}}`
-	if _, err := source.read(t.Context()); err == nil {
-		t.Error("an answer without kubeletconfig: no error")
+	if _, err := source.read(t.Context()); err == nil || !strings.Contains(err.Error(), "kubeletconfig is missing") {
+		t.Errorf("an answer without kubeletconfig: got error %v", err)
 	}
 	status = http.StatusForbidden
 	if _, err := source.read(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/configz") {

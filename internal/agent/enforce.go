@@ -437,7 +437,7 @@ func (s *sighting) contested() error {
 			return fmt.Errorf("the agent carries out decisions here, but pod %s was placed when the kubelet decided, with CPUs %s as a prediction: drain the node, or set the authority to kubelet again", f.key(), f.predicted)
 		}
 		if f.owner != "" && f.ended.IsZero() {
-			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove it from the node, or set the node's authority to kubelet",
+			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove that program from the node, or set the node's authority to kubelet",
 				f.key(), f.owner)
 		}
 	}

@@ -331,6 +331,9 @@ func TestLabelsAreRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(what, false, false)
+		if _, err := recall(dir, "n1"); err == nil || strings.Contains(err.Error(), "<nil>") {
+			t.Errorf("%s: got error %v", what, err)
+		}
 	}
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)

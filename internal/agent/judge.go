@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // verdict is the result of judging one sighting: the report, and how reliable it is.
@@ -156,8 +157,8 @@ func (s *sighting) underWay() bool {
 type unknownDevices struct{ ids []string }
 
 func (e *unknownDevices) Error() string {
-	return fmt.Sprintf("the NUMA nodes of %d devices of the kubelet are not known, such as %s: want the kubelet's PodResources socket, which lists them",
-		len(e.ids), e.ids[0])
+	return fmt.Sprintf("the NUMA nodes of the kubelet's devices are not known (%s, such as %s): want the kubelet's PodResources socket, which lists them",
+		wire.Counted(len(e.ids), "device"), e.ids[0])
 }
 
 // unfinished is the error for pods whose admission the kubelet has not finished.
@@ -258,7 +259,7 @@ func (s *sighting) suspected() error {
 	for _, f := range sortedFacts(s.pods) {
 		if f.looksLike != "" && f.owner == "" && f.ended.IsZero() {
 			return fmt.Errorf("the image of pod %s is named like %s, which sets the CPUs of containers, but the pod does not have the namespace, "+
-				"DaemonSet and ServiceAccount that identify the program (--rivals): if it sets CPUs all the same, remove it from the node", f.key(), f.looksLike)
+				"DaemonSet and ServiceAccount that identify the program (--rivals): if the program sets CPUs all the same, remove it from the node", f.key(), f.looksLike)
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func decidedIn(uid, text string) (enforce.Decided, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid), Annotations: map[string]string{wire.PlacementAnnotation: text}}}
 	p, _, err := wire.ReadPlacement(pod)
 	if err == nil && (p.Generation < 2 || p.Authority != placement.AuthorityBerth || p.Koordlet) {
-		err = fmt.Errorf("decision for pod %s: want a decision of generation 2 or more with enforcer agent", uid)
+		err = fmt.Errorf("decision for pod %s: %.200q: want a decision of generation 2 or more, with authority berth and the agent as enforcer", uid, text)
 	}
 	return enforce.Decided{Generation: p.Generation, Containers: p.Decision.Containers}, err
 }
@@ -159,7 +159,7 @@ func (s *decisions) load() error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", name, err)
 	case len(text) > 2*maxDecisions:
-		return fmt.Errorf("%s: want at most %d bytes", name, 2*maxDecisions)
+		return fmt.Errorf("%s: more than %d bytes: want a file that the agent wrote", name, 2*maxDecisions)
 	}
 	if err := json.Unmarshal(text, &all); err != nil {
 		return fmt.Errorf("%s: want a file that the agent wrote: %w", name, err)

@@ -63,11 +63,14 @@ func recall(dir, node string) (remembered, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil || len(text) > maxRemembered {
-		return remembered{}, fmt.Errorf("%s: %.200q: want a file that the agent wrote, of at most %d bytes (%v)", name, text, maxRemembered, err)
+	if len(text) > maxRemembered {
+		return remembered{}, fmt.Errorf("%s: more than %d bytes: want a file that the agent wrote", name, maxRemembered)
+	}
+	if err := d.Decode(&r); err != nil {
+		return remembered{}, fmt.Errorf("%s: %.200q: %w: want a file that the agent wrote", name, text, err)
 	}
 	if r.Node != node || !r.sane() {
-		return remembered{}, fmt.Errorf("%s: node %.100q, authority %.100q, enforcer %.100q: want node %s, kubelet or berth, agent or koordlet",
+		return remembered{}, fmt.Errorf("%s: node %.100q, authority %.100q, enforcer %.100q: want node %s, authority kubelet or berth, and enforcer agent, koordlet or none",
 			name, r.Node, r.Authority, r.Enforcer, node)
 	}
 	return r, nil

@@ -87,4 +87,4 @@ func famousImage(rivals []Rival, pod *corev1.Pod) string {
 	return ""
 }
 
-var errNoKoordlet = errors.New("koordlet should carry out decisions, but no pod on this node runs it: want a pod with the namespace, DaemonSet and ServiceAccount that --rivals has for koordlet")
+var errNoKoordlet = errors.New("koordlet should carry out decisions, but no pod on this node runs it: want a pod with the namespace, DaemonSet and ServiceAccount that --rivals names for koordlet")

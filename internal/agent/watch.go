@@ -32,7 +32,7 @@ const kubeletSocket = "kubelet.sock"
 // raise.
 func moreWatchers(err error) error {
 	if errors.Is(err, syscall.EMFILE) {
-		return fmt.Errorf("%w: want a higher sysctl fs.inotify.max_user_instances (1024 is enough), or a higher limit of open files", err)
+		return fmt.Errorf("%w: want a larger sysctl fs.inotify.max_user_instances (1024 is enough), or a higher limit on open files", err)
 	}
 	return err
 }

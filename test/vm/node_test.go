@@ -178,7 +178,7 @@ func (s *nodeStory) configurationChanges() {
 	before := s.confined(s.m, pod, "c")
 	changed := s.do("sed -i 's/^topologyManagerPolicy: .*/topologyManagerPolicy: best-effort/' /etc/berth/kubelet.yaml")
 	s.says("topologyManagerPolicy changes in the kubelet's file", changed, v1alpha1.ConditionKubeletCurrent, v1alpha1.ReasonConfigurationChanged,
-		"topologyManagerPolicy is best-effort, restricted when", "restart the kubelet")
+		"topologyManagerPolicy is best-effort, but was restricted when", "restart the kubelet")
 	changed = s.do("killall kubelet")
 	told := s.seen.await(s.t, "the report follows the configuration", changed, func(nt *v1alpha1.NodeTopology) bool {
 		return nt.Spec.TopologyManager.Policy == "best-effort" && isFine(nt)
