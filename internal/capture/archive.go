@@ -27,7 +27,7 @@ const (
 )
 
 // errTooLarge is the error for an archive that unpacks to more than maxUnpacked.
-var errTooLarge = fmt.Errorf("unpacks to more than %d MiB", maxUnpacked>>20)
+var errTooLarge = fmt.Errorf("the unpacked archive is larger than %d MiB", maxUnpacked>>20)
 
 // readArchive unpacks a tar archive, compressed or not, into memory.
 func readArchive(r io.Reader) (memFS, error) {
@@ -59,7 +59,7 @@ func readArchive(r io.Reader) (memFS, error) {
 func unpack(r *bufio.Reader) (io.Reader, error) {
 	magic, err := r.Peek(64)
 	if err != nil && len(magic) == 0 {
-		return nil, errors.New("is empty")
+		return nil, errors.New("the file is empty")
 	}
 	switch {
 	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
@@ -68,7 +68,7 @@ func unpack(r *bufio.Reader) (io.Reader, error) {
 		return bzip2.NewReader(r), nil
 	case bytes.HasPrefix(magic, []byte("\xfd7zXZ\x00")):
 		if dict := xzDict(magic); dict > maxXZDict {
-			return nil, fmt.Errorf("xz: wants a dictionary of %d MiB, the limit is %d", dict>>20, maxXZDict>>20)
+			return nil, fmt.Errorf("xz: the dictionary has %d MiB: want at most %d MiB", dict>>20, maxXZDict>>20)
 		}
 		return xz.NewReader(r)
 	default:
@@ -157,7 +157,7 @@ func (b *builder) add(h *tar.Header, content io.Reader) error {
 func cleanName(name string) (string, error) {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	if len(name) > maxPath || strings.Contains(name, "\x00") || clean == ".." || strings.HasPrefix(clean, "../") {
-		return "", fmt.Errorf("name %.80q leads out of the archive", name)
+		return "", fmt.Errorf("name %.80q: want a path inside the archive, of at most %d bytes", name, maxPath)
 	}
 	return clean, nil
 }
@@ -175,7 +175,7 @@ func (b *builder) folder(name string) (*node, error) {
 			here.children[step] = next
 		}
 		if !next.IsDir() {
-			return nil, fmt.Errorf("name %.80q goes through %q, which is no folder", name, step)
+			return nil, fmt.Errorf("name %.80q: %q in this path is not a folder", name, step)
 		}
 		here = next
 	}
@@ -188,7 +188,7 @@ func (b *builder) put(name string, n *node) error {
 		return err
 	}
 	if old := parent.children[n.name]; old != nil && old.IsDir() {
-		return fmt.Errorf("name %.80q is a folder and a file", name)
+		return fmt.Errorf("name %.80q: a folder and a file have this name", name)
 	}
 	parent.children[n.name] = n
 	return nil
@@ -202,7 +202,7 @@ func (b *builder) file(name string, content io.Reader) error {
 		return err
 	}
 	if b.kept += int64(len(data)); b.kept > maxKept {
-		return fmt.Errorf("more than %d MiB of files", maxKept>>20)
+		return fmt.Errorf("the files have more than %d MiB in total", maxKept>>20)
 	}
 	return b.put(name, &node{name: path.Base(name), mode: 0o444, data: data})
 }
@@ -212,7 +212,7 @@ func (b *builder) finish() (memFS, error) {
 	for _, l := range b.hard {
 		n, err := b.fs.walk(l.target, true)
 		if err != nil || n.IsDir() {
-			return memFS{}, fmt.Errorf("hard link %.80q to %.80q, which is no file", l.name, l.target)
+			return memFS{}, fmt.Errorf("hard link %.80q: the target %.80q is not a file of the archive", l.name, l.target)
 		}
 		if err := b.put(l.name, &node{name: path.Base(l.name), mode: n.mode, data: n.data}); err != nil {
 			return memFS{}, err

@@ -45,7 +45,7 @@ func Open(name string) (*Capture, error) {
 		return openFolder(name, file, inner)
 	}
 	if !info.Mode().IsRegular() { // reading a pipe or a device may never end
-		return nil, fmt.Errorf("%s: is %s, want a folder or an archive", file, info.Mode().Type())
+		return nil, fmt.Errorf("%s: file type %s: want a folder or an archive", file, info.Mode().Type())
 	}
 	return openArchive(name, file, inner)
 }
@@ -85,7 +85,7 @@ func openArchive(name, file, inner string) (*Capture, error) {
 	case 1:
 		return at(tree, name, found[0])
 	default:
-		return nil, fmt.Errorf("archive %s: holds %d machines, name one of them as %s:FOLDER: %s",
+		return nil, fmt.Errorf("archive %s: %d machines: want one of them, written as %s:FOLDER, with one of these folders: %s",
 			file, len(found), file, strings.Join(found[:min(len(found), 20)], ", "))
 	}
 }
@@ -98,7 +98,7 @@ func openTree(file string) (memFS, error) {
 	defer f.Close()
 	tree, err := readArchive(f)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return memFS{}, fmt.Errorf("archive %s: is incomplete: fetch or create it again (%w)", file, err)
+		return memFS{}, fmt.Errorf("archive %s: the file is incomplete: fetch or create it again (%w)", file, err)
 	}
 	if err != nil {
 		return memFS{}, fmt.Errorf("archive %s: %w", file, err)
@@ -126,10 +126,10 @@ func at(tree memFS, name, inner string) (*Capture, error) {
 func check(fsys fs.FS, name string) error {
 	info, err := fs.Stat(fsys, mark)
 	if err == nil && !info.IsDir() {
-		err = errors.New("it is no folder")
+		err = errors.New(mark + " is not a folder")
 	}
 	if err != nil {
-		return fmt.Errorf("%s: no machine there, want the folder that contains sys/: %w", name, err)
+		return fmt.Errorf("%s: %w: want the folder that contains sys/", name, err)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func TestWrongNodes(t *testing.T) {
 		{"name=A_b,machine=package:1 numa:1 core:1 pu:1", "name=A_b: "},
 		{"name=a,name=b,machine=package:1 numa:1 core:1 pu:1", "name= is given twice"},
 		{"name=a,machine=package:two", "machine=package:two: "},
-		{"name=a,capture=" + cut, "capture=" + cut + ": archive " + cut + ": is incomplete"},
+		{"name=a,capture=" + cut, "capture=" + cut + ": archive " + cut + ": the file is incomplete"},
 		{"name=a,capture=" + filepath.Join(dir, "none"), "no such file"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,config=" + dir, "is a directory"},
 		{"name=a,machine=package:1 numa:1 core:4 pu:1", "has no memory: want mem:SIZE"},
