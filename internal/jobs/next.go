@@ -287,7 +287,7 @@ func (n *stepper) retry(c *cause) bool {
 	if s.RetryCount++; s.RetryCount < n.spec.maxRetry {
 		return true
 	}
-	n.enter(batch.Failed, "MaxRetry", fmt.Sprintf("retry %d of spec.maxRetry %d, which fails the Job: %s", s.RetryCount, n.spec.maxRetry, c))
+	n.enter(batch.Failed, "MaxRetry", fmt.Sprintf("retry %d reaches spec.maxRetry %d, so the Job fails: %s", s.RetryCount, n.spec.maxRetry, c))
 	n.owed = nil
 	n.clear(ended)
 	return false
@@ -448,7 +448,7 @@ func (n *stepper) taskLacks() string {
 			}
 		}
 		if succeeded < t.minAvailable {
-			return fmt.Sprintf("; %d of task %s, minAvailable is %d", succeeded, t.name, t.minAvailable)
+			return fmt.Sprintf("; of task %s, %d have succeeded, minAvailable is %d", t.name, succeeded, t.minAvailable)
 		}
 	}
 	return ""

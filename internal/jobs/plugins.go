@@ -122,7 +122,7 @@ func newSvc(flags *flag.FlagSet) *svcPlugin {
 // checkPort returns an error for an invalid port.
 func checkPort(name string, port int) error {
 	if port < 1 || port > 65535 {
-		return fmt.Errorf("--%s=%d is not a port from 1 to 65535", name, port)
+		return fmt.Errorf("--%s=%d: want a port from 1 to 65535", name, port)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func checkPort(name string, port int) error {
 func checkTask(job *batch.Job, flagName, task string) error {
 	s := specOf(job)
 	if s.task(task) == nil {
-		return fmt.Errorf("--%s=%s is not the name of a task of the Job", flagName, task)
+		return fmt.Errorf("--%s=%s: want the name of a task of the Job", flagName, task)
 	}
 	return nil
 }

@@ -184,7 +184,7 @@ func (r *Reconciler) confirm(ctx context.Context, job *batch.Job, s *step) error
 		return client.IgnoreNotFound(err)
 	}
 	if now.UID != job.UID || now.ResourceVersion != job.ResourceVersion {
-		return apierrors.NewConflict(batch.Jobs.GroupResource(), job.Name, errors.New("it was read from an old copy"))
+		return apierrors.NewConflict(batch.Jobs.GroupResource(), job.Name, errors.New("the Job has changed since the controller read it"))
 	}
 	return nil
 }

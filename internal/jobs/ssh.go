@@ -49,9 +49,9 @@ func (p *sshPlugin) check(*batch.Job) error {
 	}
 	switch {
 	case !path.IsAbs(p.folder) || strings.Contains(p.folder, ":"):
-		return fmt.Errorf("--ssh-key-file-path=%s is not an absolute path without a colon", p.folder)
+		return fmt.Errorf("--ssh-key-file-path=%s: want an absolute path without a colon", p.folder)
 	case (p.private == "") != (p.public == ""):
-		return errors.New("only one of --ssh-private-key and --ssh-public-key is set")
+		return errors.New("only one of --ssh-private-key and --ssh-public-key is set: want both or neither")
 	}
 	return nil
 }

@@ -49,9 +49,9 @@ func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorL
 		}
 		seen[v.MountPath] = true
 		if (v.VolumeClaimName == "") == (v.VolumeClaim == nil) {
-			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "either the name of an existing claim, or volumeClaim, from which a claim is created"))
+			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "want either the name of an existing claim, or volumeClaim, from which a claim is created"))
 		} else if v.VolumeClaimName != "" && len(validation.IsDNS1123Subdomain(v.VolumeClaimName)) > 0 {
-			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "a name that a PersistentVolumeClaim can have"))
+			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "want a name that a PersistentVolumeClaim can have"))
 		}
 	}
 	return wrong
@@ -79,7 +79,7 @@ func refusedOrder(s *spec) (wrong field.ErrorList) {
 			wrong = append(wrong, field.NotSupported(at.Child("iteration"), d.Iteration, []string{iterateAny, iterateAll}))
 		}
 		if slices.Contains(circle, t.name) {
-			wrong = append(wrong, field.Invalid(at.Child("name"), strings.Join(d.Name, ", "), "tasks that do not wait for this one"))
+			wrong = append(wrong, field.Invalid(at.Child("name"), strings.Join(d.Name, ", "), "want tasks that do not wait for this one"))
 		}
 	}
 	return wrong
@@ -105,7 +105,7 @@ func refusedHosts(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	}
 	if total > maxHosts {
 		wrong = append(wrong, field.Invalid(field.NewPath("spec", "plugins").Key("svc"), fmt.Sprint(total, " bytes of hosts"),
-			fmt.Sprintf("at most %d, the limit of a ConfigMap: use fewer pods or shorter names, or leave svc out", maxHosts)))
+			fmt.Sprintf("want at most %d, the limit of a ConfigMap: use fewer pods or shorter names, or leave svc out", maxHosts)))
 	}
 	for i := 0; p.svc.injectHosts && i < len(s.tasks); i++ {
 		key := hostsKey(s.tasks[i].name)
@@ -124,35 +124,35 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 		wrong = append(wrong, field.Required(at.Child("tasks"), "at least one task"))
 	}
 	if s.replicas > MaxPods {
-		wrong = append(wrong, field.Invalid(at.Child("tasks"), s.replicas, fmt.Sprintf("at most %d pods in total", MaxPods)))
+		wrong = append(wrong, field.Invalid(at.Child("tasks"), s.replicas, fmt.Sprintf("the replicas of all tasks together: want at most %d", MaxPods)))
 	}
 	if told := job.Spec.MinAvailable; told > s.replicas || told < 0 {
-		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), told, fmt.Sprintf("0 to %d, the pods of all tasks", s.replicas)))
+		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), told, fmt.Sprintf("want 0 to %d, the number of pods of all tasks", s.replicas)))
 	} else if s.minAvailable > maxTogether && s.replicas <= MaxPods {
 		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), s.minAvailable,
-			fmt.Sprintf("at most %d pods that start together: by default, the pods of all tasks start together", maxTogether)))
+			fmt.Sprintf("want at most %d, the limit of pods that start together (if it is not set, it is the sum of minAvailable of all tasks)", maxTogether)))
 	}
 	if most := job.Spec.MaxRetry; most < 0 {
-		wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "0 or more"))
+		wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "want 0 or more"))
 	}
 	seen := map[string]bool{}
 	for i := range s.tasks {
 		t, at := &s.tasks[i], at.Child("tasks").Index(i)
 		if name := podName(job.Name, t.name, int(t.replicas)); len(validation.IsDNS1123Label(name)) > 0 {
-			wrong = append(wrong, field.Invalid(at.Child("name"), t.name, fmt.Sprintf("a name from which pod names can be made: %s is not a pod name", name)))
+			wrong = append(wrong, field.Invalid(at.Child("name"), t.name, fmt.Sprintf("want a name that makes valid pod names: a pod would have the name %s, which is not a DNS label", name)))
 		}
 		if seen[t.name] {
 			wrong = append(wrong, field.Duplicate(at.Child("name"), t.name))
 		}
 		seen[t.name] = true
 		if t.replicas < 0 {
-			wrong = append(wrong, field.Invalid(at.Child("replicas"), t.replicas, "0 or more"))
+			wrong = append(wrong, field.Invalid(at.Child("replicas"), t.replicas, "want 0 or more"))
 		}
 		if most := t.spec.MaxRetry; most < -1 {
-			wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "0 or more, or -1 for no limit"))
+			wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "want 0 or more, or -1 for no limit"))
 		}
 		if t.minAvailable < 0 || t.minAvailable > t.replicas {
-			wrong = append(wrong, field.Invalid(at.Child("minAvailable"), t.minAvailable, fmt.Sprintf("0 to %d, the task's replicas", t.replicas)))
+			wrong = append(wrong, field.Invalid(at.Child("minAvailable"), t.minAvailable, fmt.Sprintf("want 0 to %d, the task's replicas", t.replicas)))
 		}
 	}
 	return wrong
@@ -192,7 +192,7 @@ func refusedPolicies(at *field.Path, list []batch.LifecyclePolicy) (wrong field.
 		}
 	}
 	if seen[batch.AnyEvent] && len(seen) > 1 {
-		wrong = append(wrong, field.Invalid(at, "*", "no other event next to *, which stands for all events"))
+		wrong = append(wrong, field.Invalid(at, "*", "want no other event with *, which stands for all events"))
 	}
 	return wrong
 }
@@ -201,24 +201,24 @@ func refusedPolicies(at *field.Path, list []batch.LifecyclePolicy) (wrong field.
 func refusedCause(at *field.Path, p *batch.LifecyclePolicy, events []batch.Event) (wrong field.ErrorList) {
 	switch {
 	case p.ExitCode != nil && len(events) > 0:
-		wrong = append(wrong, field.Invalid(at.Child("exitCode"), *p.ExitCode, "an exit code or events, not both"))
+		wrong = append(wrong, field.Invalid(at.Child("exitCode"), *p.ExitCode, "want an exit code or events, not both"))
 	case p.ExitCode != nil && *p.ExitCode == 0:
-		wrong = append(wrong, field.Invalid(at.Child("exitCode"), 0, "not 0: that is success"))
+		wrong = append(wrong, field.Invalid(at.Child("exitCode"), 0, "want another exit code: 0 means success"))
 	case p.ExitCode == nil && len(events) == 0:
-		wrong = append(wrong, field.Required(at.Child("event"), "an event, events or an exit code"))
+		wrong = append(wrong, field.Required(at.Child("event"), "want event, events or exitCode"))
 	}
 	for _, e := range events {
 		switch {
 		case !slices.Contains(servedEvents, e):
 			wrong = append(wrong, notServed(at.Child("event"), string(e)+" is none of "+join(servedEvents)))
 		case p.Timeout != nil && !slices.Contains(lasting, e):
-			wrong = append(wrong, notServed(at.Child("timeout"), "with "+join(lasting)+" only: the beginning of other events is not visible in the pods"))
+			wrong = append(wrong, notServed(at.Child("timeout"), "want a timeout only with "+join(lasting)+": the pods do not show when another event began"))
 		case e == batch.PodPending && p.Timeout == nil:
 			wrong = append(wrong, field.Required(at.Child("timeout"), "the time that a pod may be pending, because every pod is pending at first"))
 		}
 	}
 	if p.Timeout != nil && p.Timeout.Duration < 0 {
-		wrong = append(wrong, field.Invalid(at.Child("timeout"), p.Timeout.Duration.String(), "0 or more"))
+		wrong = append(wrong, field.Invalid(at.Child("timeout"), p.Timeout.Duration.String(), "want 0 or more"))
 	}
 	return wrong
 }
