@@ -17,7 +17,7 @@ import (
 
 // errNotKept means that a node refused a pod of Berth, or assigned other CPUs than promised. The
 // exit code is then 1.
-var errNotKept = errors.New("promise not kept: under Berth a pod was refused or mispredicted")
+var errNotKept = errors.New("promise not kept: a node refused a pod of Berth, or did not assign what Berth had promised")
 
 // options are the flags that all verbs share.
 type options struct {
@@ -54,7 +54,7 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 
 // addFlags adds the common flags of run and up. nodes is the default number of nodes.
 func (o *options) addFlags(cmd *cobra.Command, nodes int) {
-	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes, at most %d; the first %d pin only CPUs, %d nodes include every kind",
+	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes, at most %d; the first %d nodes can pin only CPUs; the first %d nodes include every kind of node",
 		demo.MaxNodes, demo.MinNodes, demo.AllNodes))
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep the directories of the clusters, with all logs")
 	cmd.Flags().StringVar(&o.log, "log", "", "file for the log of the control plane")
@@ -75,7 +75,7 @@ func (o *options) check() error {
 		return usageError{fmt.Errorf("--output %q: want table or json", o.output)}
 	}
 	if o.runs < 1 || o.runs > maxRuns {
-		return usageError{fmt.Errorf("--runs: %d runs: want 1 to %d", o.runs, maxRuns)}
+		return usageError{fmt.Errorf("--runs %d: want 1 to %d", o.runs, maxRuns)}
 	}
 	if o.args == "" {
 		return nil

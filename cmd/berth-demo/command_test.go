@@ -16,9 +16,9 @@ func TestVersion(t *testing.T) {
 // TestWrongCommandLines: each is refused with one sentence, before anything is started.
 func TestWrongCommandLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"up --schedulers 0":   "--schedulers: 0 schedulers: want 1 to 5",
+		"up --schedulers 0":   "--schedulers 0: want 1 to 5",
 		"up --nodes 0":        "--nodes: 0 nodes: want 1 to 100",
-		"run --runs 0":        "--runs: 0 runs: want 1 to 99",
+		"run --runs 0":        "--runs 0: want 1 to 99",
 		"break node a b":      "accepts at most 2 arg(s), received 3",
 		"mend --kubeconfig":   "flag needs an argument: --kubeconfig",
 		"scene broken-mirror": `"broken-mirror": want one of gpus-apart, nowhere, silent-agent, two-gangs`,

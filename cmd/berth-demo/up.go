@@ -64,7 +64,7 @@ const maxSchedulers = 5
 // complete reads the files that the flags name.
 func (p *playground) complete() error {
 	if p.Schedulers < 1 || p.Schedulers > maxSchedulers {
-		return usageError{fmt.Errorf("--schedulers: %d schedulers: want 1 to %d", p.Schedulers, maxSchedulers)}
+		return usageError{fmt.Errorf("--schedulers %d: want 1 to %d", p.Schedulers, maxSchedulers)}
 	}
 	for _, text := range p.nodes {
 		spec, err := demo.ParseNode(text)
@@ -90,7 +90,7 @@ func (p *playground) complete() error {
 		return usageError{fmt.Errorf("--volcano-controller: %w", err)}
 	}
 	if p.stock && p.config != "" {
-		return usageError{errors.New("--scheduler-config: configures Berth: want it without --stock")}
+		return usageError{errors.New("--scheduler-config: want no --stock: the file configures Berth, and --stock runs kube-scheduler")}
 	}
 	if len(p.Own) == 0 {
 		if _, err := demo.Nodes(p.Nodes); err != nil {
@@ -107,7 +107,7 @@ func (p *playground) completeVolcano() error {
 		return nil
 	}
 	if p.stock {
-		return errors.New("its Jobs need Berth's scheduler: want it without --stock")
+		return errors.New("want no --stock: Jobs of this controller need Berth's scheduler")
 	}
 	v.Definitions = cmp.Or(v.Definitions, filepath.Join(filepath.Dir(v.Program), "..", "volcano-crds"))
 	return v.Check()
@@ -117,7 +117,7 @@ func (p *playground) checkNames() error {
 	seen := map[string]bool{}
 	for i := range p.Own {
 		if seen[p.Own[i].Name] {
-			return usageError{fmt.Errorf("--node: name=%s: want another name for each node", p.Own[i].Name)}
+			return usageError{fmt.Errorf("--node: name=%s is given twice: want a different name for each node", p.Own[i].Name)}
 		}
 		seen[p.Own[i].Name] = true
 	}
@@ -241,7 +241,7 @@ func tellMetrics(w io.Writer, addresses [][2]string) error {
 	if len(addresses) == 0 {
 		return nil
 	}
-	fmt.Fprint(w, "\nMetrics, without credentials; the scheduler's certificate is its own (curl -k):\n\n")
+	fmt.Fprint(w, "\nMetrics, which need no credentials. The schedulers' certificates are self-signed (curl -k):\n\n")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, a := range addresses {
 		fmt.Fprintf(tw, "  %s\t%s\n", a[0], a[1])

@@ -93,7 +93,7 @@ func Ask(ctx context.Context, kubeconfig string, words ...string) (string, error
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("the playground of %s does not answer; it has ended, or is about to: %w", kubeconfig, errors.Unwrap(err))
+		return "", fmt.Errorf("the playground of %s does not answer; it has ended, or is about to end: %w", kubeconfig, errors.Unwrap(err))
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
@@ -110,14 +110,14 @@ func Ask(ctx context.Context, kubeconfig string, words ...string) (string, error
 func socketOf(kubeconfig string) (string, error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
-		return "", fmt.Errorf("%w: want the kubeconfig of a playground that runs, as berth-demo up writes it", err)
+		return "", fmt.Errorf("%w: want the kubeconfig of a playground that runs, which berth-demo up writes", err)
 	}
 	var found extension
 	if raw, ok := config.Extensions[extensionName].(*runtime.Unknown); ok {
 		err = json.Unmarshal(raw.Raw, &found)
 	}
 	if err != nil || found.Socket == "" {
-		return "", fmt.Errorf("%s: has no address of a playground: want the kubeconfig that berth-demo up writes", kubeconfig)
+		return "", fmt.Errorf("%s: the file has no address of a playground: want the kubeconfig that berth-demo up writes", kubeconfig)
 	}
 	return found.Socket, nil
 }

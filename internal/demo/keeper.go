@@ -242,7 +242,7 @@ func (k *Keeper) named(words []string) ([]*part, error) {
 	}
 	found, others := k.part(strings.Join(words, " "))
 	if found == nil && len(others) == 0 {
-		return nil, errors.New("kube-scheduler has no agents: want a playground without --stock")
+		return nil, errors.New("a playground with --stock has no agents: want a playground without --stock")
 	}
 	if found == nil {
 		return nil, fmt.Errorf("there is no such node: want one of %s", strings.Join(others, ", "))

@@ -167,8 +167,8 @@ const overtaken = "Pods with CPUs other than promised: %d. A pod on the same nod
 func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
 
 // outOfTime warns that the time limit ended one of the two runs.
-const outOfTime = "%s: the time was up before all pods had been tried; " +
-	"this machine was too slow or too busy, and the numbers say little\n"
+const outOfTime = "%s: the time limit ended the run before all pods had been tried; " +
+	"this machine was too slow or too busy, so the numbers are not reliable\n"
 
 // WriteTable prints the results of the two schedulers side by side.
 func (c *Comparison) WriteTable(w io.Writer) error { return Comparisons{c}.WriteTable(w) }

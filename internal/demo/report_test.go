@@ -35,7 +35,7 @@ func TestSeveralRuns(t *testing.T) {
 		{runs[1:], []string{"refused by the kubelet 31 (0 to 62) 0", "Medians of 2 runs, with the smallest and the largest value in brackets."}},
 		{runs, []string{
 			"refused by the kubelet 62 (0 to 65) 0", " SMTAlignmentError 62 (0 to 65) 0", "GPUs without CPUs, mean 0.12 (0.11 to 0.33) 0.46 (0.08 to 0.62)",
-			" exact 0 423 (420 to 424)", "Medians of 3 runs, with the smallest and the largest value in brackets.", "kube-scheduler, run 2: the time was up",
+			" exact 0 423 (420 to 424)", "Medians of 3 runs, with the smallest and the largest value in brackets.", "kube-scheduler, run 2: the time limit ended the run",
 		}},
 	} {
 		var out strings.Builder

@@ -410,7 +410,7 @@ func (r *Runner) avoidable(suspects []places.Suspect) {
 			what = fmt.Sprintf("%d GPUs without CPUs", s.Strands)
 		}
 		if r.Predicts {
-			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %s, %s had room for it on %d NUMA nodes", s.Pod.Name, s.Pod.Spec.NodeName, what, s.On, s.Needs))
+			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %s, but %s had room for the pod on %d NUMA nodes", s.Pod.Name, s.Pod.Spec.NodeName, what, s.On, s.Needs))
 		}
 	}
 }

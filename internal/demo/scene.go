@@ -78,7 +78,7 @@ var silentAgent = Scene{
 	play: func(s *stage) []step {
 		node := s.Nodes[0].Name
 		return []step{
-			{fmt.Sprintf("The agent of %s reports what its kubelet hands out. A pod with 4 CPUs of its own:", node),
+			{fmt.Sprintf("The agent of %s reports the CPUs that the kubelet assigns. A pod with 4 exclusive CPUs:", node),
 				func(ctx context.Context) error { return s.runs(ctx, scenePod("before", node, 4, true)) }},
 			{fmt.Sprintf("The agent of %s dies. The node's kubelet and pods do not notice. After %v the scheduler no longer relies on the report:", node, sceneStale),
 				func(ctx context.Context) error {
@@ -113,7 +113,7 @@ var nowhere = Scene{
 	Nodes: 1,
 	play: func(s *stage) []step {
 		return []step{
-			{fmt.Sprintf("%s is empty: 76 CPUs to hand out, 38 on each of 2 NUMA nodes, and its policy is single-numa-node. A pod wants 50:", s.Nodes[0].Name),
+			{fmt.Sprintf("%s is empty. It has 76 allocatable CPUs, 38 on each of 2 NUMA nodes, and its policy is single-numa-node. A pod asks for 50:", s.Nodes[0].Name),
 				func(ctx context.Context) error {
 					return s.waits(ctx, scenePod("toolarge", "", 50, true), "need 2 NUMA nodes")
 				}},

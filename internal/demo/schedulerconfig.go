@@ -83,7 +83,7 @@ func (b Berth) ownConfig(kubeconfig string) ([]byte, error) {
 	}
 	profiles, _ := config["profiles"].([]any)
 	if len(profiles) != 1 {
-		return nil, fmt.Errorf("profiles: %d: want one to copy", len(profiles))
+		return nil, fmt.Errorf("profiles: %d profiles: want exactly one", len(profiles))
 	}
 	first, _ := profiles[0].(map[string]any)
 	profiles = nil

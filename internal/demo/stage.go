@@ -211,7 +211,7 @@ func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 		return len(running) == want
 	})
 	if err != nil {
-		return fmt.Errorf("%d pods of %s do not run: %w", want, app, err)
+		return fmt.Errorf("%d pods of %s run: want %d: %w", len(running), app, want, err)
 	}
 	for i := range running {
 		if p := &running[i]; !slices.Contains(s.named, p.Name) {
@@ -314,7 +314,7 @@ func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) b
 	case last == nil:
 		return nil, fmt.Errorf("pod %s: %w", name, err)
 	default:
-		return nil, fmt.Errorf("pod %s is %s %s: %w", name, last.Status.Phase, wire.Unscheduled(last).Message, err)
+		return nil, fmt.Errorf("pod %s is %s (%s): %w", name, last.Status.Phase, wire.Unscheduled(last).Message, err)
 	}
 }
 

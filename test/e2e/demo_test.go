@@ -369,7 +369,7 @@ seconds to running, p99                0.00     12.00
   while refused, p99                   0.00      0.00
   until it has a node, p99             0.00     11.00
   from then on, p99                    0.00      0.75
-Berth: the time was up before all pods had been tried; this machine was too slow or too busy, and the numbers say little
+Berth: the time limit ended the run before all pods had been tried; this machine was too slow or too busy, so the numbers are not reliable
 `
 	if out.String() != want[1:] {
 		t.Errorf("got\n%swant%s", out.String(), want)
