@@ -60,7 +60,7 @@ something is wrong.`,
 			if cmd.Flags().Changed(nodeFlag) {
 				c.node = &node
 			} else if cmd.Flags().Changed(kubeletConfigFlag) || cmd.Flags().Changed(kubeletDropInsFlag) || cmd.Flags().Changed(kubeletFlagsFlag) || cmd.Flags().Changed(kubeletVersionFlag) {
-				return Usagef("check --%s, --%s, --%s, --%s: want --%s too: checkpoints can be compared with a configuration only if the machine is known",
+				return Usagef("check: with any of --%s, --%s, --%s and --%s, want --%s too: checkpoints can be compared with a configuration only if the machine is known",
 					kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, nodeFlag)
 			}
 			for _, path := range args {
@@ -213,7 +213,7 @@ func (c *checker) dir(dir string) error {
 		sound = sound && err == nil
 	}
 	if !any {
-		return fmt.Errorf("%s: has none of %s, %s, %s, %s", dir, kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile, kubeletstate.AdmittedFile)
+		return fmt.Errorf("%s: want a folder with at least one of the files %s, %s, %s and %s", dir, kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile, kubeletstate.AdmittedFile)
 	}
 	if c.against == nil || !sound {
 		return nil

@@ -26,7 +26,7 @@ was not understood; the configuration omits it.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
-				return Usagef("required flag -f: want volcano-scheduler.conf, its ConfigMap, or - for standard input")
+				return Usagef("-f is missing: want volcano-scheduler.conf, the ConfigMap that contains it, or - for standard input")
 			}
 			return convertVolcano(cmd, file)
 		},

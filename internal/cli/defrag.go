@@ -60,13 +60,13 @@ stops; pods that have moved stay.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && len(q.files) > 0:
-				return Usagef("defrag %s --for %s: want a pod of the cluster or a file, not both", strings.Join(args, " "), strings.Join(q.files, ","))
+				return Usagef("defrag %s --for %s: want a pod or gang of the cluster, or a file, not both", strings.Join(args, " "), strings.Join(q.files, ","))
 			case len(args) == 0 && len(q.files) == 0:
-				return Usagef("defrag: want the name of a pod that waits, gang NAME, or a file: --for")
+				return Usagef("defrag: want the name of a pod that waits, gang NAME, or a file with --for")
 			case q.execute && len(args) == 0:
-				return Usagef("--execute: want the name of a pod that waits: create it first, so that the room is made for it and for no other")
+				return Usagef("--execute: want the name of a pod that waits, or gang NAME: create the pods first, so that Berth makes the room for these pods only")
 			case q.execute && q.cluster.snapshot != "":
-				return Usagef("--execute --snapshot %s: want a cluster: nothing can be moved in a file", q.cluster.snapshot)
+				return Usagef("--execute --snapshot %s: want a cluster: no pod can be moved in a file", q.cluster.snapshot)
 			case q.moves < 1:
 				return Usagef("--moves %d: want at least 1", q.moves)
 			}
@@ -115,7 +115,7 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *s
 	}
 	done, err := moving.Run(cmd.Context(), room.Moving(), moving.Options{Pods: client, Tell: tell, Image: q.image})
 	if err != nil {
-		return fmt.Errorf("%w (%d of %s were moved, and stay where they are; no place is held any more)", err, done.Moved, wire.Counted(len(room.Moves), "pod"))
+		return fmt.Errorf("%w (%d of %s were moved, and stay in their new places; Berth no longer holds any place)", err, done.Moved, wire.Counted(len(room.Moves), "pod"))
 	}
 	return nil
 }
@@ -149,12 +149,12 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 func roomText(w io.Writer, r *survey.Room) error {
 	switch {
 	case r.Outcome == defrag.NoRoom.String():
-		fmt.Fprintf(w, "No plan within --moves makes room. %s can be moved at all.\n", wire.Counted(r.Movable, "pod"))
+		fmt.Fprintf(w, "No plan within --moves makes room. In total, %s can be moved.\n", wire.Counted(r.Movable, "pod"))
 		if r.Ending > 0 {
-			fmt.Fprintf(w, "%s ending: ask again when they have gone, there may be room then.\n", wire.Counted(r.Ending, "pod")+map[bool]string{true: " is", false: " are"}[r.Ending == 1])
+			fmt.Fprintf(w, "%s ending: ask again afterwards, because there may be room then.\n", wire.Counted(r.Ending, "pod")+map[bool]string{true: " is", false: " are"}[r.Ending == 1])
 		}
 	case r.Outcome == defrag.GaveUp.String():
-		fmt.Fprintf(w, "The search gave up after %s to nodes and found no plan, but a plan may exist.\n", wire.Counted(r.Asked, "question"))
+		fmt.Fprintf(w, "The search found no plan and ended at its limit, after %s to nodes. A plan may exist.\n", wire.Counted(r.Asked, "question"))
 	case len(r.Moves) == 0:
 		fmt.Fprintln(w, "There is room already: nothing has to move.")
 	case len(r.Moves) == 1:

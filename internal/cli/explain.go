@@ -27,11 +27,11 @@ var errNoNode = errors.New("no node takes the pod")
 var (
 	errUnserved       = errors.New("no scheduler has looked at the pod")
 	errHeldBack       = errors.New("something other than Berth holds the pod back")
-	errGangForming    = errors.New("its gang is not complete: it has fewer pods than must start together")
+	errGangForming    = errors.New("the pod's gang is incomplete: the gang has fewer pods than must start together")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
 	errNoDevices      = errors.New("no node has the devices that the pod's claims ask for")
 	errGangWrong      = errors.New("the gang asks for something that Berth does not support")
-	errGangDoesNotFit = errors.New("fewer pods of the gang have nodes, or would get nodes now, than must start together")
+	errGangDoesNotFit = errors.New("too few pods of the gang have a node or would get one now")
 )
 
 // NewExplainCommand returns the verb that shows, for every NUMA node and resource, why a node
@@ -90,7 +90,7 @@ amount on an empty node. Exit code 1 means that a pod was refused.`,
 	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many refusing nodes are explained in full")
 	cmd.Flags().StringSliceVar(&l.resize, "resize", nil, "with POD: show the result of a resize in place: [CONTAINER:]cpu=AMOUNT or memory=AMOUNT; may be repeated")
 	node := cmd.Flags().Lookup(nodeFlag)
-	node.Usage = "with POD: the one node to ask; with -f: " + node.Usage
+	node.Usage = "with POD: explain the answer of this node only; with -f: " + node.Usage
 	delete(node.Annotations, headingKey)
 	return cmd
 }
@@ -255,7 +255,7 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 		fmt.Fprintf(w, "no effect: %s\n", text)
 	}
 	if !e.Decided {
-		fmt.Fprintf(w, "Berth makes no decision for it: it is not Guaranteed%s and asks for no devices, so no kubelet pins anything for it.\n", because(e.NotGuaranteed))
+		fmt.Fprintf(w, "Berth makes no decision for this pod: the pod is not Guaranteed%s and asks for no devices, so no kubelet pins anything for it.\n", because(e.NotGuaranteed))
 	}
 	if e.Node != "" {
 		if err := boundText(w, e); err != nil {
@@ -293,9 +293,9 @@ func reservationText(r *survey.Owned) string {
 	case r.Has:
 		return "uses: Reservation " + r.Name
 	case r.Takes:
-		return "owns: Reservation " + r.Name + ", which holds a place for it on node " + r.Node
+		return "owns: Reservation " + r.Name + ", which holds a place for the pod on node " + r.Node
 	case r.Node != "":
-		return "owns: Reservation " + r.Name + " on node " + r.Node + ", and cannot use its place there: " + r.Message
+		return "owns: Reservation " + r.Name + " on node " + r.Node + ", but the pod cannot use its place there: " + r.Message
 	}
 	return "owns: Reservation " + r.Name + ": " + r.Message
 }
@@ -322,7 +322,7 @@ func boundText(w io.Writer, e *survey.Explained) error {
 	case e.PromiseError != "":
 		fmt.Fprintf(w, "promised: ignored, because the placement is invalid: %s\n", e.PromiseError)
 	case e.Decided:
-		fmt.Fprintln(w, "promised: nothing: its Binding has no placement (the pod comes from another scheduler, is static, or was bound by hand)")
+		fmt.Fprintln(w, "promised: nothing, because the pod has no placement (another scheduler or a user bound the pod, or the pod is static)")
 	}
 	if h := e.Holds; h != nil {
 		fmt.Fprintf(w, "reported: %s, report %d, %s ago", heldText(h), h.Report, survey.AgeText(h.AgeSeconds))
@@ -391,7 +391,7 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 		indented(w, wire.Counted(others, "node")+" excluded or not relied on")
 	}
 	if len(e.Fewer) > 0 {
-		indented(w, fmt.Sprintf("on fewer NUMA nodes than now: %s", someNames(e.Fewer)))
+		indented(w, fmt.Sprintf("nodes that would admit the pod on fewer NUMA nodes than now: %s", someNames(e.Fewer)))
 	}
 	for i := range e.Alternatives {
 		a := &e.Alternatives[i]
@@ -421,7 +421,7 @@ func choicesText(w io.Writer, e *survey.Explained) {
 	if len(rows) < 2 {
 		return
 	}
-	fmt.Fprintf(w, "\nAs the scheduler compares them by default (%s); among equals other plugins count too:\n", survey.DefaultScoring())
+	fmt.Fprintf(w, "\nThe scheduler compares these nodes by default as follows (%s). Between equal nodes, other plugins count too:\n", survey.DefaultScoring())
 	_ = columns(w, "NODE | NUMA | DEVICES LEFT | STRANDED | DEMAND | POLICY | SCORE", rows)
 }
 

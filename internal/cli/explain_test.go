@@ -103,7 +103,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 		"forming": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "z", "4")
 			ofGang(w.addPod("mate", "", 2, 0), "z", "4")
-		}, ExitFailure, []string{"member of: gang default/z, forming: 2 of 4 pods are there (explain gang z)", "2 nodes, asked about this pod without its gang", "its gang is not complete"}, []string{unserved}, "gang default/z: 2 of 4 pods are there"},
+		}, ExitFailure, []string{"member of: gang default/z, forming: 2 of 4 pods are there (explain gang z)", "2 nodes, asked about this pod without its gang", "the pod's gang is incomplete"}, []string{unserved}, "gang default/z: 2 of 4 pods are there"},
 		"no number": {func(_ *world, p *corev1.Pod) { ofGang(p, "k", "three") }, ExitFailure,
 			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want the number`, "the gang asks for something that Berth does not support"}, []string{unserved}, `"three"`},
 		"no minimum": {func(_ *world, p *corev1.Pod) {
@@ -280,7 +280,7 @@ func TestPodsThatShare(t *testing.T) {
 		"misspelt":         {cpus: 1, annotations: map[string]string{wire.PolicyAnnotation: "singel"}, nodes: []string{"obeys", "kubelet"}, asked: asked{code: ExitFailure, args: []string{"--node", "kubelet"}, want: []string{"the scheduler cannot read the pod"}, never: []string{pass}}},
 		"nobody reads it":  {cpus: 1, annotations: map[string]string{wire.PolicyAnnotation: "singel"}, nodes: []string{"kubelet"}, asked: asked{want: []string{pass}}},
 		"one that passes":  {cpus: 9, nodes: []string{"obeys", "kubelet"}, asked: asked{args: []string{"--node", "kubelet"}, want: []string{pass}}},
-		"it has a node":    {cpus: 2, bound: "obeys", nodes: []string{"obeys", "kubelet"}, asked: asked{want: []string{"now, 1 other node:", "its Binding has no placement"}, never: []string{pass, "on fewer NUMA nodes"}}},
+		"it has a node":    {cpus: 2, bound: "obeys", nodes: []string{"obeys", "kubelet"}, asked: asked{want: []string{"now, 1 other node:", "because the pod has no placement"}, never: []string{pass, "on fewer NUMA nodes"}}},
 		"it has passed":    {cpus: 2, bound: "kubelet", nodes: []string{"obeys", "kubelet"}, asked: asked{want: []string{pass}, never: []string{"promised", "other node"}}},
 		"a Reservation's":  {cpus: 2, annotations: map[string]string{wire.ReservationAffinityAnnotation: `{"name":"r"}`}, nodes: []string{"kubelet"}, asked: asked{code: ExitFailure, want: []string{"only a place that a Reservation holds"}, never: []string{pass}}},
 		"a member":         {cpus: 9, annotations: map[string]string{wire.PolicyAnnotation: aligned, wire.GangAnnotation: "g", wire.GangMinimumAnnotation: "1"}, nodes: []string{"obeys"}, asked: asked{want: []string{pass}}},

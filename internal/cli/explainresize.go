@@ -58,7 +58,7 @@ func changesOf(texts []string) (out []survey.Change, err error) {
 			return nil, Usagef("--resize %q: %q: want an amount such as 8 or 500m of CPU, or 16Gi of memory", text, amount)
 		}
 		if seen[what] {
-			return nil, Usagef("--resize %q: %s is there twice: want each amount once", text, what)
+			return nil, Usagef("--resize %q: %s is given twice: want each amount once", text, what)
 		}
 		seen[what] = true
 		out = append(out, change)

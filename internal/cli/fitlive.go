@@ -109,7 +109,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 		fmt.Fprintf(w, "asks: %s\n", a)
 	}
 	if !f.Decided {
-		fmt.Fprintln(w, "Berth makes no decision for it: it is not Guaranteed and asks for no devices, so no kubelet pins anything for it.")
+		fmt.Fprintln(w, "Berth makes no decision for this pod: the pod is not Guaranteed and asks for no devices, so no kubelet pins anything for it.")
 	}
 	if err := berthsTable(w, f); err != nil {
 		return err

@@ -112,7 +112,7 @@ func (f *nodeFlags) takeMachine(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if cmd.Flags().Changed(nodeFlag) {
-		return Usagef("%s %q --%s %q: want the machine once", cmd.Name(), args[0], nodeFlag, f.machine)
+		return Usagef("%s %q --%s %q: want the machine as an argument or with the flag, not both", cmd.Name(), args[0], nodeFlag, f.machine)
 	}
 	f.machine = args[0]
 	return nil

@@ -202,7 +202,7 @@ func explainedGangText(w io.Writer, e *survey.ExplainedGang, limit int) error {
 	if err := gangPodsText(w, e); err != nil || e.Lacking == nil {
 		return err
 	}
-	fmt.Fprintf(w, "\npod %s lacks a node, with the others in their places:\n", e.Lacking.Pod)
+	fmt.Fprintf(w, "\npod %s gets no node while the other pods of the gang keep their places:\n", e.Lacking.Pod)
 	groupsText(w, e.Lacking.Groups)
 	refusalsText(w, e.Lacking.Nodes, limit, "")
 	return nil

@@ -71,7 +71,7 @@ func TestBadInput(t *testing.T) {
 		"unknown flag":      {[]string{"fit", "--limits", "3"}, ExitUsage, "--limits"},
 		"strange flag":      {[]string{"fit", "--cpus", "3"}, ExitUsage, "--cpus (see berth fit --help)"},
 		"stray argument":    {[]string{"place", twoByTwo, "x", "-f", "testdata/pods.yaml"}, ExitUsage, "want at most one machine"},
-		"machine twice":     {[]string{"place", twoByTwo, "--node", "/", "-f", "testdata/pods.yaml"}, ExitUsage, "want the machine once"},
+		"machine twice":     {[]string{"place", twoByTwo, "--node", "/", "-f", "testdata/pods.yaml"}, ExitUsage, "want the machine as an argument or with the flag, not both"},
 		"format":            {[]string{"place", "-f", "testdata/pods.yaml", "-o", "xml"}, ExitUsage, `"xml"`},
 		"limit":             {[]string{"fit", "-f", "testdata/pods.yaml", "--limit", "0"}, ExitUsage, "--limit 0"},
 		"version":           {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-version", "1.20"}, ExitUsage, `"1.20"`},

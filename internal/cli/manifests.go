@@ -15,7 +15,7 @@ import (
 )
 
 // errPartly is the error of a verb that has answered, but could not read all documents.
-var errPartly = errors.New("not every document could be read: the answer covers only the others")
+var errPartly = errors.New("some documents could not be read: the answer does not cover them")
 
 // manifests are the pods in the files that the user named.
 type manifests struct{ *manifest.Pods }
@@ -48,9 +48,9 @@ func (m manifests) ofNode(name string) error {
 	}
 	switch {
 	case name == "" && len(names) > 1:
-		return fmt.Errorf("the pods are on %d nodes by their spec.nodeName, %s: want --%s with the node whose pods are placed", len(names), strings.Join(counted, ", "), podsOfFlag)
+		return fmt.Errorf("the pods name %d nodes in spec.nodeName: %s: want --%s with the node whose pods are placed", len(names), strings.Join(counted, ", "), podsOfFlag)
 	case name != "" && nodes[name] == 0:
-		return fmt.Errorf("--%s %q: want a node that pods are on by their spec.nodeName: %s%s", podsOfFlag, name, dash(strings.Join(counted, ", ")), suggest.DidYouMean(name, names))
+		return fmt.Errorf("--%s %q: want a node that pods name in spec.nodeName: %s%s", podsOfFlag, name, dash(strings.Join(counted, ", ")), suggest.DidYouMean(name, names))
 	}
 	others := func(t manifest.Template) bool {
 		return name != "" && t.Pod.Spec.NodeName != "" && t.Pod.Spec.NodeName != name

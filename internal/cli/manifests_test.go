@@ -24,8 +24,8 @@ func TestExportedPods(t *testing.T) {
 	expect(t, ExitOK, "note: left out, as they have ended and hold nothing: 1 Pod", ask("place", ended)...)
 
 	two := in.file("two.yaml", list(onNode("new", "", "2", "Pending")+","+onNode("a", "n1", "2", "Running")+","+onNode("b", "n2", "2", "Running")))
-	expect(t, ExitFailure, "the pods are on 2 nodes by their spec.nodeName, n1 (1 pod), n2 (1 pod): want --pods-of", ask("place", two)...)
-	expect(t, ExitFailure, `--pods-of "n3": want a node that pods are on by their spec.nodeName: n1 (1 pod), n2 (1 pod) (did you mean "n1"?)`, ask("place", two, "--pods-of", "n3")...)
+	expect(t, ExitFailure, "the pods name 2 nodes in spec.nodeName: n1 (1 pod), n2 (1 pod): want --pods-of", ask("place", two)...)
+	expect(t, ExitFailure, `--pods-of "n3": want a node that pods name in spec.nodeName: n1 (1 pod), n2 (1 pod) (did you mean "n1"?)`, ask("place", two, "--pods-of", "n3")...)
 	expect(t, ExitOK, "b     x           0      1,9    -        -\nnew   x           0      2,10", ask("place", two, "--pods-of", "n2")...)
 	expect(t, ExitOK, "2", ask("fit", two)...)
 	expect(t, ExitOK, "PODS PLACED", "need", "-f", two, oneByTwo, "--kubelet-config", kubelet)
@@ -39,7 +39,7 @@ func TestPartlyRead(t *testing.T) {
 	for _, verb := range []string{"place", "explain", "fit", "need"} {
 		args := []string{verb, "-f", mixed, "--node", oneByTwo, "--kubelet-config", kubelet}
 		expect(t, ExitFailure, "note: not read: "+mixed+": document 1: Pod bad: spec.containers", args...)
-		expect(t, ExitFailure, "berth: not every document could be read: the answer covers only the others", args...)
+		expect(t, ExitFailure, "berth: some documents could not be read: the answer does not cover them", args...)
 		if verb != "need" {
 			expect(t, ExitFailure, "good", args...)
 		}
@@ -50,7 +50,7 @@ func TestPartlyRead(t *testing.T) {
 		{"fit", "-f", mixed, "--snapshot", aCluster}, {"fit", "--compare", "-f", mixed, "--snapshot", aCluster},
 	} {
 		expect(t, ExitFailure, "note: not read: "+mixed+": document 1: Pod bad: spec.containers", args...)
-		expect(t, ExitFailure, "berth: not every document could be read: the answer covers only the others", args...)
+		expect(t, ExitFailure, "berth: some documents could not be read: the answer does not cover them", args...)
 	}
 	expect(t, ExitFailure, "There is room already", "defrag", "--for", mixed, "--snapshot", snapshot)
 	expect(t, ExitFailure, "pods: 1", "simulate", "--trace", mixed, "--snapshot", aCluster, "--strategy", "Berth", "-o", "jsonpath=pods: {.pods}")

@@ -18,7 +18,7 @@ import (
 )
 
 // errNever is the error of need if some pods do not fit on an empty node.
-var errNever = errors.New("some pods fit no such node")
+var errNever = errors.New("some pods do not fit even on an empty node")
 
 // needed is a row of need.
 type needed struct {
@@ -40,7 +40,7 @@ first, each on the first node that admits it; another order may need fewer nodes
 configured and with each --set. BY AMOUNTS is the number of nodes if only the sums of CPUs, memory and devices had to
 suffice, as an autoscaler computes. Pods that an empty node refuses are not counted; they are listed with the reason.
 
-Exit code 1 means that some pod fits no such node.`,
+Exit code 1 means that some pod does not fit even on an empty node.`,
 		Example: `  berth need -f load.yaml 'package:2 numa:1 core:48 pu:2 mem:512Gi' --kubelet-config kubelet.yaml --device nvidia.com/gpu=0:4,1:4
   berth need -f load.yaml sysinfo.tgz --kubelet-config kubelet.yaml --set numaNodesPerPackage=4 --set topologyManagerPolicy=restricted
   berth need -f load.yaml 'package:1 numa:4 core:16 pu:2 mem:64Gi' 'package:2 numa:1 core:32 pu:2 mem:256Gi' --kubelet-config kubelet.yaml
@@ -141,7 +141,7 @@ func needTable(w io.Writer, all []needed, each int) error {
 	}
 	for i := range all {
 		for _, never := range all[i].Never {
-			fmt.Fprintf(w, "\n%s, %s: %s fits no such node: %s\n", all[i].Machine, all[i].setText(), never.Name, never.Refusal)
+			fmt.Fprintf(w, "\n%s, %s: %s does not fit even on an empty node: %s\n", all[i].Machine, all[i].setText(), never.Name, never.Refusal)
 		}
 	}
 	return nil

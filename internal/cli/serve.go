@@ -56,7 +56,7 @@ follows the cluster until Ctrl-C. With --snapshot it shows a file of berth snaps
 			return f.serve(cmd, c)
 		},
 	}
-	cmd.Flags().StringVar(&f.listen, "listen", defaultListen, "address and port to serve on; port 0 takes a free one")
+	cmd.Flags().StringVar(&f.listen, "listen", defaultListen, "address and port to serve on; with port 0, the system chooses a free port")
 	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "a host name, besides localhost, that browsers may use for the page; may be repeated")
 	cmd.Flags().StringVar(&f.auth, "auth", authNone, "none: every user of this machine sees everything that you may see; cluster: the page asks for a token, and shows what the token's user may see")
 	_ = cmd.RegisterFlagCompletionFunc("auth", cobra.FixedCompletions([]string{authNone, authCluster}, cobra.ShellCompDirectiveNoFileComp))
@@ -69,7 +69,7 @@ follows the cluster until Ctrl-C. With --snapshot it shows a file of berth snaps
 // Any caller could then see everything that the user may see.
 func (f *serveFlags) check() error {
 	if f.auth != authNone && f.auth != authCluster {
-		return Usagef("--auth %q: want %s, %s", f.auth, authNone, authCluster)
+		return Usagef("--auth %q: want %s or %s", f.auth, authNone, authCluster)
 	}
 	if f.shadow != ofService {
 		if err := survey.CheckShadowURL(f.shadow); err != nil {
@@ -81,7 +81,7 @@ func (f *serveFlags) check() error {
 		return Usagef("--listen %q: want ADDRESS:PORT, like %s", f.listen, defaultListen)
 	}
 	if ip := net.ParseIP(host); f.auth == authNone && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return Usagef("--listen %q: everybody who can reach it would see what you may see: want an address of this machine, like %s, or --auth cluster", f.listen, defaultListen)
+		return Usagef("--listen %q: every client that can reach this address would see what you may see: want an address of this machine, like %s, or --auth cluster", f.listen, defaultListen)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, c *survey.Cluster) error {
 	}
 	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen)
 	if err != nil {
-		return fmt.Errorf("--listen %s: %w (port 0 takes a free one)", f.listen, err)
+		return fmt.Errorf("--listen %s: %w (with port 0, the system chooses a free port)", f.listen, err)
 	}
 	if f.auth == authNone {
 		options.Hosts = append(web.LocalNames(listener), f.hosts...)

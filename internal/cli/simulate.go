@@ -77,7 +77,7 @@ arrive again, before all others.`,
 	fs.Float64Var(&q.hours, "hours", q.hours, "with --timed and without --trace: how many hours are simulated")
 	fs.DurationVar(&q.defrag, "defrag", 0, "with --timed: play each strategy a second time, and move pods at this interval to make room for pods that wait")
 	fs.Int64Var(&q.seed, "seed", q.seed, "the first seed")
-	fs.IntVar(&q.seeds, "seeds", q.seeds, "how many seeds, one after another")
+	fs.IntVar(&q.seeds, "seeds", q.seeds, "number of simulations of each strategy, each with the next seed")
 	fs.StringToIntVar(&q.change.more, "more", nil, "add COUNT empty nodes like this one: NODE=COUNT")
 	fs.StringSliceVar(&q.change.without, "without", nil, "nodes that are removed before the simulation; their pods arrive again")
 	q.cluster.register(cmd)
@@ -145,7 +145,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 		e.Pods = append(e.Pods, rows...)
 	}
 	if len(e.Pods) == 0 {
-		return e, fmt.Errorf("%s: no pod that can be played: want --trace, files with pods that arrive", q.source())
+		return e, fmt.Errorf("%s: no pod can be simulated: want --trace with files whose pods arrive", q.source())
 	}
 	for i := range e.Pods {
 		if p := &e.Pods[i]; p.Count() > 1 && e.Times == nil {
@@ -196,9 +196,9 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	switch {
 	case len(q.change.without) > 0 && q.timed && len(q.files) > 0:
-		return nil, Usagef("--without: want it without --timed and --trace: the pods of these nodes arrive when the simulation begins")
+		return nil, Usagef("--without, --timed and --trace: want at most two of these flags: the pods of a removed node arrive when the simulation begins")
 	case given("hours") && (len(q.files) > 0 || !q.timed):
-		return nil, Usagef("--hours: want it with --timed and without --trace: otherwise the times of the pods define the length")
+		return nil, Usagef("--hours: want --timed, and no --trace: the times in a trace define the length")
 	case !(q.hours >= minHours && q.hours <= maxHours):
 		return nil, Usagef("--hours %v: want %v to %d", q.hours, minHours, maxHours)
 	case given("defrag") && !q.timed:

@@ -105,10 +105,10 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 	slices.SortStableFunc(reasons, func(a, b string) int { return counts[b] - counts[a] })
 	for i, why := range reasons {
 		if i == maxSkipped {
-			notes = append(notes, fmt.Sprintf("%ss not played for %d more reasons", what, len(reasons)-i))
+			notes = append(notes, fmt.Sprintf("%ss not simulated for %d more reasons", what, len(reasons)-i))
 			break
 		}
-		notes = append(notes, fmt.Sprintf("%s not played, %s: %s", wire.Counted(counts[why], what), someNames(names[why]), why))
+		notes = append(notes, fmt.Sprintf("%s not simulated, %s: %s", wire.Counted(counts[why], what), someNames(names[why]), why))
 	}
 	return out, notes
 }
@@ -160,8 +160,12 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 			}
 			p.Others[resource] = amount
 		}
-		if amount < 0 || amount > maxSimulated || resource == simulatedGPU && amount > trace.MaxGPUs {
-			return p, fmt.Errorf("it asks for %d of %s: want an amount that a node could have", amount, resource)
+		most := int64(maxSimulated)
+		if resource == simulatedGPU {
+			most = trace.MaxGPUs
+		}
+		if amount < 0 || amount > most {
+			return p, fmt.Errorf("it asks for %d of %s: want 0 to %d", amount, resource, most)
 		}
 	}
 	if p.GPUs == 0 {

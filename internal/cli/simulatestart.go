@@ -39,7 +39,7 @@ func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) err
 	}
 	writeNotes(cmd, append(s.Notes, notes...))
 	if len(nodes) == 0 {
-		return fmt.Errorf("%s: no node accepts new pods: want at least one node with a report", q.where())
+		return fmt.Errorf("%s: no node accepts new pods: want at least one schedulable node with a usable report", q.where())
 	}
 	nodes, e.Pods, err = q.change.apply(nodes, q.span())
 	if err != nil {
@@ -67,13 +67,14 @@ func startNode(n *survey.StartNode, now time.Time) (out simulate.StartNode, err 
 	out = simulate.StartNode{Machine: n.Machine, Model: n.Model, State: n.State, KeptCPU: n.Kept["cpu"], KeptMiB: mebibytes(n.Kept["memory"]), Others: othersIn(n.Has), KeptOthers: othersIn(n.Kept)}
 	out.Node = trace.Node{Name: n.Name, MilliCPU: n.Has["cpu"], MiB: n.Has["memory"] >> 20, GPUs: int(n.Has[simulatedGPU]), GPUModel: n.Object.Labels[labelGPUModel]}
 	if out.MilliCPU < 1 || out.MilliCPU > maxSimulated || out.MiB < 1 || n.Has[simulatedGPU] > trace.MaxGPUs {
-		return out, fmt.Errorf("status.allocatable: %d thousandths of a CPU, %d MiB, %d of %s: want an amount of each that a node could have", out.MilliCPU, out.MiB, out.GPUs, simulatedGPU)
+		return out, fmt.Errorf("status.allocatable: %dm CPU, %d MiB of memory, %d of %s: want 1m to %dm CPU, at least 1 MiB, and at most %d of %s",
+			out.MilliCPU, out.MiB, out.GPUs, simulatedGPU, maxSimulated, trace.MaxGPUs, simulatedGPU)
 	}
 	for i := range n.Pods {
 		p := &n.Pods[i]
 		if p.Asks["cpu"] > maxSimulated || p.Asks[simulatedGPU] > trace.MaxGPUs {
-			return out, fmt.Errorf("pod %s/%s asks for %d thousandths of a CPU and %d of %s: want an amount that a node could have",
-				p.Pod.Namespace, p.Pod.Name, p.Asks["cpu"], p.Asks[simulatedGPU], simulatedGPU)
+			return out, fmt.Errorf("pod %s/%s asks for %dm CPU and %d of %s: want at most %dm CPU and %d of %s",
+				p.Pod.Namespace, p.Pod.Name, p.Asks["cpu"], p.Asks[simulatedGPU], simulatedGPU, maxSimulated, trace.MaxGPUs, simulatedGPU)
 		}
 		out.Pods = append(out.Pods, simulate.StartPod{UID: string(p.Pod.UID), Request: p.Request, MilliCPU: p.Asks["cpu"], MiB: mebibytes(p.Asks["memory"]),
 			GPUs: int(p.Asks[simulatedGPU]), Others: othersIn(p.Asks), Left: secondsLeft(p.Pod, now), Stays: p.Stays != ""})

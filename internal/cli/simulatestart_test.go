@@ -78,7 +78,7 @@ func TestSimulateBadSnapshot(t *testing.T) {
 		code int
 		want string
 	}{
-		{aCluster, []string{"--hours", "4"}, ExitUsage, "--hours: want it with --timed"},
+		{aCluster, []string{"--hours", "4"}, ExitUsage, "--hours: want --timed, and no --trace"},
 		{filepath.Join(t.TempDir(), "none"), nil, ExitFailure, "none: no such file"},
 		{changedCluster(t, "few", all(`"nvidia.com/gpu":"8"`, `"nvidia.com/gpu":"800"`)), nil, ExitFailure, "few: node gpu-1: status.allocatable"},
 		{changedCluster(t, "closed", all(`"taken":"2026`, `"taken":"2027`)), nil, ExitFailure, "closed: no node accepts new pods"},
@@ -111,8 +111,8 @@ func TestSimulateSkips(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	for _, want := range []string{
-		"note: 2 waiting pods not played, x/typo-1, x/typo-2: it asks for \"nvidia.com/gpus\": want cpu, memory, nvidia.com/gpu, hugepages-1Gi, hugepages-2Mi and rdma/hca: nothing else is simulated (did you mean \"nvidia.com/gpu\"?)",
-		"note: 2 waiting pods not played, x/m1, x/m2: it asks for other amounts than x/m1 of its gang",
+		"note: 2 waiting pods not simulated, x/typo-1, x/typo-2: it asks for \"nvidia.com/gpus\": want cpu, memory, nvidia.com/gpu, hugepages-1Gi, hugepages-2Mi and rdma/hca: nothing else is simulated (did you mean \"nvidia.com/gpu\"?)",
+		"note: 2 waiting pods not simulated, x/m1, x/m2: it asks for other amounts than x/m1 of its gang",
 	} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("no %q in\n%s", want, stderr)

@@ -68,7 +68,7 @@ updates them until Ctrl-C. If the output is not a terminal, or with --once, it p
 			return (&top{cmd: cmd, live: c.NewLive(), order: topOrders[order], once: once}).run()
 		},
 	}
-	cmd.Flags().StringVar(&order, "sort-by", order, "trouble: nodes in trouble first, then the fullest; or as in nodes: name, free, block, pods")
+	cmd.Flags().StringVar(&order, "sort-by", order, "trouble (nodes in trouble first, then the fullest nodes), name, free, block or pods")
 	_ = cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(slices.Sorted(maps.Keys(topOrders)), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&once, "once", false, "show it once")
 	live.register(cmd)

@@ -113,7 +113,7 @@ func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.
 	}
 	for _, other := range []string{"root", "lscpu", nodeFlag} {
 		if cmd.Flags().Changed(other) {
-			return nil, Usagef("topology %s: --%s names another machine: use only one of them", from.args[0], other)
+			return nil, Usagef("topology %s: --%s names another machine: want the argument or the flag, not both", from.args[0], other)
 		}
 	}
 	c, err := live.connect()
