@@ -398,7 +398,7 @@ func TestVolcanosReading(t *testing.T) {
 		"no actions":             {tiers, "", "no actions: Volcano refuses", ""},
 		"a switch of no sense":   {"actions: allocate\ntiers: [{plugins: [{name: gang, enablePreemptable: maybe}]}]", `plugin gang: enablePreemptable "maybe": want true or false`, "", ""},
 		"an argument that is not indented": {"actions: allocate\ntiers:\n- plugins:\n  - name: overcommit\n    arguments:\n    overcommit-factor: 1.0\n",
-			`plugin overcommit: key "overcommit-factor": it stands beside arguments`, "", ""},
+			`plugin overcommit: key "overcommit-factor": Volcano does not read it next to arguments`, "", ""},
 		"a large number": {"actions: allocate\ntiers: [{plugins: [{name: binpack, arguments: {binpack.weight: 2000000}}]}]", `argument binpack.weight "2000000": want a whole number from 0 to 1000`, "", ""},
 		"a weight in quotes": {`actions: allocate
 tiers: [{plugins: [{name: numa-aware, arguments: {weight: "10"}}, {name: nodeorder, arguments: {imagelocality.weight: 3}}]}]`, "",

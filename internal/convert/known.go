@@ -8,7 +8,7 @@ import (
 
 // The texts that several plugins or actions share.
 const (
-	servedByKube = "kube-scheduler's own plugins do it"
+	servedByKube = "kube-scheduler's own plugins do the same"
 	useKueue     = "Berth has no queues: use Kueue above it"
 	notScheduler = "not a task of a scheduler"
 
@@ -134,9 +134,9 @@ var ownParameters = map[string]string{
 	"admission_kube_api_qps":   notScheduler,
 	"update_pod_status_qps":    notScheduler,
 	"admissions":               notScheduler + ": Volcano's webhooks are used by Volcano's controller",
-	"multiAZEnabled":           notScheduler + ": it says where the add-on's own pods run",
-	"multiAZBalance":           notScheduler + ": it says where the add-on's own pods run",
-	"node_match_expressions":   notScheduler + ": it says where the add-on's own pods run",
+	"multiAZEnabled":           notScheduler + ": it determines the nodes of the add-on's own pods",
+	"multiAZBalance":           notScheduler + ": it determines the nodes of the add-on's own pods",
+	"node_match_expressions":   notScheduler + ": it determines the nodes of the add-on's own pods",
 	"recommendation_enable":    notScheduler,
 }
 

@@ -47,7 +47,7 @@ const wanted = "want volcano-scheduler.conf, the ConfigMap that holds it, or the
 // read finds the settings in a text. The text may also contain other objects.
 func read(text []byte) (settings, error) {
 	if len(text) > MaxInput {
-		return settings{}, fmt.Errorf("%d bytes: want at most %d, as a ConfigMap holds", len(text), MaxInput)
+		return settings{}, fmt.Errorf("%d bytes: want at most %d, the limit of a ConfigMap", len(text), MaxInput)
 	}
 	documents, err := documentsOf(text)
 	if err != nil {
@@ -90,7 +90,7 @@ func documentsOf(text []byte) (out []map[string]any, err error) {
 			err = yaml.Unmarshal(doc, &document)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: want YAML or JSON as it is stored: printed text may lack braces and list marks", err)
+			return nil, fmt.Errorf("%w: want the stored YAML or JSON: printed text may lack braces and list marks", err)
 		}
 		if err := yaml.UnmarshalStrict(doc, &document); err != nil {
 			return nil, fmt.Errorf("%s: want every key once", strings.Join(strings.Fields(err.Error()), " "))
@@ -272,7 +272,7 @@ func (s *settings) strange(at, key string, known []string) {
 	if at != "" {
 		where = at + ": "
 	}
-	s.Unknown = append(s.Unknown, fmt.Sprintf("%skey %.80q: Volcano has no such key, and it is ignored%s", where, key, suggest.DidYouMean(key, known)))
+	s.Unknown = append(s.Unknown, fmt.Sprintf("%skey %.80q: Volcano ignores this key, which it does not know%s", where, key, suggest.DidYouMean(key, known)))
 }
 
 // takeConf reads a configuration.
@@ -369,7 +369,7 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 			case key == "arguments":
 				return nil, fmt.Errorf("%s[%d].arguments: got %.40q: want an object", at, i, fmt.Sprint(object[key]))
 			case beside:
-				s.Unknown = append(s.Unknown, fmt.Sprintf("plugin %.80s: key %.80q: it stands beside arguments, where Volcano does not read it: indent it", name, key))
+				s.Unknown = append(s.Unknown, fmt.Sprintf("plugin %.80s: key %.80q: Volcano does not read it next to arguments: want it inside arguments", name, key))
 			default:
 				s.strange(fmt.Sprintf("plugin %.80s", name), key, slices.Concat([]string{"name", "arguments"}, switches))
 			}
