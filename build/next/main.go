@@ -34,7 +34,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	if len(args) > 0 {
-		return fmt.Errorf("arguments %q: want none, or newest", args)
+		return fmt.Errorf("arguments %q: want no argument, or newest", args)
 	}
 	r, err := read(in)
 	if err != nil {
@@ -65,7 +65,7 @@ func newest(text string) (string, error) {
 		}
 	}
 	if best == nil {
-		return "", fmt.Errorf("%q: want versions, and a release among them", text)
+		return "", fmt.Errorf("versions %q: want at least one release, such as v0.1.0", text)
 	}
 	return fmt.Sprintf("v%d.%d.%d", best[0], best[1], best[2]), nil
 }
@@ -136,5 +136,5 @@ func (r report) print(out io.Writer) error {
 		fmt.Fprintln(out, "nothing breaks")
 		return nil
 	}
-	return fmt.Errorf("breaks: %d, packages: %d, other messages: %d; what imports these packages was not compiled", len(r.breaks), packages, len(r.others))
+	return fmt.Errorf("breaks: %d, packages: %d, other messages: %d; the packages that import these were not compiled", len(r.breaks), packages, len(r.others))
 }

@@ -40,7 +40,7 @@ func run(args []string) error {
 	case "kinds", "job-kinds":
 		return unserved(what == "job-kinds")
 	}
-	return fmt.Errorf("%q: want annotations, wishes, template-wishes, kinds or job-kinds", what)
+	return fmt.Errorf("argument %q: want annotations, wishes, template-wishes, kinds or job-kinds", what)
 }
 
 // unserved writes the policy of kinds.

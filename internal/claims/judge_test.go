@@ -207,7 +207,7 @@ func TestUnserved(t *testing.T) {
 	}{
 		{func(*resourceapi.ResourceClaim) {}, ""},
 		{func(c *resourceapi.ResourceClaim) { c.Spec.Devices.Requests[0].Exactly = nil }, ""},
-		{func(c *resourceapi.ResourceClaim) { c.Spec.Devices.Requests[0].Exactly.AdminAccess = &yes }, "claim ns/c: request r has adminAccess: want a claim for devices of the pod's own"},
+		{func(c *resourceapi.ResourceClaim) { c.Spec.Devices.Requests[0].Exactly.AdminAccess = &yes }, "claim ns/c: request r has adminAccess: want a request without adminAccess, so that the devices are allocated to this pod only"},
 		{user("pods", "other"), "claim ns/c is shared with pod other: want a claim for each pod"},
 		{user("podgroups", "g"), "claim ns/c is reserved for podgroups g: want a claim for each pod"},
 		{func(c *resourceapi.ResourceClaim) {

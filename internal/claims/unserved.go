@@ -13,7 +13,7 @@ func Unserved(uid types.UID, c *resourceapi.ResourceClaim) string {
 	name := c.Namespace + "/" + c.Name
 	for i := range c.Spec.Devices.Requests {
 		if e := c.Spec.Devices.Requests[i].Exactly; e != nil && e.AdminAccess != nil && *e.AdminAccess {
-			return fmt.Sprintf("claim %s: request %s has adminAccess: want a claim for devices of the pod's own", name, c.Spec.Devices.Requests[i].Name)
+			return fmt.Sprintf("claim %s: request %s has adminAccess: want a request without adminAccess, so that the devices are allocated to this pod only", name, c.Spec.Devices.Requests[i].Name)
 		}
 	}
 	for i := range c.OwnerReferences {

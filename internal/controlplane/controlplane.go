@@ -51,7 +51,7 @@ func (o *Options) startServer(ctx context.Context, cp *ControlPlane, storage str
 }
 
 // errNotHere is the error of Break and Mend for a server in its own process.
-var errNotHere = errors.New("the API server runs in a process of its own: want the one that is linked in")
+var errNotHere = errors.New("the API server runs in its own process: want an API server that runs in this process")
 
 // Break makes the API server unreachable, as if its process had died: it refuses new connections
 // and ends existing ones. The controllers in the API server and etcd continue. Breaking it twice is

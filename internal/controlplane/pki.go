@@ -192,7 +192,7 @@ func (p *pki) read() error {
 			return fmt.Errorf("%s: key is a %T: want an ECDSA key; remove %s to start again", p.path(name+".key"), pair.PrivateKey, p.dir)
 		}
 		if time.Now().After(pair.Leaf.NotAfter) {
-			return fmt.Errorf("%s has expired on %v: remove %s to start again", p.path(name+".crt"), pair.Leaf.NotAfter, p.dir)
+			return fmt.Errorf("%s expired on %v: remove %s to start again", p.path(name+".crt"), pair.Leaf.NotAfter, p.dir)
 		}
 		*place = authorityOf(pair.Leaf, key)
 	}

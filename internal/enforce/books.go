@@ -164,7 +164,7 @@ type entry struct {
 // containers can use them when all other CPUs are pinned.
 func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books, error) {
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
-		return nil, fmt.Errorf("reserved CPUs %q: want one or more CPUs, and only CPUs that are online: %s", reserved, m.Online)
+		return nil, fmt.Errorf("reserved CPUs %q: want at least one CPU, and only online CPUs (%s)", reserved, m.Online)
 	}
 	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]claim{}, found: map[string]bool{}, newest: map[string]*Decided{},
 		lives: func(string) bool { return false }}, nil

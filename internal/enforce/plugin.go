@@ -88,7 +88,7 @@ var (
 	_ stub.RemovePodInterface                   = (*Plugin)(nil)
 )
 
-var errNotYet = errors.New("it has not been connected yet")
+var errNotYet = errors.New("the agent has not connected to it yet")
 
 // heldContainer is a container that was not allowed to start.
 type heldContainer struct {

@@ -139,7 +139,7 @@ func (v *Verdict) String() string {
 	case v.Whole && v.Lacking < 0:
 		return "all fit now"
 	case v.Whole:
-		return fmt.Sprintf("the minimum fits now: %d, of %d", v.Fit, v.Start)
+		return fmt.Sprintf("the minimum fits now: %d of %d pods", v.Fit, v.Start)
 	case v.Hopes():
 		return v.Counted() + "; nodes' next reports will decide on the others"
 	case len(v.Tangled) > 0:

@@ -59,7 +59,7 @@ func TestVerdict(t *testing.T) {
 		fit   int
 	}{
 		"all":            {asking(2, 4, 4), counted{cpus: []int64{8}}, "all fit now", true, 2},
-		"the minimum":    {asking(1, 4, 4), counted{cpus: []int64{7}}, "the minimum fits now: 1, of 1", true, 1},
+		"the minimum":    {asking(1, 4, 4), counted{cpus: []int64{7}}, "the minimum fits now: 1 of 1 pods", true, 1},
 		"too few":        {asking(2, 4, 4), counted{cpus: []int64{7}}, "1 of 2 pods fit now", false, 1},
 		"two have nodes": {done, counted{cpus: []int64{3}}, "2 of 3 pods fit now", false, 2},
 		"of a task":      {tasks, counted{cpus: []int64{8}}, "2 of 1 pods fit now, and too few of some task", false, 2},

@@ -30,7 +30,7 @@ const forms = "want a KubeletConfiguration, kubeadm's ConfigMap kubelet-config, 
 // refuse returns an error for a form without a kubelet's configuration. The error does not quote
 // the text, which may contain secrets.
 func refuse(where string, form pasted.Form) error {
-	const answer = "what the node's kubelet answers (kubectl get --raw /api/v1/nodes/NODE/proxy/configz)"
+	const answer = "the answer of the node's kubelet (kubectl get --raw /api/v1/nodes/NODE/proxy/configz)"
 	switch {
 	case form.IsProduct():
 		return fmt.Errorf("%s: this is %s, which has only a part of the kubelet's configuration: want %s, or all of it as a KubeletConfiguration", where, form, answer)
@@ -79,8 +79,12 @@ func answered(where string, data []byte) (map[string]any, error) {
 	var answer struct {
 		Config map[string]any `json:"kubeletconfig"`
 	}
-	if err := yaml.Unmarshal(data, &answer); err != nil || answer.Config == nil {
-		return nil, fmt.Errorf("%s: kubeletconfig: want an object, as a kubelet answers to /configz (%v)", where, err)
+	err := yaml.Unmarshal(data, &answer)
+	if err == nil && answer.Config == nil {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: kubeletconfig: %w: want an object, as in a kubelet's answer to /configz", where, err)
 	}
 	SettleEviction(answer.Config) // /configz omits an empty evictionHard
 	return answer.Config, nil

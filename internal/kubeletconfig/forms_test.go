@@ -133,7 +133,8 @@ func TestForms(t *testing.T) {
 		"flags over drop-ins": {conf, "--config=x --config-dir=/d", "", `--config-dir: "/d": want that directory too`},
 		"answer and flags":    {answer, "--reserved-cpus=1", "", "which includes flags: leave out the flags"},
 		"answer and drop-ins": {answer, "", "d", "which includes drop-ins: leave out the drop-ins"},
-		"no object":           {`{"kubeletconfig": 5}`, "", "", "kubeletconfig: want an object"},
+		"no object":           {`{"kubeletconfig": 5}`, "", "", "want an object, as in a kubelet's answer"},
+		"null":                {"kubeletconfig:\n", "", "", "kubeletconfig: it is empty: want an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

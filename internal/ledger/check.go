@@ -16,7 +16,7 @@ func (v View) Check() error {
 		return err
 	}
 	if got, want := n.changes.Unshown(), n.unshownCPUs(nil); got != want && !n.forked {
-		return fmt.Errorf("%d CPUs are noted as unshown, and %d are", got, want)
+		return fmt.Errorf("the count of unshown CPUs is %d, but %d CPUs are unshown", got, want)
 	}
 	if n.report == nil {
 		return nil
@@ -31,16 +31,16 @@ func (f *facts) checkStages() error {
 			return fmt.Errorf("pod %s is stored under %s", p.uid, uid)
 		}
 		if p.stage == nowhere {
-			return fmt.Errorf("pod %s is counted, but its stage is nowhere", uid)
+			return fmt.Errorf("pod %s is stored, but its stage is nowhere", uid)
 		}
 		if got, want := slices.Contains(f.posted, p), p.stage == posted; got != want {
-			return fmt.Errorf("pod %s: among the posted %t, its stage says %t", uid, got, want)
+			return fmt.Errorf("pod %s: in the list of posted pods: %t, by its stage: %t", uid, got, want)
 		}
 		if got, want := slices.Contains(f.reserved, p), p.stage == reserved; got != want {
-			return fmt.Errorf("pod %s: among the reserved %t, its stage says %t", uid, got, want)
+			return fmt.Errorf("pod %s: in the list of reserved pods: %t, by its stage: %t", uid, got, want)
 		}
 		if got, want := f.report.Has(uid), p.stage == reported; f.report != nil && got != want {
-			return fmt.Errorf("pod %s: reported %t, its stage says %t", uid, got, want)
+			return fmt.Errorf("pod %s: in the report: %t, by its stage: %t", uid, got, want)
 		}
 		if p.turn > f.turn {
 			return fmt.Errorf("pod %s: turn %d, but the last turn is %d", uid, p.turn, f.turn)

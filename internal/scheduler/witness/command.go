@@ -75,7 +75,7 @@ it predicts the kubelet's answer before the kubelet gives it, and counts the cor
 	// replaces it.
 	f.Bool("version", false, "version of berth-scheduler")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; none: the service account of the pod")
-	f.StringVar(&listen, "listen", "127.0.0.1:10261", "address and port for results, captures, metrics and health; port 0 takes a free one")
+	f.StringVar(&listen, "listen", "127.0.0.1:10261", "address and port for results, captures, metrics and health; with port 0, the system chooses a free port")
 	f.StringVar(&o.Heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
 	f.DurationVar(&o.StaleAfter, "stale-after", time.Minute, "how long an agent may be silent, and by how much its clock may differ from this program's clock")
 	f.DurationVar(&o.SettleAfter, "settle-after", 5*time.Second, "time after which a pod that has left the API counts as released by the kubelet, if the report does not list it")

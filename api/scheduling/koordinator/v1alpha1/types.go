@@ -88,7 +88,7 @@ func (p *PCIEID) UnmarshalJSON(b []byte) error {
 	}
 	n, err := strconv.ParseInt(string(b), 10, 32)
 	if err != nil {
-		return fmt.Errorf("pcieID %.40s: want text or a whole number", b)
+		return fmt.Errorf("pcieID: %.40s: want a string or a 32-bit integer", b)
 	}
 	*p = PCIEID(strconv.FormatInt(n, 10))
 	return nil
