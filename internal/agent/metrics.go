@@ -29,10 +29,10 @@ func newMetrics(age func() float64) *Metrics {
 	return &Metrics{
 		reports:    prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "report_writes_total", Help: "Writes of the node's NodeTopology, by result: ok or error."}, []string{"result"}),
 		heartbeats: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "heartbeats_total", Help: "Renewals of the node's Lease, by result: ok or error."}, []string{"result"}),
-		readErrors: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "read_errors_total", Help: "Readings of the node that failed, or in which the kubelet's checkpoints were contradictory."}),
+		readErrors: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "read_errors_total", Help: "Failed attempts to read the node, and attempts in which the kubelet's checkpoints contradicted each other."}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Name: "report_latency_seconds",
 			Help: "Seconds from the first sign of a change on the node until the API server acknowledged the report.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
-		age:      prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: "report_age_seconds", Help: "Seconds since the agent last confirmed the published report; -1 before the first."}, age),
+		age:      prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: "report_age_seconds", Help: "Seconds since the agent last confirmed the published report; -1 before the first confirmation."}, age),
 		ready:    gauge("report_ready", "1 if the published report is Ready."),
 		sequence: gauge("report_sequence", "Sequence number of the published report."),
 		arriving: gauge("arriving_pods", "Pods whose admission is under way in the kubelet's checkpoints."),

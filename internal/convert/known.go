@@ -12,7 +12,7 @@ const (
 	useKueue     = "Berth has no queues: use Kueue above it"
 	notScheduler = "not a task of a scheduler"
 
-	reservesNodes = "it locked nodes for one waiting job; here gangs that do not fit take turns, and the longest waiting is tried first"
+	reservesNodes = "it locked nodes for one waiting job; in Berth, gangs that do not fit take turns, and the gang that has waited longest is tried first"
 	keepsNearGPUs = "it limits pods without GPUs on nodes with GPUs; use keep: cpusNearDevices with cpusPerDevice"
 )
 
@@ -22,7 +22,7 @@ var actions = map[string]string{
 	"enqueue":     "", // the converter's gate handles it
 	"allocate":    "",
 	"backfill":    "pods without requests are placed like others; there is no action to switch on",
-	"preempt":     "by priority, as kube-scheduler does, for whole gangs; a pod that must not evict has preemptionPolicy: Never",
+	"preempt":     "preemption is by priority, as in kube-scheduler, and for whole gangs; a pod that must not evict has preemptionPolicy: Never",
 	"reclaim":     "no pods are evicted for the share of a queue: " + useKueue,
 	"shuffle":     "use a descheduler; Berth moves pods only when you run berth defrag --execute",
 	"gangpreempt": "preemption for a gang evicts only when the whole gang then fits; there is no action to switch on",
@@ -83,7 +83,7 @@ var plugins = map[string]string{
 }
 
 const (
-	wholeDevices = "GPUs are extended resources here, placed whole with their CPUs; parts of one are out of scope"
+	wholeDevices = "in Berth, GPUs are extended resources that are placed whole with their CPUs; parts of a GPU are out of scope"
 	ascend       = "Ascend's plugin placed NPUs by their links, and recreated pods of a failed NPU; Berth places NPUs as extended resources (huawei.com/Ascend910), " +
 		"whole and with their CPUs, and ignores links between NPUs or nodes"
 )

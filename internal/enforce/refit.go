@@ -204,7 +204,7 @@ func (b *Books) Update(id string) (set Set, moves []Update, known bool, held err
 	if e == nil || !e.running {
 		return Set{}, nil, false, nil
 	}
-	const passes = "a container that is just starting shares its CPUs, or it is being moved: the kubelet tries again"
+	const passes = "another container that is just starting shares the CPUs of this container, or this container is being moved: the kubelet tries again"
 	if !e.set.Pinned && (e.unsettled || b.due(e) != e.set) {
 		return e.set, nil, true, &HeldError{e.Name, passes} // this reply would keep the container on the CPUs that it is leaving
 	}
