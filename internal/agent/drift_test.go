@@ -56,8 +56,8 @@ func TestMachineChangesUnderTheKubelet(t *testing.T) {
 		words         []string
 	}{
 		{"a CPU goes offline", testMachine + " offline:5", v1alpha1.ReasonMachineChanged, []string{"CPUs 5 have gone offline", "undo the change", "delete cpu_manager_state"}},
-		{"huge pages are added, memory not pinned", testMachine + " huge:2Mi=64", v1alpha1.ReasonConsistent, []string{"64 huge pages of 2048 KiB, 0 when", ": restart the kubelet"}},
-		{"memory is taken away", strings.Replace(testMachine, "8Gi", "8Gi,6Gi", 1), v1alpha1.ReasonMachineChanged, []string{"NUMA node 1 has 6144 MiB of memory, 8192 when", "undo the change, or restart the kubelet"}},
+		{"huge pages are added, memory not pinned", testMachine + " huge:2Mi=64", v1alpha1.ReasonConsistent, []string{"64 huge pages of 2048 KiB, but had 0 when", ": restart the kubelet"}},
+		{"memory is taken away", strings.Replace(testMachine, "8Gi", "8Gi,6Gi", 1), v1alpha1.ReasonMachineChanged, []string{"NUMA node 1 has 6144 MiB of memory, but had 8192 MiB when", "undo the change, or restart the kubelet"}},
 		{"a little memory is taken away", strings.Replace(testMachine, "8Gi", "8191Mi", 1), "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestMachineShrinksWhereBerthDecides(t *testing.T) {
 	for _, tc := range []struct{ name, before, after, says string }{
 		{"a CPU", testMachine, testMachine + " offline:5", "CPUs 5 have gone offline"},
 		{"memory", testMachine, strings.Replace(testMachine, "8Gi", "8Gi,6Gi", 1), "NUMA node 1 has 6144 MiB of memory"},
-		{"huge pages", pages, testMachine + " huge:2Mi=32", "NUMA node 0 has 32 huge pages of 2048 KiB, 64 when"},
+		{"huge pages", pages, testMachine + " huge:2Mi=32", "NUMA node 0 has 32 huge pages of 2048 KiB, but had 64 when"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newObeyingWorld(t)
@@ -240,7 +240,7 @@ func TestConfigurationThatCannotBeRead(t *testing.T) {
 	}
 	w.settle()
 	w.wantReady(v1alpha1.ReasonConsistent, "")
-	w.wantCurrent(v1alpha1.ReasonConfigurationUnreadable, "kubelet.yaml: line 3: did not find expected key", "correct it before")
+	w.wantCurrent(v1alpha1.ReasonConfigurationUnreadable, "kubelet.yaml: line 3: did not find expected key", "correct the configuration before")
 	w.configErr = nil
 	w.clock = w.clock.Add(w.m.around.configTouched())
 	if !w.m.lookAround(t.Context()) {
@@ -429,29 +429,29 @@ func TestChangedSettings(t *testing.T) {
 		want   string // "" if no such field has changed
 		change func(c *kubelet)
 	}{
-		{"cpuManagerPolicy is none, static", func(c *kubelet) { c.CPUManagerPolicy = "" }},
-		{"cpuManagerPolicyOptions is full-pcpus-only=true, unset", func(c *kubelet) {
+		{"cpuManagerPolicy is none, but was static", func(c *kubelet) { c.CPUManagerPolicy = "" }},
+		{"cpuManagerPolicyOptions is full-pcpus-only=true, but was unset", func(c *kubelet) {
 			c.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true"}
 		}},
-		{"reservedSystemCPUs is 0-1, unset", func(c *kubelet) { c.ReservedSystemCPUs = "0-1" }},
-		{"kubeReserved is cpu=2, cpu=1", func(c *kubelet) { c.KubeReserved = map[string]string{"cpu": "2000m"} }},
-		{"systemReserved is memory=1Gi, unset", func(c *kubelet) { c.SystemReserved = map[string]string{"memory": "1024Mi"} }},
-		{"evictionHard[memory.available] is 200Mi, 100Mi", func(c *kubelet) {
+		{"reservedSystemCPUs is 0-1, but was unset", func(c *kubelet) { c.ReservedSystemCPUs = "0-1" }},
+		{"kubeReserved is cpu=2, but was cpu=1", func(c *kubelet) { c.KubeReserved = map[string]string{"cpu": "2000m"} }},
+		{"systemReserved is memory=1Gi, but was unset", func(c *kubelet) { c.SystemReserved = map[string]string{"memory": "1024Mi"} }},
+		{"evictionHard[memory.available] is 200Mi, but was 100Mi", func(c *kubelet) {
 			c.EvictionHard = map[string]string{"memory.available": "200Mi"}
 		}},
-		{"evictionHard[memory.available] is unset, 100Mi", func(c *kubelet) {
+		{"evictionHard[memory.available] is unset, but was 100Mi", func(c *kubelet) {
 			c.EvictionHard = map[string]string{"nodefs.available": "1%"}
 		}},
-		{"memoryManagerPolicy is Static, None", func(c *kubelet) { c.MemoryManagerPolicy = "Static" }},
-		{"reservedMemory is 0: memory=2Gi; 1: memory=3Gi, 0: memory=2Gi; 1: memory=1Gi", func(c *kubelet) {
+		{"memoryManagerPolicy is Static, but was None", func(c *kubelet) { c.MemoryManagerPolicy = "Static" }},
+		{"reservedMemory is 0: memory=2Gi; 1: memory=3Gi, but was 0: memory=2Gi; 1: memory=1Gi", func(c *kubelet) {
 			c.ReservedMemory[0].Limits = quantity("3Gi")
 		}},
-		{"topologyManagerPolicy is restricted, none", func(c *kubelet) { c.TopologyManagerPolicy = "restricted" }},
-		{"topologyManagerScope is pod, container", func(c *kubelet) { c.TopologyManagerScope = "pod" }},
-		{"topologyManagerPolicyOptions is max-allowable-numa-nodes=9, unset", func(c *kubelet) {
+		{"topologyManagerPolicy is restricted, but was none", func(c *kubelet) { c.TopologyManagerPolicy = "restricted" }},
+		{"topologyManagerScope is pod, but was container", func(c *kubelet) { c.TopologyManagerScope = "pod" }},
+		{"topologyManagerPolicyOptions is max-allowable-numa-nodes=9, but was unset", func(c *kubelet) {
 			c.TopologyManagerPolicyOptions = map[string]string{"max-allowable-numa-nodes": "9"}
 		}},
-		{"featureGates is AllBeta=false, CPUManagerPolicyAlphaOptions=true, unset", func(c *kubelet) {
+		{"featureGates is AllBeta=false, CPUManagerPolicyAlphaOptions=true, but was unset", func(c *kubelet) {
 			c.FeatureGates = map[string]bool{"CPUManagerPolicyAlphaOptions": true, "AllBeta": false, "NodeSwap": true}
 		}},
 		{"", func(c *kubelet) { c.KubeReserved = map[string]string{"cpu": "1000m"} }},

@@ -102,7 +102,7 @@ func TestCheck(t *testing.T) {
 		})}, ExitFailure, "?[2Jtwo lines"},
 		{"no objects", []string{listFile(t, "items: []")}, ExitFailure, "no items"},
 		{"other objects", []string{listFile(t, "items: [{kind: Pod, apiVersion: v1}]")}, ExitFailure, `kind "Pod"`},
-		{"nothing there", []string{t.TempDir()}, ExitFailure, "none of cpu_manager_state"},
+		{"nothing there", []string{t.TempDir()}, ExitFailure, "at least one of the files cpu_manager_state"},
 		{"no such file", []string{"/nonexistent"}, ExitFailure, "/nonexistent"},
 		{"something else", []string{config}, ExitFailure, `kind "KubeletConfiguration"`},
 		{"a configuration without a machine", []string{stateDir(t, lostCPU), "--kubelet-config", config}, ExitUsage, "want --node too"},

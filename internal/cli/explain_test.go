@@ -263,7 +263,7 @@ func TestGivenIsShown(t *testing.T) {
 // TestPodsThatShare: for pods without exclusive CPUs, obeying nodes are asked, and other nodes by
 // amounts. If no node would be asked, the output says that Berth lets them pass.
 func TestPodsThatShare(t *testing.T) {
-	const pass, aligned = "Berth makes no decision for it", "single-numa-node"
+	const pass, aligned = "Berth makes no decision for this pod", "single-numa-node"
 	for name, c := range map[string]struct {
 		cpus        int64
 		annotations map[string]string

@@ -56,7 +56,7 @@ func TestFitCluster(t *testing.T) {
 	expect(t, ExitFailure, "RESOURCE", "fit", "-f", wide, "--snapshot", playgroundSnapshot)
 	expect(t, ExitFailure, "not every pod fits even once", "fit", "-f", wide, "--snapshot", playgroundSnapshot)
 	share := in.pod("share", `{requests: {cpu: "2", memory: 1Gi}}`)
-	expect(t, ExitOK, "Berth makes no decision for it", "fit", "-f", share, "--snapshot", playgroundSnapshot)
+	expect(t, ExitOK, "Berth makes no decision for this pod", "fit", "-f", share, "--snapshot", playgroundSnapshot)
 }
 
 // TestFitLive uses an API server.
@@ -77,7 +77,7 @@ func TestFitOfPodsThatShare(t *testing.T) {
 		return newInputs(t).file(name+".yaml", "{apiVersion: v1, kind: Pod, metadata: {name: "+name+", annotations: {"+wire.PolicyAnnotation+
 			": single-numa-node}}, spec: {containers: [{name: x, resources: {requests: {cpu: "+cpus+"}}}]}}")
 	}
-	const pass = "Berth makes no decision for it"
+	const pass = "Berth makes no decision for this pod"
 	(&asked{args: []string{"fit", "-f", file("narrow", "3500m")}, want: []string{"finds a place now", "In total, 3 copies of it would fit, on 1 node", "0: 1, 1: 2"}, never: []string{pass}}).check(t, w)
 	(&asked{args: []string{"fit", "-f", file("wide", "9")}, code: ExitFailure, want: []string{"no node takes it now", "cpu shares"}, never: []string{pass}}).check(t, w)
 }

@@ -116,7 +116,7 @@ func TestForms(t *testing.T) {
 		"half a list":         {`["--cpu-manager-policy=static", `, "", "", "want"},
 		"lscpu":               {"Architecture: x86_64\nCPU(s): 8\n", "", "", "this is the output of lscpu: want a KubeletConfiguration, kubeadm's ConfigMap"},
 		"another kind":        {"apiVersion: v1\nkind: Pod\n", "", "", `kind: "Pod": want a KubeletConfiguration`},
-		"OpenShift's":         {"apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nspec: {}\n", "", "", "this is a KubeletConfig of OpenShift, which has only a part of the kubelet's configuration: want what"},
+		"OpenShift's":         {"apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nspec: {}\n", "", "", "this is a KubeletConfig of OpenShift, which has only a part of the kubelet's configuration: want the answer"},
 		"k3s's":               {"token: secret\nkubelet-arg:\n- cpu-manager-policy=static\n", "", "", "this is a configuration of k3s or RKE2, which"},
 		"a product's, second": {"kind: InitConfiguration\n---\napiVersion: kops.k8s.io/v1alpha2\nkind: InstanceGroup\n", "", "", "this is an object of kOps, which"},
 		"k3s's flags":         {conf, "--kubelet-arg=cpu-manager-policy=static", "", "flags of the kubelet: this is a configuration of k3s or RKE2, which"},
