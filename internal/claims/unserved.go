@@ -17,7 +17,7 @@ func Unserved(uid types.UID, c *resourceapi.ResourceClaim) string {
 		}
 	}
 	for i := range c.OwnerReferences {
-		if o := &c.OwnerReferences[i]; o.Kind != "Pod" && o.Controller != nil && *o.Controller && o.Kind == "PodGroup" {
+		if o := &c.OwnerReferences[i]; o.Controller != nil && *o.Controller && o.Kind == "PodGroup" {
 			return fmt.Sprintf("claim %s belongs to PodGroup %s: want a claim for each pod", name, o.Name)
 		}
 	}

@@ -117,6 +117,8 @@ func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 			kept.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.PersistentVolumeClaim.ClaimName}
 		case v.Ephemeral != nil:
 			kept.Ephemeral = new(corev1.EphemeralVolumeSource)
+		case v.CSI != nil:
+			kept.CSI = &corev1.CSIVolumeSource{Driver: v.CSI.Driver}
 		default:
 			continue
 		}
