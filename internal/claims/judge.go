@@ -83,7 +83,8 @@ func (f Finding) String() string {
 // Judgement has the findings about all devices of a pod's claims, in the order of the claims.
 type Judgement struct{ Findings []Finding }
 
-// Judge compares the devices of allocated claims with the containers that use them.
+// Judge compares the NUMA nodes of the devices of allocated claims with the NUMA nodes of the
+// containers that use these devices.
 func Judge(i *Inventory, all []Claim) Judgement {
 	var j Judgement
 	for c := range all {

@@ -388,7 +388,8 @@ func (p *part) state() string {
 	}
 }
 
-// Metrics returns the addresses of the parts' metrics, in order.
+// Metrics returns name and metrics address of each part that serves metrics, in the order of the
+// parts.
 func (k *Keeper) Metrics() (out [][2]string) {
 	for _, p := range k.parts {
 		if p.metrics != "" {

@@ -224,8 +224,8 @@ const (
 	// leaseExpires is the time without a renewal after which Volcano's controller counts as
 	// stopped. It is many times the interval of its renewals.
 	leaseExpires = 2 * time.Minute
-	// leaseForgotten is the age at which a Lease counts as expired at once. It is longer than the
-	// clocks of machines differ.
+	// leaseForgotten is the age at which a Lease counts as expired at once. It is larger than the
+	// difference between the clocks of two machines.
 	leaseForgotten = time.Hour
 )
 

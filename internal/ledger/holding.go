@@ -11,8 +11,9 @@ import (
 // Holding is a place on a node that is held for future pods, its owners (a Koordinator
 // Reservation).
 //
-// If Berth decides, the place has CPUs, devices, and amounts on NUMA nodes. Owners keep their parts
-// until they are gone. The unused rest of the place is computed from the place and the owners.
+// If Berth decides on the node, the place consists of certain CPUs and devices, and of amounts of
+// memory and huge pages on certain NUMA nodes. Owners keep their parts until they are gone. The
+// unused rest of the place is computed from the place and the owners.
 //
 // If a kubelet decides, CPUs cannot be held. The node then admits a pod that is not an owner only
 // if it could still admit the future owners afterwards.

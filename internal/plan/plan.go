@@ -129,7 +129,8 @@ type Place struct {
 	Wave int
 	// Got is the member's allocation on the node.
 	Got Decided
-	// Candidate is the member's candidate, possibly near devices. It is nil if nothing is pinned.
+	// Candidate is the member's candidate, or its copy from Candidate.Near if its devices are
+	// known. It is nil if nothing is pinned.
 	Candidate *ledger.Candidate
 }
 

@@ -35,8 +35,8 @@ const (
 	Groups Criterion = "groups"
 	// Stranded is true if the pod would take CPUs that free devices on its NUMA nodes need, because
 	// fewer free CPUs would remain than the devices' share. False is better, because later pods
-	// need devices together with CPUs. Their number does not count, so that Berth fills one NUMA
-	// node before it uses another.
+	// need devices together with CPUs. The number of such CPUs does not count, so that Berth fills
+	// one NUMA node before it uses another.
 	Stranded Criterion = "stranded"
 	// Demand is the share of the devices in use whose pods could also run on a node like this one
 	// (package demand). A smaller share is better for a pod that asks for devices, so that nodes

@@ -188,7 +188,8 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideTenants removes names, UIDs and containers of pods that the viewer may not see. It keeps the
+// hideTenants removes the Tenants that the viewer may not see. In the Snapshot, it replaces the
+// UIDs of their pods with placeholders, and the names of their containers with "-". It keeps the
 // hypothetical pods that the viewer asks about.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	_, all := v.(everything)

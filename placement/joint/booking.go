@@ -48,8 +48,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine makes only the resources of left, the rest of a place, available. Kinds of resources that
-// the place does not have do not change.
+// Confine makes only the resources of left, the rest of a place, available. It does not change the
+// kinds of resources that place lacks.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()

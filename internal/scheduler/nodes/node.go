@@ -30,7 +30,8 @@ var (
 // hotFields are the fields of a node that are read for every pod. They are adjacent in memory.
 type hotFields struct {
 	changes ledger.ChangeCounter
-	// heard is the time of the agent's last report or heartbeat, as the time since began.
+	// heard is the time of the agent's last report or heartbeat, as a time.Duration after the
+	// package variable began.
 	heard atomic.Int64
 	// troubled means that Berth does not use the node, even if stored answers are valid.
 	// Node.trouble has the reason.

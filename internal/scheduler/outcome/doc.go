@@ -2,7 +2,7 @@
 // and the nominated node.
 //
 // kube-scheduler itself writes them before it tries the next pod. The duration of that write
-// depends on the pod: for a pod with some thousand containers, the API server needs more than a
+// depends on the pod: for a pod with several thousand containers, the API server needs more than a
 // second. This package writes outside of the scheduling loop, so that no pod waits for the write of
 // another:
 //

@@ -23,10 +23,10 @@
 // order, so that a promise to one of them makes the others wait for a report. Then only one pod of
 // each second and namespace is woken, of any shape.
 //
-// A change has a budget, because tenants determine the number of classes. At the change, the node
-// is asked about at most 128 classes; namespaces take turns. It is asked about the other classes
-// later: after each pause, all nodes together are asked at most 512 questions, and nodes take
-// turns. No question is asked with a lock held.
+// The number of questions after a change is limited, because tenants may create any number of
+// classes. At the change, the node is asked about at most 128 classes; namespaces take turns. It is
+// asked about the other classes later: after each pause, all nodes together are asked at most 512
+// questions, and nodes take turns. No question is asked with a lock held.
 //
 // A node stores its answers for 16 shapes. If more shapes wait, it is not known whether the node
 // already admitted a pod before the change, and each report could wake pods that other plugins
