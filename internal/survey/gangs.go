@@ -257,7 +257,7 @@ func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	case enough && len(g.waiting) == 0:
 		return ""
 	case enough:
-		return cmp.Or(whySaid(g.pods, g.waiting[0]), g.spec.Unschedulable)
+		return whySaid(g.pods, g.waiting[0])
 	case gated != "":
 		return lack + " are there; " + gated
 	case ending > 0 && len(g.waiting) == 0:

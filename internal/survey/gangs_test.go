@@ -74,10 +74,6 @@ func TestGangs(t *testing.T) {
 	w.Pods = append(w.Pods, lost, twice)
 	w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"empty","namespace":"default"},"spec":{"minMember":2},"status":{"phase":"Pending"}}`)
 	w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"net","namespace":"default"},"spec":{"minMember":2,"networkTopology":{"mode":"hard"}}}`)
-	shut := pod("shut", 2)
-	shut.Annotations = map[string]string{"scheduling.k8s.io/group-name": "shut"}
-	w.Pods = append(w.Pods, shut)
-	w.group(`{"apiVersion":"scheduling.volcano.sh/v1beta1","metadata":{"name":"shut","namespace":"default"},"spec":{"minMember":1},"status":{"phase":"Inqueue","conditions":[{"type":"Unschedulable","status":"True","message":"queue \"night\" is Closed"}]}}`)
 	w.group(`{"apiVersion":"scheduling.x-k8s.io/v1alpha1","metadata":{"name":"sigs","namespace":"default"},"spec":{"minMember":1000000}}`)
 	w.group(`{"apiVersion":"scheduling.x-k8s.io/v1alpha1","metadata":{"name":"mad","namespace":"default"},"spec":{"minMember":"many"}}`)
 	w.group(`{"apiVersion":"scheduling.x-k8s.io/v1alpha1","metadata":{"name":"odd","namespace":"default","labels":{"x":1}},"spec":{}}`)
@@ -104,7 +100,6 @@ func TestGangs(t *testing.T) {
 		`net wrong 0/0 of 0: PodGroup default/net: spec.networkTopology.mode: "hard": want soft, or nothing: Berth does not look at the network, and would not start the pods as asked`,
 		"partial partial 1/2 of 2: ",
 		"reduced reduced 1/2 of 2: ",
-		`shut waiting 0/1 of 1: queue "night" is Closed`,
 		`sigs wrong 0/0 of 0: PodGroup default/sigs: spec.minMember: "1000000": want 0 to 4096`,
 		`unequal waiting 0/2 of 2: `,
 		"waiting waiting 0/2 of 2: gang default/waiting does not fit: no room",

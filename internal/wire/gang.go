@@ -331,9 +331,6 @@ var GroupKinds = map[GangSource]GroupKind{
 // defaultQueue is the queue of groups that name no queue.
 const defaultQueue = "default"
 
-// InDefaultQueue reports whether the object names no other Queue than Volcano's default.
-func (g *Gang) InDefaultQueue() bool { return g.Queue == "" || g.Queue == defaultQueue }
-
 // ignoredOfVolcano lists the fields and annotations of a Volcano PodGroup that have an effect in
 // Volcano but not in Berth.
 func ignoredOfVolcano(g *volcano.PodGroup) string {

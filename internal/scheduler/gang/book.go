@@ -264,9 +264,6 @@ func (b *book) gate(g *group, uid types.UID) string {
 	case gangs.Ending:
 		return name + " was not whole in time, and its bound pods are being deleted"
 	case gangs.Unconfirmed:
-		if g.closed != "" {
-			return name + ": " + g.closed
-		}
 		return "the object of " + name + " is being read again"
 	case gangs.BackedOff:
 		return name + " was tried without success, and backs off"

@@ -50,9 +50,6 @@ type group struct {
 	letIn bool
 	// shut is the reason why the group, whose pods are missing, is not admitted, or "".
 	shut string
-	// closed is the reason why the group, whose pods exist, is not tried: its Queue is closed. It
-	// is "" if the Queue was open at the last read.
-	closed string
 	// kept has the nodes that are kept for members while evicted pods leave them, by UID.
 	kept map[types.UID]kept
 	// told is the last information about the group that was written to the API. The teller's lock
@@ -228,8 +225,8 @@ func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
-	// lacking describes the missing capacity, the closed Queue, or the member with a scheduling
-	// gate. It is "" if none of them is the reason why the group waits, or if this is unknown.
+	// lacking describes the missing capacity, or the member with a scheduling gate. It is "" if
+	// neither is the reason why the group waits, or if this is unknown.
 	lacking string
 	// gated means that lacking is about a scheduling gate.
 	gated bool

@@ -481,13 +481,9 @@ func (gs *Groups) confirm(g *group) {
 	gs.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	spec, err := gs.Objects.Read(ctx, g.key)
-	closed := ""
-	if err == nil && !spec.InDefaultQueue() {
-		closed = gs.closedQueue(ctx, spec.Queue)
-	}
 	cancel()
 	gs.mu.Lock()
-	g.confirming, g.closed = false, closed
+	g.confirming = false
 	switch {
 	case isGone(err):
 		g.object, g.wrong, g.fresh = "", g.unknown(), upTo
@@ -495,12 +491,6 @@ func (gs *Groups) confirm(g *group) {
 		gs.Logger.Info("Group cannot be read, will try again", "gang", g.key, "err", err)
 		gs.callAt(gs.Clock.Now().Add(g.reads.pause()), func() { gs.look(g) })
 		gs.mu.Unlock()
-		return
-	case closed != "": // the group stays unconfirmed, so no member is tried
-		gs.understand(g, spec, nil)
-		gs.waitForQueue(g)
-		gs.mu.Unlock()
-		gs.teller.tellStatus(g)
 		return
 	default:
 		g.reads = retry{}
@@ -511,30 +501,6 @@ func (gs *Groups) confirm(g *group) {
 		}
 	}
 	gs.unlockAndLook(g)
-}
-
-// queuePause times the number of waiting groups of a namespace is the shortest time between two
-// reads for one of them, so that many groups do not use up the scheduler's requests.
-const queuePause = 100 * time.Millisecond
-
-// waitForQueue tells users that the group's Queue is closed, and reads it again later. The caller
-// holds the lock.
-func (gs *Groups) waitForQueue(g *group) {
-	if first := g.leader(); first != nil {
-		gs.teller.tell(g, first.pod, g.closed)
-	}
-	waiting := 0
-	for key, other := range gs.groups {
-		if key.Namespace == g.key.Namespace && other.closed != "" {
-			waiting++
-		}
-	}
-	g.confirming = true // until then
-	gs.callAt(gs.Clock.Now().Add(max(g.reads.pause(), time.Duration(waiting)*queuePause)), func() {
-		gs.mu.Lock()
-		g.confirming = false
-		gs.unlockAndLook(g)
-	})
 }
 
 // Permit makes a member wait for the other members. The last member lets all of them pass.

@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -146,7 +145,7 @@ func (g *group) standing() (s standing) {
 	case g.gated() != "" && g.told.trouble == g.blockedBy():
 		s.lacking, s.gated = g.told.trouble, true
 	default:
-		s.lacking = cmp.Or(g.closed, g.shut)
+		s.lacking = g.shut
 	}
 	return s
 }

@@ -383,26 +383,19 @@ func (l *look) shut(v vacancy, why string) {
 }
 
 // writeVacant writes that a group is admitted. If the group's Queue is closed, it writes that
-// reason instead.
+// reason instead. Volcano's scheduler ignores groups in a closed Queue
+// (pkg/scheduler/actions/allocate).
 func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
+	state, err := t.book.Objects.QueueState(ctx, spec.Queue)
+	if err != nil {
+		return false, err
+	}
 	now := standing{phase: volcano.PodGroupInqueue}
-	if why := t.book.closedQueue(ctx, spec.Queue); why != "" {
-		closed, now = true, standing{phase: volcano.PodGroupPending, lacking: why}
+	if closed = state == queueClosed || state == queueClosing; closed {
+		now = standing{phase: volcano.PodGroupPending, lacking: fmt.Sprintf("queue %q is %s: open it, or name another", spec.Queue, state)}
 	}
 	_, err = t.book.Objects.Write(ctx, spec.Key, now)
 	return closed, err
-}
-
-// closedQueue returns the reason why no group of a Queue is admitted, or "". Volcano's scheduler
-// places no pods of a closed Queue (AllocatableFn in pkg/scheduler/plugins/proportion).
-func (b *book) closedQueue(ctx context.Context, queue string) string {
-	switch state, err := b.Objects.QueueState(ctx, queue); {
-	case err != nil:
-		return fmt.Sprintf("queue %q cannot be read: %v", queue, err)
-	case state == queueClosed || state == queueClosing:
-		return fmt.Sprintf("queue %q is %s: open it, or name another", queue, state)
-	}
-	return ""
 }
 
 // The states in which a Volcano Queue accepts no Job.

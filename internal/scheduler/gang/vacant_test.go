@@ -101,63 +101,6 @@ func TestAClosedQueueHoldsItsGroups(t *testing.T) {
 	})
 }
 
-// TestAClosedQueueHoldsGroupsWithPods until it is opened. An event and the condition say so.
-func TestAClosedQueueHoldsGroupsWithPods(t *testing.T) {
-	for _, cpus := range []string{"0", "2"} { // without and with minResources
-		inWorld(t, 1, func(w *world) {
-			const want = `queue "night" is Closed: open it, or name another`
-			w.queues = map[string]string{"night": "Closed"}
-			key := w.object("a", 2, cpus, func(g *wire.Gang) {
-				g.Queue, g.Phase = "night", "Inqueue"
-				if cpus == "0" {
-					g.Resources = nil
-				}
-			})
-			w.create(taskOf("a", "a-0", "x"))
-			w.create(taskOf("a", "a-1", "x"))
-			w.run(time.Minute)
-			w.want("a", 0, 0)
-			if said := w.said(); strings.Count(said, "GangNotPlaced "+want) != 1 {
-				t.Errorf("the events say %q", said)
-			}
-			if last := w.stood[len(w.stood)-1]; last.lacking != want || last.gated {
-				t.Errorf("the last status is %+v", last)
-			}
-			if w.asked > 12 {
-				t.Errorf("the object was read %d times", w.asked)
-			}
-			w.mu.Lock()
-			w.queues["night"] = "Open"
-			w.mu.Unlock()
-			w.run(time.Minute)
-			w.shown(key)
-			w.want("a", 2, 2)
-			if last := w.stood[len(w.stood)-1]; last.lacking != "" || last.phase != volcano.PodGroupRunning {
-				t.Errorf("the last status is %+v", last)
-			}
-		})
-	}
-}
-
-// TestManyGroupsOfAClosedQueue cause few requests.
-func TestManyGroupsOfAClosedQueue(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		const many = 800
-		w.queues = map[string]string{"night": "Closing"}
-		for i := range many {
-			name := fmt.Sprint("g", i)
-			w.object(name, 1, "1", func(g *wire.Gang) { g.Queue, g.Phase, g.Resources = "night", "Inqueue", nil })
-			w.create(taskOf(name, name+"-0", "x"))
-		}
-		w.run(5 * time.Minute)
-		before := w.asked
-		w.run(5 * time.Minute)
-		if got := w.asked - before; got < many || got > 4*many {
-			t.Errorf("%d groups were read %d times in 5 minutes: want %d to %d", many, got, many, 4*many)
-		}
-	})
-}
-
 // TestAGatedMemberIsNamed in an event and in the condition of its PodGroup, until its gate is gone.
 func TestAGatedMemberIsNamed(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
