@@ -64,9 +64,13 @@ var lines = []sign{
 	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=])--[a-z][a-z0-9-]*(=|\s|["']|$)`)},
 }
 
+// userData is the first line of user data, which may contain texts of other forms.
+var userData = sign{"user data of a machine", regexp.MustCompile(`^\s*(MIME-Version:|Content-Type: *multipart/|#cloud-config\b)`)}
+
 // inside are signs of products that a field of any Kubernetes object may contain. They say nothing
 // about a text that is such an object.
 var inside = []sign{
+	userData,
 	{"user data of a machine", regexp.MustCompile(`(?m)^[^#\n]*(\bbootstrap\.sh\s|--kubelet-extra-args\b)`)},
 	{"a configuration of k3s or RKE2", regexp.MustCompile(`--kubelet-arg\b`)},
 	{"a settings file of Bottlerocket", regexp.MustCompile(`(?m)^\s*\[settings[.\]]`)},
@@ -76,7 +80,7 @@ var inside = []sign{
 // products are the signs of texts from which a product makes a kubelet's configuration. In a text
 // with several parts the first line decides, so the sign of user data comes first.
 var products = []sign{
-	{"user data of a machine", regexp.MustCompile(`^\s*(MIME-Version:|Content-Type: *multipart/|#cloud-config\b)`)},
+	userData,
 	{"a NodeConfig of EKS", ofGroup(`node\.eks\.aws`)},
 	{"a file of eksctl", ofGroup(`eksctl\.io`)},
 	{"an object of Karpenter", ofGroup(`karpenter\.[a-z0-9.-]+`)},

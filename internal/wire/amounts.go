@@ -50,6 +50,9 @@ func ReadQuotas(quotas []*corev1.ResourceQuota) amounts.List {
 		}
 		for quota, hard := range q.Status.Hard {
 			name := corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(string(quota), "requests."), "limits."))
+			if name == "count/pods" {
+				name = corev1.ResourcePods
+			}
 			left := max(0, countOf(name, hard)-countOf(name, q.Status.Used[quota]))
 			if was, there := out[string(name)]; !there || left < was {
 				out[string(name)] = left

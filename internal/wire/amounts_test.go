@@ -48,6 +48,7 @@ func TestReadQuotas(t *testing.T) {
 		"none":                {nil, amounts.List{}},
 		"requests":            {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"requests.cpu": q("12"), "requests.nvidia.com/gpu": q("4")}, corev1.ResourceList{"requests.cpu": q("2500m")})}, amounts.List{"cpu": 9500, "nvidia.com/gpu": 4}},
 		"without a prefix":    {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("12"), "pods": q("3")}, corev1.ResourceList{"pods": q("1")})}, amounts.List{"cpu": 12000, "pods": 2}},
+		"objects":             {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"count/pods": q("3")}, nil)}, amounts.List{"pods": 3}},
 		"limits are smaller":  {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"requests.cpu": q("12"), "limits.cpu": q("8")}, nil)}, amounts.List{"cpu": 8000}},
 		"another is smaller":  {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("12")}, nil), quota(corev1.ResourceList{"requests.cpu": q("3")}, nil)}, amounts.List{"cpu": 3000}},
 		"more is used":        {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("1")}, corev1.ResourceList{"cpu": q("2")})}, amounts.List{"cpu": 0}},

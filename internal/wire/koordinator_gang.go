@@ -164,9 +164,9 @@ func ReadKoordinatorGroup(g *sigs.PodGroup) (Gang, error) {
 	} else if out.Timeout, err = r.timeout(); err != nil {
 		return out, err
 	}
-	if r.text(koordinatorGangTotal) != "" {
-		if _, err := r.count(koordinatorGangTotal, out.Minimum); err != nil {
-			return out, err
+	if text := r.text(koordinatorGangTotal); text != "" {
+		if _, err := r.count(koordinatorGangTotal, out.Minimum); err != nil { // Koordinator logs it and goes on
+			instead[koordinatorGangTotal] = "spec.minMember"
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(instead)) {

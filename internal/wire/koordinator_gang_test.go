@@ -107,17 +107,17 @@ func TestReadKoordinatorGroup(t *testing.T) {
 	if err != nil || g.Once || g.Timeout != 5*time.Second {
 		t.Errorf("%+v, %v", g, err)
 	}
-	for key, text := range map[string]string{koordinatorGangGroups: `["ns/a","ns/b"]`, koordinatorGangMode: "x", koordinatorGangTimeout: "x", koordinatorGangTotal: "3"} {
+	for key, text := range map[string]string{koordinatorGangGroups: `["ns/a","ns/b"]`, koordinatorGangMode: "x", koordinatorGangTimeout: "x"} {
 		if _, err := ReadKoordinatorGroup(group(map[string]string{key: text})); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	both := group(map[string]string{koordinatorGang: "b", koordinatorGangMinimum: "2", koordinatorGangTimeout: "x", koordinatorGangTotal: "4"})
+	both := group(map[string]string{koordinatorGang: "b", koordinatorGangMinimum: "2", koordinatorGangTimeout: "x", koordinatorGangTotal: "3"})
 	seconds := int32(7)
 	both.Spec.ScheduleTimeoutSeconds = &seconds
 	g, err = ReadKoordinatorGroup(both)
 	const want = `gang.scheduling.koordinator.sh/min-available "2": spec.minMember counts; gang.scheduling.koordinator.sh/name "b": metadata.name counts; ` +
-		`gang.scheduling.koordinator.sh/waiting-time "x": spec.scheduleTimeoutSeconds counts`
+		`gang.scheduling.koordinator.sh/total-number "3": spec.minMember counts; gang.scheduling.koordinator.sh/waiting-time "x": spec.scheduleTimeoutSeconds counts`
 	if err != nil || g.Timeout != 7*time.Second || g.Ignored != want {
 		t.Errorf("%v, ignored: %s", err, g.Ignored)
 	}

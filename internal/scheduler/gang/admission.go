@@ -42,8 +42,8 @@ type admitter struct {
 // of minResources that the group does not use yet. Otherwise, if controllers create pods in stages,
 // several groups could each start only their first stage and block each other forever.
 type admission struct {
-	// asked are the minResources that passed the gate. A later change of the object does not change
-	// them, so that a tenant keeps no resources that were not free.
+	// asked are the minResources that passed the gate: they were free, or evictions could free them.
+	// A later change of the object does not change them.
 	asked amounts.List
 	// unchecked means that only the phase of the object shows the admission, for example after a
 	// restart. A tenant may have raised asked since, or have written the phase, because Volcano's
@@ -64,6 +64,9 @@ type admission struct {
 // lock.
 func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	if was := b.admitted[key]; was != nil && (was.placed || !a.placed) {
+		if was.unchecked && !a.unchecked {
+			was.asked, was.unchecked = a.asked, false
+		}
 		return
 	}
 	keep = max(0, keep)
@@ -80,11 +83,14 @@ const spoiledFor = 10
 // expire releases the kept resources of a group.
 func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.book.mu.Lock()
-	if b.admitted[key] == a && !a.until.IsZero() && !a.placed {
+	current := b.admitted[key] == a && !a.until.IsZero()
+	if current && !a.placed {
 		b.spoil(key.Namespace)
 	}
 	b.book.mu.Unlock()
-	b.book.stirred()
+	if current {
+		b.book.stirred()
+	}
 }
 
 // spoil adds the namespace to spoiled for a while. The caller holds the lock.
@@ -134,7 +140,7 @@ func (b *admitter) holds(key wire.GangKey) bool {
 // placed, as in the scheduler's cache. Otherwise a member counts as placed only if the watch shows
 // it with a node. The caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
-	kept, now := amounts.List{}, b.book.Clock.Now()
+	kept, now, theirs := amounts.List{}, b.book.Clock.Now(), map[string]*tenancy{}
 	for other, a := range b.admitted {
 		g := b.book.groups[other]
 		if other == key || !now.Before(a.until) || other.Namespace != key.Namespace && !b.holds(other) {
@@ -151,35 +157,57 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 			continue
 		}
 		left := g.unused(a.asked, attempt)
-		if other.Namespace != key.Namespace {
-			left = b.withinQuota(other.Namespace, g, left)
+		if other.Namespace == key.Namespace || b.book.Quota == nil {
+			kept.Add(left)
+			continue
 		}
-		kept.Add(left)
+		t := theirs[other.Namespace]
+		if t == nil {
+			t = &tenancy{left: amounts.List{}}
+			theirs[other.Namespace] = t
+		}
+		t.left.Add(left)
+		t.groups = append(t.groups, g)
+	}
+	for namespace, t := range theirs {
+		kept.Add(t.withinQuota(b.book.Quota(namespace)))
 	}
 	return kept
 }
 
-// withinQuota returns the part of the amounts left that pods of a group can get: pods that the
-// namespace's quotas still allow, and the group's pods that wait for nodes. The author of a
-// PodGroup may write any minResources. g is nil if the group has no pods.
-func (b *admitter) withinQuota(namespace string, g *group, left amounts.List) amounts.List {
-	if b.book.Quota == nil {
-		return left
-	}
-	out := maps.Clone(left)
-	for name, most := range b.book.Quota(namespace) {
-		if g != nil {
-			for _, m := range g.members {
-				if !m.placed() {
-					most = amounts.Sum(most, m.takes()[name])
-				}
+// tenancy is what the admitted groups of a namespace have not used yet, and these groups. A group
+// without pods is nil.
+type tenancy struct {
+	left   amounts.List
+	groups []*group
+}
+
+// withinQuota returns the part of left that pods can get: pods that the quotas of the namespace
+// still allow, and pods of the groups that wait for nodes. The authors of PodGroups may write any
+// minResources.
+func (t *tenancy) withinQuota(quota amounts.List) amounts.List {
+	for name, most := range quota {
+		if t.left[name] <= most {
+			continue
+		}
+		for _, g := range t.groups {
+			if g != nil {
+				most = amounts.Sum(most, g.unplaced(name))
 			}
 		}
-		if amount, asked := left[name]; asked {
-			out[name] = min(amount, most)
+		t.left[name] = min(t.left[name], most)
+	}
+	return t.left
+}
+
+// unplaced returns the amount of a resource that the members without a node request.
+func (g *group) unplaced(resource string) (amount int64) {
+	for _, m := range g.members {
+		if !m.placed() {
+			amount = amounts.Sum(amount, m.takes()[resource])
 		}
 	}
-	return out
+	return amount
 }
 
 // lowest returns the lowest priority of the active members, or the given priority if there are

@@ -284,6 +284,11 @@ func TestAGroupKeepsWhatWasFree(t *testing.T) {
 		"with a quota for it":     {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.CPU: 4000}, "Pending"},
 		"with a quota for less":   {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.CPU: 2000}, "Inqueue"},
 		"with a quota for memory": {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.Memory: 0}, "Pending"},
+		"with a quota for one": {func(w *world) {
+			w.object("a", 2, "2")
+			w.object("c", 2, "2")
+			w.object("d", 2, "2")
+		}, amounts.List{amounts.CPU: 2000}, "Inqueue"},
 		"its pods use the quota": {func(w *world) {
 			w.object("a", 2, "4")
 			w.run(3 * time.Second)
