@@ -142,8 +142,8 @@ func (g *group) standing() (s standing) {
 	case g.settled():
 	case g.Lacking:
 		s.lacking = strings.TrimPrefix(g.told.trouble, "does not fit: ")
-	case g.gated() != "" && g.told.trouble == g.blockedBy():
-		s.lacking, s.gated = g.told.trouble, true
+	case g.told.trouble != "" && g.gated() != "":
+		s.lacking, s.gated = g.blockedBy(), true
 	default:
 		s.lacking = g.shut
 	}

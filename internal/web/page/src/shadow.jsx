@@ -26,7 +26,7 @@ export function Shadow() {
     ['elsewhere', d.elsewhere, 'rejected, but another node would have admitted them'],
     ['split', d.split, 'on more NUMA nodes than another node would have needed'],
     ['stranded', d.stranded, 'on a node where they left more devices without CPUs than on another node'],
-    ['not looked', d.notLooked, 'no other node was searched for them'],
+    ['not looked', d.notLooked, 'Berth did not search another node for them'],
   ]
   return (
     <main>
