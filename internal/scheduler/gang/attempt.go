@@ -168,11 +168,7 @@ func (a *attempt) outcome(r *result) *outcome {
 	case !r.Whole:
 		return a.doesNotFit(r)
 	}
-	p, refused := a.job.reserve(a.group, r)
-	if refused != "" {
-		return &outcome{failed: failedChanged, why: refused}
-	}
-	return &outcome{plan: p}
+	return a.job.reserve(a.group, r)
 }
 
 // doesNotFit returns the outcome for members that do not fit: the reason, and the pods to evict.
@@ -197,10 +193,10 @@ func (a *attempt) doesNotFit(r *result) *outcome {
 	return o
 }
 
-// reserve reserves the whole plan. If a node has changed and now refuses a member, reserve reserves
-// nothing and returns the reason.
-func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
-	p = &planned{group: g, by: map[types.UID]*place{}, alone: make(chan struct{})}
+// reserve reserves the whole plan. If a node has changed and now refuses a member, or a decision
+// cannot be written, reserve reserves nothing.
+func (j *job) reserve(g *group, r *result) *outcome {
+	p := &planned{group: g, by: map[types.UID]*place{}, alone: make(chan struct{})}
 	for _, at := range r.Places {
 		account := r.trial.Account(at.Node)
 		pod, c := j.Pods[at.Member], at.Candidate
@@ -220,18 +216,18 @@ func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 		tried.Loose, tried.Wave = at.Loose, at.Wave
 		if a := account.Reserve(&tried, &d); !a.OK() {
 			p.forget()
-			return nil, fmt.Sprintf("node %s has changed while the gang was planned", made.node)
+			return &outcome{failed: failedChanged, why: fmt.Sprintf("node %s has changed while the gang was planned", made.node)}
 		}
 		if err := r.trial.profile.Check(pod, &d); err != nil {
 			p.forget()
-			return nil, "Berth cannot write the placement: " + err.Error()
+			return &outcome{failed: failedInput, why: "Berth cannot write the placement: " + err.Error()}
 		}
 	}
 	inTurn(p.places)
 	if p.last = closing(p.places); len(p.places) == 1 {
 		close(p.alone)
 	}
-	return p, ""
+	return &outcome{plan: p}
 }
 
 // conclude applies the outcome of an attempt to its group. The caller holds the lock.
@@ -241,9 +237,12 @@ func (gs *Groups) conclude(a *attempt, o *outcome) Turn {
 		return gs.carryOut(a, o.plan)
 	case o.failed == failedChanged || o.failed == failedInput && !a.job.single:
 		plansDropped.WithLabelValues(o.failed).Inc()
-		held := notNow(o.why)
-		gs.pause(a)
-		gs.on(a.group, gangs.Failed{})
+		held, pause := notNow(o.why), gs.pause(a)
+		if o.failed == failedChanged { // no member has failed, and the next plan sees the change
+			gs.on(a.group, gangs.Held{Until: gs.Clock.Now().Add(pause)})
+		} else {
+			gs.on(a.group, gangs.Failed{})
+		}
 		gs.teller.tell(a.group, a.pod, held.Message())
 		return Turn{Held: held}
 	case a.job.single:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // TestANamespaceThatHadItsShareIsHeld: if a namespace has used its share of the scheduler's time,
@@ -42,5 +43,33 @@ func TestANamespaceThatHadItsShareIsHeld(t *testing.T) {
 		}
 		w.run(2 * time.Second)
 		w.want("a", 4, 6)
+	})
+}
+
+// TestANodeThatChangedIsAskedAgainSoon: no member has failed, so the gang does not back off.
+func TestANodeThatChangedIsAskedAgainSoon(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.add("a", 2, 2, 3)
+		gs, profile := w.groups, w.profile()
+		gs.mu.Lock()
+		_, a := gs.turn(gs.of["a-0"].leader().pod)
+		gs.mu.Unlock()
+		r := a.job.try(t.Context(), profile)
+		other, err := profile.Candidate(podOf("x", "x-0", 1, 4))
+		w.must(err)
+		if got := w.accounts["n0"].Reserve(other, new(placement.Decision)); !got.OK() {
+			t.Fatal(got)
+		}
+		o := a.outcome(r)
+		if o.failed != failedChanged {
+			t.Fatalf("%+v", o)
+		}
+		gs.mu.Lock()
+		gs.conclude(a, o)
+		wait := a.group.NotBefore.Sub(gs.Clock.Now())
+		gs.mu.Unlock()
+		if wait <= 0 || wait >= time.Second {
+			t.Errorf("the gang waits %v", wait)
+		}
 	})
 }
