@@ -91,7 +91,7 @@ func TestReadGroups(t *testing.T) {
 		}
 	}
 	v, err := ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, MinTaskMember: map[string]int32{"ps": 1}, Queue: "night"}})
-	if v.Ignored != `shares and quotas of spec.queue "night": use Kueue above it` || v.InDefaultQueue() {
+	if v.Ignored != `shares and quotas of spec.queue "night": use Kueue above it` {
 		t.Errorf("ignored: %s", v.Ignored)
 	}
 	if err != nil || v.Minimum != 2 || v.Tasks["ps"] != 1 || v.Ran {
