@@ -42,8 +42,8 @@ type admitter struct {
 // of minResources that the group does not use yet. Otherwise, if controllers create pods in stages,
 // several groups could each start only their first stage and block each other forever.
 type admission struct {
-	// asked are the minResources that passed the gate: they were free, or evictions could free them.
-	// A later change of the object does not change them.
+	// asked are the minResources that passed the gate: they were free, or evictions could free
+	// them. A later change of the object does not change them.
 	asked amounts.List
 	// unchecked means that only the phase of the object shows the admission, for example after a
 	// restart. A tenant may have raised asked since, or have written the phase, because Volcano's
