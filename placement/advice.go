@@ -79,7 +79,7 @@ func (n *Need) lacksEver() bool { return len(n.Nodes) > 0 && n.total() < n.Asked
 // await returns advice for a node that has too little now, but enough when it is empty.
 func (n *Need) await() string {
 	if n.Free == 0 {
-		return fmt.Sprintf("wait until other pods release %s, or add nodes: none is free here", n.unit())
+		return fmt.Sprintf("wait until other pods release %s (none is free here), or add nodes", n.unit())
 	}
 	return fmt.Sprintf("wait until other pods release %s, add nodes, or ask for at most %s", n.unit(), n.amount(n.Free))
 }

@@ -49,15 +49,15 @@ func (s kubeletBooks) checkCPUs() error {
 	return nil
 }
 
-// wantCPUs describes the error in a set of CPUs: the CPUs that are missing, and the CPUs that are
-// counted twice.
+// wantCPUs describes the error in a set of CPUs: the CPUs that are missing, and the CPUs that the
+// kubelet assigns to no container.
 func wantCPUs(missing, extra topology.CPUSet) string {
 	var want []string
 	if !missing.IsEmpty() {
 		want = append(want, fmt.Sprintf("CPUs %q accounted for: they are neither shared nor held by a container", missing))
 	}
 	if !extra.IsEmpty() {
-		want = append(want, fmt.Sprintf("CPUs %q left out: no container may have them", extra))
+		want = append(want, fmt.Sprintf("no container with CPUs %q, which the kubelet assigns to none", extra))
 	}
 	return strings.Join(want, "; ")
 }

@@ -319,15 +319,15 @@ func (s *settings) checkCPUOptions() error {
 	const cores = "cpuManagerPolicyOptions[distribute-cpus-across-cores]"
 	switch {
 	case o.DistributeAcrossCores && o.FullPhysicalCPUsOnly:
-		return bad(cores, "true", "not together with full-pcpus-only")
+		return bad(cores, "true", "false, because full-pcpus-only is true")
 	case o.DistributeAcrossCores && o.DistributeAcrossNUMA:
-		return bad(cores, "true", "not together with distribute-cpus-across-numa")
+		return bad(cores, "true", "false, because distribute-cpus-across-numa is true")
 	case o.DistributeAcrossCores && o.PreferAlignByUncore:
-		return bad(cores, "true", "not together with prefer-align-cpus-by-uncorecache")
+		return bad(cores, "true", "false, because prefer-align-cpus-by-uncorecache is true")
 	case o.DistributeAcrossNUMA && o.PreferAlignByUncore:
-		return bad("cpuManagerPolicyOptions[distribute-cpus-across-numa]", "true", "not together with prefer-align-cpus-by-uncorecache")
+		return bad("cpuManagerPolicyOptions[distribute-cpus-across-numa]", "true", "false, because prefer-align-cpus-by-uncorecache is true")
 	case o.AlignBySocket:
-		return s.refuse(bad("cpuManagerPolicyOptions[align-by-socket]", "true", "not together with topologyManagerPolicy single-numa-node"),
+		return s.refuse(bad("cpuManagerPolicyOptions[align-by-socket]", "true", "false, because topologyManagerPolicy is single-numa-node"),
 			PolicySingleNUMANode)
 	}
 	return nil

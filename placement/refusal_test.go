@@ -93,7 +93,7 @@ func TestAdviceFollowsFromWhatLacks(t *testing.T) {
 		needs           []placement.Need
 		want, wantNever string
 	}{
-		"no GPU is free":      {placement.NotPreferred, "restricted", "", []placement.Need{need("cpu", 4, 32, 8, 8), need("nvidia.com/gpu", 1, 4, 0, 0)}, "wait until other pods release nvidia.com/gpu, or add nodes: none is free here", "best-effort"},
+		"no GPU is free":      {placement.NotPreferred, "restricted", "", []placement.Need{need("cpu", 4, 32, 8, 8), need("nvidia.com/gpu", 1, 4, 0, 0)}, "wait until other pods release nvidia.com/gpu (none is free here), or add nodes", "best-effort"},
 		"some are free":       {placement.NoDevices, "none", "", []placement.Need{need("nvidia.com/gpu", 3, 4, 1, 1)}, "wait until other pods release nvidia.com/gpu, add nodes, or ask for at most 2", "best-effort"},
 		"in one place":        {placement.NotPreferred, "single-numa-node", "", []placement.Need{need("cpu", 5, 32, 4, 4)}, "berth defrag shows which pods would have to move", "berth.dev/policy"},
 		"in one place, ours":  {placement.TooWide, "single-numa-node", "", []placement.Need{need("cpu", 5, 32, 4, 4)}, berths, kubelets + " "},

@@ -127,7 +127,7 @@ func (s *State) refitted(wants *Request) ResizeAnswer {
 	if v.OK() {
 		return ResizeAnswer{}
 	}
-	return ResizeAnswer{ResizeDeferred, "container " + wants.Containers[v.Container].Name + ": " + v.Detail.Text() + " on its own NUMA nodes, by the rules of the pod"}
+	return ResizeAnswer{ResizeDeferred, "container " + wants.Containers[v.Container].Name + ": its new size is not possible on its NUMA nodes: " + v.Detail.Text()}
 }
 
 // fraction reports whether a container whose CPUs change has or wants a fraction of a CPU, or no

@@ -270,7 +270,7 @@ func (s *Shortage) Advice() string {
 	case s.Unresolvable():
 		return most(s.Capacity) + " and wait until other pods end, or use nodes that have more"
 	case left == 0:
-		return "wait until other pods release " + name + ", or use other nodes: none is free here"
+		return "wait until other pods release " + name + " (none is free here), or use other nodes"
 	}
 	return "wait until other pods release " + name + ", use other nodes, or " + most(left)
 }

@@ -113,7 +113,7 @@ func TestAdvice(t *testing.T) {
 		"ask for at most 15.5Gi memory in total, or use nodes that have more":                                          {Resource: Memory, Requested: 16252929 << 10, Capacity: 16252928 << 10},
 		"ask for at most 2 CPUs in total, or use nodes that have more":                                                 {Resource: CPU, Requested: 9000, Used: 6000, Capacity: 8000},
 		"ask for at most 8 CPUs in total and wait until other pods end, or use nodes that have more":                   {Resource: CPU, Requested: 9000, Used: 8000, Capacity: 8000},
-		"wait until other pods release CPUs, or use other nodes: none is free here":                                    {Resource: CPU, Requested: 1000, Used: 8000, Capacity: 8000},
+		"wait until other pods release CPUs (none is free here), or use other nodes":                                   {Resource: CPU, Requested: 1000, Used: 8000, Capacity: 8000},
 		"wait until other pods release CPUs, use other nodes, or ask for at most 1 CPU in total":                       {Resource: CPU, Requested: 2000, Used: 7000, Capacity: 8000},
 		"use nodes that have nvidia.com/gpu":                                                                           {Resource: "nvidia.com/gpu", Requested: 1},
 		"wait until other pods end, or use other nodes: this one admits at most 110 pods":                              {Resource: Pods, Requested: 1, Used: 110, Capacity: 110},

@@ -78,7 +78,7 @@ func TestExplainResize(t *testing.T) {
 		"where Berth decides, and has not": {berth, small, asked{args: []string{"cpu=8"}, want: []string{"answer: proceeds"}}},
 		"where Berth decides":              {berth, placed, asked{args: []string{"cpu=3"}, want: []string{"cpu 2 -> 3", "answer: proceeds"}}},
 		"where Berth decides, beyond its NUMA node": {berth, placed,
-			asked{args: []string{"cpu=12"}, code: ExitFailure, want: []string{"answer: deferred", "container main: too few CPUs are left on its own NUMA nodes"}}},
+			asked{args: []string{"cpu=12"}, code: ExitFailure, want: []string{"answer: deferred", "container main: its new size is not possible on its NUMA nodes: too few CPUs are left"}}},
 		"where Berth decides, a fraction": {berth, placed, asked{args: []string{"cpu=2500m"}, code: ExitFailure, want: []string{"answer: rejected", "from whole numbers to whole numbers"}}},
 		"where Berth decides, a member of a gang": {berth, func(w *world, p *corev1.Pod) {
 			placed(w, p)

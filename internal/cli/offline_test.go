@@ -208,7 +208,7 @@ func TestKubelet(t *testing.T) {
 	expect(t, ExitUsage, "want --kubelet-config too", "place", "-f", p, "--kubelet-config-dir", in.dir)
 	expect(t, ExitOK, "1-2,9-10", place(staticCPUs+"featureGates: {DefaultPodSysctls: true}\ndefaultPodSysctls: {net.ipv4.ip_forward: \"1\"}\n", "--kubelet-version", "1.37")...)
 	expect(t, ExitFailure, "defaultPodSysctls", place(staticCPUs+"defaultPodSysctls: {net.ipv4.ip_forward: \"1\"}\n", "--kubelet-version", "1.36")...)
-	expect(t, ExitFailure, "NUMA node 9: want a NUMA node of the machine, which has 0-1", place(staticCPUs, "--device", "nvidia.com/gpu=0:4,9:4")...)
+	expect(t, ExitFailure, "NUMA node 9: want one of the machine's NUMA nodes, 0-1", place(staticCPUs, "--device", "nvidia.com/gpu=0:4,9:4")...)
 	expect(t, ExitFailure, `unrecognized feature gate: CPUManagr`, place(staticCPUs+"featureGates: {CPUManagr: false}\n")...)
 	expect(t, ExitFailure, `cannot set feature gate CPUManagerPolicyOptions to false, feature is locked to true`,
 		place(staticCPUs+"featureGates: {CPUManagerPolicyOptions: false}\n")...)

@@ -82,7 +82,7 @@ func onMachine(pool *placement.DevicePool, m *topology.Machine) error {
 	}
 	for _, d := range pool.Devices {
 		if strange := d.NUMA &^ has; strange != 0 {
-			return fmt.Errorf("--device %s: NUMA node %s: want a NUMA node of the machine, which has %s", pool.Resource, strange, has)
+			return fmt.Errorf("--device %s: NUMA node %s: want one of the machine's NUMA nodes, %s", pool.Resource, strange, has)
 		}
 	}
 	return nil

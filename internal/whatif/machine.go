@@ -74,7 +74,7 @@ func readPrinted(path string, err error) (*topology.Machine, error) {
 	case readErr != nil || !form.IsMachine() && form != pasted.UTF16 && !isText(text):
 		return nil, err
 	case form == pasted.Unknown:
-		return nil, pasted.Explain(fmt.Errorf("%s: this is a text file, not a capture: want a folder with sys/ in it, an archive of one, or the output of lscpu -p", path), text)
+		return nil, pasted.Explain(fmt.Errorf("%s: this is a text file, not a capture: want a folder with sys/ in it, an archive of such a folder, or the output of lscpu -p", path), text)
 	}
 	m, err := lscpu.Read(text)
 	if err != nil {

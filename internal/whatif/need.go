@@ -62,7 +62,7 @@ func (n *Node) asksOf(load []survey.Wanted) (asks []ask, err error) {
 			return nil, err
 		}
 		if pods += load[i].Replicas; load[i].Replicas > maxNeeded || pods > maxNeeded {
-			return nil, fmt.Errorf("%s: %d pods: want at most %d in total", load[i].Pod.Name, pods, maxNeeded)
+			return nil, fmt.Errorf("load %s brings the total to %d pods: want at most %d", load[i].Pod.Name, pods, maxNeeded)
 		}
 		n.doubts(&asks[i])
 	}

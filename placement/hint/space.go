@@ -74,7 +74,7 @@ func NewSpace(nodes topology.NUMASet) (*Space, error) {
 func NewSpaceBeside(nodes, others topology.NUMASet) (*Space, error) {
 	n := nodes.Len() + 1
 	if n == 1 || n > MaxNodes || others == 0 || nodes&others != 0 {
-		return nil, fmt.Errorf("%d NUMA nodes and %d others: want 1 to %d, and at least one other that is not among them", n-1, others.Len(), MaxNodes-1)
+		return nil, fmt.Errorf("%d NUMA nodes and %d others: want 1 to %d NUMA nodes, and at least one other node that is not among them", n-1, others.Len(), MaxNodes-1)
 	}
 	return newSpace(nodes, n, others), nil
 }

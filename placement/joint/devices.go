@@ -139,13 +139,16 @@ func (t *deviceCatalog) compileDevices(kinds []DeviceKind, nodes int) error {
 	roots := map[[2]int]int{}
 	for k := range kinds {
 		kind := &kinds[k]
-		if len(kind.Devices) > MaxDevices || k > 255 {
-			return fmt.Errorf("%s: %d devices: want at most %d of a kind, and 256 kinds", kind.Name, len(kind.Devices), MaxDevices)
+		if k > 255 {
+			return fmt.Errorf("%d kinds of devices: want at most 256", len(kinds))
+		}
+		if len(kind.Devices) > MaxDevices {
+			return fmt.Errorf("%s: %d devices: want at most %d of a kind", kind.Name, len(kind.Devices), MaxDevices)
 		}
 		for i := range kind.Devices {
 			d := &kind.Devices[i]
 			if d.Node < NoNode || d.Node >= nodes {
-				return fmt.Errorf("%s %s: NUMA node at position %d: want one of %d, or none", kind.Name, d.ID, d.Node, nodes)
+				return fmt.Errorf("%s %s: NUMA node at position %d: want a position from 0 to %d, or %d for none", kind.Name, d.ID, d.Node, nodes-1, NoNode)
 			}
 			at := placeOf(d)
 			if _, known := places[at]; known {
@@ -235,7 +238,7 @@ func (k *deviceKind) compileLinks(of *deviceCatalog, kind *DeviceKind) error {
 	alike := true
 	for _, l := range kind.Links {
 		if l.A < 0 || l.B < 0 || l.A >= n || l.B >= n || l.A == l.B || l.Count < 1 || l.Count > 255 {
-			return fmt.Errorf("%s: link %+v: want two devices of %d and 1 to 255 links", kind.Name, l, n)
+			return fmt.Errorf("%s: link %+v: want two different positions from 0 to %d, and 1 to 255 links", kind.Name, l, n-1)
 		}
 		a, b := int(k.index[l.A]), int(k.index[l.B])
 		pair := [2]int{min(a, b), max(a, b)}

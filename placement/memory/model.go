@@ -183,7 +183,7 @@ type ReservedError struct {
 }
 
 func (e *ReservedError) Error() string {
-	return fmt.Sprintf("%s: reservedMemory adds up to %d bytes, the node's reservation is %d", e.Resource, e.Sum, e.Want)
+	return fmt.Sprintf("%s: reservedMemory adds up to %d bytes: want %d, the node's reservation", e.Resource, e.Sum, e.Want)
 }
 
 // CheckReserved checks that the reservations per node add up to the kubelet's reservation for the

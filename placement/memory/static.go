@@ -13,7 +13,7 @@ var (
 	// available".
 	ErrNoDefault = errors.New("no NUMA nodes with enough memory")
 	// ErrDefaultNotPreferred is "failed to find the default preferred hint".
-	ErrDefaultNotPreferred = errors.New("the merged hint is preferred, but no NUMA nodes with enough memory are")
+	ErrDefaultNotPreferred = errors.New("the merged hint is preferred, but no preferred set of NUMA nodes has enough memory")
 	// ErrNoExtension is "failed to find NUMA nodes to extend the current topology hint".
 	ErrNoExtension = errors.New("the NUMA nodes of the hint have too little memory and no larger set has enough")
 	// ErrExtensionNotPreferred is "failed to find the extended preferred hint".

@@ -290,5 +290,5 @@ func refusal(r *placement.Request, v *placement.Verdict) string {
 	if c := int(v.Container); c >= 0 && c < len(r.Containers) {
 		name = r.Containers[c].Name
 	}
-	return fmt.Sprintf("container %s: %s on its own NUMA nodes, by the rules of the pod", name, v.Detail.Text())
+	return fmt.Sprintf("container %s: its new size is not possible on its NUMA nodes: %s", name, v.Detail.Text())
 }

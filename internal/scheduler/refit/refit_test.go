@@ -308,7 +308,7 @@ func TestAResizeIsDeferredAndTriedAgain(t *testing.T) {
 	w.allocate(a, "5")
 	w.turn()
 	a = w.wantCPUs("a", "1-2", 0)
-	if got := condition(a); got != "False ResizeDeferred: container c: too few CPUs are left on its own NUMA nodes, by the rules of the pod" {
+	if got := condition(a); got != "False ResizeDeferred: container c: its new size is not possible on its NUMA nodes: too few CPUs are left" {
 		t.Errorf("condition %q", got)
 	}
 	if e := <-w.events.Events; !strings.Contains(e, "Warning ResizeDeferred container c") {
