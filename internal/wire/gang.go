@@ -280,7 +280,7 @@ func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	case g.Malformed != "":
 		return out, wrong.malformed(g.Malformed)
 	case g.Spec.NetworkTopology != nil && g.Spec.NetworkTopology.Mode != softTopology:
-		return out, wrong.at(spec.Child("networkTopology", "mode"), g.Spec.NetworkTopology.Mode, "soft, or nothing: Berth does not look at the network, and would not start the pods as asked")
+		return out, wrong.at(spec.Child("networkTopology", "mode"), g.Spec.NetworkTopology.Mode, "soft, or no networkTopology: Berth does not look at the network, so it cannot keep this requirement")
 	case len(g.Spec.SubGroupPolicy) > 0:
 		return out, wrong.at(spec.Child("subGroupPolicy"), g.Spec.SubGroupPolicy[0].Name, notServed)
 	}
@@ -366,7 +366,7 @@ func jobOf(object metav1.Object) string {
 // softTopology is the mode of a networkTopology that is only a preference.
 const softTopology = "soft"
 
-const notServed = "nothing: Berth does not serve it yet, and would not start the pods as asked"
+const notServed = "no value: Berth does not support this field yet, so it cannot start the pods in this way"
 
 // ReadSigsGroup reads a PodGroup of scheduler-plugins. The error names the wrong field.
 func ReadSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {

@@ -79,9 +79,9 @@ func (r *deviceReader) add(at *field.Path, d *koordinator.DeviceInfo) error {
 	}
 	switch {
 	case d.Minor == nil:
-		return r.at(at.Child("minor"), "none", "a number from 0, each once for a type")
+		return r.at(at.Child("minor"), "none", "a number of at least 0 that no other device of the type has")
 	case *d.Minor < 0:
-		return r.at(at.Child("minor"), *d.Minor, "a number from 0, each once for a type")
+		return r.at(at.Child("minor"), *d.Minor, "a number of at least 0 that no other device of the type has")
 	}
 	key := fmt.Sprintf("%s %d", d.Type, *d.Minor)
 	if r.minors[key] {

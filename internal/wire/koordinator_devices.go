@@ -136,7 +136,7 @@ func (r koordinatorReader) scope(at *field.Path, text string, t placement.Device
 		rules.Same, rules.SameHow, rules.Joint = joint.OneRoot, joint.Required, t
 		return nil
 	case "NUMANode":
-		return r.at(at, text, "PCIe, Node or nothing: one NUMA node is the policy SingleNUMANode")
+		return r.at(at, text, "PCIe, Node or nothing; for one NUMA node, use the policy SingleNUMANode")
 	case "Device":
 		return r.at(at, text, "PCIe, Node or nothing: Berth gives whole devices")
 	}

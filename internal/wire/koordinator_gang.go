@@ -142,7 +142,7 @@ func (r gangReader) groups(own GangKey) ([]string, error) {
 	}
 	slices.Sort(names)
 	if names = slices.Compact(names); !slices.Contains(names, own.Name) {
-		return nil, wrong("the pod's own gang among them, " + own.Namespace + "/" + own.Name)
+		return nil, wrong("a list with the pod's own gang, " + own.Namespace + "/" + own.Name)
 	}
 	return names, nil
 }

@@ -61,7 +61,7 @@ func ReadMates(pod *corev1.Pod) (out []MateWish, err error) {
 				return nil, wrong.at(annotation(key), text, want)
 			}
 			if slices.ContainsFunc(out, func(o MateWish) bool { return o.Mate == w.Mate && o.Apart != w.Apart }) {
-				return nil, wrong.at(annotation(key), text, "each pod in one of the two annotations")
+				return nil, wrong.at(annotation(key), text, "each pod in only one of "+SameNUMAAnnotation+" and "+OtherNUMAAnnotation)
 			}
 			if !slices.Contains(out, w) {
 				out = append(out, w)
@@ -137,7 +137,7 @@ func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 			case ok && (!placed || mate < len(pods)):
 				out[i] = append(out[i], PlacedWish{Mate: mate, Apart: w.Apart, Required: w.Required})
 			case w.Required && !placed:
-				return nil, fmt.Errorf("%s has a wish about the NUMA nodes of pod %s, which is no waiting or running pod of its gang", podName(pod), w.Mate)
+				return nil, fmt.Errorf("%s has a wish about the NUMA nodes of pod %s, which is not a waiting or running pod of the same gang", podName(pod), w.Mate)
 			}
 		}
 	}

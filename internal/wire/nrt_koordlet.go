@@ -94,7 +94,7 @@ func (r *zoneReader) koordletCPUs(k *koordlet, zones []zone) error {
 		a, told := zones[i].amounts["cpu"]
 		if has := uint64(r.numaNode(zones[i].id).CPUs.Len()); told && a.capacity != has {
 			return r.at(annotation(koordletCPUs), fmt.Sprintf("%d CPUs on NUMA node %d", has, zones[i].id),
-				fmt.Sprintf("%d, which zone %s has", a.capacity, zoneName(zones[i].id)))
+				fmt.Sprintf("%d CPUs, the capacity of zone %s", a.capacity, zoneName(zones[i].id)))
 		}
 	}
 	for i := range r.machine.NUMANodes {

@@ -186,7 +186,7 @@ func (r *zoneReader) resource(z *zone, i int, info *nrt.ResourceInfo) error {
 	}
 	a.capacity = cmp.Or(a.capacity, a.allocatable) // the object does not have it
 	if a.available > a.allocatable || a.allocatable > a.capacity {
-		return r.at(at, fmt.Sprintf("%d of %d of %d", a.available, a.allocatable, a.capacity), "available of allocatable of capacity, in ascending order")
+		return r.at(at, fmt.Sprintf("available %d, allocatable %d, capacity %d", a.available, a.allocatable, a.capacity), "available to be at most allocatable, and allocatable at most capacity")
 	}
 	z.amounts[info.Name] = a
 	return nil

@@ -451,7 +451,7 @@ func (r placementReader) read(in *placementJSON) (Placement, error) {
 func (r placementReader) generation(in *placementJSON, p *Placement) error {
 	switch {
 	case in.Generation == 1 || in.Generation > 0 && p.Authority != placement.AuthorityBerth:
-		return r.at(r.root.Child("gen"), in.Generation, "none, or 2 and more with authority berth")
+		return r.at(r.root.Child("gen"), in.Generation, "none, or at least 2 with authority berth")
 	case in.Generation == 0 && in.Asks != "" || in.Generation > 1 && in.Asks != asksOf(&p.Decision) && in.Asks != appAsks(&p.Decision):
 		return r.at(r.root.Child("asks"), in.Asks, "the requests of the containers of a resized pod")
 	}

@@ -241,16 +241,16 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	case placement.Foretold:
 		return ""
 	case placement.OtherNumber:
-		return fmt.Sprintf("the kubelet uses %d NUMA node%s for such a pod, %s: another number needs a node with authority berth", width, plural(width), insists)
+		return fmt.Sprintf("the kubelet uses %d NUMA node%s for such a pod, %s: the pod needs a node with authority berth", width, plural(width), insists)
 	case placement.PolicyOpen:
-		return fmt.Sprintf("the kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: the pod needs restricted or single-numa-node, or a node with authority berth",
+		return fmt.Sprintf("the kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: the pod needs a node with policy restricted or single-numa-node, or with authority berth",
 			m.Rules().Policy, insists)
 	case placement.SocketsOpen:
 		return "the kubelet's option align-by-socket leaves open how many NUMA nodes a pod is on, " + insists
 	case placement.ScopeOpen:
-		return fmt.Sprintf("the kubelet places each container by itself, %s for all of them: the pod needs the scope pod, or a node with authority berth", insists)
+		return fmt.Sprintf("the kubelet places each container by itself, %s for all containers together: the pod needs a node with scope pod or with authority berth", insists)
 	case placement.DistanceOpen:
-		return fmt.Sprintf("the kubelet lacks the option prefer-closest-numa-nodes, %s that are the nearest", insists)
+		return fmt.Sprintf("the kubelet lacks the option prefer-closest-numa-nodes, %s NUMA nodes that are the nearest to each other", insists)
 	}
 	return "the kubelet pins no CPUs for the pod, or for one of its containers with memory or devices, so the number of NUMA nodes is open, " +
 		insists + ": the pod needs a node with authority berth"
@@ -264,7 +264,7 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		return ""
 	}
 	f, resource := m.ForetellDevices(r)
-	insists := fmt.Sprintf("and the pod's %s requires %d of each resource on each", DevicesAnnotation, n)
+	insists := fmt.Sprintf("and the pod's %s requires %d devices of each resource on each NUMA node", DevicesAnnotation, n)
 	switch f {
 	case placement.Foretold:
 		return ""
@@ -272,15 +272,15 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		if m.Rules().Policy == placement.PolicyRestricted {
 			return fmt.Sprintf("the kubelet puts %s on as few NUMA nodes as it can, %s: the pod must request a multiple of that number, and the same number of each resource", resource, insists)
 		}
-		return fmt.Sprintf("the kubelet puts all %s that the pod asks for on one NUMA node, %s: another number needs a node with authority berth", resource, insists)
+		return fmt.Sprintf("the kubelet puts all %s that the pod asks for on one NUMA node, %s: the pod needs a node with authority berth", resource, insists)
 	case placement.ClaimsOpen:
-		return fmt.Sprintf("a ResourceClaim provides %s there on any NUMA node, %s: the pod needs a node with authority berth", resource, insists)
+		return fmt.Sprintf("a ResourceClaim provides %s on this node, from any NUMA node, %s: the pod needs a node with authority berth", resource, insists)
 	case placement.ScopeOpen:
-		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container by itself, %s of all of them: the pod needs the scope pod, or a node with authority berth", insists)
+		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container by itself, %s of the whole pod: the pod needs a node with scope pod or with authority berth", insists)
 	case placement.SocketsOpen:
 		return "the kubelet's option align-by-socket leaves open on which NUMA nodes of the socket CPUs and devices are, " + insists
 	}
-	return fmt.Sprintf("the kubelet's policy %s leaves open on which NUMA nodes devices are, %s: the pod needs all devices of the machine, or restricted or single-numa-node, or a node with authority berth",
+	return fmt.Sprintf("the kubelet's policy %s leaves open on which NUMA nodes devices are, %s: the pod must ask for all devices of the machine, or use a node with policy restricted or single-numa-node, or with authority berth",
 		m.Rules().Policy, insists)
 }
 
