@@ -117,14 +117,14 @@ func (p *parser) parseTree() error {
 		}
 		n, err := parseNumber(p.values[key], MaxCPUs)
 		if err != nil || n == 0 || total*n > MaxCPUs {
-			return &ParseError{key, p.values[key], fmt.Sprintf("a count of at least 1, all counts multiplying to at most %d CPUs, or a list ID=CPUS;...", MaxCPUs)}
+			return &ParseError{key, p.values[key], fmt.Sprintf("a count of at least 1, with at most %d CPUs as the product of all counts, or a list ID=CPUS;...", MaxCPUs)}
 		}
 		total *= n
 		t.levels = append(t.levels, level{levelKind(slices.Index(levelNames[:], key)), n})
 	}
 	if len(t.levels) == 0 {
 		if number, ok := p.values["number"]; ok {
-			return &ParseError{"number", number, "levels given as counts, because it numbers their objects"}
+			return &ParseError{"number", number, "levels with counts, such as core:4 pu:2, because number defines the ids of counted objects"}
 		}
 		return nil
 	}
@@ -523,7 +523,7 @@ func (p *parser) perNode(key, text string) ([]string, error) {
 		return slices.Repeat(values, n), nil
 	}
 	if len(values) != n {
-		return nil, &ParseError{key, text, fmt.Sprintf("one value for all NUMA nodes, or %d, not %d", n, len(values))}
+		return nil, &ParseError{key, text, fmt.Sprintf("one value for all NUMA nodes, or %d values, not %d", n, len(values))}
 	}
 	return values, nil
 }
