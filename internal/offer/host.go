@@ -77,7 +77,7 @@ func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]str
 	own := h.ownNodes(d.Address)
 	for _, n := range nodes {
 		if ownNode.MatchString(n) && !slices.Contains(own, n) {
-			return fmt.Sprintf("%s has /dev/%s, and the host lists [%s] for this device: the specification numbers the devices differently; let it name them by address or uuid",
+			return fmt.Sprintf("%s has /dev/%s, and the host lists [%s] for this device: the specification numbers the devices in another order; use one that names them by address or uuid",
 				name, n, strings.Join(own, " "))
 		}
 	}
@@ -143,7 +143,7 @@ func (h *Host) uuid(address string) (string, error) {
 	if uuid := h.nvidia(address, "GPU UUID"); uuid != "" {
 		return uuid, nil
 	}
-	return "", fmt.Errorf("no UUID of it in /proc/%s: is NVIDIA's driver loaded?", nvidiaFile(address))
+	return "", fmt.Errorf("no UUID of the GPU in /proc/%s: is NVIDIA's driver loaded?", nvidiaFile(address))
 }
 
 // nvidiaFile returns the file below /proc in which NVIDIA's driver describes a GPU.

@@ -139,7 +139,7 @@ func TestVendorsSpecification(t *testing.T) {
 	if g := got["0000:bb:00.0"]; g.CDI != "nvidia.com/gpu=GPU-b" || g.Sick != "" {
 		t.Errorf("%+v", g)
 	}
-	if g := got["0000:3b:00.0"]; !strings.Contains(g.Sick, "no UUID of it in /proc/driver/nvidia/gpus/0000:3b:00.0/information") {
+	if g := got["0000:3b:00.0"]; !strings.Contains(g.Sick, "no UUID of the GPU in /proc/driver/nvidia/gpus/0000:3b:00.0/information") {
 		t.Errorf("%+v", g)
 	}
 }

@@ -196,10 +196,10 @@ func Rival(pools []Pool, registered map[string][]string) string {
 		for _, id := range registered[resource] {
 			switch {
 			case own[resource] && !IsToken(id):
-				return fmt.Sprintf("another device plugin offers %s to the kubelet (%.100q is one of its devices), as Berth does", resource, id)
+				return fmt.Sprintf("another device plugin offers %s to the kubelet (%.100q is one of its devices), and Berth offers the same resource", resource, id)
 			case own[resource]:
 			case offers(pools, resource, id):
-				return fmt.Sprintf("another device plugin offers %s to the kubelet under the name %s, as Berth does under its own", clip.Text(id, 100), resource)
+				return fmt.Sprintf("another device plugin offers %s to the kubelet under the name %s, and Berth offers the same device", clip.Text(id, 100), resource)
 			}
 		}
 	}

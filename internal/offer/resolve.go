@@ -136,10 +136,12 @@ func (c *Config) missing(r *Resource, d *topology.Device) string {
 	switch {
 	case d == nil:
 		return "the address of a device of this machine; with optional: true the device may be missing"
-	case r.Virtual != (d.Physical != ""):
-		return fmt.Sprintf("virtual: %v, as this function is", d.Physical != "")
+	case r.Virtual && d.Physical == "":
+		return "virtual: false, because this is not a virtual function"
+	case !r.Virtual && d.Physical != "":
+		return "virtual: true, because this is a virtual function"
 	}
-	return fmt.Sprintf("a device that the other fields select: this is of class %s (%s), %s:%s", d.Class, d.Kind(), d.Vendor, d.Product)
+	return fmt.Sprintf("a device that the other fields select: this one has class %s (%s) and PCI id %s:%s", d.Class, d.Kind(), d.Vendor, d.Product)
 }
 
 // separate refuses a Config that offers a physical function and its virtual functions, because the

@@ -38,7 +38,7 @@ func (p *Plugin) Check() error {
 	seen := map[string]bool{}
 	for _, d := range p.Devices {
 		if d.ID == "" || seen[d.ID] {
-			return fmt.Errorf("%s: device id %q is empty or double: want distinct ids", p.Resource, d.ID)
+			return fmt.Errorf("%s: device id %q is empty or repeated: want distinct ids that are not empty", p.Resource, d.ID)
 		}
 		seen[d.ID] = true
 	}
