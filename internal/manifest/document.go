@@ -202,8 +202,11 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 			replicas = int(*p.count)
 		}
 		if replicas < 0 || o.pods+replicas > MaxPods {
-			return &wire.FieldError{Object: h.object(), Field: cmp.Or(p.counted, "spec.replicas"), Value: fmt.Sprint(replicas),
-				Want: fmt.Sprintf("0 to %d pods in total", MaxPods)}
+			want := fmt.Sprintf("0 to %d pods", MaxPods-o.pods)
+			if o.pods > 0 {
+				want += fmt.Sprintf(", because an object may have %d pods and other fields ask for %d", MaxPods, o.pods)
+			}
+			return &wire.FieldError{Object: h.object(), Field: cmp.Or(p.counted, "spec.replicas"), Value: fmt.Sprint(replicas), Want: want}
 		}
 		if err := validate(h.object(), p.at, p.pod); err != nil {
 			return err

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/pasted"
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 const (
@@ -203,7 +202,7 @@ func (r *reader) notes() (notes []string) {
 		notes = append(notes, "left out, as they have ended and hold nothing: "+counts(ended))
 	}
 	if r.twice > 0 {
-		notes = append(notes, fmt.Sprintf("left out, as they are in the input twice: %d objects", r.twice))
+		notes = append(notes, fmt.Sprintf("left out, as the input repeats them: %d objects", r.twice))
 	}
 	if len(r.unknown) > 0 {
 		var fields []string
@@ -272,7 +271,7 @@ func (r *reader) templates() (out []Template, err error) {
 			continue
 		}
 		if pods += o.pods; pods > MaxPods {
-			return nil, &wire.FieldError{Object: o.object(), Field: "spec.replicas", Value: fmt.Sprint(o.pods), Want: fmt.Sprintf("0 to %d pods in total", MaxPods)}
+			return nil, fmt.Errorf("%s brings the total to %d pods: want at most %d", o.object(), pods, MaxPods)
 		}
 		for _, t := range o.templates {
 			if t.Replicas > 0 {
