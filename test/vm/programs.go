@@ -99,7 +99,7 @@ func kubeletRelease(repo string) (version, modfile string, err error) {
 			return words[1], modfile, nil
 		}
 	}
-	return "", "", fmt.Errorf("%s: requires no k8s.io/kubernetes", modfile)
+	return "", "", fmt.Errorf("%s: no k8s.io/kubernetes: want a line that requires it", modfile)
 }
 
 func (b *builder) kubelet(ctx context.Context) error {

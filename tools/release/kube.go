@@ -58,7 +58,7 @@ func kubernetesIn(modfile string) (string, error) {
 			return words[1], nil
 		}
 	}
-	return "", fmt.Errorf("%s: requires no k8s.io/kubernetes", modfile)
+	return "", fmt.Errorf("%s: no k8s.io/kubernetes: want a line that requires it", modfile)
 }
 
 // kubesFor returns the releases from which a command is built: all for the scheduler, the newest

@@ -35,7 +35,7 @@ func TestKubesNamesWhatIsWrong(t *testing.T) {
 		{"moved on", "1.36\n1.37\n", "v1.38.0", "v1.36.3", `"1.37": go.mod has k8s.io/kubernetes v1.38.0`},
 		{"another folder", "1.36\n1.37\n", "v1.37.2", "v1.35.1", `"1.36": test/conformance/versions/v1.36/go.mod has k8s.io/kubernetes v1.35.1`},
 		{"no folder", "1.35\n1.37\n", "v1.37.2", "v1.36.3", "v1.35/go.mod"},
-		{"no requirement", "1.36\n1.37\n", "", "v1.36.3", "go.mod: requires no k8s.io/kubernetes"},
+		{"no requirement", "1.36\n1.37\n", "", "v1.36.3", "go.mod: no k8s.io/kubernetes: want a line that requires it"},
 	} {
 		dir := t.TempDir()
 		for file, text := range map[string]string{

@@ -101,7 +101,7 @@ func verifyVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer
 	if *publicKey != "" {
 		signed = "the provenance lists them, and the signature is by the public key"
 	}
-	fmt.Fprintf(out, "%s: %d files are whole, %s\n", f.Arg(0), count, signed)
+	fmt.Fprintf(out, "%s: %d files are intact; %s\n", f.Arg(0), count, signed)
 	return nil
 }
 

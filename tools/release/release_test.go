@@ -141,7 +141,7 @@ func TestVerifyNamesWhatIsWrong(t *testing.T) {
 			spoil(t, filepath.Join(dir, image), []byte(strings.Repeat("x", 2000)))
 		}, "want an OCI archive"},
 		{"climbs out", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, image), climber(t)) }, "escapes"},
-		{"another inventory", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, "berth-v0.1.0.cdx.json"), 2) }, "SHA256SUMS has"},
+		{"another inventory", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, "berth-v0.1.0.cdx.json"), 2) }, "as SHA256SUMS lists"},
 		{"a file too many", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, "extra"), nil) }, "extra is not listed"},
 		{"a file too few", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "berth-v0.1.0.cdx.json")) }, "no such file"},
 		{"no sums", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, sumsFile)) }, "want the folder of a release"},

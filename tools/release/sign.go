@@ -57,7 +57,7 @@ func verifySignature(dir, publicKey string) error {
 		return err
 	}
 	if !minisign.Verify(key, sums, signature) {
-		return fmt.Errorf("%s: is no signature of %s by the key %s: fetch both again from the key's owner", path, sumsFile, strings.TrimSpace(publicKey))
+		return fmt.Errorf("%s: not a signature of %s by the key %s: fetch both files again from the owner of the key", path, sumsFile, strings.TrimSpace(publicKey))
 	}
 	return nil
 }

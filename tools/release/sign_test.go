@@ -66,18 +66,18 @@ func TestSignaturesThatDoNotHold(t *testing.T) {
 		key   string
 		want  string
 	}{
-		"another key":     {func(*testing.T, string) {}, other, "is no signature of SHA256SUMS"},
+		"another key":     {func(*testing.T, string) {}, other, "not a signature of SHA256SUMS"},
 		"no key":          {func(*testing.T, string) {}, filepath.Join("no", "key"), "-public-key"},
 		"a key of rubble": {func(*testing.T, string) {}, secret, "want a public key"},
 		"no signature":    {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, signatureFile)) }, public, "want the signature"},
-		"rubble":          {func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, signatureFile), []byte("x")) }, public, "is no signature"},
+		"rubble":          {func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, signatureFile), []byte("x")) }, public, "not a signature"},
 		"sums changed after the signature": {func(t *testing.T, dir string) {
 			sums, err := os.ReadFile(filepath.Join(dir, sumsFile))
 			if err != nil {
 				t.Fatal(err)
 			}
 			spoil(t, filepath.Join(dir, sumsFile), append(sums, strings.Repeat("0", 64)+"  more\n"...))
-		}, public, "is no signature"},
+		}, public, "not a signature"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := made(t)
