@@ -70,7 +70,7 @@ func TestUnserved(t *testing.T) {
 		}, asked{code: ExitFailure, want: []string{unserved, "Lease berth-system/bert-scheduler is held by berth-scheduler-0, which renewed it 1s ago", "do: look at the log of that scheduler"}}},
 		"it is dead": {func(w *world, _ *corev1.Pod) {
 			w.elections = map[string]*coordinationv1.Lease{"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases/bert-scheduler": dead}
-		}, asked{code: ExitFailure, want: []string{unserved, "which renewed it 16s ago", "do: the Lease has run out: look whether that scheduler still runs"}, never: []string{"look at the log"}}},
+		}, asked{code: ExitFailure, want: []string{unserved, "which renewed it 16s ago", "do: the Lease has run out: check whether that scheduler still runs"}, never: []string{"look at the log"}}},
 		"young":     {func(_ *world, p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second)) }, asked{code: ExitOK, never: []string{unserved}}},
 		"gated":     {func(_ *world, p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }, asked{code: ExitFailure, want: []string{"held back by SchedulingGates"}, never: []string{unserved}}},
 		"nominated": {func(_ *world, p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, asked{code: ExitOK, never: []string{unserved}}},

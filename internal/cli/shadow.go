@@ -61,7 +61,7 @@ the state at a wrong prediction to a file, which other verbs read with --snapsho
 			}
 			var v shadow.View
 			if err := json.Unmarshal(data, &v); err != nil {
-				return fmt.Errorf("the answer of shadow mode: %w", err)
+				return fmt.Errorf("the answer of shadow mode cannot be read: %w", err)
 			}
 			return printCleaned(cmd, o, v, func(w io.Writer) error { return shadowText(w, &v) })
 		},

@@ -340,13 +340,13 @@ func (c *compared) compareNode(ns, expected memoryNodes, id int, groups [][]int)
 	at := fmt.Sprintf("NUMA node %d: ", id)
 	switch same := isCells(slices.Sorted(slices.Values(want.Cells))); {
 	case n.NumberOfAssignments != want.NumberOfAssignments:
-		c.differ(fmt.Sprintf("%s%d assignments", at, n.NumberOfAssignments), fmt.Sprintf("%d by its blocks", want.NumberOfAssignments))
+		c.differ(fmt.Sprintf("%s%d assignments", at, n.NumberOfAssignments), fmt.Sprintf("%d, computed from its blocks", want.NumberOfAssignments))
 		return
 	case len(n.MemoryMap) != len(want.MemoryMap):
 		c.differ(fmt.Sprintf("%s%d kinds of memory", at, len(n.MemoryMap)), fmt.Sprint(len(want.MemoryMap)))
 		return
 	case !same && !slices.ContainsFunc(groups, isCells):
-		c.differ(fmt.Sprintf("%sgroup %v", at, cells), fmt.Sprintf("%v by its blocks", want.Cells))
+		c.differ(fmt.Sprintf("%sgroup %v", at, cells), fmt.Sprintf("%v, computed from its blocks", want.Cells))
 		return
 	case !same:
 		c.reordered = true
@@ -380,7 +380,7 @@ func (c *compared) compareNode(ns, expected memoryNodes, id int, groups [][]int)
 		}
 		if got != all {
 			c.reordered = true
-			c.detail = cmp.Or(c.detail, fmt.Sprintf("%s%d bytes reserved and %d free in the file, %d and %d by its blocks", at, got.Reserved, got.Free, all.Reserved, all.Free))
+			c.detail = cmp.Or(c.detail, fmt.Sprintf("%s%d bytes reserved and %d free in the file, but its blocks add up to %d reserved and %d free", at, got.Reserved, got.Free, all.Reserved, all.Free))
 		}
 	}
 }

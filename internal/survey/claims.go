@@ -183,7 +183,7 @@ func (c *Cluster) claimant(s *Survey, q *question, h *handedOut, a *allocator) *
 	mode, _ := c.Terms.ReadClaims(q.pod) // if there is an error, every node refuses the pod
 	x := &claimant{survey: s, question: q, mode: mode, allocator: a, handedOut: h, extends: q.extends()}
 	if q.pod.Annotations[wire.ClaimsAnnotation] == "" {
-		x.assumed = fmt.Sprintf("the pod has no %s, and the argument claims of scheduler profile %s cannot be read, so it is assumed to be %q (change with --claims)",
+		x.assumed = fmt.Sprintf("the pod has no annotation %s, and the argument claims of scheduler profile %s cannot be read: this answer assumes the value %q (--claims changes it)",
 			wire.ClaimsAnnotation, nameOfScheduler(q.pod), c.Terms.Claims)
 	}
 	return x

@@ -46,7 +46,7 @@ func Connect(o Options) (*Cluster, error) {
 }
 
 // errStill is the error of watching a Cluster that reads a snapshot.
-var errStill = errors.New("a snapshot never changes: want no --watch")
+var errStill = errors.New("--watch: a snapshot never changes: want a cluster, or no --watch")
 
 // live returns the API server that the Cluster reads, or errStill if the Cluster reads a snapshot.
 func (c *Cluster) live() (*api, error) {

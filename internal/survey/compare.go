@@ -209,7 +209,7 @@ func tooMany(wanted []Wanted) error {
 	pods := 0
 	for i := range wanted {
 		if pods += wanted[i].Replicas; pods > MaxNeeded || wanted[i].Replicas > MaxNeeded {
-			return fmt.Errorf("%s: %d pods: want at most %d in total", wanted[i].Pod.Name, pods, MaxNeeded)
+			return fmt.Errorf("load %s brings the total to %d pods: want at most %d", wanted[i].Pod.Name, pods, MaxNeeded)
 		}
 	}
 	return nil

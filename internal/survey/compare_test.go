@@ -104,7 +104,7 @@ func TestCompare(t *testing.T) {
 		o      FitOptions
 		want   string
 	}{
-		{[]Wanted{{Pod: wants("many", "1", "1Gi", "0"), Replicas: MaxNeeded + 1}}, FitOptions{Limit: 1}, "want at most 2000 in total"},
+		{[]Wanted{{Pod: wants("many", "1", "1Gi", "0"), Replicas: MaxNeeded + 1}}, FitOptions{Limit: 1}, "pods: want at most 2000"},
 		{wanted, FitOptions{Limit: 1, Nodes: []string{"nobody"}}, "there is no Node nobody"},
 	} {
 		if _, err := Compare(t.Context(), c, bad.wanted, bad.o); err == nil || !strings.Contains(err.Error(), bad.want) {

@@ -100,7 +100,7 @@ func (c *Cluster) MakeRoomFor(ctx context.Context, name string, o RoomOptions) (
 		return nil, err
 	}
 	if pod.Spec.NodeName != "" {
-		return nil, fmt.Errorf("pod %s/%s: is on node %s: want a pod that waits for a place", pod.Namespace, pod.Name, pod.Spec.NodeName)
+		return nil, fmt.Errorf("pod %s/%s: it is on node %s: want a pod that waits for a place", pod.Namespace, pod.Name, pod.Spec.NodeName)
 	}
 	if why := moving.Unplaceable(pod); why != "" {
 		return nil, fmt.Errorf("pod %s/%s: %s: want a pod that waits for a place", pod.Namespace, pod.Name, why)
@@ -172,7 +172,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 		replicas += wanted[i].Replicas
 	}
 	if replicas > MaxRoomFor {
-		return fmt.Errorf("%d pods: want at most %d to make room for at a time", replicas, MaxRoomFor)
+		return fmt.Errorf("room for %d pods: want at most %d pods at a time", replicas, MaxRoomFor)
 	}
 	for i := range wanted {
 		pod := c.inNamespace(wanted[i].Pod)

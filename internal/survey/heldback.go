@@ -192,7 +192,7 @@ func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
 		switch {
 		case apierrors.IsNotFound(err) && c.made != "":
 			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name + " yet; kube-controller-manager creates it for volume " + c.made,
-				"look at the pod's events, and at the log of kube-controller-manager: kubectl describe pod " + pod.Name}
+				"look at the pod's events (kubectl describe pod " + pod.Name + "), and at the log of kube-controller-manager"}
 		case apierrors.IsNotFound(err):
 			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name, "create it, or correct the name in spec.volumes"}
 		case err != nil:

@@ -78,7 +78,7 @@ type still struct {
 func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	a, err := c.live()
 	if err != nil {
-		return fmt.Errorf("%s: is a snapshot already", c.Where)
+		return fmt.Errorf("%s is a snapshot already: want a live cluster", c.Where)
 	}
 	f, raw, err := a.readFacts(ctx, "")
 	if err != nil {
@@ -215,7 +215,7 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 	var s still
 	if err := json.NewDecoder(limited).Decode(&s); err != nil {
 		if limited.N == 0 {
-			return nil, fmt.Errorf("%s: is larger than %s: want a snapshot of one cluster", name, topology.FormatBytes(maxStill))
+			return nil, fmt.Errorf("%s: more than %s after decompression: want a snapshot of one cluster", name, topology.FormatBytes(maxStill))
 		}
 		return nil, fmt.Errorf("%s: want a complete file that berth snapshot wrote: %w", name, err)
 	}

@@ -304,7 +304,7 @@ func TestClaimsOfTheProfile(t *testing.T) {
 		if takes := f.Nodes[0].Answer.Answer == Admits; f.Claims[0].Asks != c.asks || takes != c.takes {
 			t.Errorf("%+v: asks %q, takes %v", c, f.Claims[0].Asks, takes)
 		}
-		told := strings.Contains(strings.Join(notes, "\n"), `argument claims of scheduler profile berth-scheduler cannot be read, so it is assumed to be "`+c.profile+`" (change with --claims)`)
+		told := strings.Contains(strings.Join(notes, "\n"), `argument claims of scheduler profile berth-scheduler cannot be read: this answer assumes the value "`+c.profile+`" (--claims changes it)`)
 		if told != (c.own == "") {
 			t.Errorf("%+v: notes %q", c, notes)
 		}

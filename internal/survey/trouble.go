@@ -71,7 +71,7 @@ const adviceForFlood = "nothing: the node's next report ends this state; if the 
 func adviceForDoubt(reason, node string) string {
 	switch reason {
 	case v1alpha1.ReasonMachineChanged:
-		return "drain the node and restart its kubelet as docs/operations.md says, when there is time, or undo the change"
+		return "undo the change; or, when there is time, drain the node and restart its kubelet (docs/operations.md)"
 	case v1alpha1.ReasonConfigurationChanged:
 		return "restart the kubelet as the message says, or undo the change"
 	case v1alpha1.ReasonConfigurationUnreadable:

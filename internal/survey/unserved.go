@@ -77,13 +77,13 @@ func (a *api) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time
 	switch {
 	case lease != "" && !led:
 		out.Message += lease
-		out.Advice = "the Lease has run out: look whether that scheduler still runs (its pods, and why they ended), and start it again"
+		out.Advice = "the Lease has run out: check whether that scheduler still runs and why its pods ended, and start it again"
 	case lease != "":
 		out.Message += lease
-		out.Advice = "look at the log of that scheduler: whether one of its profiles is named " + name + ", and whether it waits for something"
+		out.Advice = "look at the log of that scheduler: check whether one of its profiles is named " + name + ", and whether the scheduler waits for something"
 	case served[name] > 0:
 		out.Message += "no Lease of a scheduler named " + name + " was found, but " + wire.Counted(served[name], "other pod") + " with this schedulerName got a node"
-		out.Advice = "look whether the scheduler that placed them still runs"
+		out.Advice = "check whether the scheduler that placed them still runs"
 	default:
 		out.Message += "no Lease of a scheduler named " + name + " was found, and no other pod with this schedulerName has a node"
 		out.Advice = "start a scheduler with a profile named " + name + ", or create the pod with the spec.schedulerName of one that runs"

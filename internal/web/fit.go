@@ -93,7 +93,7 @@ func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxManifest+1))
 	if err != nil { // the deadline stays, because the server reads the rest of the body before it answers
 		w.Header().Set("Connection", "close")
-		return &failure{http.StatusRequestTimeout, fmt.Sprintf("the body did not arrive within %v: %v", s.patience, err)}
+		return &failure{http.StatusRequestTimeout, fmt.Sprintf("the body of the request did not arrive within %v: %v", s.patience, err)}
 	}
 	_ = c.SetReadDeadline(time.Time{})
 	r.Body = io.NopCloser(bytes.NewReader(body))

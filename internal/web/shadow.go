@@ -23,7 +23,7 @@ func (s *Server) shadow(r *http.Request, v Viewer) (any, error) {
 	}
 	var view shadow.View
 	if err := json.Unmarshal(data, &view); err != nil {
-		return nil, &failure{http.StatusBadGateway, fmt.Sprintf("the answer of shadow mode: %v", err)}
+		return nil, &failure{http.StatusBadGateway, fmt.Sprintf("the answer of shadow mode cannot be read: %v", err)}
 	}
 	view.Pods = slices.DeleteFunc(view.Pods, func(p shadow.Record) bool { return !v.Sees(p.Namespace) })
 	if c := view.Claims; c != nil {

@@ -626,7 +626,7 @@ func TestCompare(t *testing.T) {
 		{"a list that is none", "?set=reservedSystemCPUs%3Dall", "application/yaml", gpuPod, 400, "want a list of CPUs"},
 		{"a node that is not there", "?on=nobody", "application/yaml", gpuPod, 400, "there is no Node nobody"},
 		{"a form of another site", "", "text/plain", gpuPod, 415, "want application/yaml"},
-		{"too many", "", "application/yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: many}\nspec: {replicas: 2001, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: main}]}}}\n", 400, "want at most 2000 in total"},
+		{"too many", "", "application/yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: many}\nspec: {replicas: 2001, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: main}]}}}\n", 400, "pods: want at most 2000"},
 	} {
 		status, body := post(s, "/api/compare"+c.query, c.kind, c.body)
 		if status != c.status || !strings.Contains(body, c.want) {

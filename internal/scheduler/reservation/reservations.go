@@ -258,7 +258,7 @@ func (rs *Reservations) sync(it *item) {
 		return
 	}
 	if it.stage == placed && it.read.Once && len(rs.users.there(it)) > 0 {
-		it.end(koordinator.ReservationSucceeded, koordinator.ReasonReservationSucceeded, "an owner has used it up")
+		it.end(koordinator.ReservationSucceeded, koordinator.ReasonReservationSucceeded, "an owner has used it, and allocateOnce is true")
 	}
 	switch it.stage {
 	case waiting:

@@ -47,7 +47,7 @@ func (w *Witness) gather(pod *corev1.Pod, bound time.Time) *evidence {
 // keep makes a capture of the inputs of a wrong prediction. The caller holds the lock.
 func (w *Witness) keep(r *shadow.Record, on *evidence) {
 	var b bytes.Buffer
-	on.moment.Where = fmt.Sprintf("node %s as pod %s/%s was bound to it", r.Node, r.Namespace, r.Name)
+	on.moment.Where = fmt.Sprintf("node %s, when pod %s/%s was bound to it", r.Node, r.Namespace, r.Name)
 	if err := on.moment.Write(&b); err != nil {
 		w.Logger.Error(err, "The input of a prediction cannot be written", "pod", r.Name)
 		return
