@@ -79,8 +79,14 @@ func (f *folders) line() []byte {
 // got compares one answer, and reports whether to continue.
 func (f *folders) got(a Answer) bool {
 	seed := *firstSeed + uint64(a.Index)
+	folder, _ := folderOf(a.Line)
+	startup, unusable := startupOf(&folder, f.version)
 	var over Over
 	err := a.Err
+	if err != nil && unusable != nil { // a kubelet may crash on a machine that Berth refuses
+		f.refused++
+		return true
+	}
 	if err == nil {
 		err = json.Unmarshal(a.Reply, &over)
 	}
@@ -88,9 +94,7 @@ func (f *folders) got(a Answer) bool {
 		f.t.Errorf("seed %d: %v %s", seed, err, over.Error)
 		return false
 	}
-	folder, _ := folderOf(a.Line)
-	startup, err := startupOf(&folder, f.version)
-	if over.Refused != "" || err != nil {
+	if over.Refused != "" || unusable != nil {
 		f.refused++
 		return true
 	}
