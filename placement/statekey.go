@@ -42,8 +42,8 @@ func (s *State) AppendStateKey(b []byte) []byte {
 	return b
 }
 
-// AppendPoolsKey appends how many healthy devices of each resource are on each NUMA node. Two empty
-// states of one Model with equal keys have equal free resources.
+// AppendPoolsKey appends how many healthy devices of each resource are on each NUMA node. A device
+// that touches several NUMA nodes counts on each of them, and a device without a NUMA node on none.
 func (s *State) AppendPoolsKey(b []byte) []byte {
 	for i := range s.pools {
 		p := &s.pools[i]

@@ -105,7 +105,8 @@ func (m *SMIMatrix) header(fields []string) error {
 }
 
 // isColumn reports whether a word of the header is a device: a GPU, a NIC, or the RDMA name of one.
-// The names of affinities that follow are "CPU Affinity", "NUMA Affinity", "GPU NUMA ID".
+// It returns false for the columns after the devices: "CPU Affinity", "NUMA Affinity" and "GPU NUMA
+// ID".
 func isColumn(name string) bool {
 	if isNumbered(name, "GPU") || isNumbered(name, "NIC") {
 		return true

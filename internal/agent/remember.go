@@ -70,7 +70,7 @@ func recall(dir, node string) (remembered, error) {
 		return remembered{}, fmt.Errorf("%s: %.200q: %w: want a file that the agent wrote", name, text, err)
 	}
 	if r.Node != node || !r.sane() {
-		return remembered{}, fmt.Errorf("%s: node %.100q, authority %.100q, enforcer %.100q: want node %s, authority kubelet or berth, and enforcer agent, koordlet or none",
+		return remembered{}, fmt.Errorf("%s: node %.100q, authority %.100q, enforcer %.100q: want node %q, authority \"kubelet\" or \"berth\", and enforcer \"agent\", \"koordlet\" or \"\"",
 			name, r.Node, r.Authority, r.Enforcer, node)
 	}
 	return r, nil

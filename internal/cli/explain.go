@@ -421,7 +421,7 @@ func choicesText(w io.Writer, e *survey.Explained) {
 	if len(rows) < 2 {
 		return
 	}
-	fmt.Fprintf(w, "\nThe scheduler compares these nodes by default as follows (%s). Between equal nodes, other plugins count too:\n", survey.DefaultScoring())
+	fmt.Fprintf(w, "\nWith the default scoring (%s), the scheduler ranks these nodes as follows. Between nodes of equal rank, other plugins count:\n", survey.DefaultScoring())
 	_ = columns(w, "NODE | NUMA | DEVICES LEFT | STRANDED | DEMAND | POLICY | SCORE", rows)
 }
 
@@ -457,7 +457,7 @@ func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string
 		answerText(w, a)
 	}
 	if more := len(refusals) - limit; more > 0 && limit > 0 {
-		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them%s.\n", wire.Counted(more, "refusing node"), others)
+		fmt.Fprintf(w, "\nNot shown: %s. --nodes N explains N refusing nodes in all%s.\n", wire.Counted(more, "refusing node"), others)
 	}
 }
 

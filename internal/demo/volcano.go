@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// VolcanoController is Volcano's own vc-controller-manager, from a file of the user. It creates the
-// pods of Jobs instead of berth-controller.
+// VolcanoController is Volcano's own vc-controller-manager, from a file of the user. In place of
+// berth-controller, it creates the pods of Jobs.
 type VolcanoController struct {
 	// Program is the executable.
 	Program string

@@ -57,7 +57,7 @@ func (v *VolcanoScheduler) Check() error {
 		return fmt.Errorf("source %q: want the folder with the source of %s: %w", v.Source, v.Program, err)
 	}
 	if err := v.manager().Check(); err != nil {
-		return fmt.Errorf("controller %q and source %q: want vc-controller-manager and its definitions: %w", v.Controller, v.Source, err)
+		return fmt.Errorf("controller %q, source %q: want the program vc-controller-manager, and Volcano's source with its CustomResourceDefinitions: %w", v.Controller, v.Source, err)
 	}
 	return nil
 }

@@ -340,7 +340,8 @@ func (b *Books) Moved(u Update) (next Update, due bool) {
 }
 
 // Failed records that the runtime may not have carried out a move. The container counts as running
-// on its old and its new CPUs. The next reply or Overdue repeats the move.
+// on its old and its new CPUs. The move is repeated in the next reply to the runtime, or when
+// Overdue returns it.
 func (b *Books) Failed(id string) {
 	if e := b.all[id]; e != nil {
 		e.unsettled, e.doubt, e.since = false, true, b.now()

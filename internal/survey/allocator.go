@@ -185,7 +185,7 @@ func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 			add(r.Name+"/"+r.FirstAvailable[k].Name, r.FirstAvailable[k].DeviceClassName, r.FirstAvailable[k].Selectors)
 		}
 		if r.Exactly == nil && len(r.FirstAvailable) == 0 {
-			err = fmt.Errorf("claim %s/%s: request %s: no devices: want the field exactly or the field firstAvailable", n.claim.Namespace, n.claim.Name, r.Name)
+			err = fmt.Errorf("claim %s/%s: request %s has neither the field \"exactly\" nor \"firstAvailable\": want one of them", n.claim.Namespace, n.claim.Name, r.Name)
 		}
 	}
 	return out, err

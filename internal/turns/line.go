@@ -2,8 +2,9 @@ package turns
 
 import "slices"
 
-// Line has a queue for each namespace. The items of one namespace come in their order, and
-// namespaces take turns. The zero Line is empty. It is not safe for concurrent use.
+// Line has a queue for each namespace. Pop returns the items of one namespace in the order in which
+// they were pushed, and namespaces take turns. The zero Line is empty. It is not safe for
+// concurrent use.
 type Line[T comparable] struct {
 	// Each limits the number of items of a namespace in progress, from Pop until Done. 0 means no
 	// limit.

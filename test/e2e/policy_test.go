@@ -348,7 +348,7 @@ func (g *guarded) testResize(t *testing.T) {
 			case name == "koordlet" && cpus != "2000m":
 				want(t, "resize "+name+" to "+cpus, err, false, "want cpu and memory as they are")
 			case name == "obeyed" && cpus == "1500m":
-				want(t, "resize "+name+" to "+cpus, err, false, "from whole numbers to whole numbers")
+				want(t, "resize "+name+" to "+cpus, err, false, "only between whole numbers")
 			default:
 				want(t, "resize "+name+" to "+cpus, err, true, "")
 			}

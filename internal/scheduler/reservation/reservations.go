@@ -302,8 +302,8 @@ func (rs *Reservations) unbelieved() {
 	}
 }
 
-// Stir records that some node has changed. It checks unchecked places, and retries owners that did
-// not fit into a place.
+// Stir is called after some node has changed. It checks unchecked places, and retries owners that
+// did not fit into a place.
 func (rs *Reservations) Stir() {
 	if !rs.any.Load() {
 		return

@@ -651,7 +651,7 @@ func (p *Plugin) written(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 	case err != nil:
 		return nil, err
 	case now.UID != c.UID || now.Status.Allocation == nil:
-		return nil, fmt.Errorf("claim %s/%s has lost its allocation: want an allocation before the pod is bound", c.Namespace, c.Name)
+		return nil, fmt.Errorf("claim %s/%s was deallocated or created again while the pod was being bound: the pod is tried again", c.Namespace, c.Name)
 	}
 	return now.Status.Allocation, nil
 }

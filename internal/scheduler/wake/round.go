@@ -33,8 +33,9 @@ const (
 	maxAskTime = RoundPause / 20
 )
 
-// beginRound begins a round for a node and a shape. It replaces the previous round and takes over
-// its pods. The caller holds the lock.
+// beginRound begins a round for a node and a shape, which replaces the previous round. If the
+// previous round woke pods whichever nodes they blame, the new round does too. The caller holds the
+// lock.
 func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	r := &wakeRound{roundKey: roundKey{c.node, shape}, blamed: c.blamed(), woken: map[string]bool{}}
 	if before := w.rounds[r.roundKey]; before != nil && before.blamed == nil {
