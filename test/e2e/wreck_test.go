@@ -220,7 +220,7 @@ func TestNoPlayground(t *testing.T) {
 	write(t, ended, []byte("apiVersion: v1\nkind: Config\nextensions: [{name: playground.berth.dev, extension: {socket: "+filepath.Join(dir, "s")+"}}]\n"))
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"): "no such file or directory: want the kubeconfig of a playground that runs",
-		other:                      "is not of a playground",
+		other:                      "the file has no address of a playground",
 		ended:                      "the playground of " + ended + " does not answer",
 	} {
 		if _, err := demo.Ask(t.Context(), path, "break", "scheduler"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
