@@ -196,22 +196,33 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 	if err := core.gangs.AwaitTurn(ctx, b.pod.UID); err != nil {
 		return fwk.AsStatus(err)
 	}
-	status, until := (*fwk.Status)(nil), core.clock.Now().Add(reportPatience)
-	for changed := true; changed; {
+	for until := core.clock.Now().Add(reportPatience); ; {
 		changes := n.Changes()
 		core.delays.is(b.pod.UID, inBinding)
-		if status = b.writeInTurn(ctx); status.Code() != fwk.Pending {
-			break
+		status := b.writeInTurn(ctx)
+		if status.Code() == fwk.Pending {
+			core.delays.is(b.pod.UID, forReport)
+			if b.awaitChange(ctx, changes, until) {
+				continue
+			}
 		}
-		core.delays.is(b.pod.UID, forReport)
-		for changed = false; !changed && core.clock.Now().Before(until) && later.Wait(ctx, core.clock, changePause); {
-			changed = changes != n.Changes()
+		if status.IsRejected() {
+			return b.refuse(status)
+		}
+		return status
+	}
+}
+
+// awaitChange waits until the node has changed since changes (Node.Changes). It returns false if
+// the time until or the end of ctx comes first.
+func (b *binding) awaitChange(ctx context.Context, changes uint32, until time.Time) bool {
+	clock := b.plugin.core.clock
+	for clock.Now().Before(until) && later.Wait(ctx, clock, changePause) {
+		if b.node.Changes() != changes {
+			return true
 		}
 	}
-	if status.IsRejected() {
-		return b.refuse(status)
-	}
-	return status
+	return false
 }
 
 // writeInTurn waits until other Bindings to the node are written, decides again and writes the

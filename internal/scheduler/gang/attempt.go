@@ -69,7 +69,7 @@ func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	}
 	a := &attempt{group: g, pod: pod, job: gs.job(g, pod.UID), begun: now}
 	if !a.job.single {
-		a.job.gang.Claim, a.asked = gs.admitter.claim(g)
+		a.job.gang.Claim, a.admits = gs.admitter.claim(g)
 	}
 	a.job.others, a.job.patient = gs.evictor, func(reports bool) bool { return gs.patient(a, reports) }
 	return Turn{}, a
@@ -109,8 +109,8 @@ type attempt struct {
 	pod   *corev1.Pod
 	job   *job
 	begun time.Time
-	// asked are the minResources that the attempt admits, or nil.
-	asked amounts.List
+	// admits are the minResources for which the group is admitted if the plan succeeds, or nil.
+	admits amounts.List
 }
 
 // job is the input of a trial. It has copies, so that the trial needs no lock.
@@ -349,7 +349,7 @@ func (gs *Groups) pause(a *attempt) time.Duration {
 func (gs *Groups) passed(a *attempt, keep time.Duration) {
 	g := a.group
 	g.letIn, g.shut = true, ""
-	if len(a.asked) > 0 && !g.Whole && a.job.terms.Admission.Gate != gangs.GateNone && g.key.Source.HasObject() {
-		gs.admitter.admit(g.key, admission{asked: a.asked, placed: g.plan != nil}, keep)
+	if len(a.admits) > 0 && !g.Whole && a.job.terms.Admission.Gate != gangs.GateNone && g.key.Source.HasObject() {
+		gs.admitter.admit(g.key, admission{asked: a.admits, placed: g.plan != nil}, keep)
 	}
 }
