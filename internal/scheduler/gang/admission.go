@@ -13,22 +13,21 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Terms are a profile's arguments about the admission of groups.
+// Terms are a scheduling profile's arguments about the admission of groups and about evictions.
 type Terms struct {
 	Admission gangs.Admission
 	// EvictsNobody means that no pod is evicted for a gang.
 	EvictsNobody bool
 }
 
-// admitter admits groups with minResources. It keeps for them the resources that their pods do not
-// use yet. The book's lock protects the admitter.
+// admitter admits groups with minResources, and keeps the resources that their pods do not use yet.
+// The book's lock protects the admitter.
 type admitter struct {
-	book *book
-	// admitted has the admitted groups with minResources.
+	book     *book
 	admitted map[wire.GangKey]*admission
-	// spoiled has the namespaces in which resources were kept for a group and no pod of the group
-	// got a node. Until the given time, groups of such a namespace keep resources from other
-	// namespaces only if one of their pods has a node.
+	// spoiled has the namespaces of groups that released their kept resources before one of their
+	// pods got a node. Until the time in the map, resources are kept from other namespaces for a
+	// group of such a namespace only after one of its pods got a node.
 	spoiled map[string]time.Time
 	// vacant has the objects of groups that wait to be admitted and do not have enough pods.
 	vacant          map[wire.GangKey]vacancy
@@ -38,23 +37,26 @@ type admitter struct {
 	tellStatus func(*group)
 }
 
-// admission is the record of an admitted group with minResources. Other groups cannot use the part
-// of minResources that the group does not use yet. Otherwise, if controllers create pods in stages,
-// several groups could each start only their first stage and block each other forever.
+// admission is the record of an admitted group with minResources. The part of minResources that the
+// group does not use yet is not free for other groups with minResources. Otherwise several groups
+// whose controllers create pods in stages could each start only the first stage, and block each
+// other forever.
 type admission struct {
 	// asked are the minResources that passed the gate: they were free, or evictions could free
-	// them. A later change of the object does not change them.
+	// them. A later change of the object does not change asked.
 	asked amounts.List
 	// unchecked means that only the phase of the object shows the admission, for example after a
-	// restart. A tenant may have raised asked since, or have written the phase, because Volcano's
-	// definition has no status subresource. So the group keeps nothing from other namespaces.
+	// restart. A tenant may have raised minResources after the admission, or may have written the
+	// phase, because Volcano's definition has no status subresource. So no resources are kept for
+	// the group from groups of other namespaces.
 	unchecked bool
-	// priority is the group's priority while it has no pods. Towards groups of other namespaces,
-	// foreign is used instead. It is at most the priority of pods without a PriorityClass, because
+	// priority is the group's priority while it has no pods. foreign is its priority towards groups
+	// of other namespaces. foreign is at most the priority of pods without a PriorityClass, because
 	// the author of a PodGroup may name any class.
 	priority, foreign int32
-	// until is the time when the kept resources are released. It is extended only once, when the
-	// first members get nodes, so that a tenant cannot extend it repeatedly.
+	// until is the time when the kept resources are released; zero means that they were released
+	// early. until is extended only once, when the first members get nodes (placed), so that a
+	// tenant cannot extend it repeatedly.
 	until  time.Time
 	placed bool
 }
@@ -80,7 +82,8 @@ func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 // spoiledFor times Admission.KeepFor is the time for which a namespace stays in spoiled.
 const spoiledFor = 10
 
-// expire releases the kept resources of a group.
+// expire is called at the time until of an admission, when its kept resources become free. If no
+// pod of the group got a node, expire adds the namespace to spoiled.
 func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.book.mu.Lock()
 	current := b.admitted[key] == a && !a.until.IsZero()
@@ -93,14 +96,14 @@ func (b *admitter) expire(key wire.GangKey, a *admission) {
 	}
 }
 
-// spoil adds the namespace to spoiled for a while. The caller holds the lock.
+// spoil adds the namespace to spoiled. The caller holds the lock.
 func (b *admitter) spoil(namespace string) {
 	keep := b.book.terms(volcanoScheduler).Admission.KeepFor.Duration
 	b.spoiled[namespace] = b.book.Clock.Now().Add(spoiledFor * max(0, keep))
 }
 
-// forgive removes namespaces from spoiled whose time is over, and namespaces that are gone. The
-// caller holds the lock.
+// forgive removes from spoiled the namespaces whose time is over, and the namespaces that are gone.
+// The caller holds the lock.
 func (b *admitter) forgive(gone func(namespace string) bool) {
 	now := b.book.Clock.Now()
 	maps.DeleteFunc(b.spoiled, func(namespace string, until time.Time) bool { return !now.Before(until) || gone(namespace) })
@@ -127,16 +130,16 @@ func (b *admitter) keepsNothing(key wire.GangKey) {
 	}
 }
 
-// holds reports whether resources are kept for a group even from groups of other namespaces. Such a
-// group need not be admitted again. The caller holds the lock.
+// holds reports whether resources are kept for a group even from groups of other namespaces. If
+// holds returns true, the group does not have to pass the gate again. The caller holds the lock.
 func (b *admitter) holds(key wire.GangKey) bool {
 	a, now := b.admitted[key], b.book.Clock.Now()
 	return a != nil && !a.unchecked && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
 
 // keptFrom returns the resources that a group of the given priority may not use, because they are
-// kept for other admitted groups. It ignores groups of lower priority, because the group could
-// evict their pods. If attempt is set, members that have reached Permit or were bound count as
+// kept for other admitted groups. keptFrom ignores admitted groups of lower priority, because their
+// pods could be evicted. If attempt is set, members that have reached Permit or were bound count as
 // placed, as in the scheduler's cache. Otherwise a member counts as placed only if the watch shows
 // it with a node. The caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
@@ -175,16 +178,16 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 	return kept
 }
 
-// tenancy is what the admitted groups of a namespace have not used yet, and these groups. A group
-// without pods is nil.
+// tenancy has the resources that the admitted groups of one namespace do not use yet, and these
+// groups. An element of groups is nil if the group has no pods.
 type tenancy struct {
 	left   amounts.List
 	groups []*group
 }
 
-// withinQuota returns the part of left that pods can get: pods that the quotas of the namespace
-// still allow, and pods of the groups that wait for nodes. The authors of PodGroups may write any
-// minResources.
+// withinQuota limits each amount of left, and returns left. The limit is the amount that the
+// namespace's quotas still allow, plus the requests of the groups' pods without a node. Without the
+// limit, the author of a PodGroup could keep any amount from other namespaces.
 func (t *tenancy) withinQuota(quota amounts.List) amounts.List {
 	for name, most := range quota {
 		if t.left[name] <= most {
@@ -223,7 +226,7 @@ func (g *group) lowest(otherwise int32) int32 {
 }
 
 // unused returns the part of a group's minResources that its members do not use yet; attempt is as
-// for keptFrom. The group is nil if it has no members.
+// for keptFrom. g is nil if the group has no members.
 func (g *group) unused(asked amounts.List, attempt bool) amounts.List {
 	if g == nil {
 		return asked
@@ -240,7 +243,6 @@ func (g *group) unused(asked amounts.List, attempt bool) amounts.List {
 	return left
 }
 
-// seats returns the places of the group's plan.
 func (g *group) seats() []*place {
 	if g.plan == nil {
 		return nil
@@ -257,8 +259,9 @@ func (m *member) takes() amounts.List {
 	return m.asks
 }
 
-// claim returns the resources that must be free before a group is planned, or nil. asked are the
-// minResources for which the group is admitted if its plan succeeds. The caller holds the lock.
+// claim returns the claim that the gate checks before a group is planned, or nil if there is
+// nothing to check. asked are the minResources for which the group is admitted if its plan
+// succeeds. The caller holds the lock.
 func (b *admitter) claim(g *group) (c *gangfit.Claim, asked amounts.List) {
 	switch {
 	case g.Whole || len(g.spec.Resources) == 0:
@@ -270,7 +273,8 @@ func (b *admitter) claim(g *group) (c *gangfit.Claim, asked amounts.List) {
 	return &gangfit.Claim{Asked: g.unused(asked, true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}, asked
 }
 
-// claim completes the claim of admitter.claim with facts about the profile and the nodes.
+// claim completes the claim that admitter.claim returned, with the profile's terms and with room.
+// If the profile's gate is none, claim removes it.
 func (t *trial) claim() {
 	q, terms := &t.job.gang, &t.job.terms
 	if q.Claim == nil || terms.Admission.Gate == gangs.GateNone {
@@ -282,7 +286,8 @@ func (t *trial) claim() {
 	q.Room = t.room
 }
 
-// room counts the resources of the nodes for a group with minResources.
+// room counts the resources of all schedulable nodes. If oneByOne is set, room adds every pod as an
+// occupant that could be evicted. Otherwise room adds only the sum of the pods' requests.
 func (t *trial) room(oneByOne bool) *gangfit.Room {
 	out := new(gangfit.Room)
 	for _, info := range t.infos {
@@ -306,5 +311,5 @@ func (t *trial) room(oneByOne bool) *gangfit.Room {
 }
 
 // Occupant returns the properties of a running pod that decide whether another pod may evict it.
-// The requests are not set.
+// The field Asks is not set.
 func (gs *Groups) Occupant(pod *corev1.Pod) gangfit.Occupant { return gs.evictor.Occupant(pod) }

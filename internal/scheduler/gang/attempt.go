@@ -26,8 +26,8 @@ type Turn struct {
 	Held *fwk.Status
 }
 
-// PreFilter returns a member's planned node. The call for the first member of a ready group plans
-// all members, on copies and without a lock.
+// PreFilter returns the Turn of a member. The call for the leader of a ready group plans all
+// members. PreFilter plans with copies, and holds no lock meanwhile.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	if !wire.InGang(pod) {
 		return Turn{}
@@ -46,7 +46,7 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 	return gs.conclude(a, o)
 }
 
-// turn returns the node planned for a member, or an attempt to plan its gang. It checks the group's
+// turn returns the Turn of a member, or an attempt that must be made first. turn checks the group's
 // state again, because a pod from the back-off queue does not pass PreEnqueue again. The caller
 // holds the lock.
 func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
@@ -75,7 +75,8 @@ func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	return Turn{}, a
 }
 
-// holdUntil holds a member until it may be tried. The caller holds the lock.
+// holdUntil records that a member is not tried before until, and returns the member's status. The
+// caller holds the lock.
 func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Status {
 	if g.settled() {
 		gs.callAt(until, func() { gs.lookAlone(pod.UID) })
@@ -87,8 +88,9 @@ func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Sta
 	return notNow("unsuccessful attempts to place gangs of namespace " + pod.Namespace + " have used up the namespace's share of the scheduler's time")
 }
 
-// patient reports whether evictions for an unsuccessful attempt must wait, because reports of nodes
-// may still show free resources. This wait is limited.
+// patient reports whether evictions for an unsuccessful attempt must wait, because the next reports
+// of nodes may show free resources. reports means that the attempt found such nodes. gangs.Wait
+// limits the waiting time.
 func (gs *Groups) patient(a *attempt, reports bool) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -103,7 +105,7 @@ func (gs *Groups) patient(a *attempt, reports bool) bool {
 }
 
 // attempt is one attempt to place a group or a late member, in the cycle of pod. A late member is a
-// member that is placed after its gang has its minimum. Only Groups changes the group.
+// member that is placed after its gang has its minimum. Only methods of Groups change the group.
 type attempt struct {
 	group *group
 	pod   *corev1.Pod
@@ -113,7 +115,7 @@ type attempt struct {
 	admits amounts.List
 }
 
-// job is the input of a trial. It has copies, so that the trial needs no lock.
+// job is the input of a trial. job has copies of the book's data, so that the trial needs no lock.
 type job struct {
 	gangs.Asked
 	gang  gangfit.Question
@@ -121,8 +123,8 @@ type job struct {
 	terms Terms
 	// single means that the pod is a late member.
 	single bool
-	// others answers questions about pods outside of the gang. patient reports whether evictions
-	// must wait, because reports of nodes may still show free resources.
+	// others answers questions about pods outside of the gang. patient is Groups.patient for the
+	// attempt.
 	others  others
 	patient func(reports bool) bool
 }
@@ -130,9 +132,8 @@ type job struct {
 // others answers questions about evictions of pods on nodes.
 type others interface {
 	// Occupant returns the properties of a running pod that decide whether another pod may evict
-	// it. The requests are not set.
+	// it. The field Asks is not set.
 	Occupant(pod *corev1.Pod) gangfit.Occupant
-	// budgets returns the PodDisruptionBudgets.
 	budgets() []*policyv1.PodDisruptionBudget
 }
 
@@ -140,20 +141,22 @@ type others interface {
 type result struct {
 	*gangfit.Verdict
 	trial *trial
-	// wrong is the reason why the trial could not be made.
+	// wrong is the reason why the trial could not be made, or nil. If wrong is set, Verdict and
+	// trial are nil.
 	wrong *fwk.Status
 }
 
 // outcome is the result of an attempt: a reserved plan, or the reason why there is none.
 type outcome struct {
 	plan *planned
-	// why is the reason why there is no plan, and failed is why as a metric label. failed is "" if
-	// only reports of nodes are missing.
+	// why is the reason why there is no plan. failed is the label of the metric
+	// gang_plans_dropped_total for this reason. failed is "" if the next reports of nodes may show
+	// room.
 	failed, why string
 	// evicts has the victims for the members, or is nil if no pod is evicted.
 	evicts *eviction
-	// asked means that the group's minResources are free, or could be freed by evictions, so that
-	// the attempt asked nodes.
+	// asked means that the gate did not stop the attempt. If the group has minResources, they are
+	// free or could be freed by evictions.
 	asked bool
 }
 
@@ -172,6 +175,7 @@ func (a *attempt) outcome(r *result) *outcome {
 }
 
 // doesNotFit returns the outcome for members that do not fit: the reason, and the pods to evict.
+// doesNotFit also nominates the members to the nodes that these pods leave.
 func (a *attempt) doesNotFit(r *result) *outcome {
 	o := &outcome{failed: failedCapacity, why: a.job.explain(r), asked: r.Short == nil}
 	waits := r.Hopes()
@@ -193,8 +197,8 @@ func (a *attempt) doesNotFit(r *result) *outcome {
 	return o
 }
 
-// reserve reserves the whole plan. If a node has changed and now refuses a member, or a decision
-// cannot be written, reserve reserves nothing.
+// reserve reserves the whole plan. If a node now refuses a member, or if a decision cannot be
+// written, reserve releases all reservations of the plan.
 func (j *job) reserve(g *group, r *result) *outcome {
 	p := &planned{group: g, by: map[types.UID]*place{}, alone: make(chan struct{})}
 	for _, at := range r.Places {
@@ -251,7 +255,8 @@ func (gs *Groups) conclude(a *attempt, o *outcome) Turn {
 	return gs.misfit(a, o)
 }
 
-// carryOut starts a reserved plan. The caller holds the lock.
+// carryOut makes a reserved plan the plan of its group. If a member has left meanwhile, carryOut
+// releases the plan instead. The caller holds the lock.
 func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 	g := a.group
 	if !gs.stillThere(g, p) {
@@ -277,8 +282,8 @@ func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 	return Turn{Node: at.node}
 }
 
-// misfit records that a group does not fit, or is too expensive to plan. The group is tried again
-// when the cluster has changed. The caller holds the lock.
+// misfit records that a group does not fit, or is too expensive to plan. The group then waits for a
+// change of the cluster. The caller holds the lock.
 func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	g, why := a.group, o.why
 	g.kept = nil
@@ -336,8 +341,8 @@ func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+why)}
 }
 
-// pause records the time of an unsuccessful attempt, and returns the time for which the gang is not
-// tried even if the cluster changes. The caller holds the lock.
+// pause charges the duration of an unsuccessful attempt to the pod's namespace. It returns how long
+// the gang is not tried, even if the cluster changes. The caller holds the lock.
 func (gs *Groups) pause(a *attempt) time.Duration {
 	now := gs.Clock.Now()
 	until := gs.shares.Spend(a.pod.Namespace, now.Sub(a.begun), now)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// barrier makes members wait in Permit until all members have reached it. It also makes a member
-// wait before its Binding until the node has admitted the members of earlier waves. It does not
+// barrier lets members that wait in Permit pass, or rejects them. It also makes a member wait
+// before its Binding until the node has admitted the members of earlier waves. barrier does not
 // know groups. A caller that holds the book's lock may take the barrier's lock, but not the
 // reverse.
 type barrier struct {
@@ -21,18 +21,17 @@ type barrier struct {
 	waiting func(uid types.UID) fwk.WaitingPod
 
 	mu sync.Mutex
-	// waves is closed at the next change of the cluster. It is nil while no member waits for its
+	// waves is closed at the next change of the cluster. waves is nil while no member waits for its
 	// wave.
 	waves chan struct{}
-	// again has functions to call before the next cycle: at most one for each member that has
-	// failed since the last cycle.
+	// again has the functions that callAgain calls before the next scheduling cycle.
 	again []func()
 }
 
 // Name is the name of the plugin under which members wait in Permit.
 const Name = "Berth"
 
-// allow lets waiting members pass Permit. It is called without the book's lock.
+// allow lets waiting members pass Permit. The caller must not hold the book's lock.
 func (b *barrier) allow(uids []types.UID) {
 	for _, uid := range uids {
 		if w := b.waiting(uid); w != nil {
@@ -41,7 +40,7 @@ func (b *barrier) allow(uids []types.UID) {
 	}
 }
 
-// reject ends the waiting of members in Permit. It is called without the book's lock.
+// reject rejects members that wait in Permit. The caller must not hold the book's lock.
 func (b *barrier) reject(uids []types.UID, why string) {
 	for _, uid := range uids {
 		if w := b.waiting(uid); w != nil {
@@ -50,9 +49,10 @@ func (b *barrier) reject(uids []types.UID, why string) {
 	}
 }
 
-// nowAndAgain calls do now, and again before the next cycle. The second call reaches a member whose
-// Permit has already returned, but which does not wait yet: the framework makes it wait within the
-// same cycle (prepareForBindingCycle in pkg/scheduler/schedule_one.go).
+// nowAndAgain calls do now, in a goroutine, and again before the next scheduling cycle. The second
+// call reaches a member whose Permit has already returned, but which does not wait yet: the
+// framework makes it wait within the same cycle (prepareForBindingCycle in
+// pkg/scheduler/schedule_one.go).
 func (b *barrier) nowAndAgain(do func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,8 @@ func (b *barrier) nowAndAgain(do func()) {
 	go do()
 }
 
-// callAgain is called between two cycles.
+// callAgain calls and removes the functions of again. Follow calls it between two scheduling
+// cycles.
 func (b *barrier) callAgain() {
 	b.mu.Lock()
 	again := b.again
@@ -77,8 +78,8 @@ var (
 	errWaveLate = errors.New("the node's report did not show in time the members of the gang that must be admitted first")
 )
 
-// awaitWave waits until the node has reported the members of earlier waves, but not longer than the
-// plan's deadline.
+// awaitWave waits until the node has reported the members of earlier waves. It returns an error if
+// the deadline passes first, if at.over is closed, or if ctx ends.
 func (b *barrier) awaitWave(ctx context.Context, at *place, deadline time.Time) error {
 	limit := b.clock.NewTimer(max(0, deadline.Sub(b.clock.Now())))
 	defer limit.Stop()
@@ -99,7 +100,7 @@ func (b *barrier) awaitWave(ctx context.Context, at *place, deadline time.Time) 
 	}
 }
 
-// nextStir returns a channel that is closed at the next change.
+// nextStir returns a channel that the next call of stir closes.
 func (b *barrier) nextStir() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

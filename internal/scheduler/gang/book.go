@@ -35,11 +35,12 @@ type Options struct {
 	// Client deletes members of failed gangs, and writes conditions of pods.
 	Client kubernetes.Interface
 	Events events.EventRecorder
-	// Objects reads and writes the API objects of groups; nil if there are none.
+	// Objects reads and writes the API objects of groups. It is nil if groups have no objects.
 	Objects Objects
-	// Ended has the members that have ended. It is nil if ended pods are not watched.
+	// Ended has the members that have ended. Ended is nil if ended pods are not watched.
 	Ended Ended
-	// Activate moves pods to the active queue. It is called without a lock.
+	// Activate moves pods to the scheduler's active queue. Groups holds no lock when it calls
+	// Activate.
 	Activate func(pods map[string]*corev1.Pod)
 	// Waiting returns a pod that waits in Permit, or nil.
 	Waiting func(uid types.UID) fwk.WaitingPod
@@ -47,27 +48,29 @@ type Options struct {
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Ours reports whether this scheduler serves pods with the given spec.schedulerName.
 	Ours func(schedulerName string) bool
-	// Forgo stops keeping a node for a pod, and retries the pods that could not use the node. It is
-	// called without a lock. It may be nil.
+	// Forgo ends the nomination of a pod to a node, and retries the pods that could not use the
+	// node. Groups holds no lock when it calls Forgo. Forgo may be nil.
 	Forgo func(pod *corev1.Pod, node string)
-	// Room counts free resources for groups without pods, or is nil if they are unknown.
+	// Room counts the cluster's resources, to admit groups without enough pods. If Room is nil,
+	// such groups are not admitted.
 	Room func() (*gangfit.Room, error)
-	// Countable removes from amounts the resources that Room does not count. It may be nil.
+	// Countable returns the amounts without the resources that Room does not count. Countable may
+	// be nil.
 	Countable func(amounts.List) amounts.List
-	// Quota returns the amounts that pods of a namespace may still request; a resource that is not
-	// in the list has no limit. It may be nil.
+	// Quota returns the amounts that pods of a namespace may still request. A resource that is not
+	// in the list has no limit. Quota may be nil.
 	Quota func(namespace string) amounts.List
 	// Terms returns the Terms of the profile with the given name; nil means the defaults.
 	Terms func(schedulerName string) Terms
 	// Protects reports whether pods and gangs of the namespace may protect themselves from
 	// eviction; nil means that all may.
 	Protects func(namespace string) bool
-	// Lead allows writes and deletions once it is open. If it is nil, New makes a gate. Follow
-	// opens the gate.
+	// Lead is the gate for writes and deletions. If Lead is nil, New makes a gate. The function
+	// that Follow returns opens the gate.
 	Lead *lead.Gate
 }
 
-// send moves pods to the active queue. It is called without a lock.
+// send moves pods to the active queue. The caller must not hold the book's lock.
 func (o *Options) send(pods ...*corev1.Pod) {
 	if len(pods) == 0 {
 		return
@@ -79,7 +82,6 @@ func (o *Options) send(pods ...*corev1.Pod) {
 	o.Activate(out)
 }
 
-// mayProtect reports whether pods and gangs of the namespace may protect themselves from eviction.
 func (o *Options) mayProtect(namespace string) bool {
 	return o.Protects == nil || o.Protects(namespace)
 }
@@ -88,19 +90,21 @@ func (o *Options) mayProtect(namespace string) bool {
 type Objects interface {
 	// Want starts to watch the objects of a source.
 	Want(source wire.GangSource)
-	// Read reads an object from the API server. The error text is for users.
+	// Read reads an object from the API server. If the object has unsupported fields, Read returns
+	// an error together with the Gang. If Read could not read the object, the Gang has no Key. The
+	// error text is for users.
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
 	// JobOf returns the settings that the pods of a Job of batch.volcano.sh will have.
 	JobOf(ctx context.Context, namespace, name string) (Job, error)
 	// QueueState returns the state of a Volcano Queue, or "" if it does not exist.
 	QueueState(ctx context.Context, queue string) (string, error)
-	// Write writes s into the object's status unless the status already shows it. It returns the
-	// version of the object with this status.
+	// Write writes s into the object's status unless the status already has the same content.
+	// version is the resource version of the object with this status.
 	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
 }
 
-// Ended has the pods of gangs that have ended. kube-scheduler's own watch omits such pods
-// (newPodInformer in pkg/scheduler/scheduler.go).
+// Ended has the ended pods of gangs. kube-scheduler's own watch omits such pods (newPodInformer in
+// pkg/scheduler/scheduler.go).
 type Ended interface {
 	// Want starts the watch.
 	Want()
@@ -109,12 +113,12 @@ type Ended interface {
 	Await()
 	// Of returns the ended pods of all runs of a gang (gangs.Run).
 	Of(key wire.GangKey) []*corev1.Pod
-	// Last returns the last version of a pod that has ended, or nil if the pod has not ended or is
-	// gone.
+	// Last returns the last version of a pod that has ended. It returns nil if the pod has not
+	// ended, is being deleted or is gone.
 	Last(pod *corev1.Pod) *corev1.Pod
 }
 
-// book has the groups, their members and their states. Its lock guards most data of the package.
+// book has the groups, their members and their states. The lock mu guards most data of the package.
 type book struct {
 	Options
 	// any means that there is, or was, at least one group.
@@ -123,23 +127,24 @@ type book struct {
 	mu     sync.Mutex
 	groups map[wire.GangKey]*group
 	of     map[types.UID]*group
-	// shares has the time that unsuccessful attempts have taken, by namespace.
+	// shares limits the time that the unsuccessful attempts of each namespace take.
 	shares gangs.Shares
 	// stirs counts the changes of the cluster that could help a group that does not fit.
 	stirs uint64
-	// synced means that all initial pods have been seen. Before that, a whole gang could look
-	// incomplete.
+	// synced means that the watch has shown all pods that existed at the start. Before synced is
+	// set, a whole gang could look incomplete.
 	synced bool
-	// ledFrom is the time since which this process has been the leader and has seen all pods.
+	// ledFrom is the first time at which this process was the leader and had seen all pods, or
+	// zero.
 	ledFrom time.Time
-	// stirred records a change for all groups (Groups.Stir).
+	// stirred is Groups.Stir.
 	stirred func()
 }
 
-// join adds the pod to its group, which it creates if necessary. It returns the group, or nil for a
-// pod without a gang. Pods of other schedulers create no group, but are added to an existing group
-// that they name. Only the handler of the watch calls join, because other callers may have a pod
-// that is already gone. The caller holds the lock.
+// join adds the pod to its group, and returns the group. If the group does not exist, join creates
+// it. If the pod has no gang, join returns nil. Pods of other schedulers create no group, but are
+// added to an existing group that they name. Only the handler of the watch calls join, because
+// other callers may have a pod that is already gone. The caller holds the lock.
 func (b *book) join(pod *corev1.Pod) *group {
 	if g := b.of[pod.UID]; g != nil {
 		return g
@@ -170,13 +175,14 @@ func (b *book) memberOf(pod *corev1.Pod) *member {
 	return &member{pod: pod, claims: m.Claims, says: m.Says, wrong: m.Wrong}
 }
 
-// belongs reports whether the pod may be a member. The check is cheap.
+// belongs reports whether the pod may be a member: it or its Binding names a gang. The check is
+// cheap.
 func belongs(pod *corev1.Pod) bool {
 	_, said := pod.Annotations[wire.BoundForAnnotation]
 	return said || wire.InGang(pod)
 }
 
-// named returns the group with that name, and creates it if necessary. The caller holds the lock.
+// named returns the group with that key, and creates it if necessary. The caller holds the lock.
 func (b *book) named(key wire.GangKey) *group {
 	if g := b.groups[key]; g != nil {
 		return g
@@ -194,7 +200,8 @@ func (b *book) named(key wire.GangKey) *group {
 	return g
 }
 
-// unknown returns the error for a group whose object has not been seen.
+// unknown returns the error for a group whose object has not been seen. It returns nil if groups of
+// this source have no object.
 func (g *group) unknown() error {
 	if !g.key.Source.HasObject() {
 		return nil
@@ -208,13 +215,14 @@ func swears(pod *corev1.Pod, key wire.GangKey) bool {
 	return said && bound.Gang == key
 }
 
-// callAt calls do at that time, or at once if the time has passed.
+// callAt starts a call of do at that time, or now if the time has passed.
 func (b *book) callAt(at time.Time, do func()) {
 	later.Call(b.Clock, max(0, at.Sub(b.Clock.Now())), do)
 }
 
-// wantsObject reports whether the group has an object and enough members. The group then needs a
-// current version of its object.
+// wantsObject reports whether the group needs a current version of its object: it has enough
+// members, and one of them waits for a node. It returns false if groups of this source have no
+// object.
 func (b *book) wantsObject(g *group) bool {
 	if !g.key.Source.HasObject() || b.Objects == nil {
 		return false
@@ -246,8 +254,8 @@ func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// gate returns the reason why the scheduler must not try a member, or "". If this pod has made the
-// group ready, PodSeen activates the leader. The caller holds the lock.
+// gate returns the reason why the scheduler must not try a member, or "". The caller holds the
+// lock.
 func (b *book) gate(g *group, uid types.UID) string {
 	if !b.synced {
 		return "the groups of pods have not been read yet"
@@ -278,7 +286,8 @@ func (b *book) gate(g *group, uid types.UID) string {
 	return "the attempt of its first member plans all members of " + name
 }
 
-// stillThere reports whether all members of a plan still need a node. The caller holds the lock.
+// stillThere reports whether a new plan is still valid: all its members need a node, and the group
+// exists, is not wrong and is not ending. The caller holds the lock.
 func (b *book) stillThere(g *group, p *planned) bool {
 	for _, at := range p.places {
 		if m := g.members[at.uid]; m == nil || !m.pending() {
@@ -301,8 +310,8 @@ func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.
 	return nil
 }
 
-// Alone reports whether the scheduler places the pod like a single pod: it belongs to no gang, or
-// its gang has its minimum.
+// Alone reports whether the scheduler places the pod like a single pod. It does so if the pod
+// belongs to no gang, or if the pod's gang has its minimum and no plan.
 func (b *book) Alone(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -310,7 +319,8 @@ func (b *book) Alone(pod *corev1.Pod) bool {
 	return g == nil || !g.Planned() && g.settled()
 }
 
-// find returns a member's plan and its place in the plan, or nil if there is no plan.
+// find returns a member's plan and its place in the plan, or nil twice if no plan contains the
+// member.
 func (b *book) find(uid types.UID) (*planned, *place) {
 	if !b.any.Load() {
 		return nil, nil
@@ -323,7 +333,8 @@ func (b *book) find(uid types.UID) (*planned, *place) {
 	return nil, nil
 }
 
-// BoundFor returns the gang part of a pod's Binding, or the zero value.
+// BoundFor returns the gang that the pod's Binding will name, and whether the gang is whole with
+// this pod. It returns the zero value if the pod has no gang.
 func (b *book) BoundFor(uid types.UID) wire.BoundFor {
 	if !b.any.Load() {
 		return wire.BoundFor{}
@@ -351,8 +362,9 @@ func (b *book) timeout(g *group) time.Duration {
 
 // boundSince returns the time from which the deadline of a gang counts: when this process, as the
 // leader, first saw a bound member. Other times would be unsafe, because other clocks may be wrong,
-// and Bindings of the previous leader may still arrive. boundSince returns zero if no member is
-// bound, or if no new deadline is needed. The caller holds the lock.
+// and Bindings of the previous leader may still arrive. boundSince returns zero if this process
+// does not lead, if no member is bound, or if the gang needs no new deadline. The caller holds the
+// lock.
 func (b *book) boundSince(g *group) (first time.Time) {
 	if !b.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
 		return first
@@ -368,7 +380,7 @@ func (b *book) boundSince(g *group) (first time.Time) {
 	return first
 }
 
-// Count counts groups by state.
+// Count counts the groups by stage.
 func (b *book) Count() map[gangs.Stage]int {
 	out := map[gangs.Stage]int{}
 	if !b.any.Load() {
@@ -391,7 +403,8 @@ func notNow(why string) *fwk.Status {
 // requestTimeout is the timeout of one request to the API server.
 const requestTimeout = 10 * time.Second
 
-// isGone reports whether an object is gone or was replaced, or its kind is not served.
+// isGone reports whether the API server's error means that an object is gone or was replaced, or
+// that the object's kind is not served.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 // job collects the input of a trial for all members or, if the gang has its minimum, for one
@@ -416,7 +429,7 @@ func (b *book) job(g *group, one types.UID) *job {
 	return j
 }
 
-// gangOf returns the gang of a pod on a node, or the zero key.
+// gangOf returns the gang of a pod that is on a node, or the zero key if it has none.
 func (b *book) gangOf(pod *corev1.Pod) wire.GangKey {
 	if bound, said := wire.ReadBoundFor(pod); said {
 		return bound.Gang
@@ -432,7 +445,8 @@ func (b *book) gangOf(pod *corev1.Pod) wire.GangKey {
 	return wire.GangKey{}
 }
 
-// keepsPods reports whether the object of a gang protects its pods from eviction.
+// keepsPods reports whether the object of a gang protects the gang's pods from eviction, and its
+// namespace may do so.
 func (b *book) keepsPods(key wire.GangKey) bool {
 	if key.IsZero() {
 		return false

@@ -27,7 +27,8 @@ func (g *group) copy() *group {
 }
 
 // recount reads the group's object and pods from the API server, because the watch may not show the
-// last Bindings yet. It sets wrong if the object has fields that Berth does not support.
+// last Bindings yet. recount sets g.Whole if the minimum has nodes, or has had nodes. It sets
+// g.wrong if the object has fields that Berth does not support.
 func (t *teller) recount(g *group) error {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()
@@ -65,16 +66,16 @@ func (t *teller) recount(g *group) error {
 	return err
 }
 
-// concerns reports whether a pod was known as a member, or names the gang in its Binding or its own
-// annotations.
+// concerns reports whether a pod was known as a member, or its Binding names the gang. The own
+// annotations of a pod count only if the pod has no node.
 func (g *group) concerns(pod *corev1.Pod) bool {
 	_, known := g.members[pod.UID]
 	part, _ := gangs.PartOf(pod, false)
 	return known || swears(pod, g.key) || pod.Spec.NodeName == "" && part.Says.Gang == g.key
 }
 
-// countIn adds a pod from the API server to the members if it has a node. The pod must name the
-// gang in its Binding, or be known as a member.
+// countIn adds a pod from the API server to the members. It ignores a pod without a node. It also
+// ignores a pod that was not known as a member and whose Binding does not name the gang.
 func (g *group) countIn(pod *corev1.Pod) {
 	_, known := g.members[pod.UID]
 	sworn := swears(pod, g.key)
@@ -107,7 +108,8 @@ func (t *teller) deleteAll(g *group) (failed error) {
 	return failed
 }
 
-// delete deletes a member that got a node while its gang did not.
+// delete deletes a bound member by its UID, and writes an event. If this process does not lead,
+// delete does nothing.
 func (t *teller) delete(pod *corev1.Pod) error {
 	if !t.book.Lead.Leads() {
 		return nil

@@ -1,21 +1,22 @@
 // Package gang places pods that start together: all members that the minimum needs get nodes, or
 // none do.
 //
-// A member is held in PreEnqueue until its group is complete and the group's object is known to be
-// as new as its newest member. Then PreEnqueue lets only one member, the leader, into the queue.
-// Its PreFilter plans all members without changing anything: on copies of the scheduler's nodes,
-// with the framework's own filters, and on forks of the ledgers (package plan). A plan that reaches
-// the minimum is reserved as a whole in the ledgers. The other members follow the leader in the
-// queue (Follow). Each gets exactly its planned node, and waits in Permit for the others. Then they
-// are bound, on each node in the order of the plan.
+// PreEnqueue holds each member until its group is complete and a request to the API server has
+// confirmed the group's object. Of a complete group, PreEnqueue lets only one member, the leader,
+// into the queue. The PreFilter call for the leader plans all members: on copies of the scheduler's
+// nodes, with the framework's own filters, and on forks of the ledgers (package plan). A plan that
+// reaches the minimum is reserved as a whole in the ledgers. Follow then takes the other members
+// from the scheduling queue, directly after the leader. Each member gets exactly its planned node,
+// and waits in Permit for the other members. After Permit, the members on one node are bound in the
+// order of the plan.
 //
 // # States of a group
 //
 // Package gangs defines the phases of a group, and how each event changes them (gangs.Next). This
-// package adds the clock, the scheduling framework and the API. The book knows groups and members.
-// An attempt plans from its copies and returns its outcome. The barrier makes members wait, the
-// evictor evicts other pods, and the teller writes to the API. Groups receives events and calls the
-// other parts.
+// package adds the clock, the scheduling framework and the API. The book stores the groups and
+// their members. An attempt plans with copies of the book's data, and returns an outcome. The
+// barrier makes members wait, the evictor evicts other pods, and the teller writes to the API. The
+// type Groups receives events and calls the other parts.
 //
 //	incomplete   fewer pods than the minimum, or its object is missing or wrong
 //	unconfirmed  its object may be older than its members, and is being read again
@@ -27,24 +28,27 @@
 //	parked       it did not fit: it is not tried before a change that could help
 //	ending       it missed its deadline, and its bound members are being deleted
 //
-// A group is whole when its minimum has nodes. It stays whole, so that no deadline deletes its
-// members. If it loses members later, new members wait until the minimum can have nodes again. With
-// wire.Gang.Once, the group stays settled instead, and new members are placed one by one.
+// A group is whole when its minimum has nodes. A whole group stays whole, so that no deadline
+// deletes its members. If a whole group loses members, new members wait until the minimum can have
+// nodes again. If wire.Gang.Once is set, a whole group stays settled instead, and new members are
+// placed one by one.
 //
-// If a member fails before all have passed Permit, the plan is dropped unless the other members
-// reach the minimum. If a member fails later, some members are bound, and the others are planned
-// again until the deadline. At the deadline, the gang's object and pods are read from the API
-// server. If these do not show a whole gang either, the bound members are deleted, by UID.
+// If a member fails before all planned members have passed Permit, and the other members do not
+// reach the minimum, the plan is dropped. If a member fails later, the other planned members are
+// bound, and the missing members are planned again until the deadline. At the deadline, the gang's
+// object and pods are read from the API server. If the gang is not whole there either, the bound
+// members are deleted, by UID.
 //
-// Replicas that do not lead maintain this state too, but write and delete nothing (package lead).
+// A scheduler replica that is not the leader keeps the same state, but writes and deletes nothing
+// (package lead).
 //
 // # State
 //
-// All state here can be rebuilt from the API: members from pods, the minimum from the group's
-// object or the pods' annotations. The deadline counts from the moment at which this process, as
-// the leader, first saw a bound member, so that no other clock decides when pods are deleted. The
-// status of the group's object shows whether the group was whole once. If it has no object, the
-// condition wire.GangWholeCondition of a bound member shows this.
+// The state of this package can be rebuilt from the API: members from pods, the minimum from the
+// group's object or the pods' annotations. The deadline counts from the moment at which this
+// process, as the leader, first saw a bound member, so that no other clock decides when pods are
+// deleted. The status of the group's object shows whether the group was ever whole. If the group
+// has no object, the condition wire.GangWholeCondition of a bound member shows it.
 //
 // No code calls the framework while it holds the lock of the book, because the scheduling queue
 // calls PreEnqueue with its own lock held.

@@ -24,13 +24,13 @@ import (
 // longer shows it and the watch for ended pods does not show it either.
 const endedPatience = 5 * time.Second
 
-// endings handles members that have ended. It keeps them in their gangs while they count towards
-// the minimum.
+// endings handles the ended pods of gangs. It adds them to their gangs, and removes the pods of
+// former runs.
 type endings struct{ gs *Groups }
 
-// wanted reports whether an ended pod counts as a member. It counts if it already is a member. It
-// also counts if its gang has other members and the pod does not belong to a former run. The caller
-// holds the lock.
+// wanted reports whether an ended pod counts as a member. The pod counts if it already is a member.
+// It also counts if its gang has members and the pod does not belong to a former run of the gang.
+// The caller holds the lock.
 func (e endings) wanted(pod *corev1.Pod) bool {
 	if e.gs.of[pod.UID] != nil {
 		return true
@@ -43,7 +43,7 @@ func (e endings) wanted(pod *corev1.Pod) bool {
 	return g != nil && !g.runs.Former(pod)
 }
 
-// gone forgets an ended pod that was deleted.
+// gone removes a deleted pod from its gang if the pod has ended.
 func (e endings) gone(uid types.UID) {
 	e.gs.change(uid, func(g *group) bool {
 		ended := wire.Ended(g.members[uid].pod)
@@ -54,9 +54,9 @@ func (e endings) gone(uid types.UID) {
 	})
 }
 
-// part records that the scheduler's watch no longer shows a member. It returns the pod if the pod
-// has ended. open means that it is not known yet whether the pod has ended. The caller holds the
-// lock.
+// part records that the scheduler's watch no longer shows a member. If the pod has ended, part
+// returns its last version. open means that it is not known yet whether the pod has ended. If ended
+// is nil and open is false, the pod is gone. The caller holds the lock.
 func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	gs := e.gs
 	if gs.Ended == nil || m.pod.Spec.NodeName == "" {
@@ -76,7 +76,8 @@ func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool)
 	return nil, true
 }
 
-// parted forgets a member that the scheduler's watch no longer shows, unless it has ended.
+// parted decides about a member for which part returned open. If the member has not ended, parted
+// removes it from its group.
 func (e endings) parted(pod *corev1.Pod) {
 	gs := e.gs
 	gs.mu.Lock()
@@ -94,8 +95,8 @@ func (e endings) parted(pod *corev1.Pod) {
 	gs.unlockAndLook(g)
 }
 
-// arrives prepares for a new pod, and reports whether it is the first pod of its run in the gang.
-// The caller holds the lock.
+// arrives reports whether a new pod is the first known pod of its run. If all pods of the gang have
+// ended, arrives may first begin the gang anew. The caller holds the lock.
 func (e endings) arrives(pod *corev1.Pod) (first bool) {
 	if !belongs(pod) || wire.Ended(pod) {
 		return false
@@ -111,8 +112,9 @@ func (e endings) arrives(pod *corev1.Pod) (first bool) {
 	return g == nil || !g.runs.Has(gangs.Run(pod))
 }
 
-// beginAnew forgets a gang whose pods have all ended, if none of the current run succeeded. The new
-// pod then begins the gang again. The caller holds the lock.
+// beginAnew forgets a gang whose pods have all ended, so that the new pod begins the gang again. If
+// a pod that belongs to no former run has succeeded, beginAnew does nothing. The caller holds the
+// lock.
 func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 	pods := g.pods()
 	now := gangs.RunsOf(append(pods, pod))
@@ -124,7 +126,8 @@ func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 	}
 }
 
-// recall adds the pods of the gang that ended before the gang was known. The caller holds the lock.
+// recall adds the pods that ended before the gang was known and belong to no former run. The caller
+// holds the lock.
 func (e endings) recall(g *group) {
 	gs := e.gs
 	if gs.Ended == nil {
@@ -161,8 +164,8 @@ func (e endings) prune(g *group) {
 // stays reports whether a pod has ended and is not being deleted.
 func stays(pod *corev1.Pod) bool { return wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
-// endedPods implements Ended with a watch. Of a pod that belongs to no gang, it stores only the
-// name.
+// endedPods implements Ended with a watch. It does not store the spec and status of pods without a
+// gang.
 type endedPods struct {
 	ctx      context.Context
 	logger   klog.Logger
@@ -174,10 +177,10 @@ type endedPods struct {
 // hasEnded selects pods in the phases Succeeded and Failed.
 const hasEnded = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 
-// byGang is the index of ended pods by gang.
 const byGang = "gang"
 
-// WatchEnded makes the groups watch pods that have ended. The watch begins with the first gang.
+// WatchEnded prepares a watch of ended pods, and sets gs.Ended. The watch begins with the first
+// gang.
 func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) error {
 	index := func(obj any) ([]string, error) {
 		pod, ok := obj.(*corev1.Pod)
@@ -202,7 +205,7 @@ func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) er
 	return nil
 }
 
-// handler records events of pods that have ended. After a broken watch, an update may be from a
+// handler records the watch events of ended pods. After a broken watch, an update may be from a
 // deleted pod to a new pod of the same name.
 func (e endings) handler() cache.ResourceEventHandler {
 	seen := func(obj any) {
@@ -231,8 +234,8 @@ func (e endings) handler() cache.ResourceEventHandler {
 	}
 }
 
-// trimEnded keeps the fields of an ended pod that its gang needs. If the pod has no gang, it keeps
-// only the name.
+// trimEnded keeps the fields of an ended pod that its gang needs. If the pod has no gang, trimEnded
+// keeps only its name, UID and resource version.
 func trimEnded(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -24,7 +24,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// seated is a pod on a node of the trial.
+// seated is a pod on a node of the trial. node is an index in trial.infos.
 type seated struct {
 	node int
 	body fwk.PodInfo
@@ -32,10 +32,11 @@ type seated struct {
 
 // eviction is a set of victims whose eviction makes a group fit.
 type eviction struct {
-	// victims are the pods to evict. leaving is the number of pods that are already being deleted.
+	// victims are the pods to evict. leaving counts the pods whose deletion has already begun and
+	// which also free resources for the group.
 	victims []*corev1.Pod
 	leaving int
-	// nodes has the members' nodes after the eviction.
+	// nodes has the node of each member that fits after the eviction, by UID.
 	nodes map[types.UID]string
 	// cut means that the search stopped early, so fewer victims may be enough.
 	cut bool
@@ -79,8 +80,9 @@ func (c *crowd) Restore(victim int) {
 // Like kube-scheduler's preemption, Berth does not try all nodes of a large cluster.
 const maxCleared = 100
 
-// evict finds the pods that must be evicted for the whole group to fit. It returns nil if evictions
-// do not help, or if the search was cut off before it found any.
+// evict finds pods whose eviction makes the group's minimum fit. It returns nil if evictions do not
+// help, or if the search was cut off before it found enough pods. cut means that the search was cut
+// off.
 func (j *job) evict(of *result) (e *eviction, cut bool) {
 	if len(j.Pods) == 0 {
 		return nil, false
@@ -149,7 +151,8 @@ type unit struct {
 // victims returns the pods that may be evicted for the group: pods of lower priority, members of
 // gangs together with their gangs, and pods that are already leaving. Protected pods and gangs are
 // not included. A gang has the lowest priority of its members, so that one member of higher
-// priority does not protect it. Only nodes where evictions may help are considered.
+// priority does not protect it. A victim has at least one pod on a node that may accept members
+// after evictions.
 func (t *trial) victims() (units []unit) {
 	limit, may := gangs.LowestPriority(t.job.Pods), !t.job.terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
 	open, crews := make([]bool, len(t.infos)), map[string]*crew{}
@@ -223,7 +226,8 @@ func choose(units []unit, most, pods int) map[int]bool {
 	return out
 }
 
-// startOf returns the start time of a pod, in Unix seconds.
+// startOf returns the start time of a pod in Unix seconds. If the pod has not started, startOf
+// returns its creation time.
 func startOf(pod *corev1.Pod) int64 {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Unix()
@@ -231,7 +235,8 @@ func startOf(pod *corev1.Pod) int64 {
 	return pod.CreationTimestamp.Unix()
 }
 
-// budgets counts PodDisruptionBudgets as kube-scheduler does.
+// budgets matches PodDisruptionBudgets with pods as kube-scheduler does
+// (FilterVictimsWithPDBViolation in pkg/scheduler/framework/preemption).
 type budgets struct {
 	list      []*policyv1.PodDisruptionBudget
 	selectors []labels.Selector
@@ -271,8 +276,9 @@ func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// nominate nominates members to the nodes that victims leave. It is called without the lock,
-// because the scheduling queue, which stores nominations, calls PreEnqueue with its own lock held.
+// nominate nominates the members to their nodes after the eviction. PostFilter nominates the
+// leader. The caller must not hold the lock, because the scheduling queue, which stores
+// nominations, calls PreEnqueue with its own lock held.
 func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 	for i, pod := range j.Pods {
 		if node := e.nodes[pod.UID]; node != "" && pod.UID != leader {
@@ -283,9 +289,9 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 
 // MakeRoom evicts pods for a pod without a gang, which it plans as a gang of one. A gang is evicted
 // as a whole or not at all. node is the pod's node afterwards, or "" if evictions do not help.
-// asked is false if neither a gang nor a protected pod could be among the victims. Then
-// kube-scheduler's own preemption is enough. Otherwise it might evict single members of gangs, or
-// protected pods.
+// asked is false if the pod may not preempt, or if neither members of gangs nor protected pods have
+// a lower priority. kube-scheduler's own preemption is then correct. In other cases it might evict
+// single members of gangs, or protected pods.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)
@@ -309,8 +315,9 @@ func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod
 	return e.nodes[pod.UID], true
 }
 
-// couldTear reports whether kube-scheduler's own preemption could evict single members of a gang: a
-// gang on nodes has members of lower priority, or a pod was evicted recently.
+// couldTear reports whether kube-scheduler's own preemption could evict single members of a gang.
+// It returns true if a gang with placed members has a member with a priority below limit, or if
+// Berth evicted a pod within leaveTimeout.
 func (gs *Groups) couldTear(limit int32) bool {
 	if gs.evictor.awaits() {
 		return true
@@ -333,7 +340,7 @@ func (gs *Groups) couldTear(limit int32) bool {
 // maxVictimsNamed is the maximum number of victims that an event names.
 const maxVictimsNamed = 8
 
-// text describes the eviction, for an event.
+// text describes the eviction for an event, as the second part of a sentence about the group.
 func (e *eviction) text() string {
 	if len(e.victims) == 0 {
 		return fmt.Sprintf("fits after the deletion of %s, which has already begun", wire.Counted(e.leaving, "pod"))
@@ -352,7 +359,8 @@ func (e *eviction) text() string {
 	return fmt.Sprintf("fits after the eviction of %s of lower priority: %s", wire.Counted(len(e.victims), "pod"), text)
 }
 
-// Nominated returns the node that is kept for a member while evicted pods leave it, or "".
+// Nominated returns the node that is kept for the leader or a late member while evicted pods leave
+// the node, or "".
 func (gs *Groups) Nominated(uid types.UID) string {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

@@ -21,17 +21,16 @@ import (
 // evictor knows which pods are protected and which are being deleted, and evicts pods. A caller
 // that holds the book's lock may take the evictor's lock, but not the reverse.
 type evictor struct {
-	o *Options
-	// of knows the gangs of the pods.
+	o  *Options
 	of *book
 	// any means that there is, or was, at least one protected pod.
 	any atomic.Bool
 
 	mu sync.Mutex
-	// evicted has the times at which pods were evicted for groups.
+	// evicted has the times at which Berth evicted pods, for the last leaveTimeout or longer.
 	evicted map[types.UID]time.Time
-	// protected has the priorities of the pods on nodes that volcano.sh/preemptable protects from
-	// eviction. kube-scheduler's own preemption ignores this annotation.
+	// protected has the priority of each placed pod that the annotation volcano.sh/preemptable
+	// protects from eviction. kube-scheduler's own preemption ignores this annotation.
 	protected map[types.UID]int32
 }
 
@@ -57,12 +56,13 @@ func (e *evictor) budgets() []*policyv1.PodDisruptionBudget {
 }
 
 // protects reports whether the pod's annotation protects it from eviction. The annotation counts
-// only in namespaces that may use it.
+// only in namespaces that Options.Protects allows.
 func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
 }
 
-// note updates protected when the watch shows a version of a pod.
+// note updates protected when the watch shows a version of a pod. onNode means that the pod has a
+// node and has not ended.
 func (e *evictor) note(pod *corev1.Pod, onNode bool) {
 	protected := onNode && e.protects(pod)
 	if !protected && !e.any.Load() {
@@ -95,7 +95,7 @@ func (e *evictor) sparesBelow(limit int32) bool {
 // deletion.
 const leaveTimeout = 30 * time.Second
 
-// isLeaving reports whether a pod is being deleted.
+// isLeaving reports whether a pod is being deleted, or was evicted within leaveTimeout.
 func (e *evictor) isLeaving(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return true
@@ -121,7 +121,8 @@ func (e *evictor) forgetOld() {
 	maps.DeleteFunc(e.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
 }
 
-// sendAway starts to evict victims. by names the group that needs their resources.
+// sendAway starts to evict victims, if this process leads. by names the gang or pod that needs
+// their resources.
 func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
 	if len(victims) == 0 || !e.o.Lead.Leads() {
 		return

@@ -18,7 +18,8 @@ const (
 	maxAsked   = 64
 )
 
-// explain describes how many members fit now, and why the nodes refuse the next member.
+// explain describes which of the minResources is short. If none is, explain describes how many
+// members fit, and why the nodes refuse the next member.
 func (j *job) explain(r *result) string {
 	switch {
 	case r.Short != nil:
@@ -47,7 +48,7 @@ func (t *trial) why(r *result) string {
 		case on != nil && on.Pins(&member.Pod) && asked < maxAsked:
 			asked++
 			switch refusal, ok := on.Account().View().Explain(member.Candidate.Request); {
-			case ok && refusal.Reason == placement.Admitted && r.Waits[i] == ledger.WaitsForNothing && k.refused[i] != nil: // also alone
+			case ok && refusal.Reason == placement.Admitted && r.Waits[i] == ledger.WaitsForNothing && k.refused[i] != nil: // even without the other members
 				count[k.refused[i].Message()]++
 			case ok && refusal.Reason == placement.Admitted && wishes:
 				count["has room, but the pods might not get the NUMA nodes that gang-same-numa-node or gang-other-numa-node requests"]++

@@ -20,7 +20,6 @@ import (
 type group struct {
 	key     wire.GangKey
 	members map[types.UID]*member
-	// sums has totals over the members.
 	sums
 
 	// spec is the gang's specification. wrong is the error if the specification is unknown or not
@@ -30,27 +29,28 @@ type group struct {
 	// object is the version of the API object that spec was read from, or "".
 	object string
 	// changes counts changes of the members and of the specification. fresh is the value of changes
-	// at the last successful request for the object. confirming means that a request is running.
+	// at the last successful request for the object. confirming means that a request for the object
+	// is running.
 	changes, fresh uint64
 	confirming     bool
 
-	// Progress is the gang's progress. Groups.on changes it.
+	// Groups.on applies events to Progress.
 	gangs.Progress
-	// plan is the reserved plan, if Progress shows one.
+	// plan is the reserved plan, or nil. It is set while Progress.Planned returns true.
 	plan *planned
 	// again is the time of the next check of the group, and timer makes the check. Without a check,
 	// again is zero and timer nil.
 	timer clock.Timer
 	again time.Time
-	// deletions and reads count failed requests to the API server, which are repeated with growing
-	// pauses.
+	// deletions and reads count the failed requests in a row to delete members and to read the
+	// object. Failed requests are repeated after growing pauses.
 	deletions, reads retry
-	// letIn means that the phase of the object shows that the group was admitted, so that it need
-	// not wait until its minResources are free.
+	// letIn means that this process has admitted the group, or that the phase of the object shows
+	// the admission.
 	letIn bool
 	// shut is the reason why the group, whose pods are missing, is not admitted, or "".
 	shut string
-	// kept has the nodes that are kept for members while evicted pods leave them, by UID.
+	// kept has the nodes that are kept for members, by UID, while evicted pods leave the nodes.
 	kept map[types.UID]kept
 	// told is the last information about the group that was written to the API. The teller's lock
 	// protects it.
@@ -65,22 +65,24 @@ type member struct {
 	// declaration cannot be parsed.
 	claims, says wire.Membership
 	wrong        error
-	// bound is the time when this process first saw the pod with a node, or zero.
+	// bound is the time when this process first saw the pod with a node or bound the pod, or zero.
 	bound time.Time
-	// posted means that the pod's Binding to node was written, even if the watch has not shown it.
+	// posted means that this process has written the pod's Binding to node. The watch may not have
+	// shown the node yet.
 	posted bool
 	node   string
-	// sworn means that the pod's Binding names the gang. Only such members are deleted.
+	// sworn means that the pod's Binding names the gang. Only sworn members are deleted when their
+	// gang misses its deadline.
 	sworn bool
-	// summed is the member's part of the group's sums. asks is the pod's request; nil means that it
-	// was not computed yet.
+	// summed is the member's part of the group's sums. asks is the cache of takes, or nil.
 	summed part
 	asks   amounts.List
 	// Wait says how long a late member that did not fit must wait. nominated is the node that is
 	// kept for the member while evicted pods leave the node, or "".
 	gangs.Wait
 	nominated string
-	// marked means that wire.GangWholeCondition was written, even if the watch has not shown it.
+	// marked means that this process has written wire.GangWholeCondition into the pod. The watch
+	// may not have shown the condition yet.
 	marked bool
 	// at is the member's position in the group's line, counted from 1, or 0 if it is not in the
 	// line.
@@ -92,17 +94,16 @@ type member struct {
 
 func (m *member) placed() bool { return m.posted || m.pod.Spec.NodeName != "" }
 
-// active reports whether the pod has not ended and is not being deleted.
 func (m *member) active() bool { return gangs.Active(m.pod) }
 
-// pending reports whether the pod waits for a node, and nothing except its group may hold it.
+// pending reports whether the pod is active, has no scheduling gate and is not placed.
 func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 
 // lacks describes how many members the counts lack for the minimum, or returns "".
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
-// settled reports whether the minimum of the group has nodes. With wire.Gang.Once, it is enough
-// that the minimum has had nodes.
+// settled reports whether as many members as the minimum have nodes or have succeeded. If spec.Once
+// is set, it is enough that the group was whole at some time.
 func (g *group) settled() bool {
 	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
 }
@@ -139,7 +140,6 @@ func (g *group) gated() string {
 	return gangs.Gated(g.pods())
 }
 
-// conditions returns the state of the members and the object.
 func (g *group) conditions() *gangs.Conditions {
 	return &gangs.Conditions{
 		Members: len(g.members), Waiting: g.waiting.All, Blocked: g.blocked(), Settled: g.settled(),
@@ -162,7 +162,6 @@ func (g *group) mates() error {
 	return wire.CheckMates(g.activePods())
 }
 
-// pods returns the pods of the members.
 func (g *group) pods() []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, len(g.members))
 	for _, m := range g.members {
@@ -171,12 +170,11 @@ func (g *group) pods() []*corev1.Pod {
 	return pods
 }
 
-// activePods returns the pods of the active members.
 func (g *group) activePods() []*corev1.Pod {
 	return slices.DeleteFunc(g.pods(), func(pod *corev1.Pod) bool { return !gangs.Active(pod) })
 }
 
-// pending returns the members that need a node, by age and name.
+// pending returns the pending members, in the order of gangs.Compare.
 func (g *group) pending() []*member {
 	var out []*member
 	for _, m := range g.members {
@@ -188,8 +186,8 @@ func (g *group) pending() []*member {
 	return out
 }
 
-// atOnce returns the members that are planned together: all that need a node or, if there are too
-// many, the oldest of them. The members that tasks need are always included.
+// atOnce returns the members that are planned together: all pending members, or wire.MaxGang of
+// them if there are more. Among these are always the members that the tasks' minimums need.
 func (g *group) atOnce() []*member {
 	left := g.needed()
 	return gangs.Together(g.pending(), func(m *member) string { return m.says.Task }, wire.MaxGang, left.Tasks)
@@ -201,7 +199,8 @@ func (g *group) asksOf(pod *corev1.Pod) bool {
 	return g.asking > 0 && (wire.AsksMates(pod) || slices.ContainsFunc(g.seated(), wire.AsksMates))
 }
 
-// seated returns the pods of the members that have nodes. Each names its node.
+// seated returns the active pods that have nodes. The field spec.nodeName of each is set, even if
+// the watch has not shown the node yet.
 func (g *group) seated() (pods []*corev1.Pod) {
 	for _, m := range g.members {
 		switch pod := m.pod; {
@@ -232,7 +231,8 @@ type standing struct {
 	gated bool
 }
 
-// told is the last information about a group that was written to the API.
+// told records the events and the status of a group that were written to the API. The teller's lock
+// protects it.
 type told struct {
 	// writing means that a write of the status is scheduled or running. outdated means that the
 	// group has changed since that write began.

@@ -18,19 +18,20 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Groups are all gangs of a scheduler. They receive events and carry out the decisions of
-// gangs.Next. They are safe for concurrent use.
+// Groups are all gangs of a scheduler. Groups receives events and carries out the decisions of
+// gangs.Next. Groups is safe for concurrent use.
 type Groups struct {
 	*book
 	teller   *teller
 	barrier  *barrier
 	admitter *admitter
 	evictor  *evictor
-	// following has the plans with members that nextMate has not returned yet.
+	// following has the plans from which nextMate may still return members.
 	following []*planned
 	// follows means that Follow takes the members of a plan from the queue one after another.
 	follows bool
-	// lone has the late members that wait for a change, with their groups.
+	// lone has the groups of late members that are not tried before a time or a change of the
+	// cluster, by UID.
 	lone map[types.UID]*group
 }
 
@@ -93,8 +94,8 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	}
 }
 
-// leaveOther removes a pod without a node from its group if the pod now declares another gang. It
-// returns the group that the pod left, or nil. The caller holds the lock.
+// leaveOther removes a pod without a node from its group if the pod now declares another gang.
+// leaveOther returns the group that the pod left, or nil. The caller holds the lock.
 func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 	g := gs.of[pod.UID]
 	if g == nil || pod.Spec.NodeName != "" || g.members[pod.UID].placed() {
@@ -143,8 +144,8 @@ func (gs *Groups) allSeen() {
 	gs.begin()
 }
 
-// begin checks all groups. It is called when all initial pods are known, and when this process
-// becomes the leader.
+// begin checks all groups. It is called when all pods that existed at the start are known, and when
+// this process becomes the leader.
 func (gs *Groups) begin() {
 	gs.mu.Lock()
 	all := make([]*group, 0, len(gs.groups))
@@ -162,7 +163,8 @@ func (gs *Groups) begin() {
 	}
 }
 
-// PodGone records that the scheduler's watch no longer shows a pod: it has ended or was deleted.
+// PodGone records that the scheduler's watch no longer shows a pod, because the pod has ended or
+// was deleted.
 func (gs *Groups) PodGone(pod *corev1.Pod) {
 	gs.evictor.note(pod, false)
 	if !gs.any.Load() {
@@ -186,7 +188,8 @@ func (gs *Groups) PodGone(pod *corev1.Pod) {
 	}
 }
 
-// forget removes a member from its group. The caller holds the lock.
+// forget removes a member from its group, and a group without members from the book. The caller
+// holds the lock.
 func (gs *Groups) forget(g *group, uid types.UID) {
 	g.drop(g.members[uid])
 	delete(gs.of, uid)
@@ -207,11 +210,12 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 	g.read()
 }
 
-// sweepEvery is the interval at which stored pods and namespaces are compared with existing ones.
+// sweepEvery is the interval at which Sweep compares stored pods and namespaces with existing ones.
 const sweepEvery = time.Minute
 
-// Sweep regularly removes pods and namespaces that are gone, until ctx ends. uid returns the UID of
-// the pod with the given name, or "". gone reports whether a namespace does not exist.
+// Sweep removes stored data of pods and namespaces that are gone, every sweepEvery until ctx ends.
+// uid returns the UID of the pod with the given name, or "". gone reports whether a namespace does
+// not exist.
 func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID, gone func(namespace string) bool) {
 	for later.Wait(ctx, gs.Clock, sweepEvery) {
 		gs.sweep(uid, gone)
@@ -236,7 +240,8 @@ func (gs *Groups) sweep(uid func(namespace, name string) types.UID, gone func(na
 	}
 }
 
-// left updates the group and its plan after a member has left. The caller holds the lock.
+// left updates the group and its plan after a member was removed, has ended or is being deleted.
+// The caller holds the lock.
 func (gs *Groups) left(g *group, uid types.UID) {
 	gs.on(g, gangs.News{})
 	if at := g.placeOf(uid); at != nil {
@@ -244,7 +249,7 @@ func (gs *Groups) left(g *group, uid types.UID) {
 	}
 }
 
-// placed updates the group after a member got its node. The caller holds the lock.
+// placed updates the group's progress after a member got its node. The caller holds the lock.
 func (gs *Groups) placed(g *group) {
 	if !gs.synced {
 		return
@@ -299,7 +304,8 @@ func (gs *Groups) lookAt(g *group, at time.Time) {
 	})
 }
 
-// ObjectSeen records the object of a group. wrong describes fields that are not supported.
+// ObjectSeen records the object of a group. wrong names the fields that are not supported, or is
+// nil.
 func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.mu.Lock()
 	g := gs.groups[spec.Key]
@@ -312,7 +318,8 @@ func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.unlockAndLook(g)
 }
 
-// understand applies the content of an object to its group. The caller holds the lock.
+// understand applies the content of an object to its group. It ignores a version that is not newer
+// than the known version. The caller holds the lock.
 func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 	if g.object != "" && !newer(spec.Version, g.object) {
 		return
@@ -348,7 +355,8 @@ func (g *group) hasPlaced() bool {
 	return false
 }
 
-// placedAll updates the group if members got their nodes before the minimum was known.
+// placedAll updates the group's progress if members have nodes. They may have got these before the
+// minimum was known. The caller holds the lock.
 func (gs *Groups) placedAll(g *group) {
 	if g.hasPlaced() {
 		gs.placed(g)
@@ -374,7 +382,8 @@ func (gs *Groups) ObjectGone(key wire.GangKey) {
 	gs.unlockAndLook(g)
 }
 
-// Stir records a change that could help a group that does not fit.
+// Stir records a change of the cluster that could help a group that does not fit. Stir then checks
+// the groups that wait for a change.
 func (gs *Groups) Stir() {
 	if !gs.any.Load() {
 		return
@@ -411,8 +420,8 @@ func (gs *Groups) Stir() {
 	}
 }
 
-// change calls do for the group of a member, with the lock held. If do returns true, change then
-// checks the group.
+// change calls do for the group of a member, with the lock held. If do returns true, change
+// releases the lock and checks the group.
 func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 	if !gs.any.Load() {
 		return
@@ -432,9 +441,9 @@ func (gs *Groups) unlockAndLook(g *group) {
 	gs.look(g)
 }
 
-// look activates the leader of a ready group. If a group waits only for its object, look reads it
-// from the API server, because no event shows an object that existed before its pods. It is called
-// without the lock.
+// look activates the members that gangs.Next selects. If the known object may be older than the
+// members, look starts a request for the object, because no event shows an object that existed
+// before its pods. The caller must not hold the lock.
 func (gs *Groups) look(g *group) {
 	gs.mu.Lock()
 	if !gs.synced {
@@ -460,7 +469,7 @@ func (gs *Groups) look(g *group) {
 	gs.teller.tellStatus(g)
 }
 
-// candidates returns the members that may be tried.
+// candidates returns the pods that who selects.
 func (g *group) candidates(who gangs.Who) (pods []*corev1.Pod) {
 	switch first := g.leader(); {
 	case who == gangs.First && first != nil:
@@ -551,7 +560,7 @@ func (gs *Groups) Bound(uid types.UID, node string) {
 	})
 }
 
-// place removes a member from its plan, because the member has its node. The caller holds the lock.
+// place removes a member that has its node from its plan. The caller holds the lock.
 func (gs *Groups) place(g *group, uid types.UID) {
 	if at := g.placeOf(uid); at != nil {
 		g.plan.remove(at)
@@ -559,8 +568,9 @@ func (gs *Groups) place(g *group, uid types.UID) {
 	}
 }
 
-// endIfDone ends a plan without remaining members. If all its members were bound, the gang was
-// whole by the minimum of the plan. The caller holds the lock.
+// endIfDone ends a plan that has no members left. If all planned members were bound, the gang
+// becomes whole by the minimum of the plan, even if the minimum has changed. The caller holds the
+// lock.
 func (gs *Groups) endIfDone(g *group) {
 	if p := g.plan; p != nil && len(p.places) == 0 {
 		g.plan = nil
@@ -568,7 +578,7 @@ func (gs *Groups) endIfDone(g *group) {
 	}
 }
 
-// Failed records that a member's scheduling attempt has failed, at any step.
+// Failed records that the scheduling cycle of a member has failed, at any step. why is for users.
 func (gs *Groups) Failed(uid types.UID, why string) {
 	gs.change(uid, func(g *group) bool {
 		at := g.placeOf(uid)
@@ -579,8 +589,8 @@ func (gs *Groups) Failed(uid types.UID, why string) {
 	})
 }
 
-// lose removes a failed member from its plan. The others continue if they reach the minimum, or
-// have passed Permit. The caller holds the lock.
+// lose removes a failed member from its plan. The other members continue if all have passed Permit,
+// or if they reach the minimum. If neither is true, the plan is dropped. The caller holds the lock.
 func (gs *Groups) lose(g *group, at *place, why string) {
 	p := g.plan
 	p.remove(at)
@@ -639,8 +649,8 @@ func (gs *Groups) lookAlone(uid types.UID) {
 	gs.send(pod)
 }
 
-// end deletes the bound members if the API server confirms that the gang is not whole. If this
-// fails, end tries again later.
+// end deletes the bound members if the API server confirms that the gang is not whole. If a request
+// fails, end runs again later.
 func (gs *Groups) end(g *group) {
 	gs.mu.Lock()
 	fresh, overdue := g.copy(), !g.Whole && !g.Deadline.IsZero() && gs.groups[g.key] == g

@@ -9,7 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// keep records the nodes that are kept for members. The caller holds the lock.
+// keep replaces the nodes that are kept for members by the nodes of an eviction. The caller holds
+// the lock.
 func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	g.kept = map[types.UID]kept{}
 	for _, pod := range j.Pods {
@@ -19,10 +20,11 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	}
 }
 
-// forgone removes from kept, and returns, the nodes that are kept unnecessarily: for pods that have
-// left the group, or for all its pods if the group is blocked. Without forgone, only the next
-// attempt would release these nodes. A nomination stays in kept until the pod's status shows it, so
-// that it can then be withdrawn. The caller holds the lock, and passes the result to forgo.
+// forgone returns, and removes from kept, the nodes that are kept unnecessarily: for pods that have
+// left the group or, if the group is blocked, for all its pods. Without forgone, only the next
+// attempt would release these nodes. If the pod's status does not show its nomination yet, the
+// nomination stays in kept, so that a later call can withdraw it. The caller holds the lock, and
+// passes the result to forgo.
 func (g *group) forgone() (list []kept) {
 	if len(g.kept) == 0 || g.Planned() {
 		return nil
@@ -44,7 +46,7 @@ func (g *group) forgone() (list []kept) {
 	return list
 }
 
-// forgo releases kept nodes. It is called without the lock, because the scheduling queue, which
+// forgo releases kept nodes. The caller must not hold the lock, because the scheduling queue, which
 // stores nominations, calls PreEnqueue with its own lock held.
 func (t *teller) forgo(list []kept) {
 	for i := range list {

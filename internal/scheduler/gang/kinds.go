@@ -10,10 +10,10 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// isCoupled reports whether a placed pod changes the possible nodes of other pods of its kind.
+// isCoupled reports whether the pod has terms about other pods. A placed pod of its kind may then
+// change the feasible nodes of the other pods.
 func isCoupled(pod *corev1.Pod) bool { return gangs.CountTerms(pod) > 0 }
 
-// spreadKeys returns the topology keys of a pod's spread constraints.
 func spreadKeys(pod *corev1.Pod) (keys []string) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		keys = append(keys, pod.Spec.TopologySpreadConstraints[i].TopologyKey)
@@ -29,8 +29,8 @@ func affinityKeys(pod *corev1.Pod) (keys []string) {
 	return keys
 }
 
-// looked adds to keys the label keys that the required anti-affinity terms of existing pods select
-// by.
+// looked adds to keys the label keys with which required anti-affinity terms of existing pods
+// select other pods.
 func (t *trial) looked(keys sets.Set[string]) {
 	for _, info := range t.infos {
 		loners := info.GetPodsWithRequiredAntiAffinity()
@@ -86,7 +86,8 @@ func (l *loners) add(body fwk.PodInfo, kind int, node *corev1.Node, n int) {
 	}
 }
 
-// mind reports whether the anti-affinity of any placed member excludes the pod from the node.
+// mind reports whether the required anti-affinity of a placed member excludes the pod from the
+// node.
 func (l loners) mind(pod *corev1.Pod, node *corev1.Node) bool {
 	for key, by := range l {
 		value, ok := node.Labels[key]

@@ -4,7 +4,8 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// The reasons why a plan was not made or was dropped. They are the values of the label reason.
+// The reasons why a plan was not made or was dropped. Each is a value of the label reason of
+// gang_plans_dropped_total.
 const (
 	failedCapacity = "capacity"
 	failedInput    = "input"

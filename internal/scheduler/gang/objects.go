@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// APIObjects reads and writes the API objects of groups. It starts to watch a kind when a pod names
-// a group of the kind, or when discover finds that the API server serves the kind.
+// APIObjects reads and writes the API objects of groups. APIObjects starts to watch a kind when a
+// pod names a group of the kind, or when discover finds that the API server serves the kind.
 type APIObjects struct {
 	ctx    context.Context //nolint:containedctx // watches begin when the first pod names them
 	config *rest.Config
@@ -30,14 +30,14 @@ type APIObjects struct {
 	mu      sync.Mutex
 	clients map[wire.GangSource]*rest.RESTClient
 	watched map[wire.GangSource]bool
-	// apart records whether the API definition of a kind has a status subresource. It has no entry
-	// for a kind before statusApart has asked about the kind.
+	// apart records whether the API definition of a kind has a status subresource. A kind has no
+	// entry before statusApart has asked about it.
 	apart map[wire.GangSource]bool
 }
 
 var _ Objects = (*APIObjects)(nil)
 
-// WatchObjects watches the API objects of groups until ctx ends.
+// WatchObjects watches the API objects of groups until ctx ends, and sets groups.Objects.
 func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *APIObjects {
 	o := &APIObjects{
 		ctx: ctx, config: config, groups: groups,
@@ -48,7 +48,8 @@ func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *API
 	return o
 }
 
-// discoverEvery is the interval at which discover asks for kinds that are not served yet.
+// discoverEvery is the interval at which discover asks the API server for the kinds that it does
+// not watch yet.
 const discoverEvery = time.Minute
 
 // discover starts to watch each kind as soon as the API server serves it.
@@ -136,7 +137,6 @@ func (o *APIObjects) Read(ctx context.Context, key wire.GangKey) (wire.Gang, err
 	return wire.GroupKinds[key.Source].Read(object)
 }
 
-// fetch gets an object from the API server.
 func (o *APIObjects) fetch(ctx context.Context, key wire.GangKey) (runtime.Object, error) {
 	c, err := o.client(key.Source)
 	if err != nil {
@@ -165,8 +165,8 @@ func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
 	return c, nil
 }
 
-// reference returns the object that events about the group refer to: its API object, or the given
-// member.
+// reference returns the object to which events about the group refer: the group's API object if it
+// exists, or the given member.
 func (g *group) reference(member *corev1.Pod) runtime.Object {
 	if !g.key.Source.HasObject() || g.object == "" && member != nil {
 		return member

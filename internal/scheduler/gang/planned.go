@@ -18,7 +18,8 @@ type planned struct {
 	// places has one place for each member, in the order of the plan.
 	places []*place
 	by     map[types.UID]*place
-	// deadline is the time when members that wait in Permit are rejected.
+	// deadline is the time at which members that still wait in Permit or for their waves are
+	// rejected.
 	deadline time.Time
 	// took is the duration of the attempt that made the plan.
 	took time.Duration
@@ -27,7 +28,7 @@ type planned struct {
 	// next is the index of the first place that nextMate has not returned.
 	next int
 	// last is the place whose member is bound after all others, so that its Binding can record that
-	// the gang is whole. It may be nil. alone is closed when only one place is left.
+	// the gang is whole. last may be nil. alone is closed when only one place is left.
 	last  *place
 	alone chan struct{}
 }
@@ -37,7 +38,7 @@ type place struct {
 	uid  types.UID
 	task string
 	node string
-	// account is the ledger with the member's reservation; nil if nothing is pinned.
+	// account is the ledger with the member's reservation, or nil if nothing is pinned.
 	account *ledger.Node
 	// sent means that nextMate has returned the member, or that the member is already in its cycle.
 	sent bool
@@ -45,12 +46,12 @@ type place struct {
 	arrived bool
 	// wave is the member's wave on its node (ledger.Candidate).
 	wave int
-	// over is closed when the member is bound, when it has failed, or when a member of an earlier
-	// wave on the node has failed.
+	// over is closed when the member is bound or has failed, when a member of an earlier wave on
+	// the node has failed, or when the plan is dropped.
 	over chan struct{}
-	// turn is closed when the member of the previous place on the same node is bound or has failed.
-	// written is closed when the member of this place is bound or has failed. dealt means that
-	// written is closed.
+	// written is closed when the member is bound or has failed, or when the plan is dropped. dealt
+	// means that written is closed. turn is the channel written of the previous place on the same
+	// node, or nil.
 	turn    <-chan struct{}
 	written chan struct{}
 	dealt   bool
@@ -71,8 +72,8 @@ func inTurn(places []*place) {
 	}
 }
 
-// closing returns a place for which no other place waits, or nil. It is the last place on its node
-// and belongs to the node's last wave.
+// closing returns a place for which no other place waits, or nil: the last place on its node, if no
+// other place on the node has a later wave.
 func closing(places []*place) *place {
 	for i, p := range slices.Backward(places) {
 		waitedFor := slices.ContainsFunc(places[i+1:], func(o *place) bool { return o.node == p.node }) ||
@@ -84,7 +85,7 @@ func closing(places []*place) *place {
 	return nil
 }
 
-// deal lets the next place on the node proceed.
+// deal lets the member of the next place on the node proceed to its Binding.
 func (p *place) deal() {
 	if !p.dealt {
 		p.dealt = true
@@ -92,7 +93,7 @@ func (p *place) deal() {
 	}
 }
 
-// end makes the member stop waiting for its wave.
+// end makes the member stop waiting for its wave or for the other places.
 func (p *place) end() {
 	select {
 	case <-p.over:
@@ -101,8 +102,8 @@ func (p *place) end() {
 	}
 }
 
-// endLater makes the members of later waves on a failed member's node stop waiting. Their places
-// depended on that member, so they are planned again together.
+// endLater ends the places of later waves on a failed member's node. These places depended on the
+// failed member, so their members are planned again together with it.
 func (p *planned) endLater(failed *place) {
 	for _, at := range p.places {
 		if at.node == failed.node && at.wave > failed.wave {
@@ -111,7 +112,6 @@ func (p *planned) endLater(failed *place) {
 	}
 }
 
-// remove removes a place from the plan.
 func (p *planned) remove(at *place) {
 	at.deal()
 	at.end()
@@ -134,7 +134,8 @@ func (p *planned) complete() bool {
 	return !slices.ContainsFunc(p.places, func(at *place) bool { return !at.arrived })
 }
 
-// enough reports whether the members of the plan are enough for the minimum.
+// enough reports whether the members of the plan, with the placed members of the group, reach the
+// minimum.
 func (p *planned) enough() bool {
 	var there gangs.Count
 	for _, at := range p.places {
@@ -143,7 +144,7 @@ func (p *planned) enough() bool {
 	return p.group.lacks(&p.group.done, &there) == ""
 }
 
-// members returns the members that are left in a plan.
+// members returns the UIDs of the members that are left in a plan.
 func (p *planned) members() (pass []types.UID) {
 	for _, at := range p.places {
 		pass = append(pass, at.uid)
@@ -151,8 +152,8 @@ func (p *planned) members() (pass []types.UID) {
 	return pass
 }
 
-// forget releases the reservations of members that have not reached Permit. Unreserve releases
-// those of the other members.
+// forget releases the reservations of members that have not reached Permit. Unreserve releases the
+// reservations of the other members.
 func (p *planned) forget() {
 	for _, at := range p.places {
 		if at.account != nil && !at.arrived {
@@ -162,9 +163,9 @@ func (p *planned) forget() {
 }
 
 // AwaitTurn waits until the earlier members on the same node are bound or have failed, because the
-// plan asked the node about the members in this order. It then waits until the node has reported
-// the members of earlier waves. The last member of a gang waits for all others. A member without
-// pinned resources does not wait for others on its node.
+// plan asked the node about the members in this order. AwaitTurn then waits until the node has
+// reported the members of earlier waves. The member at planned.last waits until no other place is
+// left. Other members without pinned resources do not wait.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	p, at := gs.find(uid)
 	if at == nil {
@@ -205,7 +206,8 @@ func (gs *Groups) allowPlan(g *group, p *planned) {
 	gs.barrier.allow(members)
 }
 
-// drop releases the reservations of a plan. The caller holds the lock.
+// drop removes the plan of a group, releases its reservations, and rejects its members in Permit.
+// The caller holds the lock.
 func (gs *Groups) drop(g *group, why string) {
 	p := g.plan
 	g.plan = nil
@@ -224,7 +226,7 @@ func (gs *Groups) drop(g *group, why string) {
 	gs.barrier.nowAndAgain(func() { gs.barrier.reject(waiting, why) })
 }
 
-// nextMate returns the next planned member to take from the queue, or nil.
+// nextMate returns the next planned member that Follow must take from the queue, or nil.
 func (gs *Groups) nextMate() *corev1.Pod {
 	if !gs.any.Load() {
 		return nil

@@ -9,14 +9,16 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// shut has the nodes that have refused members of a coupled kind, so that they are not asked again
-// for each member. If a node refuses a member because of the pods in its topology domain, every
-// other node of the domain refuses the member too, until a member is placed in another domain.
+// shut has the nodes that have refused members of a coupled kind, so that the trial does not ask
+// these nodes again for each member. If a node refuses a member because of the pods in its topology
+// domain, every other node of the domain refuses the member too, until a member is placed in
+// another domain.
 type shut struct {
 	// full has the nodes that refuse the kind, even if members are placed on other nodes.
 	full []bool
 	// spread and affinity have the domains of the two plugins that refuse by domain. A domain is a
-	// combination of values of the labels that the plugin reads.
+	// combination of values of the labels that the plugin reads. closed counts the refusals by
+	// domain.
 	spread, affinity domains
 	closed           int
 }
@@ -27,8 +29,9 @@ type domains struct {
 	closed []bool  // whether each domain has refused the kind
 }
 
-// passes reports whether a refusal is valid for a whole domain, and may end when members are placed
-// on other nodes. It returns false for the anti-affinity of existing pods, which may use any label.
+// passes reports whether a refusal is valid for a whole domain and may end when members are placed
+// on other nodes. passes returns false for a refusal by the anti-affinity of existing pods, because
+// that may use any label.
 func passes(said *fwk.Status) bool {
 	switch said.Plugin() {
 	case names.PodTopologySpread:
@@ -39,7 +42,6 @@ func passes(said *fwk.Status) bool {
 	return false
 }
 
-// close records a refusal.
 func (s *shut) close(t *trial, k *kind, node int, said *fwk.Status) {
 	if s.full == nil {
 		s.full = make([]bool, len(t.infos))

@@ -20,19 +20,20 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// teller writes events and the status of groups and pods, and deletes members. Its lock protects
-// group.told. A caller that holds the book's lock may take the teller's lock, but not the reverse.
+// teller writes events and the status of groups and pods, and deletes members. The teller's lock
+// protects group.told. A caller that holds the book's lock may take the teller's lock, but not the
+// reverse.
 type teller struct {
 	book *book
 	mu   sync.Mutex
 }
 
 // statusPause is the time between a change of a group and the write of its status. The write
-// includes the changes in this time.
+// includes all changes during this time.
 const statusPause = 200 * time.Millisecond
 
-// tellStatus schedules a write of the group's status. If the gang has no object, conditions of its
-// pods replace the status.
+// tellStatus schedules a write of the group's status, or of its pods' conditions if the gang has no
+// object. It does nothing if this process does not lead.
 func (t *teller) tellStatus(g *group) {
 	t.book.mu.Lock()
 	synced := t.book.synced
@@ -54,7 +55,8 @@ func (t *teller) tellSoon(g *group) {
 	t.book.callAt(t.book.Clock.Now().Add(statusPause), func() { t.writeStatus(g) })
 }
 
-// writeStatus writes the status of a group, with one write at a time.
+// writeStatus writes the status of a group. While it runs, told.writing is set, so that only one
+// write runs at a time.
 func (t *teller) writeStatus(g *group) {
 	t.book.mu.Lock()
 	t.mu.Lock()
@@ -99,7 +101,7 @@ func (t *teller) writeStatus(g *group) {
 	g.told.writes = retry{}
 }
 
-// says reports whether the group's object is known to have this standing: Berth has written it, and
+// says reports whether the group's object is known to have this standing: Berth has written s, and
 // the watch shows no later change of the object. The caller holds both locks.
 func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
@@ -150,8 +152,8 @@ func (g *group) standing() (s standing) {
 	return s
 }
 
-// maxMarks is the number of members of a gang that get wire.GangWholeCondition. There is a second
-// in case the first is deleted.
+// maxMarks is the number of members of a gang that get wire.GangWholeCondition. If one of these
+// pods is deleted, the other still shows that the gang was whole.
 const maxMarks = 2
 
 // marks returns the members that must get wire.GangWholeCondition. The caller holds the lock.
@@ -173,7 +175,7 @@ func (g *group) marks() (out []*member) {
 	return out[:min(len(out), max(0, maxMarks-have))]
 }
 
-// mark gives members the wire.GangWholeCondition.
+// mark writes wire.GangWholeCondition into the status of the members.
 func (t *teller) mark(ctx context.Context, members []*member) error {
 	for _, m := range members {
 		t.book.mu.Lock()
@@ -194,8 +196,8 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 }
 
 // tellMates writes the condition PodScheduled=False (Unschedulable) into every member of a group
-// that does not fit. kube-scheduler writes it only into the leader, but autoscalers count the pods
-// that have it.
+// that does not fit. kube-scheduler writes the condition only into the leader, but autoscalers
+// count the pods that have the condition.
 func (t *teller) tellMates(g *group) {
 	leader, untold := t.untold(g)
 	for _, pod := range untold {
@@ -212,8 +214,8 @@ func (t *teller) tellMates(g *group) {
 	}
 }
 
-// untold returns the gang's leader, and the pods whose status does not show yet that the gang does
-// not fit.
+// untold returns the gang's leader, and the other pending pods without the reason Unschedulable. It
+// returns no pods if the gang does not lack room.
 func (t *teller) untold(g *group) (leader *member, pods []*corev1.Pod) {
 	t.book.mu.Lock()
 	defer t.book.mu.Unlock()
@@ -239,13 +241,14 @@ func (t *teller) tellMate(pod *corev1.Pod, why string) error {
 	})
 }
 
-// patchCondition sets a condition of a pod, with the current time.
+// patchCondition writes a condition into the status of a pod, with the current time as the
+// transition time.
 func (o *Options) patchCondition(ctx context.Context, pod *corev1.Pod, c corev1.PodCondition) error {
 	c.LastTransitionTime = metav1.NewTime(o.Clock.Now())
 	return o.patchStatus(ctx, pod, map[string]any{"conditions": []corev1.PodCondition{c}})
 }
 
-// patchStatus changes the status of the pod. It fails if the name now belongs to another pod.
+// patchStatus patches the status of the pod. It fails if another pod now has the name.
 func (o *Options) patchStatus(ctx context.Context, pod *corev1.Pod, status map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
@@ -276,7 +279,7 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 }
 
 // ofVolcano returns the status to write for a PodGroup of Volcano, or nil if nothing has changed.
-// It keeps conditions of other types.
+// ofVolcano keeps conditions of other types.
 func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus {
 	conditions := slices.Clone(g.Status.Conditions)
 	set := func(kind volcano.PodGroupConditionType, status corev1.ConditionStatus, reason, message string) (changed bool) {
@@ -310,7 +313,7 @@ func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus 
 	return &groupStatus{Phase: string(s.phase), Running: s.running, Succeeded: s.succeeded, Failed: s.failed, Conditions: conditions}
 }
 
-// sigsPhases translates phases to those of scheduler-plugins.
+// sigsPhases has the phase of scheduler-plugins for each phase of Volcano.
 var sigsPhases = map[volcano.PodGroupPhase]sigs.PodGroupPhase{
 	volcano.PodGroupPending: sigs.PodGroupPending, volcano.PodGroupInqueue: sigs.PodGroupScheduling, volcano.PodGroupRunning: sigs.PodGroupRunning,
 	volcano.PodGroupUnknown: sigs.PodGroupUnknown, volcano.PodGroupCompleted: sigs.PodGroupFinished,
@@ -329,8 +332,8 @@ func (s *standing) ofSigs(g *sigs.PodGroup) *groupStatus {
 // String is for logs.
 func (s standing) String() string { return fmt.Sprintf("%s, %d running", s.phase, s.running) }
 
-// tell writes an event about the group unless it repeats the last event. If why is "", it clears
-// the last event. The caller holds the book's lock.
+// tell writes an event about the group, unless why is the text of its last event. If why is "",
+// tell only forgets the last event. The caller holds the book's lock.
 func (t *teller) tell(g *group, pod *corev1.Pod, why string) {
 	t.mu.Lock()
 	was := g.told.trouble

@@ -11,11 +11,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// sums has totals over the members of a group. Each change of a member updates them, because a
-// group may be too large to be counted again each time.
+// sums has totals over the members of a group. Each change of a member updates the totals, because
+// a large group takes too long to count again.
 type sums struct {
-	// waiting counts members without a node. done counts members that have a node, or had one and
-	// succeeded.
+	// waiting counts members without a node. done counts members that have a node and members that
+	// have succeeded.
 	waiting, done gangs.Count
 	// shown is the sum of the requests of members whose Bindings the watch has shown. posted is the
 	// same sum for members whose Bindings were written but not shown yet.
@@ -23,18 +23,18 @@ type sums struct {
 	// ended counts members that have succeeded or failed. parted counts members that the
 	// scheduler's watch no longer shows, because they have ended or are gone.
 	ended, parted int
-	// runs has the members' runs. pruned is the number of unfinished runs when members of former
-	// runs were last removed.
+	// runs has the members' runs. pruned is the value of runs.Live when endings.prune last removed
+	// members.
 	runs   gangs.Runs
 	pruned int
-	// wrongs counts active members with an annotation that cannot be parsed. asking counts active
-	// members with wishes about the NUMA nodes of other members.
+	// wrongs counts active members whose declaration cannot be parsed. asking counts active members
+	// with wishes about the NUMA nodes of other members.
 	wrongs, asking int
 	// These maps have the number of active members for each declared value.
 	schedulers map[string]int
 	priorities map[int32]int
 	declared   map[wire.Declaration]int
-	// line has the members that need a node, the oldest first. It may also have members that no
+	// line has the members that need a node, the oldest first. line may also have members that no
 	// longer need a node.
 	line line
 }
@@ -91,7 +91,7 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 	}
 }
 
-// part is a member's contribution to the sums. The zero value adds nothing.
+// part has the facts about a member that sums counts. The zero value adds nothing.
 type part struct {
 	waits, done, parted bool
 	shown               bool // the watch has shown the pod with its node
@@ -161,7 +161,7 @@ func (g *group) drop(m *member) {
 	}
 }
 
-// weigh updates shown and posted for a member that has changed.
+// weigh updates the totals shown and posted for a member that changes from m.summed to now.
 func (g *group) weigh(m *member, now *part) {
 	was := &m.summed
 	if was.done == now.done && was.shown == now.shown {
@@ -208,7 +208,7 @@ func (g *group) add(p *part, n int) {
 	}
 }
 
-// hear adds n to the counts of a member's declarations.
+// hear adds n to the counts of a member's declared values.
 func (s *sums) hear(m *said, n int) {
 	if m.wrong {
 		s.wrongs += n

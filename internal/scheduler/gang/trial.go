@@ -49,28 +49,29 @@ type (
 
 // Devices finds devices of DRA drivers for the members' claims.
 type Devices interface {
-	// Give reserves devices for the pod at its place on the node. It returns false if there are
-	// none. It may move the pod to another place on the node.
+	// Give reserves devices for the pod at its place on the node. If there are no such devices,
+	// Give returns false. Give may move the pod to another place on the node.
 	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies, again Again) bool
 	// Take releases the devices that Give has reserved.
 	Take(uid types.UID)
 }
 
-// Runner is the part of the framework that its Handle does not have.
+// Runner is a method of the framework that fwk.Handle does not have.
 type Runner interface {
 	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
 const trialKey fwk.StateKey = "Berth/gang-trial"
 
-// InTrial reports whether the cycle belongs to a trial, which must have no side effects.
+// InTrial reports whether a cycle's state belongs to a trial. Plugins must have no side effects in
+// a trial.
 func InTrial(state fwk.CycleState) bool {
 	_, err := state.Read(trialKey)
 	return err == nil
 }
 
-// MateInTrial reports whether the cycle belongs to a trial that plans this pod. If so, the trial's
-// forks of the ledgers contain the pod's place.
+// MateInTrial reports whether a cycle's state belongs to a trial that plans this pod. If it returns
+// true, the trial's forks of the ledgers contain the pod's place.
 func MateInTrial(state fwk.CycleState, uid types.UID) bool {
 	data, _ := state.Read(trialKey)
 	t, ok := data.(*trial)
@@ -86,15 +87,17 @@ type trial struct {
 	budget  *plan.Budget
 	mates   sets.Set[types.UID]
 	infos   []fwk.NodeInfo
-	// over has the copies of nodes that the trial has changed.
+	// over has the copies of nodes that the trial has changed, by the index in infos.
 	over  map[int]fwk.NodeInfo
 	kinds []*kind
 	// bodies has the members in the form in which the framework adds pods to nodes.
 	bodies []fwk.PodInfo
-	// cleared has the nodes from which the trial may remove pods, or is nil. The answers of all
-	// other nodes are then known.
+	// cleared has the nodes from which the trial may remove pods, or is nil. If cleared is set, the
+	// trial asks kinds that are not coupled only on these nodes, because it knows the answers of
+	// the other nodes.
 	cleared map[int]bool
-	// wide means that Nodes must ask all nodes. left means that Nodes has omitted some nodes.
+	// wide means that Nodes must ask all nodes. left means that a call of Nodes has asked only some
+	// nodes.
 	wide, left bool
 	// loners has the placed members with required anti-affinity.
 	loners loners
@@ -114,18 +117,19 @@ var (
 	_ gangfit.Reporting = (*trial)(nil)
 )
 
-// kind is a set of members for which every plugin gives the same answers.
+// kind is a set of members to which every plugin gives the same answers.
 type kind struct {
 	// pod represents all pods of the kind.
 	pod     *corev1.Pod
 	state   fwk.CycleState
-	allowed sets.Set[string] // nil means all nodes
+	allowed sets.Set[string] // names of the nodes that PreFilter plugins allow; nil means all nodes
 	coupled bool
 	// size is the number of members of the kind.
 	size int
 	// shut has the refusals that depend on the places of other members.
 	shut shut
-	// refused has the refusals of nodes without any planned members.
+	// refused has the refusals of nodes, by the index in trial.infos. Planned members are not the
+	// reason for these refusals.
 	refused map[int]*fwk.Status
 }
 
@@ -140,9 +144,8 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 }
 
 // Countable returns the requested amounts without the extended resources that DRA drivers may
-// provide (KEP-5004). Only the plugin DynamicResources knows how many of these are free. A resource
-// that the node offers itself stays in the list. If on is nil, the amounts are for all nodes
-// together.
+// provide (KEP-5004). Only the plugin DynamicResources knows how many of these are free. If on is
+// set, resources that this node itself offers stay in the list.
 func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
 	out := asked
 	for name := range asked {
@@ -181,7 +184,8 @@ func countOf(r fwk.Resource) amounts.List {
 	return out
 }
 
-// prepare builds the question for package gangfit, and runs PreFilter for each kind of members.
+// prepare fills in job.gang, the question for package gangfit, and runs the PreFilter plugins for
+// each kind of members.
 func (t *trial) prepare() *fwk.Status {
 	infos, err := t.profile.Handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -229,7 +233,7 @@ func (t *trial) prepare() *fwk.Status {
 	return t.begin()
 }
 
-// begin runs PreFilter for each kind.
+// begin runs the PreFilter plugins for each kind, until the budget is used up.
 func (t *trial) begin() *fwk.Status {
 	run, ok := t.profile.Handle.(Runner)
 	if !ok {
@@ -253,12 +257,12 @@ func (t *trial) begin() *fwk.Status {
 }
 
 // kindLooks is the cost of PreFilter for a kind, in looks (plan.Looks). Each term about other pods
-// costs more, because it is compared with the pods of all nodes.
+// costs one look more per node, because PreFilter compares the term with the pods of all nodes.
 const kindLooks = 32
 
-// Nodes implements plan.Field. It returns the nodes that every plugin accepts for members of the
-// kind, ordered by the framework's scores. For a coupled kind it includes nodes that may accept
-// members later.
+// Nodes implements plan.Field. Nodes returns the nodes that every plugin accepts for members of the
+// kind, ordered by the framework's scores. If Nodes omits nodes, it sets left. For a coupled kind,
+// Nodes includes nodes that may accept members later.
 func (t *trial) Nodes(which int) []int {
 	k := t.kinds[which]
 	if !t.wide && t.cleared == nil && !k.coupled && !t.job.gang.Wishes() {
@@ -285,9 +289,9 @@ func (t *trial) Widen() bool {
 }
 
 // best returns the first nodes in Berth's order that every plugin accepts for members of the kind.
-// best does not ask other nodes, because ranked would not score them. It returns nil if there are
-// too few nodes, or if Berth has no order. If there are many kinds, it examines only a part of the
-// nodes.
+// best does not ask other nodes, because ranked would not score them. best returns nil if it finds
+// too few nodes, or if Berth has no order. In a large cluster with many kinds, best examines only
+// the first nodes of infos.
 func (t *trial) best(k *kind) []int {
 	few := t.few(k)
 	infos := t.infos[:min(len(t.infos), max(2*few, plan.Looks/(2*orderLooks*len(t.kinds))))]
@@ -314,9 +318,9 @@ const orderLooks = 3
 // someLooks is the cost of asking and scoring one node, in looks.
 const someLooks = 16
 
-// some returns some of the nodes that every plugin accepts for members of the kind: as many as
-// kube-scheduler looks for (numFeasibleNodesToFind), or fewer if there are many kinds. It returns
-// nil if there are not enough. Each kind begins its search at another node.
+// some returns a part of the nodes that every plugin accepts for members of the kind: as many as
+// kube-scheduler looks for (numFeasibleNodesToFind), or fewer if there are many kinds. If some
+// finds too few nodes, it returns nil. The search for each kind begins at another node.
 func (t *trial) some(k *kind, which int) []int {
 	all := len(t.infos)
 	usual := max(100, all*max(5, 50-all/125)/100)
@@ -358,7 +362,8 @@ func (t *trial) fitting(k *kind, among []int) (fit []int) {
 	return fit
 }
 
-// ask asks a node about members of the kind, unless the answer is known.
+// ask returns the answer of the Filter plugins for members of the kind on a node. It does not call
+// the plugins if the answer is known.
 func (t *trial) ask(k *kind, node int) *fwk.Status {
 	switch {
 	case k.allowed != nil && !k.allowed.Has(t.name(node)):
@@ -369,15 +374,17 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 	return t.filter(k, t.info(node))
 }
 
-// scoredNodes is the number of Berth's best nodes that the framework scores for a kind, or two per
-// member if that is more. The other nodes follow in Berth's order.
+// scoredNodes is the minimum number of nodes, the first in Berth's order, that the framework scores
+// for a kind. It scores two nodes per member if that is more. The other nodes follow in Berth's
+// order.
 const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }
 
-// ranked orders nodes by the framework's scores, the best first. It scores only Berth's best nodes,
-// because scoring all nodes of a large cluster costs more than the rest of the attempt. In a trial
-// that removes pods, it scores all nodes, because Berth's order ignores the removals.
+// ranked orders nodes by the framework's scores, the best first. ranked scores only the first nodes
+// in Berth's order, because scores for all nodes of a large cluster cost more than the rest of the
+// attempt. In a trial that removes pods, ranked scores all nodes, because Berth's order ignores the
+// removals.
 func (t *trial) ranked(k *kind, fit []int) []int {
 	infos := t.infosOf(fit)
 	if len(fit) < 2 || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
@@ -399,7 +406,8 @@ func (t *trial) ranked(k *kind, fit []int) []int {
 	return append(t.scored(k, best[:few]), best[few:]...)
 }
 
-// scored orders nodes by the framework's scores. It keeps their order if there are no scores.
+// scored orders nodes by the framework's scores, the best first. If there are no scores, scored
+// keeps the order of fit.
 func (t *trial) scored(k *kind, fit []int) []int {
 	if !t.budget.Spend(len(fit)) {
 		return fit
@@ -434,8 +442,9 @@ func (t *trial) info(node int) fwk.NodeInfo {
 	return t.infos[node]
 }
 
-// filter runs the Filter plugins for a node. As in the framework's own cycles, it first adds the
-// pods that are nominated there, except members.
+// filter runs the Filter plugins for a node, with and without the pods of the same or a higher
+// priority that are nominated to the node, as the framework does in its own cycles. filter ignores
+// nominated members.
 func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 	handle := t.profile.Handle
 	state, with := k.state, info
@@ -462,8 +471,8 @@ func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 // Coupled implements plan.Field.
 func (t *trial) Coupled(kind int) bool { return t.kinds[kind].coupled }
 
-// Node implements plan.Field. It gives only the ledger, because the framework's nodes count the
-// free amounts.
+// Node implements plan.Field. The result has only the ledger, because the framework's nodes count
+// the free amounts.
 func (t *trial) Node(node int) suppose.Node { return suppose.On(t.Account(node), nil) }
 
 // Account returns the ledger of a node.
@@ -496,7 +505,7 @@ func (t *trial) Closed(kind, node int) bool { return t.kinds[kind].shut.has(node
 // Reopen implements plan.Field.
 func (t *trial) Reopen(kind int) bool { return t.kinds[kind].shut.reopen() }
 
-// changed forgets the refusals of coupled kinds when a pod was removed from a node.
+// changed forgets the refusals of coupled kinds. Call it when a pod was removed from a node.
 func (t *trial) changed() {
 	if t.dirty {
 		for _, k := range t.kinds {
@@ -506,7 +515,7 @@ func (t *trial) changed() {
 	}
 }
 
-// copied returns the trial's own copy of a node, which it makes if necessary.
+// copied returns the trial's own copy of a node. If there is none, copied makes it.
 func (t *trial) copied(node int) fwk.NodeInfo {
 	if t.over[node] == nil {
 		t.over[node] = t.infos[node].Snapshot()
@@ -515,13 +524,13 @@ func (t *trial) copied(node int) fwk.NodeInfo {
 }
 
 // putLooks is the cost of adding a member to a copy of a node, in looks. coupledLooks is the cost
-// of the PreFilter extensions for a coupled kind.
+// of calling the PreFilter extensions for one coupled kind, in looks.
 const (
 	putLooks     = 2
 	coupledLooks = 45
 )
 
-// Suits implements plan.Field. It does not count devices that evictions would release.
+// Suits implements plan.Field. Suits does not count devices that evictions would release.
 func (t *trial) Suits(member, node int, would Lies, again Again) bool {
 	return t.devices == nil || t.devices.Give(t.job.Pods[member], t.infos[node], would, again)
 }

@@ -22,13 +22,13 @@ import (
 )
 
 // The pods of many groups are created only after their groups have left the phase Pending.
-// Volcano's controller and the operators of Kubeflow, Paddle and others wait for that. So Berth
-// admits a group while pods are missing, or writes why not. If a group has no pods, its Job names
-// its scheduler, because a PodGroup does not. A group without a Job belongs to the scheduler that
-// serves the name volcano.
+// Volcano's controller and the operators of Kubeflow, Paddle and others wait for another phase
+// before they create pods. So Berth admits a group while pods are missing, or writes why it does
+// not. If a group has no pods, only its Job names a scheduler, because a PodGroup has no field for
+// it. A group without a Job belongs to the scheduler that serves the name volcano.
 
-// vacantEvery is the interval at which groups without enough pods are checked, because their
-// minResources may have become free.
+// vacantEvery is the shortest interval between two checks whether the minResources of groups
+// without enough pods are free.
 const vacantEvery = 2 * time.Second
 
 // volcanoScheduler is the scheduler name that users of Volcano write into pods.
@@ -46,8 +46,9 @@ type vacancy struct {
 
 // known has the facts that look has found about a group without enough pods.
 type known struct {
-	// scheduler is the scheduler that the group's Job names, or "" if the Job was not read. classes
-	// are the PriorityClasses that the group's pods will name. priced means that priority is known.
+	// scheduler is the name of the group's scheduler, or "" if the Job was not read yet. classes
+	// are the PriorityClasses that the group's pods will name. priority is the group's priority,
+	// and priced means that priority will not be computed again.
 	scheduler string
 	classes   []string
 	priority  int32
@@ -60,7 +61,7 @@ type known struct {
 	toldAt time.Time
 }
 
-// vacantSeen records the object of a group without pods. The caller holds the lock.
+// vacantSeen records the object of a group that has no pods. The caller holds the lock.
 func (t *admitter) vacantSeen(spec wire.Gang, wrong error) {
 	if !gangs.NotLetIn(spec.Phase) && wrong == nil {
 		t.wasLetIn(nil, &spec)
@@ -68,8 +69,8 @@ func (t *admitter) vacantSeen(spec wire.Gang, wrong error) {
 	t.wait(spec, wrong)
 }
 
-// atGate adds the group to vacant if it waits to be admitted while pods are missing, and otherwise
-// removes it. The caller holds the lock.
+// atGate adds the group to vacant if the group has minResources, lacks pods and waits to be
+// admitted. Otherwise atGate removes the group from vacant. The caller holds the lock.
 func (t *admitter) atGate(g *group) {
 	if g.object == "" || g.letIn || g.wrong != nil || len(g.spec.Resources) == 0 || g.lacks(&g.waiting, &g.done) == "" {
 		delete(t.vacant, g.key)
@@ -79,8 +80,8 @@ func (t *admitter) atGate(g *group) {
 	t.wait(g.spec, nil)
 }
 
-// wait adds a group to vacant if its phase shows that it waits to be admitted, and otherwise
-// removes it. The caller holds the lock.
+// wait adds a group of Volcano to vacant if the group's phase shows that it waits to be admitted.
+// Otherwise wait removes the group from vacant. The caller holds the lock.
 func (t *admitter) wait(spec wire.Gang, wrong error) {
 	if spec.Key.Source != wire.GangOfVolcano || !gangs.NotLetIn(spec.Phase) || t.book.Room == nil {
 		delete(t.vacant, spec.Key)
@@ -112,7 +113,7 @@ func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	b.admit(spec.Key, a, terms.Admission.KeepFor.Duration)
 }
 
-// scheduler returns the scheduler that the members name.
+// scheduler returns a schedulerName of the active members, or volcanoScheduler if there are none.
 func (g *group) scheduler() string {
 	for name := range g.schedulers {
 		return name
@@ -128,12 +129,13 @@ func (b *book) terms(scheduler string) (t Terms) {
 	return t
 }
 
-// vacantShare is the maximum number of groups of one namespace that one look checks. The check of a
-// group may need requests to the API server. Without the limit, a tenant with thousands of groups
-// would delay the groups of all other tenants.
+// vacantShare is the maximum number of groups of one namespace that one look checks, because the
+// check of a group may need requests to the API server. Without this maximum, a tenant with
+// thousands of groups would delay the groups of all other tenants.
 const vacantShare = 64
 
-// lookAtVacantIn schedules a look after the pause. The caller holds the lock.
+// lookAtVacantIn schedules lookAtVacant after the pause, unless it is already scheduled or there is
+// nothing to check. The caller holds the lock.
 func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	if t.lookingAtVacant || len(t.vacant) == 0 || !t.book.Lead.Leads() {
 		return
@@ -142,9 +144,9 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	t.book.callAt(t.book.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
-// lookAtVacant admits groups whose minResources are free, one after another: by priority and then
-// by the time of the last check. If it admits groups and has not checked all groups, it soon runs
-// again.
+// lookAtVacant admits groups whose minResources are free, one after another: by priority, and then
+// the longest unchecked first. It then schedules its next run. The next run is soon if this run
+// removed groups from vacant and did not check all of them.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -201,8 +203,8 @@ type look struct {
 	classes map[string]int32
 }
 
-// find finds out the scheduler of a group and the group's priority. It returns false if the group
-// belongs to another scheduler, or its Job cannot be read.
+// find fills in the scheduler and the priority of v.known. It returns false if the group belongs to
+// another scheduler, or if the group's Job cannot be read.
 func (l *look) find(v vacancy) bool {
 	l.admitter.book.mu.Lock()
 	g := l.admitter.book.groups[v.spec.Key]
@@ -236,8 +238,9 @@ func (l *look) find(v vacancy) bool {
 	return true
 }
 
-// priorityOf returns the lowest value of the named PriorityClasses. known means that all of them
-// exist. A missing class counts as 0, because the API server will refuse pods that name it.
+// priorityOf returns the lowest value of the named PriorityClasses; "" names the default class.
+// known means that all named classes exist. A missing class counts as 0, because the API server
+// will refuse pods that name it.
 func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, known bool) {
 	if l.classes == nil && l.admitter.book.Client != nil {
 		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -263,7 +266,8 @@ func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, 
 	return lowest, known
 }
 
-// letIn admits a group if its minResources are free, or reports why not.
+// letIn admits a group if its minResources are free. Otherwise letIn writes the reason into the
+// group's status.
 func (l *look) letIn(v vacancy) {
 	key := v.spec.Key
 	if v.wrong != nil {
@@ -291,8 +295,8 @@ func (l *look) letIn(v vacancy) {
 	}
 }
 
-// record records the result of writeVacant. If the group is admitted and has pods, it returns the
-// group.
+// record records the result of writeVacant. If the group is admitted and has pods, record returns
+// the group.
 func (l *look) record(v vacancy, gated, closed bool, err error) (in *group) {
 	key := v.spec.Key
 	l.admitter.book.mu.Lock()
@@ -306,7 +310,7 @@ func (l *look) record(v vacancy, gated, closed bool, err error) (in *group) {
 			delete(l.admitter.admitted, key)
 		}
 		if err == nil || !isGone(err) {
-			return nil // it stays in vacant, because the queue may be opened
+			return nil // the group stays in vacant, because its Queue may be opened
 		}
 	default:
 		if in = l.admitter.book.groups[key]; in != nil {
@@ -350,11 +354,11 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) 
 	return short, nil
 }
 
-// tellVacantEvery is the time after which another reason may be reported for a group that is not
-// admitted. Free amounts, and with them the reasons, change all the time.
+// tellVacantEvery is the shortest time between two different reasons that are reported for a group
+// that is not admitted. Without this pause, each change of the free amounts would be reported.
 const tellVacantEvery = time.Minute
 
-// shut reports why a group is not admitted, in its status and in an event.
+// shut writes why a group is not admitted into its status and an event.
 func (l *look) shut(v vacancy, why string) {
 	now := l.admitter.book.Clock.Now()
 	if v.known.told == why || v.known.told != "" && now.Sub(v.known.toldAt) < tellVacantEvery {
@@ -382,9 +386,9 @@ func (l *look) shut(v vacancy, why string) {
 	l.admitter.book.Events.Eventf(referenceTo(v.spec.Key, v.spec.UID, v.spec.Version), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", why)
 }
 
-// writeVacant writes that a group is admitted. If the group's Queue is closed, it writes that
-// reason instead. Volcano's scheduler ignores groups in a closed Queue
-// (pkg/scheduler/actions/allocate).
+// writeVacant writes into a group's status that the group is admitted. If the group's Queue is
+// closed, writeVacant writes that the group waits for the Queue. Volcano's scheduler ignores groups
+// in a closed Queue (pkg/scheduler/actions/allocate).
 func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
 	state, err := t.book.Objects.QueueState(ctx, spec.Queue)
 	if err != nil {
@@ -398,7 +402,7 @@ func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed boo
 	return closed, err
 }
 
-// The states in which a Volcano Queue accepts no Job.
+// In these states, a Volcano Queue accepts no Job.
 const (
 	queueClosed  = "Closed"
 	queueClosing = "Closing"
@@ -421,8 +425,8 @@ func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, erro
 	return read.Status.State, err
 }
 
-// read reads an object of Volcano into the fields of into. It refuses a name that would change the
-// request path, because tenants choose the name.
+// read reads an object of Volcano into the fields of into. The REST client refuses a name that
+// would change the request path, which matters because tenants choose the name.
 func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, namespace, resource, name string, into any) error {
 	c, err := o.client(wire.GangOfVolcano)
 	if err != nil {
