@@ -1,10 +1,10 @@
-// Package gangfit decides whether the members of a gang that need nodes fit together, and otherwise
-// explains why not. The scheduler, `berth explain gang`, the map and the simulator use it. The
-// requests of the members and their group are values, and each caller provides its own nodes
-// (plan.Field). The answer is also a value, a Verdict.
+// Package gangfit decides whether the members of a gang that need nodes fit together, and explains
+// why they do not fit. The scheduler, `berth explain gang`, the map and the simulator use it. A
+// Question has the requests of the members and of their group. Each caller provides its own nodes
+// (plan.Field). The answer is a Verdict.
 //
-// The package is pure: it uses no random numbers and does no I/O. It reads a clock only for a
-// Budget.
+// The package is pure: it uses no random numbers and does no I/O. The package reads a clock only
+// for a Budget.
 package gangfit
 
 import (
@@ -16,19 +16,20 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// Question has all inputs for the answer whether a gang fits, except the nodes.
+// Question has all inputs of the decision whether a gang fits, except the nodes.
 type Question struct {
 	// Gang has the members that need nodes, with their kinds and their wishes about each other. It
-	// also has the members that already have nodes.
+	// also has the members that have nodes (Seated).
 	plan.Gang
 	// Kinds are the groups of members that all rules about nodes treat equally.
 	Kinds []Kind
-	// Done is the number of members that have nodes or succeeded. Start is the number of pods that
-	// start together, including those in Done.
+	// Done is the number of members that have nodes or have succeeded. Start is the number of pods
+	// that start together, including those in Done.
 	Done, Start int
 	// Claim has the resources that must be available before the group's pods are planned, or is
-	// nil. Room returns the resources with which the Claim is compared. If oneByOne is set, it adds
-	// each pod separately, otherwise the sum of all pods.
+	// nil. Room returns the resources with which the Claim is compared. If oneByOne is set, Room
+	// counts evictable pods one by one. Otherwise it counts only the sum of all pods, which is
+	// cheaper.
 	Claim *Claim
 	Room  func(oneByOne bool) *Room
 	// Budget limits the cost of the answer; nil means no limit. Dear has the numbers that make the
@@ -50,7 +51,7 @@ const (
 )
 
 // Add adds a member. Members with equal likenesses are of one kind. Add returns false if the budget
-// is used up.
+// is used up. If the gang has more than plan.MaxKinds kinds, Add uses the budget up.
 func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	if !q.Budget.Spend(memberLooks) {
 		return false
@@ -95,9 +96,8 @@ func (q *Question) Ask(nodes plan.Field) *Verdict {
 	return v
 }
 
-// short returns the resource of which there is too little for the group's Claim, or nil.
 func (q *Question) short() *Shortage {
-	if q.Claim == nil || q.Budget.Over() || q.Room(false).Short(q.Claim) == nil { // the sum is enough
+	if q.Claim == nil || q.Budget.Over() || q.Room(false).Short(q.Claim) == nil { // enough is free without evictions
 		return nil
 	}
 	return q.Room(true).Short(q.Claim)
@@ -105,14 +105,14 @@ func (q *Question) short() *Shortage {
 
 // Verdict is the result of planning the members now.
 type Verdict struct {
-	// Plan has the places of the members. It is empty if Short or Cut explains why there is no
-	// plan.
+	// Plan has the places of the members. If Short is set, no plan was tried, and Plan has no
+	// places.
 	plan.Plan
 	// Fit is the number of members, of the Start members, that have a node or would get one.
 	Fit, Start int
 	// Short is the resource of which there is too little for the group's Claim, or nil.
 	Short *Shortage
-	// Dear has the numbers that make the gang expensive. If the plan is Cut, the gang is too
+	// Dear has the numbers that make the gang expensive to plan. If Cut is set, the gang is too
 	// expensive.
 	Dear plan.Dear
 
@@ -148,12 +148,12 @@ func (v *Verdict) String() string {
 	return v.Counted()
 }
 
-// Reporting is implemented by nodes that may wait for a report.
+// Reporting is implemented by a plan.Field whose nodes may wait for a report.
 type Reporting interface {
 	// Waiting returns the nodes that refuse members of the kind only until their next report.
 	Waiting(kind int) []int
-	// Hoped returns the node with only its amounts. Hopes reports whether the node's free amounts
-	// are enough for the member. A report cannot increase these amounts.
+	// Hoped returns the node without its ledger. Hopes reports whether the node's free amounts are
+	// enough for the member. A report cannot increase these amounts.
 	Hoped(node int) suppose.Node
 	Hopes(member, node int) bool
 }
@@ -173,7 +173,7 @@ func (v *Verdict) Hopes() bool {
 			h.waits[node] = true
 		}
 	}
-	if len(h.waits) == 0 || v.question.Wishes() { // the members' places on such nodes are not known
+	if len(h.waits) == 0 || v.question.Wishes() { // wishes need NUMA nodes, which are not known on nodes that wait
 		return len(h.waits) > 0
 	}
 	p := plan.Make(&v.question.Gang, h, v.question.Budget)

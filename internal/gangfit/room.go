@@ -19,15 +19,16 @@ type Room struct {
 	gangs  map[string]*crew
 }
 
-// crew has the requests of a gang's members that have nodes. They are evicted together or not at
-// all.
+// crew has the sum of the requests of a gang's members that have nodes. These members are evicted
+// together or not at all.
 type crew struct {
 	lowest int32
 	stays  bool
 	asks   amounts.List
 }
 
-// Occupant is a pod on a node.
+// Occupant has the properties of a pod on a node that decide whether it may be evicted, and its
+// requests.
 type Occupant struct {
 	Asks     amounts.List
 	Priority int32
@@ -53,7 +54,7 @@ func protected(priority int32, stays bool) int32 {
 // Offer adds a node that pods may use.
 func (r *Room) Offer(allocatable amounts.List) { add(&r.has, allocatable) }
 
-// Hold adds the requests of other pods on the offered nodes.
+// Hold adds requests of pods on the offered nodes that cannot be evicted.
 func (r *Room) Hold(asks amounts.List) { add(&r.used, asks) }
 
 // Take adds a pod on an offered node.
@@ -101,7 +102,7 @@ func add(sum *amounts.List, more amounts.List) {
 type Claim struct {
 	// Asked are the resources of the group, without the resources that its members already have.
 	Asked amounts.List
-	// Kept are the resources that are kept for other groups.
+	// Kept are the resources that are kept for groups that were admitted before.
 	Kept amounts.List
 	// Priority is the group's priority for evictions. EvictsNobody means that the group must not
 	// evict pods.
@@ -111,18 +112,19 @@ type Claim struct {
 	Overcommit float64
 }
 
-// Shortage describes a resource of which there is less than a group's Claim.
+// Shortage describes a resource of which less is available than a group's Claim needs.
 type Shortage struct {
 	Resource string
-	// Freed is the amount that pods have which are leaving or could be evicted.
+	// Asked and Kept are from the Claim. Free is the free amount, which may be negative. Freed is
+	// the amount that pods hold that are leaving or could be evicted.
 	Asked, Free, Freed, Kept int64
 }
 
-// Named is the beginning of a Shortage's text.
+// Named is the beginning of the text of every Shortage.
 const Named = "minResources asks for "
 
-// Short returns the first resource by name of which there is too little for a Claim, even after
-// evictions. It returns nil if there is enough of each.
+// Short returns the first resource, by name, of which there is too little for a Claim even after
+// evictions. It returns nil if there is enough of every resource.
 func (r *Room) Short(c *Claim) *Shortage {
 	freed := r.freed(c)
 	for _, name := range slices.Sorted(maps.Keys(c.Asked)) {
@@ -135,7 +137,7 @@ func (r *Room) Short(c *Claim) *Shortage {
 	return nil
 }
 
-// freed returns the total requests of pods that are leaving, or that the group could evict.
+// freed returns the sum of the requests of pods that are leaving, or that the group could evict.
 func (r *Room) freed(c *Claim) amounts.List {
 	out := maps.Clone(r.leaving)
 	if c.EvictsNobody {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// RoomOn returns the Room of a cluster, with the nodes that pods may use. as must return the
-// Occupant of a pod without its requests.
+// RoomOn returns the Room of a cluster. It ignores unschedulable nodes, and nodes without
+// allocatable resources. as returns the Occupant of a pod; RoomOn sets its field Asks.
 func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangfit.Occupant) *gangfit.Room {
 	room, open := new(gangfit.Room), map[string]bool{}
 	for _, n := range nodes {
@@ -52,7 +52,8 @@ const (
 	GateNone      = "none"
 )
 
-// maxOvercommit and maxKeepFor are larger than any useful value.
+// maxOvercommit and maxKeepFor are the largest valid values of OvercommitFactor and KeepFor. Useful
+// values are smaller.
 const (
 	maxOvercommit = 1000
 	maxKeepFor    = 24 * time.Hour
@@ -65,7 +66,7 @@ func (a *Admission) FillIn() {
 	a.KeepFor.Duration = cmp.Or(a.KeepFor.Duration, 5*time.Minute)
 }
 
-// Check returns an error if a field is invalid. Call FillIn before.
+// Check returns an error if a field is invalid. Call FillIn before Check.
 func (a *Admission) Check() error {
 	switch {
 	case a.Gate != GateResources && a.Gate != GateNone:
@@ -78,6 +79,6 @@ func (a *Admission) Check() error {
 	return nil
 }
 
-// NotLetIn reports whether a group with this phase is not admitted yet. An admitted group never
-// returns to such a phase.
+// NotLetIn reports whether a PodGroup with this phase is not admitted yet. Berth does not change
+// the phase of an admitted group to such a phase.
 func NotLetIn(phase string) bool { return phase == "" || phase == "Pending" }

@@ -20,17 +20,18 @@ import (
 // Asked has the inputs from which Ask builds a Question: the pods of a gang, and functions for
 // other data.
 type Asked struct {
-	// Pods are the pods that need nodes and are planned together, the oldest first, and Tasks their
-	// tasks. Seated are the pods that have nodes. Seated matters only if a pod of the gang has a
-	// wish about another pod's place.
+	// Pods are the pods that need nodes and are planned together, the oldest first. Tasks has the
+	// task of each. Seated are the pods that have nodes. Seated may be empty if no pod of the gang
+	// has a wish about another pod's place.
 	Pods, Seated []*corev1.Pod
 	Tasks        []string
 	// Candidate returns a pod's candidate for ledgers, or nil if nothing is pinned.
 	Candidate func(*corev1.Pod) (*ledger.Candidate, error)
-	// Node returns the number and the ledger of the node of a seated pod. The number is
-	// plan.Elsewhere if no member that needs a node can use this node.
+	// Node returns the number and the ledger of the node of a seated pod. number is plan.Elsewhere
+	// if no member that needs a node can use this node.
 	Node func(name string) (number int, account *ledger.Node)
-	// Looked adds to keys the label keys with which pods on nodes select other pods. It may be nil.
+	// Looked adds to keys the label keys with which pods on nodes select other pods. Looked may be
+	// nil.
 	Looked func(keys sets.Set[string])
 }
 
@@ -84,8 +85,8 @@ func (a *Asked) wish(q *gangfit.Question) error {
 	return nil
 }
 
-// LowestPriority returns the lowest priority of the pods. The pods together preempt other pods only
-// with this priority, so that a pod of low priority does not benefit from the others.
+// LowestPriority returns the lowest priority of the pods. A gang preempts other pods only with this
+// priority, so that a pod of low priority does not benefit from the priority of the other members.
 func LowestPriority(pods []*corev1.Pod) int32 {
 	lowest := corev1helpers.PodPriority(pods[0])
 	for _, pod := range pods[1:] {
@@ -125,14 +126,15 @@ func PodTerms(pod *corev1.Pod, preferred bool) (out []corev1.PodAffinityTerm) {
 	return out
 }
 
-// CountTerms returns the number of a pod's affinity and anti-affinity terms that select other pods.
+// CountTerms returns the number of a pod's spread constraints, affinity terms and anti-affinity
+// terms that select other pods.
 func CountTerms(pod *corev1.Pod) int {
 	return len(pod.Spec.TopologySpreadConstraints) + len(PodTerms(pod, true))
 }
 
 // lookedAt returns the label keys that can affect a pod's nodes: keys in affinity and spread
-// constraints of the gang's own pods, and in the required anti-affinity of existing pods. It
-// returns nil if the pods have equal labels, or if Looked is nil.
+// constraints of the gang's own pods, and in the required anti-affinity of existing pods. lookedAt
+// returns nil if all pods have equal labels, or if Looked is nil.
 func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
 	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
 		return nil
@@ -170,16 +172,16 @@ func addSelected(keys sets.Set[string], s *metav1.LabelSelector) {
 	}
 }
 
-// likeness returns a key. Every scheduler plugin treats pods with equal keys equally. It contains
-// only the labels that some selector uses. If a pod has volumes or claims of its own, its key is
-// unique.
+// likeness returns the key of a pod's kind. Every scheduler plugin treats pods with equal keys
+// equally. The key contains only the labels that some selector uses. If a pod has a resource claim,
+// or a volume that is not harmless, its key is unique.
 func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []byte {
 	s, like := &pod.Spec, struct {
 		Namespace, Owner string
 		Labels           map[string]string
 		Spec             corev1.PodSpec
 	}{Namespace: pod.Namespace, Labels: map[string]string{}}
-	priority := corev1helpers.PodPriority(pod) // nominated pods do not affect pods of a higher priority
+	priority := corev1helpers.PodPriority(pod) // the priority is in the key because pods of a higher priority ignore nominated pods
 	like.Spec = corev1.PodSpec{
 		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
 		TopologySpreadConstraints: s.TopologySpreadConstraints, Overhead: s.Overhead, Resources: s.Resources, ResourceClaims: s.ResourceClaims,
@@ -208,7 +210,7 @@ func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []b
 	return text
 }
 
-// likes returns the containers with only the parts that scheduler plugins read.
+// likes returns copies of the containers with only the fields that scheduler plugins read.
 func likes(containers []corev1.Container) (out []corev1.Container) {
 	for i := range containers {
 		c := &containers[i]
@@ -217,7 +219,7 @@ func likes(containers []corev1.Container) (out []corev1.Container) {
 	return out
 }
 
-// isHarmless reports whether a volume does not affect the pod's node.
+// isHarmless reports whether a volume has no effect on the choice of the pod's node.
 func isHarmless(v *corev1.Volume) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil || v.HostPath != nil
 }

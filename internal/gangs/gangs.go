@@ -1,7 +1,7 @@
 // Package gangs computes the state of a gang from its members: which members count, which members
 // need or have a node, how many are missing, which members are planned together, and the gang's
-// stage. The scheduler, the command line and the web page use it, so that they agree. Next computes
-// the actions of a scheduler for a gang. The package has no side effects.
+// stage. The scheduler, the command line and the web page use the package, so that they agree. Next
+// computes the actions of a scheduler for a gang. The package has no side effects.
 package gangs
 
 import (
@@ -16,16 +16,18 @@ import (
 
 // Part is a pod's membership of a gang.
 type Part struct {
-	// Claims is the membership in the pod's own annotations. Says is the membership that counts.
+	// Claims is the membership that the pod's own annotations declare. Says is the membership that
+	// counts, see PartOf.
 	Claims, Says wire.Membership
 	// Wrong is the error if a part of the membership cannot be parsed.
 	Wrong error
 }
 
-// PartOf returns the pod's membership of a gang, or false. A bound pod is a member if its Binding
-// records this. A bound pod's own annotations do not count, because a user may have changed them to
-// get the pod deleted or to protect it from eviction. Older releases did not write the membership
-// into Bindings. If trusting is set, the annotations of such pods count.
+// PartOf returns the pod's membership of a gang, or false. A bound pod is a member of the gang that
+// its Binding names. A bound pod's own annotations do not count, because a user may have changed
+// them to get the pod deleted or to protect it from eviction. Older releases did not write the
+// membership into Bindings. If trusting is set, the annotations of pods without such a Binding
+// count.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}
@@ -44,14 +46,14 @@ func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 // Active reports whether a member counts: it has not ended and is not being deleted.
 func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
-// Waits reports whether a member needs a node: it is active, has no scheduling gates and is not
-// placed. placed means that the member has a node, or that its Binding is being written.
+// Waits reports whether a member waits for a node: the pod is active, has no scheduling gates and
+// is not placed. placed means that the member has a node, or that its Binding is being written.
 func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
-// Gated names the oldest member that no scheduler considers because of a scheduling gate, with the
-// gate, and counts such members. It returns "" if there are none.
+// Gated describes the active members that have scheduling gates: their number, and the oldest with
+// its first gate. It returns "" if there are none. No scheduler considers a pod with a gate.
 func Gated(pods []*corev1.Pod) string {
 	var first *corev1.Pod
 	n := 0
@@ -72,8 +74,8 @@ func Gated(pods []*corev1.Pod) string {
 	return fmt.Sprintf("%d pods have scheduling gates, such as pod %s with %s", n, first.Name, first.Spec.SchedulingGates[0].Name)
 }
 
-// Done reports whether a member has a node, or had one and succeeded. A member that has failed or
-// is being deleted is not done.
+// Done reports whether a member has a node, or had a node and has succeeded. A member that has
+// failed or is being deleted is not done.
 func Done(pod *corev1.Pod, placed bool) bool {
 	return placed && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
@@ -100,8 +102,8 @@ func (c *Count) Add(task string, n int) {
 	}
 }
 
-// Lacks describes how many pods are missing to the gang's minimum if the counts are added up. It
-// returns "" if none are missing.
+// Lacks describes how many pods the sum of the counts lacks for the gang's minimum. It returns ""
+// if the sum reaches the minimum.
 func Lacks(spec *wire.Gang, counts ...*Count) string {
 	all := 0
 	for _, c := range counts {
@@ -115,8 +117,7 @@ func Lacks(spec *wire.Gang, counts ...*Count) string {
 	})
 }
 
-// Needed returns how many more members must get nodes to reach the minimum, given the members that
-// are done.
+// Needed returns how many members must get nodes, in addition to done, to reach the minimum.
 func Needed(spec *wire.Gang, done *Count) Count {
 	left := Count{All: max(0, spec.Minimum-done.All), Tasks: make(map[string]int, len(spec.Tasks))}
 	for task, least := range spec.Tasks {
@@ -125,8 +126,9 @@ func Needed(spec *wire.Gang, done *Count) Count {
 	return left
 }
 
-// Together returns the members of line that are planned together. It takes enough members of each
-// task to reach the numbers in tasks, and then the first other members, up to most in total.
+// Together returns the members of line that are planned together, at most most. It takes the first
+// members of each task up to the task's number in tasks, and fills the rest with the first other
+// members. The result has the order of line.
 func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
 	if len(line) <= most {
 		return line

@@ -7,17 +7,16 @@ type Event interface{ happen(s *step) }
 
 // The events.
 type (
-	// Looked: some time has passed, or the Conditions have changed.
+	// Looked: the scheduler checks the gang, because some time has passed or the Conditions may
+	// have changed.
 	Looked struct{}
 	// News: a member was created, was removed or has ended, or the gang's object has changed.
 	News struct{}
 	// Stirred: the cluster has changed in a way that could help a gang. Stirs is the number of such
 	// changes so far.
 	Stirred struct{ Stirs uint64 }
-	// Placed: a member has its node. Since is the time when this process, as the leader, first saw
-	// a bound member. It is zero if the process does not lead, if it has not seen a bound member,
-	// if the gang needs no new deadline, or if the minimum is not known. Timeout is the time that
-	// members wait for each other.
+	// Placed: a member has its node. Since is the time from which a new deadline counts, or zero if
+	// the gang needs none. Timeout is the time from Since to the deadline.
 	Placed struct {
 		Since   time.Time
 		Timeout time.Duration
@@ -26,27 +25,28 @@ type (
 	Held struct{ Until time.Time }
 	// Failed: the attempt failed, but not because the gang does not fit.
 	Failed struct{}
-	// PlanMade: all places of a plan are reserved. Timeout is as in Placed.
+	// PlanMade: all places of a plan are reserved. Timeout is the longest time until all members of
+	// the plan have reached Permit.
 	PlanMade struct{ Timeout time.Duration }
 	// Arrived: a member of the plan has reached Permit. All means that all members of the plan have
 	// now reached Permit.
 	Arrived struct{ All bool }
 	// Lost: a member of the plan has failed or was removed. Enough means that the remaining members
 	// reach the minimum, and All that each of them has reached Permit. Before means that another
-	// member was lost after the release. Several lost members count as one failure, because a node
-	// often refuses all its planned members.
+	// member was lost after Actions.Release. Several members that are lost then count as one
+	// failure, because a node often refuses all its planned members.
 	Lost struct {
 		Why                 string
 		Enough, All, Before bool
 	}
-	// Withdrawn: the plan no longer matches the gang's specification. This does not affect a plan
-	// that is being bound.
+	// Withdrawn: the plan no longer matches the gang's specification. A plan whose members are
+	// being bound is not affected.
 	Withdrawn struct{ Why string }
-	// PlanDone: no members are left in the plan. Lost means that a member has failed since the
-	// release.
+	// PlanDone: no members are left in the plan. Lost means that a member has failed since
+	// Actions.Release.
 	PlanDone struct{ Lost bool }
-	// Ended: the attempt to delete the bound members is over. Whole means that the gang turned out
-	// to be whole, so its members stay.
+	// Ended: the attempt to delete the bound members is over. Whole means that the gang was whole,
+	// so its members were not deleted.
 	Ended struct{ Whole bool }
 )
 
@@ -65,7 +65,8 @@ type Actions struct {
 	SayWhy bool
 	// TellMates means that the caller must tell users, for each member, that the gang does not fit.
 	TellMates bool
-	// Again is the time for the next Looked, if nothing happens before, or zero.
+	// Again is the time at which the caller must send Looked if no other event comes first; zero
+	// means never.
 	Again time.Time
 }
 
@@ -104,8 +105,8 @@ func (s *step) due(at *time.Time) bool {
 	return true
 }
 
-// Silence is the time before users are told why a gang is not tried, because its pods are created
-// one after another, and its object may be created after them.
+// Silence is the time for which a gang is blocked, or does not fit, before users are told why.
+// Before that, its pods are often still being created.
 const Silence = 10 * time.Second
 
 func (Looked) happen(s *step) {
@@ -125,8 +126,8 @@ func (Looked) happen(s *step) {
 	}
 }
 
-// notice records whether the gang can be tried. If it cannot be tried for a while, users are told
-// the reason.
+// notice records whether the gang is blocked. If the gang stays blocked for Silence, notice sets
+// SayWhy.
 func (s *step) notice() {
 	switch {
 	case s.c.Blocked != "":
@@ -142,8 +143,8 @@ func (s *step) notice() {
 	}
 }
 
-// expire drops a plan whose members have not all reached Permit in time. At its deadline, it begins
-// to delete the bound members of a gang that is not whole. It waits for Bindings that are being
+// expire drops a plan whose members have not all reached Permit in time. If a gang is not whole at
+// its deadline, expire begins to delete the bound members. It waits for Bindings that are being
 // written, because one of them may complete the gang.
 func (s *step) expire() {
 	if s.Doing == Reserved && !s.now.Before(s.Together) {

@@ -8,12 +8,12 @@ type Phase string
 // The phases.
 const (
 	// Incomplete: the gang cannot be tried, and the reason is not a lack of room. For example, pods
-	// are missing, or its object is missing or wrong.
+	// are missing, or the gang's object is missing or wrong.
 	Incomplete Phase = "incomplete"
 	// Unconfirmed: the scheduler reads data again, because the known version of the gang's object
 	// may be older than its members, or because a member may have ended.
 	Unconfirmed Phase = "unconfirmed"
-	// BackedOff: a plan was not possible, or was dropped. The gang is not tried before NotBefore.
+	// BackedOff: the gang is not tried before NotBefore, for example because a plan was dropped.
 	BackedOff Phase = "backed off"
 	// Parked: the gang did not fit. It is tried again after the cluster has changed in a way that
 	// could help.
@@ -36,17 +36,18 @@ const (
 // tried.
 type Progress struct {
 	Wait
-	// Doing is Reserved, Binding or Ending, or "". If it is "", the method Phase computes the
-	// phase.
+	// Doing is Reserved, Binding, Ending or "". If Doing is "", the method Phase computes the phase
+	// from the Conditions.
 	Doing Phase
 	// Whole means that as many members as the minimum had nodes at some time.
 	Whole bool
-	// Open means that the members beyond the minimum are placed one by one.
+	// Open means that the gang is settled and that Next has selected all pending members. From then
+	// on, members are placed one by one.
 	Open bool
 	// Lacking means that the last attempt failed only for lack of capacity, and that no pod was
 	// evicted for the gang.
 	Lacking bool
-	// Complete is the time from which the gang has lacked only room, or zero.
+	// Complete is the time since which the gang has not been blocked, or zero if it is blocked.
 	Complete time.Time
 	// Together is the time at which the plan is dropped, unless all its members have reached
 	// Permit.
@@ -55,7 +56,7 @@ type Progress struct {
 	// means that there is no deadline, for example because no member is bound.
 	Deadline time.Time
 
-	failures int // in a row
+	failures int // the number of failures in a row, for backOff
 	// say is the time of the action SayWhy, and tellMates the time of the action TellMates if the
 	// gang still does not fit. Zero means never.
 	say, tellMates time.Time
@@ -65,12 +66,12 @@ type Progress struct {
 type Conditions struct {
 	// Members counts all members, and Waiting the members without a node.
 	Members, Waiting int
-	// Blocked is the reason why the gang cannot be tried even if there is room, or "".
+	// Blocked is the reason why the gang cannot be tried even if enough resources are free, or "".
 	Blocked string
 	// Settled means that as many members as the minimum have nodes or have succeeded.
 	Settled bool
-	// Stale means that the gang's object may be older than the members, or that a member may be
-	// gone.
+	// Stale means that the known version of the gang's object may be older than the members, or
+	// that a member may be gone.
 	Stale bool
 	// Disagree means that the members' declarations contradict each other.
 	Disagree bool
@@ -101,12 +102,13 @@ func (p *Progress) Phase(c *Conditions, now time.Time) Phase {
 // Planned reports whether a plan is reserved.
 func (p *Progress) Planned() bool { return p.Doing == Reserved || p.Doing == Binding }
 
-// LacksRoom reports whether the gang has no nodes only because there is no room for it.
+// LacksRoom reports whether the gang has no plan and has not reached its minimum, and only capacity
+// was missing at the last attempt.
 func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
 }
 
-// again returns the time for the next Looked, if no event comes before, or zero.
+// again returns the value of Actions.Again.
 func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
 	if c.Members == 0 {
 		return at
@@ -133,19 +135,21 @@ func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
 	return at
 }
 
-// backOff records a failure. The gang is then not tried for a while.
+// backOff records a failure. The gang is then not tried for FirstPause, or for longer after several
+// failures in a row.
 func (p *Progress) backOff(now time.Time) {
 	p.NotBefore = now.Add(Doubled(p.failures, LongestPause))
 	p.failures++
 }
 
-// The first and the longest pause after failed attempts to place a gang.
+// FirstPause and LongestPause are the shortest and the longest pause after failed attempts to place
+// a gang.
 const (
 	FirstPause   = time.Second
 	LongestPause = 10 * time.Second
 )
 
-// Doubled returns FirstPause * 2^times, but at most most.
+// Doubled returns FirstPause doubled times times, or most if that is shorter.
 func Doubled(times int, most time.Duration) time.Duration {
 	return min(most, FirstPause<<min(times, 6))
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Run returns the UID of the controller that created a pod, or "". It distinguishes gangs that have
-// the same name one after another, such as the gangs of a CronJob, because ended pods of the
-// previous gang may still exist.
+// Run returns the UID of the controller that created a pod, or "". The UID distinguishes gangs that
+// have the same name one after another, such as the gangs of a CronJob. Ended pods of the previous
+// gang may still exist.
 func Run(pod *corev1.Pod) types.UID {
 	if c := metav1.GetControllerOfNoCopy(pod); c != nil {
 		return c.UID
@@ -30,14 +30,14 @@ type Runs struct {
 // run has the number of all pods of a run, and the number of its pods that have not ended.
 type run struct {
 	all, live int
-	// began is the creation time of the first known pod of the run.
+	// began is the earliest creation time of the run's known pods.
 	began time.Time
 }
 
-// RunPart has the facts about a pod that Runs needs. It is comparable.
+// RunPart has the facts about a pod that Runs counts. RunPart is comparable.
 type RunPart struct {
 	run   types.UID
-	began int64 // seconds
+	began int64 // the pod's creation time in Unix seconds
 	live  bool
 }
 
@@ -46,7 +46,7 @@ func RunPartOf(pod *corev1.Pod) RunPart {
 	return RunPart{Run(pod), pod.CreationTimestamp.Unix(), !wire.Ended(pod)}
 }
 
-// Add adds a pod n times. If n is negative, it removes the pod.
+// Add adds a pod if n is 1, and removes the pod if n is -1.
 func (r *Runs) Add(p RunPart, n int) {
 	if r.of == nil {
 		r.of = map[types.UID]*run{}

@@ -6,15 +6,15 @@ import (
 )
 
 // Shares limits the time that unsuccessful attempts to place gangs take from the scheduler. All
-// such attempts together get 1/Rarely of the time, shared equally by the namespaces, so that the
-// gangs of one tenant do not delay those of another. The zero value has no attempts. It is not safe
-// for concurrent use.
+// such attempts together get at most 1/Rarely of the time, shared equally by the namespaces, so
+// that the gangs of one tenant do not delay those of another. The zero Shares has no attempts.
+// Shares is not safe for concurrent use.
 type Shares struct {
 	// until is the time when the gangs of a namespace may be tried again.
 	until map[string]time.Time
 }
 
-// Unsuccessful attempts get at most 1/Rarely of the time.
+// Rarely is the inverse of the share of time that all unsuccessful attempts together may take.
 const Rarely = 10
 
 // Spend records how long an unsuccessful attempt that ends now has taken, and returns when a gang
@@ -28,7 +28,7 @@ func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time
 	if from.Before(now) {
 		from = now
 	}
-	s.until[namespace] = from // so that len(s.until) includes it
+	s.until[namespace] = from // so that len(s.until) counts this namespace
 	s.until[namespace] = from.Add(Rarely * took * time.Duration(len(s.until)))
 	return s.until[namespace]
 }
@@ -38,6 +38,6 @@ func (s *Shares) Forget(now time.Time, gone func(namespace string) bool) {
 	maps.DeleteFunc(s.until, func(namespace string, at time.Time) bool { return !now.Before(at) || gone(namespace) })
 }
 
-// Until returns the time when a gang of the namespace may be tried again. It is zero if it may be
-// tried at once.
+// Until returns the time when a gang of the namespace may be tried again, or zero if the namespace
+// has spent no time.
 func (s *Shares) Until(namespace string) time.Time { return s.until[namespace] }

@@ -31,20 +31,20 @@ var Stages = []Stage{Forming, Wrong, Waiting, Planned, Partial, Whole, Reduced, 
 // Facts determine a gang's stage.
 type Facts struct {
 	Spec *wire.Gang
-	// Pods counts the gang's pods, Ended the pods among them that have ended.
+	// Pods counts the gang's pods. Ended counts the pods among them that have ended.
 	Pods, Ended int
-	// Waiting counts pods that want a node. Done counts pods that have nodes or succeeded.
+	// Waiting counts pods that need a node. Done counts pods that have nodes or have succeeded.
 	Waiting, Done *Count
 	// Wrong means that the gang's specification is invalid, or that Berth does not support it.
 	Wrong bool
 	// Was means that the gang was Whole at some time.
 	Was bool
-	// Planned means that places are reserved for the gang.
+	// Planned means that a plan for the gang is reserved.
 	Planned bool
 }
 
-// Enough reports whether the members that have nodes or succeeded reach the minimum. was means that
-// they reached it at some time, which is enough if spec.Once is set.
+// Enough reports whether the members that have nodes or have succeeded reach the minimum. If
+// spec.Once is set, it is enough that the gang was whole at some time (was).
 func Enough(spec *wire.Gang, done *Count, was bool) bool {
 	return spec.Minimum > 0 && (spec.Once && was || Lacks(spec, done) == "")
 }

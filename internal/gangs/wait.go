@@ -4,7 +4,8 @@ import "time"
 
 // Wait is the state of a gang or a pod that did not fit: how long and for which change it waits.
 type Wait struct {
-	// Why is the reason if the gang or pod waits for a change of the cluster, or "".
+	// Why is the reason of the last misfit. It is "" if the gang or pod does not wait for a change
+	// of the cluster.
 	Why string
 	// NotBefore is the earliest time of the next attempt.
 	NotBefore time.Time
@@ -17,7 +18,7 @@ type Wait struct {
 // Misfit is the event that a gang or a pod does not fit.
 type Misfit struct {
 	Why string
-	// Tried is the number of changes of the cluster (Stirred) when the attempt began, and Stirs the
+	// Tried is the number of changes of the cluster (Stirred) when the attempt began. Stirs is the
 	// number now.
 	Tried, Stirs uint64
 	// Pause is the minimum time until the next attempt.
@@ -39,8 +40,8 @@ func (w *Wait) Begin(e *Misfit, now time.Time) {
 	w.Stir(e.Stirs)
 }
 
-// Stir ends the wait for a change if the cluster has changed since the last attempt. stirs is the
-// number of changes now.
+// Stir ends the wait for a change if stirs, the number of changes now, is greater than at the last
+// attempt.
 func (w *Wait) Stir(stirs uint64) {
 	if w.stirs < stirs {
 		w.Why = ""
@@ -61,7 +62,7 @@ const ReportLimit = 30 * time.Second
 
 // Patient reports whether evictions must wait because a report may show room. reports means that
 // the attempt has found nodes that wait for a report. In a large cluster there may always be such
-// nodes, so Patient allows evictions once per ReportLimit.
+// nodes, so Patient returns false once per ReportLimit.
 func (w *Wait) Patient(reports bool, now time.Time) bool {
 	switch {
 	case !reports:
@@ -70,7 +71,7 @@ func (w *Wait) Patient(reports bool, now time.Time) bool {
 	case w.reports.IsZero():
 		w.reports = now
 	case now.Sub(w.reports) >= ReportLimit:
-		w.reports = now // allow evictions once; reports show their effect much later
+		w.reports = now // evictions are allowed once, because reports show their effect much later
 		return false
 	}
 	return true

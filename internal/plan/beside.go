@@ -15,18 +15,18 @@ import (
 // Wish is a requirement of one member: the same NUMA node as another member, or a different NUMA
 // node.
 type Wish struct {
-	// Mate is the index of the other member in Gang.Members. Indices after the last member are
-	// those of Gang.Seated, the pods that already have a place.
+	// Mate is the index of the other member in Gang.Members. Index len(Members)+i stands for
+	// Gang.Seated[i], a pod that already has a node.
 	Mate int
-	// All makes the wish apply to all other members. It requires Apart, and Mate then has no
-	// meaning. If the wish belongs to a seated pod, it applies only to Members. With a separate
-	// wish for each other member, memory would grow with the square of their number.
+	// All makes the wish apply to all other members. If All is set, Apart must be set too, and Mate
+	// has no meaning. If the wish belongs to a seated pod, it applies only to Members. All saves
+	// memory: separate wishes would grow with the square of the number of members.
 	All bool
 	// Apart asks for a NUMA node that the mate does not have. Without Apart, the wish asks for the
 	// mate's NUMA node.
 	Apart bool
-	// Required means that the member only gets a node on which the wish is fulfilled. Otherwise the
-	// plan first tries nodes that fulfil the wish.
+	// Required means that the member gets no node on which the wish is not fulfilled. If Required
+	// is not set, the plan only tries first to fulfil the wish.
 	Required bool
 }
 
@@ -54,8 +54,9 @@ type Decided struct {
 
 // grants reports whether the wishes between the member and the members placed before it are
 // fulfilled. If the trial is strict, the preferred wishes count too. A wish must be fulfilled in
-// each order in which the node's kubelet may admit the members. It counts as not fulfilled if the
-// prediction is not exact, or if nothing is pinned. with is the node's site with the member.
+// each order in which the node's kubelet may admit the members. A wish counts as not fulfilled if
+// the prediction is not exact, or if nothing is pinned. with is the node's site including the
+// member.
 func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
@@ -75,7 +76,7 @@ func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	})
 }
 
-// others reports whether a wish of m with All applies to the mate. It returns false if both are
+// others reports whether a wish of m with All applies to the mate. others returns false if both are
 // seated.
 func (g *Gang) others(m, mate int) bool {
 	return m != mate && (m < len(g.Members) || mate < len(g.Members))
@@ -89,13 +90,13 @@ func (g *Gang) wishesOf(m int) []Wish {
 	return g.Members[m].Beside
 }
 
-// maxTogether is the maximum number of members with wishes on a node whose order of admission is
-// not known. The search tries all their orders.
+// maxTogether is the maximum number of members without a place on a node that is loose
+// (suppose.Node.Loose). The search tries all their orders of admission.
 const maxTogether = 4
 
-// outcomes returns the possible NUMA nodes of the members on a node, after the last of them was
-// placed: one outcome if the node's prediction is exact, otherwise one for each order. It returns
-// nil if they are not known.
+// outcomes returns the possible NUMA nodes of the members on a node; got is the allocation of the
+// last member. If the node is not loose, there is one outcome. If it is loose, there is one outcome
+// for each order of admission. outcomes returns nil if the NUMA nodes are not known.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
 	if !t.plan.Nodes.At(node).Loose() {
 		numa := make([]topology.NUMASet, len(members))
@@ -111,7 +112,7 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 		}
 		return [][]topology.NUMASet{numa}
 	}
-	var coming, places []int // the members that have no place yet
+	var coming, places []int // the members that are not seated
 	for i, m := range members {
 		switch {
 		case m < len(t.gang.Members):
@@ -154,7 +155,8 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 	return out
 }
 
-// sequence returns a key. Orders with equal keys have equal members at each position.
+// sequence returns a key of an order. Orders with equal keys have members of the same kinds at each
+// position, so they have the same outcome.
 func (t *trial) sequence(members, order []int) (key [maxTogether + 1]int64) {
 	for i, at := range order {
 		key[i] = int64(t.gang.Members[members[at]].Kind) + 1
@@ -163,7 +165,8 @@ func (t *trial) sequence(members, order []int) (key [maxTogether + 1]int64) {
 	return key
 }
 
-// play makes a copy of the node admit members in an order, and returns the allocation of each.
+// play promises places to the members, in an order, on the node without planned members. It returns
+// the NUMA nodes of each member, or false if one is refused or not exact.
 func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) {
 	on, numa := t.field.Node(node), make([]topology.NUMASet, len(members))
 	if on.Account() == nil {
@@ -194,7 +197,7 @@ func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) 
 	return numa, true
 }
 
-// permute calls do with every permutation of the numbers below n.
+// permute calls do with every permutation of the numbers from 0 to n-1.
 func permute(n int, do func([]int)) {
 	var rest func(done []int)
 	rest = func(done []int) {
@@ -211,8 +214,8 @@ func permute(n int, do func([]int)) {
 	rest(nil)
 }
 
-// unit is a set of members that are placed on one node together, because they ask for the same NUMA
-// node.
+// unit is a set of members that must be on one node, because they require the same NUMA node. A
+// unit may have only one member.
 type unit struct {
 	members []int
 	kind    int
@@ -221,8 +224,8 @@ type unit struct {
 	prefers bool
 }
 
-// unitsOf joins members by their required wishes for the same NUMA node. Members of one kind are
-// adjacent.
+// unitsOf joins members into units by their required wishes for the same NUMA node. In a unit, the
+// largest members come first.
 func unitsOf(members []Member) []unit {
 	root := make([]int, len(members))
 	for i := range root {
@@ -262,12 +265,12 @@ func unitsOf(members []Member) []unit {
 	return out
 }
 
-// In a gang with wishes, a node that refuses one member may take a later one, so no node can be
-// left out. A gang of thousands of members could then block the scheduler for minutes. Therefore
-// the trial stores refusals, and does not ask a node again for a known answer.
+// In a gang with wishes, a node that refuses one member may admit a later member, so the plan must
+// not skip the node. Then a gang of thousands of members could block the scheduler for minutes. To
+// avoid this, the trial stores refusals, and does not ask a node again for a known answer.
 
-// site is a node of a trial, with a fixed list of its members. When the node gets a member, it gets
-// a new site.
+// site has the members on a node, and the node's refusals while it has exactly these members. If
+// the node gets another member, the trial replaces the site.
 type site struct {
 	// members are the members and the seated pods on the node.
 	members []int
@@ -275,7 +278,8 @@ type site struct {
 	// refusals are the refusals of the node in its current state.
 	refusals map[refusal]bool
 	// seconds are the seconds in which the members were created, ascending. foreign means that pods
-	// outside the gang are in flight on the node. Both are set when the site has refusals.
+	// outside the gang are in flight on the node. seconds and foreign are set if refusals is not
+	// nil.
 	seconds []int64
 	foreign bool
 }
@@ -286,19 +290,19 @@ type pair struct {
 	apart, required bool
 }
 
-// refusal describes members that a node refuses: a kind, or a class if wishes are the reason.
+// refusal describes the members that a node refuses. class is nowhere unless wishes are the reason.
 type refusal struct {
 	kind, class int
 	strict      bool
-	// age is the second in which the member was created if the site is foreign. Otherwise it is the
+	// age is the second in which the member was created, if site.foreign is set. If not, age is the
 	// position of this second relative to site.seconds.
 	age int64
 }
 
 // wishes has the wishes of members and seated pods, in a form for fast lookups.
 type wishes struct {
-	// joins has, for each member, the wishes for the same NUMA node: its own wishes, and wishes of
-	// others about it.
+	// joins has, for each member, the wishes for the same NUMA node: its own wishes, and the wishes
+	// of other members about it.
 	joins map[int][]Wish
 	// classes has the class of each member. Members of one class have the same kind and the same
 	// wishes, and other members have the same wishes about them.
@@ -309,7 +313,6 @@ type wishes struct {
 	count int
 }
 
-// wishesOf reads the members' wishes.
 func wishesOf(g *Gang) *wishes {
 	out := &wishes{joins: map[int][]Wish{}, classes: make([]int, len(g.Members))}
 	about := make([][]byte, len(g.Members))
@@ -344,7 +347,7 @@ func wishesOf(g *Gang) *wishes {
 	return out
 }
 
-// by returns the wish with m as its Mate: the member that has the wish.
+// by returns the wish with m as its Mate. m is the member that has the wish.
 func (w Wish) by(m int) Wish {
 	w.Mate = m
 	return w
@@ -361,7 +364,7 @@ func (w Wish) append(key []byte) []byte {
 	return strconv.AppendInt(append(key, ' '), int64(w.Mate), 10)
 }
 
-// with returns the site of the node with one more member, or nil if there are no wishes.
+// with returns the site of the node with m as a further member, or nil if the gang has no wishes.
 func (t *trial) with(m, node int) *site {
 	if t.wishes == nil {
 		return nil
@@ -382,13 +385,14 @@ func (t *trial) with(m, node int) *site {
 // pairsPerLook is the number of pairs of members that the search compares in the time of one look.
 const pairsPerLook = 128
 
-// crowdedOut reports whether the node has fewer NUMA nodes than it would have members that must all
-// be apart. It does not ask the ledger. with is the node's site with the member.
+// crowdedOut reports whether the node would have more members that must be apart from each other
+// than it has NUMA nodes. crowdedOut asks no ledger for a place. with is the node's site with the
+// member.
 func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false
 	}
-	first := max(0, len(with.members)-64) // m is the last member
+	first := max(0, len(with.members)-64) // only the last 64 members are compared
 	var apart [64]uint64
 	for _, p := range with.pairs {
 		if p.apart && t.counts(p) && p.asks >= first && p.mate >= first {
@@ -414,8 +418,8 @@ func (t *trial) numaNodes(node int) int {
 	return math.MaxInt
 }
 
-// settle ends the search for a unit. It marks the node as taken if each of its NUMA nodes belongs
-// to a member that wants no other member there.
+// settle is called after the search for a unit's node. It marks the node of the last place as taken
+// if each of its NUMA nodes belongs to a member that wants no other member there.
 func (t *trial) settle(placed bool) {
 	if !placed || t.wishes == nil || len(t.plan.Places) == 0 || t.work.slow {
 		return
@@ -437,8 +441,8 @@ func (t *trial) settle(placed bool) {
 	}
 }
 
-// withoutTaken returns the nodes that are not taken. It saves time by returning all nodes if it
-// would remove at most one in eight.
+// withoutTaken returns the nodes that are not taken. To save time, it returns all nodes if it would
+// remove at most one in eight.
 func (t *trial) withoutTaken(all []int) []int {
 	if t.fresh <= len(all)/8 {
 		return all
@@ -447,7 +451,8 @@ func (t *trial) withoutTaken(all []int) []int {
 	return slices.DeleteFunc(slices.Clone(all), func(node int) bool { return t.taken[node] })
 }
 
-// pair adds the wishes of member m about the mate to s.pairs.
+// pair adds the wishes of m about the mate to s.pairs. place and its are the positions of m and the
+// mate in s.members.
 func (s *site) pair(g *Gang, m, place, mate, its int) {
 	for _, w := range g.wishesOf(m) {
 		if w.All && g.others(m, mate) || !w.All && w.Mate == mate {
@@ -456,8 +461,8 @@ func (s *site) pair(g *Gang, m, place, mate, its int) {
 	}
 }
 
-// meets returns the only node on which the unit can share NUMA nodes with seated pods, as it
-// requires, or Elsewhere if no node is possible. joins is false if the unit requires no such node.
+// meets returns the only node on which the unit can share NUMA nodes with members that already have
+// places, or Elsewhere if no node is possible. joins is false if the unit does not have to share.
 func (t *trial) meets(u *unit) (only int, joins bool) {
 	if t.wishes == nil {
 		return 0, false
@@ -476,7 +481,8 @@ func (t *trial) meets(u *unit) (only int, joins bool) {
 	return only, joins
 }
 
-// alike reports whether every node gives equal answers about the two units.
+// alike reports whether every node gives equal answers about the two units. Units of several
+// members are never alike.
 func (t *trial) alike(a, b *unit) bool {
 	x, y := a.members[0], b.members[0]
 	return len(a.members)+len(b.members) == 2 && t.wishes.classes[x] == t.wishes.classes[y] && t.created(x) == t.created(y)
@@ -529,8 +535,8 @@ func (t *trial) note(m, node int, wish bool) {
 	s.refusals[t.refusal(s, m, wish)] = true
 }
 
-// date fills in seconds and foreign, which determine when the kubelet admits a new member relative
-// to the members of the site.
+// date fills in s.seconds and s.foreign, which decide in which order the kubelet may admit a new
+// member and the members of the site.
 func (t *trial) date(s *site, node int) {
 	on, seconds := t.plan.Nodes.At(node), map[int64]bool{}
 	for _, m := range s.members {

@@ -15,7 +15,8 @@ const (
 	// microsecond of processor time: one check of one member on one node, without the node's
 	// ledger.
 	Looks = 150_000
-	// Patience is the maximum time for a plan, for the case that the machine is busy.
+	// Patience is the maximum time for a plan. On a busy machine, it may end before Looks are used
+	// up.
 	Patience = 5 * time.Second
 )
 
@@ -53,7 +54,7 @@ func (d Dear) String() string {
 }
 
 // Budget limits the cost of a plan, by a number of looks and by a context. A nil Budget has no
-// limit. It is not safe for concurrent use.
+// limit. A Budget is not safe for concurrent use.
 type Budget struct {
 	ctx   context.Context //nolint:containedctx // a budget lives as long as the call that it bounds
 	until time.Time
@@ -74,7 +75,7 @@ func (b *Budget) Spend(looks int) bool {
 	return !b.Over()
 }
 
-// Over reports whether the budget is used up.
+// Over reports whether the looks are used up, the time is over, or the context has ended.
 func (b *Budget) Over() bool {
 	switch {
 	case b == nil:
@@ -88,11 +89,11 @@ func (b *Budget) Over() bool {
 	return true
 }
 
-// Late reports whether the budget is used up because the time is over.
+// Late reports whether Over has returned true because the time was over or the context had ended.
 func (b *Budget) Late() bool { return b != nil && b.late }
 
 // promiseLooks returns the cost of asking a ledger about a pod, in looks. The cost grows with the
-// square of the number of containers, because the ledger compares each of them with the others.
+// square of the number of containers, because the ledger compares each container with the others.
 func promiseLooks(p *suppose.Pod) int {
 	if p.Candidate == nil || p.Candidate.Request == nil {
 		return 1

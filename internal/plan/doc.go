@@ -1,19 +1,19 @@
 // Package plan finds nodes for a gang of pods. It plans the whole gang before the scheduler
 // reserves anything.
 //
-// Make goes through the members once, the largest first and equal members together. Each member
-// gets the first node that admits it, in the order of the Field. Make asks forks of the nodes'
-// ledgers (suppose.Node.Promise), so the scheduler can later reserve the members exactly as
+// Make goes through the members once, the largest first. Members of one kind follow each other.
+// Each member gets the first node that admits it, in the order of the Field. Make asks forks of the
+// nodes' ledgers (suppose.Node.Promise), so the scheduler can later reserve the members exactly as
 // planned. If a node reaches the limits of its ledger, the plan continues on other nodes. A Field
 // has all other rules about a pod's node, such as those of other scheduler plugins.
 //
-// If this pass does not reach the gang's minimum, and the minimum is less than all members, a
-// second pass begins with the smallest members. Make does not search all combinations. If members
-// of several sizes fit in only one way, it may not find this way.
+// If this pass does not reach a minimum that is less than the number of members, a second pass
+// begins with the smallest members. Make does not search all combinations. If members of several
+// sizes fit in only one way, Make may not find this way.
 //
 // Evict finds pods whose eviction makes room for a whole gang at a low cost. A Wish is a member's
 // requirement about another member's NUMA nodes.
 //
 // The package is pure: it uses no random numbers and does no I/O, and reads a clock only for a
-// Budget. It changes only forks of ledgers.
+// Budget. The package changes forks of ledgers, but not the ledgers.
 package plan

@@ -19,8 +19,8 @@ type Occupant struct {
 type Victim struct {
 	Pods     []Occupant
 	Priority int32
-	// Started is the start time of the first pod, in seconds. Of otherwise equal victims, the
-	// youngest is evicted first.
+	// Started is the earliest start time of the pods, in Unix seconds. Of otherwise equal victims,
+	// the one that started last is evicted first.
 	Started int64
 	// Leaving means that the pods are already being deleted, so that they cost nothing.
 	Leaving bool
@@ -31,13 +31,13 @@ type Removal struct {
 	Victims []Victim
 	// Allowed has the number of further evictions that each disruption budget permits.
 	Allowed []int
-	// Short is the number of members without a place in a plan without evictions, or 0 if it is not
-	// known.
+	// Short is the number of members that got no place in a plan without evictions. 0 means that no
+	// such plan was tried.
 	Short int
 }
 
-// Crowd is a Field from whose nodes victims can be removed. Ledger forks compute the resources that
-// this frees.
+// Crowd is a Field from whose nodes victims can be removed. The search itself computes, on forks of
+// ledgers, the CPUs and devices that this frees.
 type Crowd interface {
 	Field
 	// Evict removes a victim's pods, and Restore puts them back.
@@ -49,7 +49,7 @@ type Crowd interface {
 type Eviction struct {
 	// Victims are the victims to evict, in addition to pods that are already leaving.
 	Victims []int
-	// Places are the members' places after the eviction.
+	// Places are the members' places after the eviction of Victims.
 	Places []Place
 	// Asked is the number of questions to nodes about members. Cut means that the search reached
 	// MaxAsked or used up its budget, so there may be more victims than necessary.
@@ -59,23 +59,23 @@ type Eviction struct {
 
 // MaxAsked is the maximum number of questions to nodes about members in one search. A question
 // takes about 20 to 50 microseconds, including the filters of the scheduling framework. The
-// scheduler does nothing else during the search.
+// scheduler places no other pod during the search.
 const MaxAsked = 50_000
 
-// Evict finds victims whose eviction lets the whole gang fit. It first removes the pods that are
-// leaving anyway, which do not count as victims. Then it takes the cheapest victims until the gang
-// fits, and drops the victims that the gang does not need, the most expensive first. It checks up
-// to maxSpared victims in this way, fewer if the search is Cut. The result may not be the cheapest
+// Evict finds victims whose eviction lets the whole gang fit. Evict first removes the pods that are
+// already leaving, which do not count as victims. Then it takes the cheapest victims until the gang
+// fits, and drops the victims that the gang does not need, the most expensive first. On the nodes
+// of the plan, Evict tries to drop at most maxSpared victims. The result may not be the cheapest
 // possible set.
 //
 // Evict returns false if the eviction of all victims is not enough, or if the search is Cut before
-// it finds an answer. For a gang with wishes, Evict also tries single victims. The Crowd is the
-// same after the call as before.
+// it finds an answer. If a gang with wishes does not fit after the eviction of all victims, Evict
+// also tries single victims. Evict restores the Crowd before it returns.
 func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
 	return evictAsking(g, f, r, MaxAsked, b)
 }
 
-// evictAsking does what Evict does, with at most limit questions.
+// evictAsking is Evict with a limit on the number of questions.
 func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Eviction, ok bool) {
 	c := newClearing(f, r)
 	c.work.limit, c.work.budget = limit, b
@@ -111,13 +111,13 @@ func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Evic
 	return out, true
 }
 
-// Cost is the cost of evicting a set of victims, as kube-scheduler compares it: the first
-// difference decides.
+// Cost is the cost of evicting a set of victims. Costs are compared field by field, as
+// kube-scheduler does, and the first difference decides.
 type Cost struct {
 	// Violations counts pods whose disruption budget does not allow the eviction.
 	Violations int
-	// Highest is the highest priority of the pods, and Sum the sum of their priorities, each
-	// relative to the lowest possible priority.
+	// Highest is the highest priority of the pods, and Sum the sum of their priorities. Each
+	// priority counts from the lowest int32.
 	Highest, Sum int64
 	Pods         int
 }
@@ -162,7 +162,7 @@ type clearing struct {
 	// nodes are the nodes of the Crowd from which pods were removed.
 	nodes suppose.Field[int]
 	work  work
-	// only has the nodes to try, by kind. If it is nil, all nodes are tried.
+	// only has the nodes to try, by kind. If only is nil, all nodes are tried.
 	only map[int][]int
 }
 
@@ -174,7 +174,7 @@ func newClearing(f Crowd, r *Removal) *clearing {
 	return c
 }
 
-// cheaper compares two victims by their separate costs.
+// cheaper compares two victims by cost; of equal victims, the one that started last comes first.
 func (c *clearing) cheaper(a, b int) int {
 	x, y := &c.removal.Victims[a], &c.removal.Victims[b]
 	return cmp.Or(cmp.Compare(c.alone[a].Violations, c.alone[b].Violations), cmp.Compare(x.Priority, y.Priority),
@@ -207,8 +207,8 @@ func (c *clearing) restoreAll() {
 	}
 }
 
-// Node implements Field: it returns the node without the removed victims. If its state is too
-// uncertain, the node has no free resources.
+// Node implements Field. It returns the node without the removed victims. If the ledger cannot
+// predict the node without them, Node returns the node with them.
 func (c *clearing) Node(node int) suppose.Node {
 	if without := c.nodes.Known(node); without != nil && without.Changed() {
 		if cleared, ok := without.Cleared(); ok {
@@ -239,7 +239,8 @@ func (c *clearing) Nodes(kind int) []int {
 	return nodes
 }
 
-// try plans the gang and reverts the plan.
+// try plans the gang, reverts the plan, and returns its places. It returns false if the minimum
+// does not fit.
 func (c *clearing) try(g *Gang) ([]Place, bool) {
 	if c.work.over() {
 		return nil, false
@@ -252,8 +253,9 @@ func (c *clearing) try(g *Gang) ([]Place, bool) {
 	return p.Places, true
 }
 
-// prefix evicts the victims in order, as few as are enough. If the eviction of all victims is not
-// enough, it leaves all of them evicted and returns false.
+// prefix searches, by bisection, for the smallest number of victims from the start of order that is
+// enough, and evicts these. If the eviction of all victims is not enough, prefix leaves all of them
+// evicted and returns false.
 func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	now := 0
 	tries := func(count int) (p []Place, ok bool) {
@@ -265,7 +267,7 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 		}
 		return c.try(g)
 	}
-	low, high := 0, len(order) // evicting the first low victims is not enough, evicting the first high is
+	low, high := 0, len(order) // the first low victims are not enough, the first high victims are enough
 	guess := c.guess(order)
 	if guess < high {
 		if places, enough = tries(guess); enough {
@@ -299,8 +301,9 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	return places, true
 }
 
-// guess returns the number of victims with which the search begins: one for each member without a
-// place. If it began with all victims, it could reach its limit first.
+// guess returns the number of victims with which prefix begins: enough for one pod per member
+// without a place. If prefix began with all victims, it could reach its limit before it finds a
+// small set.
 func (c *clearing) guess(order []int) int {
 	pods := 0
 	for at, i := range order {
@@ -311,9 +314,9 @@ func (c *clearing) guess(order []int) int {
 	return len(order)
 }
 
-// single finds one victim whose eviction makes room for the gang although the eviction of all
-// victims does not. This is possible because on an emptier node the kubelet may place a pod on NUMA
-// nodes that contradict the gang's wishes. Call it while all victims are evicted.
+// single finds one victim whose eviction is enough for a gang with wishes, although the eviction of
+// all victims is not enough. On an emptier node, the kubelet may place a pod on NUMA nodes that
+// contradict the wishes. The caller has evicted all victims.
 func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	if !g.Wishes() {
 		return Eviction{}, false
@@ -331,7 +334,7 @@ func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	return Eviction{}, false
 }
 
-// maxSpared is the maximum number of victims that spare tries one by one.
+// maxSpared is the maximum number of victims that spare and single each try one by one.
 const maxSpared = 256
 
 // spare puts back victims that the gang does not need: first all victims on nodes that the plan

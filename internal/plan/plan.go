@@ -17,7 +17,7 @@ type Member struct {
 	Kind int
 	// Task is the task of the gang to which the member belongs.
 	Task string
-	// Size orders members: the largest is the hardest to place.
+	// Size orders members: larger members are harder to place.
 	Size int64
 	// Beside are the member's wishes about the places of other members.
 	Beside []Wish
@@ -27,29 +27,28 @@ type Member struct {
 // nodes, and determines the order in which the plan tries them.
 type Field interface {
 	// Nodes returns the nodes that members of the kind may now use, best first. If there are many,
-	// it may return only the best of them until Widen is called.
+	// Nodes may return only the best of them until Widen is called.
 	Nodes(kind int) []int
-	// Widen makes Nodes return all nodes from now on. It reports whether Nodes omitted nodes
-	// before.
+	// Widen makes Nodes return all nodes from now on. Widen reports whether an earlier call of
+	// Nodes omitted nodes.
 	Widen() bool
-	// Coupled reports whether the place of a member affects the possible nodes of other members of
-	// the kind by more than the resources that it takes. Nodes then also returns nodes that may
+	// Coupled reports whether a placed member affects the feasible nodes of members of the kind by
+	// more than the resources that it takes. For such a kind, Nodes also returns nodes that may
 	// admit a member only later. Admits always answers for the present state.
 	Coupled(kind int) bool
 	// Closed reports whether the node, or its domain, has refused a member of a coupled kind since
 	// the kind was last reopened. The plan asks such a node last.
 	Closed(kind, node int) bool
-	// Reopen makes Closed return false for all nodes for the kind, and reports whether some node
-	// was Closed.
+	// Reopen makes Closed return false for the kind on all nodes, and reports whether a node was
+	// Closed.
 	Reopen(kind int) bool
 	// Node returns the node as it is before the plan.
 	Node(node int) suppose.Node
-	// Admits reports whether the rules allow the member on the node now. It does not check free
-	// resources.
+	// Admits reports whether the Field's rules allow the member on the node now. The ledger of the
+	// Node is checked separately.
 	Admits(member, node int) bool
-	// Suits reports whether the member can have its claimed devices at its place on the node. If
-	// Berth decides on the node, Suits may call again for other places on the node, for example
-	// near devices.
+	// Suits reports whether the member can have its claimed devices at its place on the node. Suits
+	// may call again to move the member to another place on the node, for example near devices.
 	Suits(member, node int, would Lies, again Again) bool
 	// Put records that the member is on the node, and Take reverts this.
 	Put(member, node int)
@@ -58,7 +57,8 @@ type Field interface {
 
 // Lies describes the allocation of a member on a node.
 type Lies struct {
-	// Decision is the member's allocation. It has no containers if nothing is pinned for it.
+	// Decision is the member's allocation. Decision has no containers if nothing is pinned for the
+	// member.
 	Decision *placement.Decision
 	// Sure means that the allocation is certain. Loose means that no member on the node is promised
 	// its CPUs.
@@ -66,11 +66,11 @@ type Lies struct {
 }
 
 // Again replaces the promised place of a member by another place on the same node, near the devices
-// if near is not nil. It returns false if there is no such place.
+// near if near is not nil. Again returns false if there is no such place.
 type Again func(near *placement.Claimed) (Lies, bool)
 
-// Uncoupled implements some methods of Field. Embed it if Nodes never omits a node, and if members
-// affect each other only by the resources that they take.
+// Uncoupled implements some methods of Field. A Field may embed Uncoupled if its Nodes never omits
+// a node, and if members affect each other only by the resources that they take.
 type Uncoupled struct{}
 
 // Suits implements Field.
@@ -95,8 +95,8 @@ type Gang struct {
 	// task.
 	Minimum int
 	Tasks   map[string]int
-	// Seated are the pods of the gang that already have nodes. Only pods with wishes, and pods
-	// about which members have wishes, are needed.
+	// Seated are the pods of the gang that already have nodes. Pods without wishes, about which no
+	// member has a wish, may be omitted.
 	Seated []Seat
 }
 
@@ -113,7 +113,7 @@ func (g *Gang) Wish(of int, w Wish) {
 // Wishes reports whether any member has a wish about another member's place.
 func (g *Gang) Wishes() bool { return g.wishes(func(Wish) bool { return true }) }
 
-// wishes reports whether is returns true for a wish of the gang.
+// wishes reports whether is returns true for any wish of the gang.
 func (g *Gang) wishes(is func(Wish) bool) bool {
 	return slices.ContainsFunc(g.Members, func(m Member) bool { return slices.ContainsFunc(m.Beside, is) }) ||
 		slices.ContainsFunc(g.Seated, func(s Seat) bool { return slices.ContainsFunc(s.Beside, is) })
@@ -122,15 +122,15 @@ func (g *Gang) wishes(is func(Wish) bool) bool {
 // Place is the node of a member.
 type Place struct {
 	Member, Node int
-	// Loose is the member's ledger.Candidate.Loose. It is set if the plan puts other pods on the
-	// node that the kubelet may admit before the member.
+	// Loose is the member's ledger.Candidate.Loose. Loose is set if the CPUs that the member gets
+	// depend on the order in which the kubelet admits the pods of the node.
 	Loose bool
 	// Wave is the member's ledger.Candidate.Wave.
 	Wave int
 	// Got is the member's allocation on the node.
 	Got Decided
-	// Candidate is the member's candidate, or its copy from Candidate.Near if its devices are
-	// known. It is nil if nothing is pinned.
+	// Candidate is the member's candidate, or a copy from Candidate.Near if the member's devices
+	// are known. Candidate is nil if nothing is pinned.
 	Candidate *ledger.Candidate
 }
 
@@ -142,24 +142,24 @@ type Plan struct {
 	Whole bool
 	// Lacking is the first member that got no node, or -1.
 	Lacking int
-	// Waits has the nodes that refused some member only because they wait for a report, with the
-	// reason.
+	// Waits has the nodes that refused a member only because they wait for a report, with the
+	// reason of each.
 	Waits map[int]ledger.Wait
-	// Tangled has the nodes that would admit some member, but not in every order in which the
-	// kubelet may admit it and other members. These nodes have already used all their waves.
+	// Tangled has the nodes that would admit a member, but not in every order in which the kubelet
+	// may admit the member and other members. These nodes have already used all their waves.
 	Tangled map[int]bool
-	// Crowded means that a node refused some member because the order in which the kubelet admits
+	// Crowded means that a node refused a member because the order in which the kubelet admits
 	// members is not known.
 	Crowded bool
 	// Cut means that the budget was used up before the minimum was reached. The gang might still
 	// fit.
 	Cut bool
-	// Nodes has the nodes on which members were tried, with their planned members.
+	// Nodes has the nodes on which the plan tried members, with their planned members.
 	Nodes suppose.Field[int]
 }
 
 // Make plans the gang. A kubelet may admit members that were created in the same second in any
-// order, so Make finds places that are valid in every order. If there is no such plan, it plans
+// order, so Make finds places that are valid in every order. If Make finds no such plan, it plans
 // several waves. The members of a wave are bound after a report shows that the node has admitted
 // the previous wave. If the plan is Whole, the members stay Put on the Field. Otherwise Make
 // reverts all changes of the Field.
@@ -167,13 +167,13 @@ func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
 }
 
-// work counts the questions to nodes about members. If limit is not 0, it is the maximum number of
-// questions.
+// work counts the questions to nodes about members (asked). If limit is not 0, limit is the maximum
+// of asked.
 type work struct {
 	asked, limit int
 	budget       *Budget
 	slow         bool    // every member asks every node, for tests
-	wishes       *wishes // of the gang, after the first use
+	wishes       *wishes // the gang's wishes, or nil before the first call of wishesOf
 }
 
 func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit || w.budget.Over() }
@@ -227,9 +227,9 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 	return third
 }
 
-// Node returns a node with its planned members, which are not promised their CPUs. If this node
-// refuses a pod, then it does so in every order of these members. Node returns nil if the plan has
-// not tried the node.
+// Node returns a copy of a node with its planned members, which are not promised their CPUs. If the
+// copy refuses a pod, the node refuses the pod in every order of the members. Node returns nil if
+// the plan has not tried the node.
 func (p *Plan) Node(node int) *suppose.Node {
 	n := p.Nodes.Known(node)
 	if n == nil {
@@ -237,7 +237,7 @@ func (p *Plan) Node(node int) *suppose.Node {
 	}
 	out, later := suppose.Node{}, false
 	if n.Wave > 0 {
-		out, later = n.Cleared() // the node after all its members were admitted
+		out, later = n.Cleared() // the node after the admission of all its members
 	}
 	if !later {
 		out = n.Clone()
@@ -253,8 +253,8 @@ func (p *Plan) Undo(f Field) {
 	}
 }
 
-// pass goes through the members once. If inWaves is set, a node that does not admit members in
-// every order may get them in waves, which fix the order.
+// pass goes through the members once, in units. If inWaves is set, a node that does not admit
+// members in every order may get them in waves, which fix the order.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	count := len(g.Members) + len(g.Seated)
 	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, count), placed: make([]Decided, count)}
@@ -275,7 +275,7 @@ func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Pl
 	}
 	units := unitsOf(g.Members)
 	slices.SortStableFunc(units, order)
-	var all, open []int // all: the nodes for the kind; open: the nodes that may still take the next unit
+	var all, open []int // all has the nodes for the kind; open has the nodes that may still admit the next unit
 	for i, u := range units {
 		if w.over() {
 			if t.plan.Lacking < 0 {
@@ -314,23 +314,22 @@ type trial struct {
 	field Field
 	work  *work
 	plan  Plan
-	at    []int // by member, then by seated pod: its node, or nowhere
+	at    []int // the node of each member and seated pod, by an index as in Wish.Mate; or nowhere
 	// inWaves is the parameter of pass.
 	inWaves bool
-	placed  []Decided // by the same index: the allocation on that node
+	placed  []Decided // the allocation on that node, by the same index
 	// lies describes the place that was promised last.
 	lies Lies
 	// before has, for each member of the unit, the state of the node before the member was put
 	// there.
 	before []before
 	// taken are the nodes on which each NUMA node belongs to a member that wants no other member
-	// there. fresh counts the nodes that became taken since the last time that withoutTaken removed
-	// nodes.
+	// there. fresh counts the taken nodes that withoutTaken has not removed yet.
 	taken map[int]bool
 	fresh int
 	skips int // the number of skipped nodes
-	// full are the nodes whose ledgers have refused a member of a coupled kind since the last
-	// member of such a kind was placed.
+	// full are the nodes whose ledgers or amounts have refused a member of a coupled kind since
+	// roomy last removed such nodes.
 	full []int
 	// wishes and sites are nil if no member has wishes.
 	wishes *wishes
@@ -339,8 +338,8 @@ type trial struct {
 	strict bool
 }
 
-// place finds a node for the unit. It returns the nodes that may take the next unit if that unit is
-// equal to this one.
+// place finds a node for the unit. If the next unit is equal to this unit, only the returned nodes
+// can admit it.
 func (t *trial) place(u *unit, open []int) []int {
 	if u.prefers {
 		t.strict = true
@@ -355,15 +354,15 @@ func (t *trial) place(u *unit, open []int) []int {
 	}
 	switch {
 	case u.prefers:
-		return open // the next unit may take a node that refused this unit
+		return open // a node that refused this unit may admit the next unit
 	case found:
 		return rest
 	}
 	return nil
 }
 
-// first puts the unit on the first node that admits it, and returns the nodes that may take another
-// equal unit.
+// first puts the unit on the first node that admits it, and returns the nodes that may admit
+// another equal unit.
 func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	only, joins := t.meets(u)
 	takes := func(node int) bool { return (!joins || node == only) && t.putAll(u.members, node) }
@@ -391,7 +390,7 @@ func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	}
 }
 
-// roomy returns the open nodes whose ledgers have not refused a member of a coupled kind.
+// roomy returns the open nodes that are not in full, and empties full.
 func (t *trial) roomy(u *unit, open []int) []int {
 	if len(t.full) == 0 || t.wishes != nil || len(u.members) > 1 {
 		return open
@@ -401,7 +400,7 @@ func (t *trial) roomy(u *unit, open []int) []int {
 	return open
 }
 
-// putAll puts all members on the node, or no member.
+// putAll puts all members on the node, or none of them.
 func (t *trial) putAll(members []int, node int) bool {
 	for i, m := range members {
 		if t.put(m, node) {
@@ -412,7 +411,7 @@ func (t *trial) putAll(members []int, node int) bool {
 		}
 		return false
 	}
-	clear(t.before) // these states are never restored, and use much memory
+	clear(t.before) // restore is not called for these states again, and they use much memory
 	t.before = t.before[:0]
 	return true
 }
@@ -468,7 +467,7 @@ func (t *trial) put(m, node int) bool {
 	return true
 }
 
-// again returns the Again for a member that has a promise of a place on the node.
+// again returns the function Again for a member that is promised a place on the node.
 func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again {
 	return func(near *placement.Claimed) (Lies, bool) {
 		on, pod := t.plan.Nodes.At(node), t.gang.Members[m].Pod
@@ -487,9 +486,9 @@ func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again 
 	}
 }
 
-// suitsLater withdraws the promise to a member that Suits refused. It then tries the member in a
-// further wave, after the other members on the node. If Suits accepts this, suitsLater promises the
-// place and returns true.
+// suitsLater withdraws the promise to a member that Suits refused. It then promises the member a
+// place in a further wave, after the other members on the node. If Suits refuses this place too,
+// suitsLater withdraws it and returns false.
 func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) bool {
 	on, pod := t.plan.Nodes.At(node), &t.gang.Members[m].Pod
 	unsure := !t.lies.Sure && on.Pins(pod) && on.Promised() > 1
@@ -575,7 +574,7 @@ func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before)
 	return got, a.OK()
 }
 
-// decided stores the pod's place in lies, according to the node's answer, and returns it as a
+// decided stores the pod's place from the node's answer in t.lies, and returns the place as a
 // Decided.
 func (t *trial) decided(p *suppose.Pod, on *suppose.Node, a *ledger.Answer, d *placement.Decision) Decided {
 	t.lies = Lies{Decision: d, Sure: a.Exact && !on.Loose(), Loose: on.Loose()}
@@ -585,7 +584,8 @@ func (t *trial) decided(p *suppose.Pod, on *suppose.Node, a *ledger.Answer, d *p
 	return Decided{Exact: a.Exact, NUMA: on.Account().View().Report().Model.Reach(p.Candidate.Request, &a.Verdict)}
 }
 
-// waits records that a node refuses a member now but may admit it after a report, or is tangled.
+// waits records in the plan that a node refuses a member but may admit it after a report. If the
+// node has used all its waves, waits records it as tangled.
 func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 	if t.inWaves && on.Promised() > 0 && on.Wave == maxWaves {
 		if t.plan.Tangled == nil {
@@ -600,9 +600,9 @@ func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 	t.plan.Waits[node] = why
 }
 
-// loosen promises the pod a place after it has removed the promises of CPUs to the members on the
-// node. The kubelet may admit the pod before them, and then give them other CPUs. It returns the
-// node's earlier state, or nil if it did not change.
+// loosen removes the promises of CPUs to the members on the node, and promises the pod a place. The
+// kubelet may admit the pod before the members, and then give them other CPUs. loosen returns the
+// earlier state of the node, or nil if the node has not changed.
 func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Answer, *suppose.Node) {
 	loose := on.Clone()
 	loose.Loosen()
@@ -615,7 +615,7 @@ func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Ans
 }
 
 // maxWaves is the maximum number of waves of a node after the first wave. Each wave takes about a
-// second, and all waves must be admitted before the gang's deadline.
+// second, and the kubelet must admit all waves before the gang's deadline.
 const maxWaves = 8
 
 // nextWave promises the pod a place in a wave after all members on the node.
@@ -628,7 +628,7 @@ func nextWave(p *suppose.Pod, on *suppose.Node, d *placement.Decision) ledger.An
 	return a
 }
 
-// take reverts the last put.
+// take reverts the last put, which was for m.
 func (t *trial) take(m int) {
 	node, last := t.at[m], len(t.before)-1
 	t.before[last].restore(t.plan.Nodes.At(node))
