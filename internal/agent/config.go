@@ -22,10 +22,10 @@ import (
 // ConfigSource.
 type ConfigSource struct {
 	read func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
-	// paths are the file and the folder to watch. They are empty for Configz.
-	paths configPaths
-	// newer returns the files that were changed after a time. It is nil for Configz.
-	newer func(time.Time) []string
+	// fingerprint returns a text that changes with the files. newer returns the files that were
+	// changed after a time. Both are nil for Configz.
+	fingerprint func() string
+	newer       func(time.Time) []string
 }
 
 // ConfigFile reads a KubeletConfiguration in YAML or JSON. If dir is not "", the drop-ins in dir
@@ -33,7 +33,7 @@ type ConfigSource struct {
 func ConfigFile(path, dir string) ConfigSource {
 	files := kubeletconfig.Files{File: path, Dir: dir}
 	read := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) { return files.Read() }
-	return ConfigSource{read: read, paths: configPaths{path, dir}, newer: files.NewerThan}
+	return ConfigSource{read: read, fingerprint: files.Fingerprint, newer: files.NewerThan}
 }
 
 // Configz reads the configuration from a running kubelet at url ("https://10.0.0.7:10250/configz").
@@ -116,6 +116,3 @@ func gatesOf(all map[string]bool) map[string]bool {
 	}
 	return out
 }
-
-// configPaths are the file and the folder of a configuration. "" means that there is none.
-type configPaths struct{ file, dropIns string }

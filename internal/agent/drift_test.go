@@ -222,15 +222,26 @@ func TestConfigurationOverWhichNoKubeletStarts(t *testing.T) {
 	}
 }
 
+// touch changes a file of the configuration, and lets the agent notice this.
+func (w *world) touch() {
+	w.t.Helper()
+	w.configFiles += "+"
+	if w.m.lookAround(w.t.Context()) {
+		w.t.Error("news before the file was read")
+	}
+}
+
 // TestConfigurationThatCannotBeRead: the kubelet still uses the old configuration, and would not
 // start with the new one. This is reported only after some time, because the file may be being
 // written.
 func TestConfigurationThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
-	w.m.around.config.paths = configPaths{file: "/etc/kubernetes/kubelet.yaml"}
+	w.m.around.every = time.Hour
+	w.m.around.config.fingerprint = func() string { return w.configFiles }
 	w.settle()
 	w.configErr = errors.New("kubelet.yaml: line 3: did not find expected key")
-	w.clock = w.clock.Add(w.m.around.every + w.m.around.configTouched())
+	w.touch()
+	w.clock = w.clock.Add(configSettle)
 	if w.m.lookAround(t.Context()) {
 		t.Error("told at the first look")
 	}
@@ -242,7 +253,8 @@ func TestConfigurationThatCannotBeRead(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonConsistent, "")
 	w.wantCurrent(v1alpha1.ReasonConfigurationUnreadable, "kubelet.yaml: line 3: did not find expected key", "correct the configuration before")
 	w.configErr = nil
-	w.clock = w.clock.Add(w.m.around.configTouched())
+	w.touch()
+	w.clock = w.clock.Add(configSettle)
 	if !w.m.lookAround(t.Context()) {
 		t.Fatal("no news of a file that can be read again")
 	}
@@ -270,6 +282,7 @@ func TestKubeletThatIsAwayTellsNothing(t *testing.T) {
 func TestConfigurationFileIsWatched(t *testing.T) {
 	w := newWorld(t)
 	w.m.around.every = time.Hour
+	w.m.around.config.fingerprint = func() string { return w.configFiles }
 	w.settle()
 	changed := *w.config
 	changed.TopologyManagerPolicy = "best-effort"
@@ -281,11 +294,13 @@ func TestConfigurationFileIsWatched(t *testing.T) {
 			t.Errorf("%s: news %v, want %v", when, got, want)
 		}
 	}
-	look(false, "before anything was told")
-	w.clock = w.clock.Add(w.m.around.configTouched() / 2)
-	look(false, "right after the file was touched")
-	w.clock = w.clock.Add(w.m.around.configTouched() / 2)
+	look(false, "before the file was touched")
+	w.touch()
+	w.clock = w.clock.Add(configSettle)
+	w.configFiles += "+"
 	look(false, "while the file is being written")
+	w.clock = w.clock.Add(configSettle / 2)
+	look(false, "right after the file was written")
 	if w.configAsked != asked {
 		t.Errorf("read %d times while it is being written", w.configAsked-asked)
 	}

@@ -166,7 +166,9 @@ func TestWatchFilesOfAQuickKubelet(t *testing.T) {
 	}
 	defer stop()
 	writeFile(t, filepath.Join(root, "new", kubeletSocket), "")
-	rename(t, filepath.Join(root, "new"), filepath.Join(root, "device-plugins"))
+	if err := os.Rename(filepath.Join(root, "new"), filepath.Join(root, "device-plugins")); err != nil {
+		t.Fatal(err)
+	}
 	receive(t, events.Restarted, "the kubelet's socket")
 }
 

@@ -51,7 +51,8 @@ type world struct {
 	askedHeld int
 
 	configErr   error
-	configAsked int // times the configuration was read
+	configAsked int    // times the configuration was read
+	configFiles string // the fingerprint of the configuration's files
 
 	readErr    error
 	publishErr error

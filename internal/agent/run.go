@@ -36,12 +36,6 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer stop()
-	config, stopConfig, err := watchConfig(a.opts.Config.paths)
-	if err != nil {
-		a.opts.Log.Warn("changes of the kubelet's configuration will be noticed late", "error", err, "after", a.opts.Rescan)
-		config, stopConfig = &configWatch{}, func() error { return nil }
-	}
-	defer stopConfig()
 	told := ctx
 	work, end := context.WithCancel(context.WithoutCancel(told))
 	defer end()
@@ -58,7 +52,7 @@ func Run(ctx context.Context, opts Options) error {
 	g.Go(func() error { a.pods.RunWithContext(ctx); return nil })
 	g.Go(func() error { a.nodes.RunWithContext(ctx); return nil })
 	g.Go(func() error { a.heartbeats(ctx); return nil })
-	g.Go(func() error { return a.loop(ctx, files, config) })
+	g.Go(func() error { return a.loop(ctx, files) })
 	g.Go(func() error { a.enforcer.run(ctx); return nil })
 	if a.socket != nil {
 		g.Go(func() error { a.socket.Follow(ctx, a.kubeletIs); return nil })
@@ -221,28 +215,19 @@ func (a *agent) node() *corev1.Node {
 
 // loop calls mirror.step after each event, after the time that the last step returned, and at the
 // rescan interval.
-func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch) error {
+func (a *agent) loop(ctx context.Context, files *fileEvents) error {
 	if !cache.WaitForCacheSync(ctx.Done(), a.pods.HasSynced, a.nodes.HasSynced) {
 		return ctx.Err()
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	machine := time.NewTicker(lookPeriod)
-	defer machine.Stop()
-	look := time.NewTimer(lookPeriod)
+	look := time.NewTicker(lookPeriod)
 	defer look.Stop()
 	withdrawn := sync.OnceFunc(func() { close(a.withdrawn) })
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-machine.C:
-			if !a.mirror.lookAround(ctx) {
-				continue
-			}
-		case <-config.Changed:
-			look.Reset(a.mirror.around.configTouched())
-			continue
 		case <-look.C:
 			if !a.mirror.lookAround(ctx) {
 				continue

@@ -24,9 +24,9 @@ import (
 // cachedMachineInfo). It then still assigns CPUs that have been taken offline, and ignores huge
 // pages that were added. So the agent checks the machine and the configuration for changes.
 
-// lookPeriod is the interval at which the agent checks whether the machine has changed. The API
-// should show a change within a second, and reading the machine and writing the report need time,
-// too. A check reads a dozen small files of sysfs.
+// lookPeriod is the interval at which the agent checks whether the machine or the files of the
+// configuration have changed. The API should show a change within a second, and reading the machine
+// and writing the report need time, too. A check reads a dozen small files of sysfs.
 const lookPeriod = 300 * time.Millisecond
 
 // configSettle is the time without changes after which the files of a configuration are read,
@@ -118,7 +118,10 @@ type surroundings struct {
 // configLook has the times of reading the configuration.
 type configLook struct {
 	last time.Time // the last reading
-	due  time.Time // the next reading after a change of a file, or zero
+	// files is the fingerprint of the files at the last look. due is the time of the next reading
+	// after a change of a file, or zero.
+	files string
+	due   time.Time
 	// doubted means that the last reading failed and the failure is not reported yet.
 	doubted bool
 }
@@ -156,6 +159,10 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	if a.slots.fingerprint != nil {
 		a.slots.last = a.slots.fingerprint()
 	}
+	looked := configLook{}
+	if a.config.fingerprint != nil {
+		looked.files = a.config.fingerprint()
+	}
 	p, err := discover(ctx, func() (*topology.Machine, error) { return a.keeping(&by) }, a.config, version, by)
 	if err != nil {
 		return again(a.attempts.Step()), err
@@ -168,7 +175,8 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	}
 	is.view, is.config = p.spec.View, p.config
 	a.platform, a.present = &p, is
-	a.looked.last, a.looked.due, a.attempts = a.now(), time.Time{}, newLook()
+	looked.last = a.now()
+	a.looked, a.attempts = looked, newLook()
 	return settled, nil
 }
 
@@ -220,6 +228,7 @@ func (a *surroundings) look(ctx context.Context) bool {
 	before, devices := a.present, a.lookAtDevices()
 	a.lookAtMachine()
 	now := a.now()
+	a.lookAtFiles(now)
 	if now.Sub(a.looked.last) >= a.every || !a.looked.due.IsZero() && !now.Before(a.looked.due) {
 		a.looked.last, a.looked.due = now, time.Time{}
 		a.lookAtConfig(ctx)
@@ -280,7 +289,7 @@ func (a *surroundings) lookAtConfig(ctx context.Context) {
 	switch {
 	case err == nil:
 		a.present.config, a.present.unread, a.looked.doubted = config, "", false
-	case a.config.paths == configPaths{}: // the configuration comes from the kubelet, which does not run
+	case a.config.fingerprint == nil: // the configuration comes from the kubelet, which does not run
 	case a.looked.doubted || a.present.unread != "":
 		a.present.unread = err.Error()
 	default:
@@ -288,11 +297,15 @@ func (a *surroundings) lookAtConfig(ctx context.Context) {
 	}
 }
 
-// configTouched records that a file of the configuration has changed. It returns the time until the
-// next look.
-func (a *surroundings) configTouched() time.Duration {
-	a.looked.due = a.now().Add(configSettle)
-	return configSettle
+// lookAtFiles sets the next reading of the configuration if its files have changed since the last
+// look.
+func (a *surroundings) lookAtFiles(now time.Time) {
+	if a.config.fingerprint == nil {
+		return
+	}
+	if files := a.config.fingerprint(); files != a.looked.files {
+		a.looked.files, a.looked.due = files, now.Add(configSettle)
+	}
 }
 
 // presentConfig returns the configuration that a kubelet would read if it started now.

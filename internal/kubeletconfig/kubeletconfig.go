@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -137,24 +139,44 @@ func (f Files) given() (g given, err error) {
 // NewerThan returns the files that were changed after t, and the folder of drop-ins if a drop-in
 // was added or removed.
 func (f Files) NewerThan(t time.Time) (newer []string) {
-	look := func(name string, info fs.FileInfo, err error) {
-		if err == nil && changedAt(info).After(t) {
+	for name, at := range f.changes() {
+		if at.After(t) {
 			newer = append(newer, name)
 		}
 	}
-	info, err := os.Stat(f.File)
-	look(f.File, info, err)
-	if f.Dir == "" {
-		return newer
-	}
-	_ = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
-		if err == nil && (e.IsDir() || filepath.Ext(name) == ".conf") {
-			info, err := os.Stat(name) // the target, if it is a link
-			look(name, info, err)
-		}
-		return nil // Read returns the error
-	})
 	return newer
+}
+
+// Fingerprint differs from an earlier result if a file was changed, or if a drop-in was added or
+// removed. It does not read the files.
+func (f Files) Fingerprint() string {
+	var b strings.Builder
+	for name, at := range f.changes() {
+		fmt.Fprintln(&b, name, at.UnixNano())
+	}
+	return b.String()
+}
+
+// changes yields the files and the folders of drop-ins with the times of their last changes. It
+// omits files that it cannot find; Read returns the error.
+func (f Files) changes() iter.Seq2[string, time.Time] {
+	return func(yield func(string, time.Time) bool) {
+		look := func(name string) error {
+			if info, err := os.Stat(name); err == nil && !yield(name, changedAt(info)) { // the target, if it is a link
+				return filepath.SkipAll
+			}
+			return nil
+		}
+		if look(f.File) != nil || f.Dir == "" {
+			return
+		}
+		_ = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || !e.IsDir() && filepath.Ext(name) != ".conf" {
+				return nil
+			}
+			return look(name)
+		})
+	}
 }
 
 // mergeAll merges drop-ins over the file.
