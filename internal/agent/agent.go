@@ -24,7 +24,7 @@ type agent struct {
 	withdrawn chan struct{}
 }
 
-// mirror reads the records of a node's allocations (Books), judges them, and publishes a report.
+// mirror reads the records of a node's allocations, judges them, and publishes a report.
 // Only one goroutine uses it.
 type mirror struct {
 	now      clock
@@ -78,7 +78,7 @@ func (m *mirror) step(ctx context.Context) next {
 		return n
 	}
 	m.presence.beginReading()
-	quiet, err := m.books.Read()
+	quiet, err := m.books.readAgain()
 	if err != nil {
 		return m.unreadable(ctx, err)
 	}

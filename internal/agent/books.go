@@ -9,25 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Books reads the records of a node's allocations, such as the kubelet's checkpoints. All methods
-// except Read refer to the last reading.
-type Books interface {
-	// Read takes a reading. It is settled if it equals the previous reading byte by byte.
-	Read() (settled bool, err error)
-	// Check returns an error if the reading contradicts itself. While the kubelet writes, a reading
-	// may contradict itself for a moment.
-	Check() error
-	// Snapshot returns the reading as a Snapshot. It returns an error if a Snapshot cannot
-	// represent the reading.
-	Snapshot() (placement.Snapshot, error)
-	// Admitted reports whether the kubelet has admitted a pod, by the UID in the records. told is
-	// false if the records do not show this.
-	Admitted(uid string) (admitted, told bool)
-}
-
-var _ Books = (*checkpoints)(nil)
-
-// checkpoints are the Books of a kubelet.
+// checkpoints reads a kubelet's records of its allocations. The methods after readAgain refer to
+// the last reading.
 type checkpoints struct {
 	read  func() (kubeletstate.Raw, error)
 	root  string            // the kubelet's root directory, for messages
@@ -35,8 +18,8 @@ type checkpoints struct {
 	state kubeletstate.State
 }
 
-// Read implements Books.
-func (c *checkpoints) Read() (settled bool, err error) {
+// readAgain takes a reading. It is settled if it equals the previous reading byte by byte.
+func (c *checkpoints) readAgain() (settled bool, err error) {
 	raw, err := c.read()
 	if err != nil {
 		return false, err
@@ -55,14 +38,9 @@ func (c *checkpoints) parse(tellsAdmitted bool) (err error) {
 	return err
 }
 
-// Check implements Books.
-func (c *checkpoints) Check() error { return c.state.Check() }
-
-// Snapshot implements Books.
-func (c *checkpoints) Snapshot() (placement.Snapshot, error) { return c.state.Snapshot() }
-
-// Admitted implements Books.
-func (c *checkpoints) Admitted(uid string) (admitted, told bool) {
+// admitted reports whether the kubelet has admitted a pod, by the UID in the records. told is false
+// if the records do not show this.
+func (c *checkpoints) admitted(uid string) (admitted, told bool) {
 	if c.state.Admitted == nil {
 		return false, false
 	}

@@ -322,10 +322,10 @@ func TestLabelsAreRemembered(t *testing.T) {
 	want("the kubelet decides", false, true)
 	node = nil
 	want("the kubelet decided", false, true)
-	name := filepath.Join(dir, rememberedFile)
+	name := filepath.Join(dir, rememberedFile.name)
 	for what, text := range map[string]string{
 		"another node": `{"node":"n2","authority":"berth"}`, "no such word": `{"node":"n1","authority":"root"}`, "no JSON": "berth", "nothing": "",
-		"too long": `{"node":"n1","authority":"berth"}` + strings.Repeat(" ", maxRemembered), "more": `{"node":"n1","authority":"berth","image":"x"}`,
+		"too long": `{"node":"n1","authority":"berth"}` + strings.Repeat(" ", int(rememberedFile.limit)), "more": `{"node":"n1","authority":"berth","image":"x"}`,
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

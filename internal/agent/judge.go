@@ -37,7 +37,7 @@ func judge(s *sighting) verdict {
 	if s.obeyed != nil {
 		v.astray = s.obeyed.astray
 	}
-	if err := s.books.Check(); err != nil {
+	if err := s.books.state.Check(); err != nil {
 		v.reason, v.problem = v1alpha1.ReasonContradiction, s.orStarts(err)
 		return v
 	}

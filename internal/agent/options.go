@@ -117,12 +117,6 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("agent: %s is %v: want 0 for the default, or a positive duration", name, d)
 		}
 	}
-	if a := o.Authority; a != "" && a != v1alpha1.AuthorityKubelet && a != v1alpha1.AuthorityBerth && a != ByLabel {
-		return o, fmt.Errorf("agent: Authority is %q: want kubelet, berth or label", a)
-	}
-	if e := o.Enforcer; e != "" && e != v1alpha1.EnforcerAgent && e != v1alpha1.EnforcerKoordlet && e != EnforcerByLabel {
-		return o, fmt.Errorf("agent: Enforcer is %q: want agent, koordlet or label", e)
-	}
 	setDefault(&o.Authority, v1alpha1.AuthorityKubelet)
 	setDefault(&o.Enforcer, v1alpha1.EnforcerAgent)
 	setDefault(&o.Enforce.Cgroups, DefaultCgroups)

@@ -16,7 +16,7 @@ import (
 // change the report.
 func (m *mirror) sight(ctx context.Context) *sighting {
 	state := &m.books.state
-	m.pods.admit(func(uid string) bool { admitted, told := m.books.Admitted(uid); return admitted && told })
+	m.pods.admit(func(uid string) bool { admitted, told := m.books.admitted(uid); return admitted && told })
 	s := &sighting{
 		now: m.now(), books: m.books, pods: m.pods.all(), history: m.history,
 	}

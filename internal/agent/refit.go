@@ -4,17 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/internal/atomicfile"
 	"github.com/berth-dev/berth/internal/enforce"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -24,12 +21,11 @@ import (
 // comes from the API server. The agent stores it in a file, so that it survives a restart: another
 // pod may already have the CPUs that the resized pod gave up.
 
-// decisionsFile is the file with these decisions in Options.StateDir. maxDecisions is the maximum
-// size of all decisions, in bytes.
-const (
-	decisionsFile = "decisions.json"
-	maxDecisions  = 16 << 20
-)
+// maxDecisions is the maximum size of all decisions, in bytes.
+const maxDecisions = 16 << 20
+
+// decisionsFile is the file with these decisions.
+var decisionsFile = stateFile{"decisions.json", 2 * maxDecisions}
 
 // decisions stores the newest decisions about resized pods.
 type decisions struct {
@@ -108,7 +104,7 @@ func (s *decisions) keep(uid, text string, generation uint64) error {
 		return fmt.Errorf("decisions for resized pods: %d bytes including the decision for pod %s: want at most %d", size, uid, maxDecisions)
 	}
 	s.byPod[uid] = text
-	if err := s.write(); err != nil {
+	if err := decisionsFile.write(s.dir, s.byPod); err != nil {
 		if s.byPod[uid] = was; !known {
 			delete(s.byPod, uid)
 		}
@@ -116,17 +112,6 @@ func (s *decisions) keep(uid, text string, generation uint64) error {
 	}
 	s.size += len(text) - len(was)
 	return nil
-}
-
-func (s *decisions) write() error {
-	text, err := json.Marshal(s.byPod)
-	if err == nil {
-		err = os.MkdirAll(s.dir, 0o700)
-	}
-	if err == nil {
-		err = atomicfile.WriteText(filepath.Join(s.dir, decisionsFile), 0o600, text)
-	}
-	return err
 }
 
 // load reads the file once. It logs and ignores entries that are not decisions.
@@ -137,29 +122,14 @@ func (s *decisions) load() error {
 	if s.byPod != nil {
 		return nil
 	}
-	name := filepath.Join(s.dir, decisionsFile)
 	all := map[string]string{}
-	info, err := os.Lstat(name)
+	name, text, err := decisionsFile.read(s.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.byPod = all
 		return nil
 	case err != nil:
 		return err
-	case !info.Mode().IsRegular(): // opening a named pipe could block
-		return fmt.Errorf("%s: %s: want a regular file", name, info.Mode().Type())
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 2*maxDecisions+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", name, err)
-	case len(text) > 2*maxDecisions:
-		return fmt.Errorf("%s: more than %d bytes: want a file that the agent wrote", name, 2*maxDecisions)
 	}
 	if err := json.Unmarshal(text, &all); err != nil {
 		return fmt.Errorf("%s: want a file that the agent wrote: %w", name, err)
@@ -214,7 +184,7 @@ func (s *decisions) prune(has func(uid string) bool) {
 		}
 	}
 	if dropped {
-		s.complainOf(s.write())
+		s.complainOf(decisionsFile.write(s.dir, s.byPod))
 	}
 }
 

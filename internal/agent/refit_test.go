@@ -80,7 +80,7 @@ func TestDecisionsAreRemembered(t *testing.T) {
 	start()
 	want("b has left", "a 4 1")
 
-	name := filepath.Join(dir, decisionsFile)
+	name := filepath.Join(dir, decisionsFile.name)
 	if err := os.WriteFile(name, []byte(`{"a":"{}","b":`+strings.TrimSpace(fmt.Sprintf("%q", resizedPod(t, "b", 2, "4").Annotations[wire.PlacementAnnotation]))+`}`), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,27 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
 // After a power failure, a machine may start before its API server, and its containers must still
 // start as decided. If the Node's labels set the authority, the agent therefore stores a copy of
 // the labels.
 
-// rememberedFile is the file in Options.StateDir with this copy. maxRemembered is its maximum size
-// in bytes.
-const (
-	rememberedFile = "decider.json"
-	maxRemembered  = 4 << 10
-)
+// rememberedFile is the file with this copy.
+var rememberedFile = stateFile{"decider.json", 4 << 10}
 
 // remembered has the last values of a node's labels.
 type remembered struct {
@@ -44,28 +36,12 @@ func (r *remembered) sane() bool {
 // stored. It also returns an error for a file that another program wrote.
 func recall(dir, node string) (remembered, error) {
 	var r remembered
-	name := filepath.Join(dir, rememberedFile)
-	info, err := os.Lstat(name)
+	name, text, err := rememberedFile.read(dir)
 	if err != nil {
 		return r, err
-	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
-		return r, fmt.Errorf("%s: %s: want a regular file", name, info.Mode().Type())
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return r, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxRemembered+1))
-	if err != nil {
-		return r, fmt.Errorf("%s: %w", name, err)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if len(text) > maxRemembered {
-		return remembered{}, fmt.Errorf("%s: more than %d bytes: want a file that the agent wrote", name, maxRemembered)
-	}
 	if err := d.Decode(&r); err != nil {
 		return remembered{}, fmt.Errorf("%s: %.200q: %w: want a file that the agent wrote", name, text, err)
 	}
@@ -76,20 +52,12 @@ func recall(dir, node string) (remembered, error) {
 	return r, nil
 }
 
-// remember stores the values of the node's labels, unless they are already stored. A power failure
-// leaves the old file or the new one, never a mixture.
+// remember stores the values of the node's labels, unless they are already stored.
 func remember(dir string, r remembered) error {
 	if old, err := recall(dir, r.Node); err == nil && old == r {
 		return nil
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return atomicfile.WriteText(filepath.Join(dir, rememberedFile), 0o600, text)
+	return rememberedFile.write(dir, r)
 }
 
 // ours reports whether the agent itself carries out decisions on the node. While the Node is not

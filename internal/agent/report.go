@@ -35,7 +35,7 @@ type outcome struct {
 // makeReport computes the content of a report from a sighting. It is a pure function. It returns an
 // error if a report cannot represent the checkpoints.
 func makeReport(s *sighting) (outcome, error) {
-	snap, err := s.books.Snapshot()
+	snap, err := s.books.state.Snapshot()
 	if err != nil {
 		return outcome{}, err
 	}

@@ -11,7 +11,7 @@ import (
 // sighting has all inputs of a report, collected at one moment.
 type sighting struct {
 	now      time.Time
-	books    Books
+	books    *checkpoints
 	platform *platform
 	// memory is the error if the memory in the kubelet's checkpoint does not fit the machine, for
 	// example because the machine lacks a NUMA node of the checkpoint.
@@ -63,7 +63,7 @@ func newHistory() history {
 }
 
 func (s *sighting) admitted(uid string) bool {
-	if admitted, told := s.books.Admitted(uid); told {
+	if admitted, told := s.books.admitted(uid); told {
 		return admitted
 	}
 	f, ok := s.pods[uid]
