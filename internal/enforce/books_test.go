@@ -125,7 +125,7 @@ func TestConfine(t *testing.T) {
 	if got := create(b, pinnedTo(t, "b", "5-6")); got != "0-3,6-15;" {
 		t.Errorf("collides: %q", got)
 	}
-	if got := fmt.Sprint(b.Complaints()); got != "[{b CPUs 5 are held by a}]" {
+	if got := fmt.Sprint(b.complaints()); got != "[{b CPUs 5 are held by a}]" {
 		t.Errorf("complaints %s", got)
 	}
 }
@@ -168,10 +168,10 @@ func TestSynchronize(t *testing.T) {
 	if want := "late=0-3,6-7,10-15 loose=0-3,6-7,10-15 moved=8-9 mems 1"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := fmt.Sprint(b.Complaints()); got != "[{late CPUs 5 are held by right}]" {
+	if got := fmt.Sprint(b.complaints()); got != "[{late CPUs 5 are held by right}]" {
 		t.Errorf("complaints %s", got)
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -229,7 +229,7 @@ func TestBooksNeverOverlap(t *testing.T) {
 					kinds[id] = b.all[id].set.Pinned
 				}
 			}
-			if err := b.Check(); err != nil {
+			if err := b.check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			for id, set := range runs {
@@ -383,7 +383,7 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	if got := create(b, pinnedTo(t, "c", "6")); got != "6; s=0-3,7-15 s2-again=0-3,7-15" {
 		t.Errorf("c, when s2 has begun in its next life: %q", got)
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -402,7 +402,7 @@ func TestContainersThatNeverStart(t *testing.T) {
 	if got := create(b, pinnedTo(t, "a", "4-5")); got != "4-5; s=0-3,6-15" {
 		t.Errorf("a, later: %q", got)
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Error(err)
 	}
 	if u, due := b.Begun("s"); !due || tellUpdates([]Update{u}) != "s=0-3,6-15" {
@@ -424,7 +424,7 @@ func TestTwoSandboxesOfOnePod(t *testing.T) {
 	if got := create(b, pinnedTo(t, "x", "5")); !strings.Contains(got, "held by after") {
 		t.Errorf("another pod: %q", got)
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -506,8 +506,8 @@ func TestOrphans(t *testing.T) {
 		return strings.Join(parts, " ")
 	}
 	want := "a=4-5 pinned bound=8-15 s=0-3,6-15"
-	if got := tellUpdates(b.Synchronize(there())); got != "" || as() != want || len(b.Complaints()) != 0 {
-		t.Errorf("remembered: moves %q, %s, %v; want %s", got, as(), b.Complaints(), want)
+	if got := tellUpdates(b.Synchronize(there())); got != "" || as() != want || len(b.complaints()) != 0 {
+		t.Errorf("remembered: moves %q, %s, %v; want %s", got, as(), b.complaints(), want)
 	}
 	b.Stop("a")
 	b.Remove("a")
@@ -518,8 +518,8 @@ func TestOrphans(t *testing.T) {
 	list := there()
 	b = newBooks(t, Hold)
 	want = "b=4-6 pinned bound=8-15 pinned s=0-3,7"
-	if got := tellUpdates(b.Synchronize(list)); got != "s=0-3,7" || as() != want || len(b.Complaints()) != 3 {
-		t.Errorf("not remembered: moves %q, %s, %v; want %s", got, as(), b.Complaints(), want)
+	if got := tellUpdates(b.Synchronize(list)); got != "s=0-3,7" || as() != want || len(b.complaints()) != 3 {
+		t.Errorf("not remembered: moves %q, %s, %v; want %s", got, as(), b.complaints(), want)
 	}
 	if got := create(b, pinnedTo(t, "c", "5-7")); !strings.Contains(got, "CPUs 5-6 are held by") {
 		t.Errorf("c: %q", got)
@@ -531,7 +531,7 @@ func TestOrphans(t *testing.T) {
 	if got := create(b, pinnedTo(t, "c", "5-7")); got != "5-7; s=0-3,8-15" {
 		t.Errorf("b is removed: %q", got)
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -572,7 +572,7 @@ func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 	if got := tellUpdates(b.Stop("c")); got != "other=0-15" {
 		t.Errorf("a has ended, and c: %q", got)
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -619,7 +619,7 @@ func TestRenew(t *testing.T) {
 			b.Moving(u)
 			b.Moved(u)
 		}
-		if err := b.Check(); err != nil {
+		if err := b.check(); err != nil {
 			t.Error(err)
 		}
 	}

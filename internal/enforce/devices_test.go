@@ -73,7 +73,7 @@ func TestDevicesAreHeld(t *testing.T) {
 	if got, want := fmt.Sprint(b.Injections(both.ID)), "[{a.b/gpu [0000:3c:00.0] [vendor/gpu=1]} {a.b/nic [0000:5e:00.0] [berth.dev/pci=0000:5e:00.0]}]"; got != want {
 		t.Errorf("injects %s, want %s", got, want)
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Error(err)
 	}
 	// The pod keeps its devices while its sandbox exists, because the container may start again.
@@ -127,7 +127,7 @@ func TestDevicesSynchronize(t *testing.T) {
 	if _, _, err := b.Create(asking("thief", map[string]int{"a.b/nic": 1}, of("a.b/nic", "0000:5e:00.0"))); err == nil || !strings.Contains(err.Error(), "held by ns/former/app") {
 		t.Errorf("a device that was offered under another name before: %v", err)
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -179,7 +179,7 @@ func TestDevicesAtRandom(t *testing.T) {
 			if err == nil {
 				has[pod] = wants
 			}
-			if err := b.Check(); err != nil {
+			if err := b.check(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -116,7 +116,7 @@ func (l *lossy) check() error {
 			return fmt.Errorf("%s runs on %s beside its decision %s", c.ID, c.runs.CPUs, c.Decision.CPUs)
 		}
 	}
-	return l.b.Check()
+	return l.b.check()
 }
 
 // TestRuntimesThatLoseMoves: whatever the runtime loses, no shared container runs on CPUs of a

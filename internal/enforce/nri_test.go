@@ -115,10 +115,10 @@ func (r *runtime) connect(p *Plugin) (stop func()) {
 		defer close(ended)
 		_ = p.Run(ctx, r.sock)
 	}()
-	select {
-	case <-p.Synchronized():
-	case <-time.After(time.Minute):
-		r.t.Fatal("the plugin does not come up")
+	for begun := time.Now(); p.Sight().Gone != nil; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			r.t.Fatal("the plugin does not come up")
+		}
 	}
 	r.nri.BlockPluginSync().Unblock() // waits until it is registered
 	return func() {

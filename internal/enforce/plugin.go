@@ -65,14 +65,11 @@ type Plugin struct {
 	// held are the containers that were not allowed to start, by name. An entry is removed when the
 	// container starts, when its pod is gone, or after heldFor.
 	held map[string]heldContainer
-	// synchronized is closed when the runtime has reported the running containers.
-	synchronized chan struct{}
-	once         sync.Once
 }
 
 // NewPlugin returns a plugin that owns the books.
 func NewPlugin(b *Books, log func(string, ...any)) *Plugin {
-	return &Plugin{books: b, Log: log, now: time.Now, paths: map[string]string{}, held: map[string]heldContainer{}, gone: errNotYet, synchronized: make(chan struct{})}
+	return &Plugin{books: b, Log: log, now: time.Now, paths: map[string]string{}, held: map[string]heldContainer{}, gone: errNotYet}
 }
 
 var (
@@ -213,9 +210,6 @@ func (p *Plugin) Offer(o Offered) {
 	p.books.Offer(o)
 }
 
-// Synchronized is closed when the runtime has reported the running containers for the first time.
-func (p *Plugin) Synchronized() <-chan struct{} { return p.synchronized }
-
 // Synchronize reads the running containers, and moves them to their CPUs.
 func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
@@ -245,12 +239,10 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 	}
 	updates := p.books.Synchronize(running, sandboxes...)
 	for _, h := range p.books.All() {
-		p.paths[h.ID] = cmp.Or(p.paths[h.ID], before[h.ID])
+		if p.paths[h.ID] = cmp.Or(p.paths[h.ID], before[h.ID]); h.Why != "" {
+			p.Log("container %s: %s", h.Name, h.Why)
+		}
 	}
-	for _, c := range p.books.Complaints() {
-		p.Log("container %s: %s", c.Container, c.Why)
-	}
-	p.once.Do(func() { close(p.synchronized) })
 	p.gone = nil
 	clear(p.held)
 	p.changed()

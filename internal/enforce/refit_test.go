@@ -30,7 +30,7 @@ func resizable(t testing.TB, id, list string, gib uint64) Container {
 func decide(t testing.TB, b *Books, id string, generation uint64, list string, gib uint64) bool {
 	t.Helper()
 	taken := b.Decide("uid-"+id, Decided{generation, []placement.ContainerDecision{sized(t, list, gib)}})
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Fatal(err)
 	}
 	return taken
@@ -68,7 +68,7 @@ func booked(t testing.TB, b *Books, id string) Booked {
 func found(t testing.TB, b *Books, id, list string, limit uint64) {
 	t.Helper()
 	b.Found(id, Found{Set: Set{CPUs: cpus(t, list)}, Turn: booked(t, b, id).Turn, Limit: limit})
-	if err := b.Check(); err != nil {
+	if err := b.check(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -223,7 +223,7 @@ func TestRestartContainer(t *testing.T) {
 			t.Errorf("%s: on %s, trimmed to %+v; want %s and %+v", name, got.Set.CPUs, b.trimmed("a2"), c.on, c.trimmed)
 		}
 		wantText(t, name+": another pod begins", create(b, resizable(t, "x", c.free, 1)), c.free+";")
-		if err := b.Check(); err != nil {
+		if err := b.check(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -615,7 +615,7 @@ func (r *resizes) step() {
 
 func (r *resizes) apart(seed uint64) {
 	r.t.Helper()
-	if err := r.b.Check(); err != nil {
+	if err := r.b.check(); err != nil {
 		r.t.Fatalf("seed %d: %v", seed, err)
 	}
 	all := append([]string{"s"}, resizedPods...)
