@@ -206,11 +206,7 @@ func quantityText(text string) string {
 // evictionOf returns the hard eviction threshold of memory.available, or the kubelet's default. ""
 // means that there is no threshold.
 func evictionOf(c *kubeletv1beta1.KubeletConfiguration) string {
-	text, ok := c.EvictionHard["memory.available"]
-	merged := c.MergeDefaultEvictionSettings != nil && *c.MergeDefaultEvictionSettings
-	if c.EvictionHard == nil || !ok && merged {
-		return wire.DefaultEviction
-	}
+	text, _ := wire.MemoryEviction(c)
 	return quantityText(text)
 }
 

@@ -122,14 +122,21 @@ func (r configReader) quantity(at *field.Path, text string) (resource.Quantity, 
 	return q, nil
 }
 
+// MemoryEviction returns the hard threshold of memory.available, or the kubelet's default. ok is
+// false if there is no threshold.
+func MemoryEviction(c *kubeletv1beta1.KubeletConfiguration) (text string, ok bool) {
+	text, ok = c.EvictionHard["memory.available"]
+	merged := c.MergeDefaultEvictionSettings != nil && *c.MergeDefaultEvictionSettings
+	if c.EvictionHard == nil || !ok && merged {
+		return DefaultEviction, true
+	}
+	return text, ok
+}
+
 // eviction returns the hard threshold of memory.available in bytes. known is false if the threshold
 // is a percentage of an unknown amount.
 func (r configReader) eviction(capacity uint64) (bytes uint64, known bool, err error) {
-	text, ok := r.c.EvictionHard["memory.available"]
-	merged := r.c.MergeDefaultEvictionSettings != nil && *r.c.MergeDefaultEvictionSettings
-	if r.c.EvictionHard == nil || !ok && merged {
-		text, ok = DefaultEviction, true
-	}
+	text, ok := MemoryEviction(r.c)
 	if !ok || text == "0%" || text == "100%" { // either turns the threshold off (pkg/kubelet/eviction/helpers.go, parseThresholdStatement)
 		return 0, true, nil
 	}
