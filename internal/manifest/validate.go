@@ -89,23 +89,17 @@ func (v *validator) containers(pod *corev1.Pod) {
 		v.fail("spec.containers", "", "at least one container")
 	}
 	seen := map[string]bool{}
-	for _, list := range []struct {
-		path       string
-		containers []corev1.Container
-	}{{"spec.initContainers", pod.Spec.InitContainers}, {"spec.containers", pod.Spec.Containers}} {
-		for i := range list.containers {
-			c := &list.containers[i]
-			at := fmt.Sprintf("%s[%d]", list.path, i)
-			if seen[c.Name] {
-				v.fail(at+".name", c.Name, "a name that no other container of the pod has")
-			}
-			seen[c.Name] = true
-			for _, want := range validation.IsDNS1123Label(c.Name) {
-				v.fail(at+".name", c.Name, want)
-			}
-			v.amounts(at+".resources", c.Resources.Requests, c.Resources.Limits)
-			v.claims(at, c, pod)
+	for place, c := range wire.Containers(pod) {
+		at := place.Path().String()
+		if seen[c.Name] {
+			v.fail(at+".name", c.Name, "a name that no other container of the pod has")
 		}
+		seen[c.Name] = true
+		for _, want := range validation.IsDNS1123Label(c.Name) {
+			v.fail(at+".name", c.Name, want)
+		}
+		v.amounts(at+".resources", c.Resources.Requests, c.Resources.Limits)
+		v.claims(at, c, pod)
 	}
 }
 
@@ -122,17 +116,11 @@ func (v *validator) volumes(pod *corev1.Pod) {
 		}
 		names = append(names, name)
 	}
-	v.mounts("spec.initContainers", pod.Spec.InitContainers, names)
-	v.mounts("spec.containers", pod.Spec.Containers, names)
-}
-
-// mounts refuses mounts of volumes that the pod does not have.
-func (v *validator) mounts(path string, containers []corev1.Container, volumes []string) {
-	for i := range containers {
-		for j, mount := range containers[i].VolumeMounts {
-			if !slices.Contains(volumes, mount.Name) {
-				v.fail(fmt.Sprintf("%s[%d].volumeMounts[%d].name", path, i, j), mount.Name,
-					"a name of spec.volumes"+suggest.DidYouMean(mount.Name, volumes))
+	for at, c := range wire.Containers(pod) {
+		for j, mount := range c.VolumeMounts {
+			if !slices.Contains(names, mount.Name) {
+				v.fail(at.Path().Child("volumeMounts").Index(j).Child("name").String(), mount.Name,
+					"a name of spec.volumes"+suggest.DidYouMean(mount.Name, names))
 			}
 		}
 	}

@@ -187,6 +187,29 @@ func (c *coarse) policies(at *field.Path, policy, scope string) error {
 	return nil
 }
 
+// cpuPlace is a CPU with the ids of its NUMA node, package and core as an exporter writes them.
+type cpuPlace struct {
+	id                 topology.CPUID
+	numa, socket, core int64
+}
+
+// maxID is the maximum id of a core or a package.
+const maxID = 1 << 20
+
+// readCPU adds a CPU to the machine. numa is the name of the field with the NUMA node.
+func (c *coarse) readCPU(at *field.Path, numa string, p cpuPlace) error {
+	switch {
+	case p.numa < 0 || p.numa >= topology.MaxNUMANodes:
+		return c.at(at.Child(numa), p.numa, "a NUMA node from 0 to "+strconv.Itoa(topology.MaxNUMANodes-1))
+	case p.socket < 0 || p.socket > maxID:
+		return c.at(at.Child("socket"), p.socket, "0 or more")
+	case p.core < 0 || p.core > maxID:
+		return c.at(at.Child("core"), p.core, "0 or more")
+	}
+	c.addCPU(p.id, topology.NUMAID(p.numa), topology.PackageID(p.socket), topology.CoreID(p.core))
+	return nil
+}
+
 // addCPU adds a CPU to the machine.
 func (c *coarse) addCPU(id topology.CPUID, numa topology.NUMAID, pkg topology.PackageID, core topology.CoreID) {
 	m := &c.machine

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corehelpers "k8s.io/component-helpers/resource"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/placement"
@@ -288,7 +289,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 			lacks = append(lacks, who+" "+what)
 		}
 	}
-	if hasPodLevelResources(pod) {
+	if corehelpers.IsPodLevelResourcesSet(pod) {
 		note("spec.resources", pod.Spec.Resources)
 	} else {
 		for at, c := range Containers(pod) {

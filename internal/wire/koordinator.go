@@ -139,7 +139,7 @@ func (r koordinatorReader) wholeCPUs(class string) error {
 			q, kind = c.Resources.Limits[corev1.ResourceCPU], "limits"
 		}
 		if q.MilliValue()%1000 != 0 {
-			return r.at(at.path().Child("resources", kind).Key("cpu"), &q, "a whole number of CPUs: containers of class "+class+" have CPUs of their own")
+			return r.at(at.Path().Child("resources", kind).Key("cpu"), &q, "a whole number of CPUs: containers of class "+class+" have CPUs of their own")
 		}
 	}
 	return nil

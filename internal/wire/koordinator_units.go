@@ -69,7 +69,7 @@ func checkUnits(pod *corev1.Pod) error {
 		limits := c.Resources.Limits
 		for _, name := range namesIn(limits) {
 			if q, want := limits[name], wantUnits(string(name), limits); want != "" {
-				return fieldErrors(podName(pod)).at(at.path().Child("resources", "limits").Key(string(name)), &q, want)
+				return fieldErrors(podName(pod)).at(at.Path().Child("resources", "limits").Key(string(name)), &q, want)
 			}
 		}
 	}

@@ -306,13 +306,13 @@ func viewNode(view *placement.KubeletView, id topology.NUMAID) *placement.ViewNo
 func (r specReader) config(s *v1alpha1.NodeTopologySpec) (placement.Config, error) {
 	c := placement.Config{
 		CPUManagerPolicy:             s.CPUManager.Policy,
-		CPUManagerPolicyOptions:      optionsOf(s.CPUManager.Options),
+		CPUManagerPolicyOptions:      optionsOf[string](s.CPUManager.Options),
 		ReservedSystemCPUs:           string(s.CPUManager.ReservedCPUs),
 		ReservedMilliCPU:             s.CPUManager.ReservedMilliCPU,
 		MemoryManagerPolicy:          s.MemoryManager.Policy,
 		TopologyManagerPolicy:        s.TopologyManager.Policy,
 		TopologyManagerScope:         s.TopologyManager.Scope,
-		TopologyManagerPolicyOptions: optionsOf(s.TopologyManager.Options),
+		TopologyManagerPolicyOptions: optionsOf[string](s.TopologyManager.Options),
 		FeatureGates:                 s.FeatureGates,
 	}
 	at := field.NewPath("spec", "memoryManager")
@@ -348,13 +348,14 @@ func (r specReader) amounts(at *field.Path, m map[string]v1alpha1.Bytes) (map[st
 	return out, nil
 }
 
-func optionsOf(m map[string]v1alpha1.OptionValue) map[string]string {
-	if m == nil {
+// optionsOf converts options between the types of the API and of the engine.
+func optionsOf[To, From ~string](m map[string]From) map[string]To {
+	if len(m) == 0 {
 		return nil
 	}
-	out := make(map[string]string, len(m))
+	out := make(map[string]To, len(m))
 	for k, v := range m {
-		out[k] = string(v)
+		out[k] = To(v)
 	}
 	return out
 }

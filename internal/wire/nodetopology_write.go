@@ -28,14 +28,14 @@ func (w writer) spec(n *NodeSpec) (v1alpha1.NodeTopologySpec, error) {
 		KubeletVersion: n.KubeletVersion,
 		CPUManager: v1alpha1.CPUManager{
 			Policy:           n.Config.CPUManagerPolicy,
-			Options:          writeOptions(n.Config.CPUManagerPolicyOptions),
+			Options:          optionsOf[v1alpha1.OptionValue](n.Config.CPUManagerPolicyOptions),
 			ReservedCPUs:     v1alpha1.CPUList(n.Config.ReservedSystemCPUs),
 			ReservedMilliCPU: n.Config.ReservedMilliCPU,
 		},
 		TopologyManager: v1alpha1.TopologyManager{
 			Policy:  n.Config.TopologyManagerPolicy,
 			Scope:   n.Config.TopologyManagerScope,
-			Options: writeOptions(n.Config.TopologyManagerPolicyOptions),
+			Options: optionsOf[v1alpha1.OptionValue](n.Config.TopologyManagerPolicyOptions),
 		},
 		Defaults:     writeDefaults(&n.Config),
 		FeatureGates: n.Config.FeatureGates,
@@ -49,17 +49,6 @@ func (w writer) spec(n *NodeSpec) (v1alpha1.NodeTopologySpec, error) {
 	}
 	s.KubeletView, err = w.view(n)
 	return s, err
-}
-
-func writeOptions(m map[string]string) map[string]v1alpha1.OptionValue {
-	if len(m) == 0 {
-		return nil
-	}
-	out := make(map[string]v1alpha1.OptionValue, len(m))
-	for k, v := range m {
-		out[k] = v1alpha1.OptionValue(v)
-	}
-	return out
 }
 
 func (w writer) memoryManager(c *placement.Config) (v1alpha1.MemoryManager, error) {

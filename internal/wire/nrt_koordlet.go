@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	"github.com/berth-dev/berth/placement"
@@ -117,17 +116,12 @@ func (r *zoneReader) koordletTopology(k *koordlet) error {
 	}
 	for i, c := range k.topology.Detail {
 		at := at.Index(i)
-		switch {
-		case c.ID < 0 || c.ID >= topology.MaxCPUs || r.machine.Online.Has(topology.CPUID(c.ID)):
+		if c.ID < 0 || c.ID >= topology.MaxCPUs || r.machine.Online.Has(topology.CPUID(c.ID)) {
 			return r.at(at.Child("id"), c.ID, fmt.Sprint("0 to ", topology.MaxCPUs-1, ", each once"))
-		case c.Node < 0 || c.Node >= topology.MaxNUMANodes:
-			return r.at(at.Child("node"), c.Node, "a NUMA node from 0 to "+strconv.Itoa(topology.MaxNUMANodes-1))
-		case c.Socket < 0 || c.Socket > maxID:
-			return r.at(at.Child("socket"), c.Socket, "0 or more")
-		case c.Core < 0 || c.Core > maxID:
-			return r.at(at.Child("core"), c.Core, "0 or more")
 		}
-		r.addCPU(topology.CPUID(c.ID), topology.NUMAID(c.Node), topology.PackageID(c.Socket), topology.CoreID(c.Core))
+		if err := r.readCPU(at, "node", cpuPlace{topology.CPUID(c.ID), c.Node, c.Socket, c.Core}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

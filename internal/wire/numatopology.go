@@ -82,22 +82,14 @@ func (r *numatopologyReader) cpus(at *field.Path, detail map[string]nodeinfo.CPU
 	slices.Sort(ids)
 	for _, id := range ids {
 		info, at := detail[strconv.Itoa(id)], at.Key(strconv.Itoa(id))
-		switch {
-		case info.NUMANodeID < 0 || info.NUMANodeID >= topology.MaxNUMANodes:
-			return r.at(at.Child("numa"), info.NUMANodeID, "a NUMA node from 0 to "+strconv.Itoa(topology.MaxNUMANodes-1))
-		case info.SocketID < 0 || info.SocketID > maxID:
-			return r.at(at.Child("socket"), info.SocketID, "0 or more")
-		case info.CoreID < 0 || info.CoreID > maxID:
-			return r.at(at.Child("core"), info.CoreID, "0 or more")
+		place := cpuPlace{topology.CPUID(id), int64(info.NUMANodeID), int64(info.SocketID), int64(info.CoreID)}
+		if err := r.readCPU(at, "numa", place); err != nil {
+			return err
 		}
-		r.addCPU(topology.CPUID(id), topology.NUMAID(info.NUMANodeID), topology.PackageID(info.SocketID), topology.CoreID(info.CoreID))
 	}
 	r.sort()
 	return nil
 }
-
-// maxID is the maximum id of a core or a package.
-const maxID = 1 << 20
 
 func (r *numatopologyReader) freeCPUs(at *field.Path, info nodeinfo.ResourceInfo) error {
 	var err error

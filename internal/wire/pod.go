@@ -77,12 +77,12 @@ func readRequest(pod *corev1.Pod) (placement.Request, error) {
 	}
 	out := placement.Request{
 		UID:        string(pod.UID),
-		PodLevel:   hasPodLevelResources(pod),
-		EmptyLevel: pod.Spec.Resources != nil && !hasPodLevelResources(pod) && pod.Status.QOSClass == "",
+		PodLevel:   corehelpers.IsPodLevelResourcesSet(pod),
+		EmptyLevel: pod.Spec.Resources != nil && !corehelpers.IsPodLevelResourcesSet(pod) && pod.Status.QOSClass == "",
 		Containers: make([]placement.ContainerRequest, 0, count),
 	}
 	for at, spec := range Containers(pod) {
-		c, err := r.container(at.path(), spec)
+		c, err := r.container(at.Path(), spec)
 		if err != nil {
 			return placement.Request{}, err
 		}
@@ -171,7 +171,8 @@ type ContainerAt struct {
 	index int
 }
 
-func (a ContainerAt) path() *field.Path {
+// Path returns the path of the container in the pod.
+func (a ContainerAt) Path() *field.Path {
 	list := "initContainers"
 	if a.Kind == placement.App {
 		list = "containers"
@@ -311,14 +312,6 @@ func namesIn(lists ...corev1.ResourceList) []corev1.ResourceName {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// hasPodLevelResources does the same as component-helpers' IsPodLevelResourcesSet.
-func hasPodLevelResources(pod *corev1.Pod) bool {
-	r := pod.Spec.Resources
-	return r != nil && slices.ContainsFunc(namesIn(r.Requests, r.Limits), func(name corev1.ResourceName) bool {
-		return name == corev1.ResourceCPU || isMemory(name)
-	})
 }
 
 // isGuaranteed does the same as the kubelet's GetPodQOS. It uses the class in the status, or

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -569,7 +570,7 @@ func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, 
 		s.CurrentOwners = append(s.CurrentOwners, corev1.ObjectReference{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 	}
 	s.Conditions = newsConditions(s.Conditions, news, now)
-	return s, !sameStatus(s, &o.Status)
+	return s, !equality.Semantic.DeepEqual(s, &o.Status)
 }
 
 // WrongStatus is like Status, for an invalid object.
@@ -578,7 +579,7 @@ func WrongStatus(o *koordinator.Reservation, why error, now time.Time) (*koordin
 	s.Phase = koordinator.ReservationPending
 	s.NodeName, s.CurrentOwners, s.Allocatable, s.Allocated = "", nil, nil, nil
 	s.Conditions = newsConditions(s.Conditions, &ReservationNews{Phase: s.Phase, Reason: koordinator.ReasonReservationUnschedulable, Message: why.Error()}, now)
-	return s, !sameStatus(s, &o.Status)
+	return s, !equality.Semantic.DeepEqual(s, &o.Status)
 }
 
 // maxConditionMessage is the maximum length of a condition's message, in bytes.
@@ -618,12 +619,6 @@ func newsConditions(old []koordinator.ReservationCondition, news *ReservationNew
 	}
 	set(koordinator.ReservationReady, ready, news.Reason)
 	return out
-}
-
-func sameStatus(a, b *koordinator.ReservationStatus) bool {
-	x, err := json.Marshal(a)
-	y, wrong := json.Marshal(b)
-	return err == nil && wrong == nil && string(x) == string(y)
 }
 
 // Held returns the version of the pod for the scheduler's cache. It is on the node, and cannot be

@@ -241,7 +241,7 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	case placement.Foretold:
 		return ""
 	case placement.OtherNumber:
-		return fmt.Sprintf("the kubelet uses %d NUMA node%s for such a pod, %s: the pod needs a node with authority berth", width, plural(width), insists)
+		return fmt.Sprintf("the kubelet uses %s for such a pod, %s: the pod needs a node with authority berth", Counted(width, "NUMA node"), insists)
 	case placement.PolicyOpen:
 		return fmt.Sprintf("the kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: the pod needs a node with policy restricted or single-numa-node, or with authority berth",
 			m.Rules().Policy, insists)
@@ -282,11 +282,4 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	}
 	return fmt.Sprintf("the kubelet's policy %s leaves open on which NUMA nodes devices are, %s: the pod must ask for all devices of the machine, or use a node with policy restricted or single-numa-node, or with authority berth",
 		m.Rules().Policy, insists)
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }
