@@ -53,13 +53,10 @@ something is wrong.`,
   kubectl get nodetopologies -o yaml | berth check -`,
 		Args: arguments(1, math.MaxInt, "a kubelet's root directory, files of it or of NodeTopologies, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
 			c := checker{stdin: cmd.InOrStdin(), pause: func() { time.Sleep(kubeletstate.LookPause) }}
 			if cmd.Flags().Changed(nodeFlag) {
 				c.node = &node
-			} else if cmd.Flags().Changed(kubeletConfigFlag) || cmd.Flags().Changed(kubeletDropInsFlag) || cmd.Flags().Changed(kubeletFlagsFlag) || cmd.Flags().Changed(kubeletVersionFlag) {
+			} else if changedOf(cmd, []string{kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag}) != "" {
 				return Usagef("check: with any of --%s, --%s, --%s and --%s, want --%s too: checkpoints can be compared with a configuration only if the machine is known",
 					kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, nodeFlag)
 			}

@@ -2,12 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/convert"
+	"github.com/berth-dev/berth/internal/manifest"
 )
 
 // NewConvertCommand returns the verb that converts a configuration of Volcano's scheduler to a
@@ -36,7 +35,7 @@ was not understood; the configuration omits it.`,
 }
 
 func convertVolcano(cmd *cobra.Command, file string) error {
-	text, err := readBounded(cmd, file, convert.MaxInput)
+	text, err := manifest.ReadInput(file, cmd.InOrStdin(), convert.MaxInput)
 	if err != nil {
 		return err
 	}
@@ -57,19 +56,4 @@ func convertVolcano(cmd *cobra.Command, file string) error {
 		return fmt.Errorf("%s: %d of its settings were not understood", file, n)
 	}
 	return nil
-}
-
-// readBounded reads a file, or standard input for "-". It reads at most limit+1 bytes, so that the
-// caller can detect a longer file.
-func readBounded(cmd *cobra.Command, file string, limit int64) ([]byte, error) {
-	in := cmd.InOrStdin()
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	return io.ReadAll(io.LimitReader(in, limit+1))
 }

@@ -21,7 +21,7 @@ func TestConvert(t *testing.T) {
 		"a configuration":     {[]string{"-f", at("reference.in")}, ExitOK, "note: action enqueue"},
 		"its ConfigMap":       {[]string{"-f", at("configmap.in")}, ExitOK, "Kueue"},
 		"what is no word":     {[]string{"-f", at("unknown.in")}, ExitFailure, `did you mean "numa-aware"?`},
-		"more than 1 MiB":     {[]string{"-f", large}, ExitFailure, "at most 1048576"},
+		"more than 1 MiB":     {[]string{"-f", large}, ExitFailure, "larger than 1 MiB"},
 		"no file":             {nil, ExitUsage, "-f is missing"},
 		"one that is missing": {[]string{"-f", "absent"}, ExitFailure, "absent"},
 		"an argument":         {[]string{"x"}, ExitUsage, "see berth convert --help"},

@@ -106,7 +106,7 @@ func changedOf(cmd *cobra.Command, names []string) string {
 	return names[i]
 }
 
-// takeMachine reads the machine from an argument instead of a flag.
+// takeMachine reads the machine from the first argument instead of a flag.
 func (f *nodeFlags) takeMachine(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -47,10 +47,11 @@ Exit code 1 means that some pod does not fit even on an empty node.`,
   berth need -f load.yaml sysinfo.tgz --kubelet-config kubelet.yaml --set reservedSystemCPUs=0-3,topologyManagerScope=pod -o json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := q.node.takeMachine(cmd, args); err != nil {
+				return err
+			}
 			if len(args) == 0 {
 				args = []string{q.node.machine}
-			} else if cmd.Flags().Changed(nodeFlag) {
-				return Usagef("need %q --%s %q: want machines as arguments or with this flag, not both", args[0], nodeFlag, q.node.machine)
 			}
 			return q.need(cmd, args, sets)
 		},

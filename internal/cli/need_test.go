@@ -55,7 +55,7 @@ func TestNeedBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{needMachine, "--node", needMachine}, "want machines as arguments or with this flag, not both"},
+		{[]string{needMachine, "--node", needMachine}, "want the machine as an argument or with the flag, not both"},
 		{[]string{needMachine, "--state", "/var/lib/kubelet"}, "--state /var/lib/kubelet: need counts new, empty nodes"},
 		{[]string{needMachine, "--set", "policy=none"}, "--set \"policy=none\": want KEY=VALUE"},
 		{[]string{needMachine, "--set", "reservedSystemCPUs=x"}, "want a list of CPUs"},

@@ -146,7 +146,7 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 		case "cpu":
 			p.MilliCPU = amount
 		case "memory":
-			p.MiB = (amount + 1<<20 - 1) >> 20
+			p.MiB = mebibytes(amount)
 		case simulatedGPU:
 			p.GPUs, p.MilliGPU = int(amount), trace.Thousandths
 		case "ephemeral-storage", "pods":

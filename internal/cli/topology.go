@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/lscpu"
 	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/strict"
 	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/internal/whatif"
@@ -26,18 +26,15 @@ var views = []struct {
 }{
 	{"table", machineview.Table},
 	{"tree", machineview.Tree},
-	{"json", printDocument},
+	{"json", func(w io.Writer, m *topology.Machine) error {
+		o := output{format: "json"}
+		return o.print(w, machineview.NewDocument(m), nil)
+	}},
 	{"svg", machineview.SVG},
 	{"string", func(w io.Writer, m *topology.Machine) error {
 		_, err := fmt.Fprintln(w, m)
 		return err
 	}},
-}
-
-func printDocument(w io.Writer, m *topology.Machine) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(machineview.NewDocument(m))
 }
 
 // NewTopologyCommand returns the verb that shows a machine.
@@ -73,7 +70,7 @@ dev: to the string.`,
 				if v.name != form {
 					continue
 				}
-				m, err := machineFor(cmd, &live, source{root, printed, args})
+				m, err := source{root, printed, args}.read(cmd, &live)
 				if err == nil && device != "" {
 					m, err = withDevice(cmd.ErrOrStderr(), m, device)
 				}
@@ -101,20 +98,31 @@ type source struct {
 	args          []string
 }
 
-// machineFor reads the machine of a node of the cluster, if the argument names a node and no file
-// has this name. Otherwise it is like machineOf.
-func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.Machine, error) {
-	if len(from.args) == 0 {
-		return machineOf(cmd, from.root, from.printed, from.args)
+// read reads the machine that a flag or an argument names. Without them, it reads this machine. An
+// argument node/NAME is a node of the cluster, unless a file has this name.
+func (from source) read(cmd *cobra.Command, live *clusterFlags) (*topology.Machine, error) {
+	given := cmd.Flags().Changed
+	named := len(from.args)
+	for _, flag := range []string{"lscpu", "root", nodeFlag} {
+		if given(flag) {
+			named++
+		}
+	}
+	switch {
+	case named > 1:
+		return nil, Usagef("topology: want only one of --lscpu, --root, --%s and an argument", nodeFlag)
+	case given("lscpu"):
+		return printedMachine(cmd, from.printed)
+	case given("root") && from.root == "":
+		return nil, Usagef("--root is empty: want the folder that contains sys/, or an archive")
+	case given(nodeFlag):
+		return whatif.ReadMachine(cmd.Flags().Lookup(nodeFlag).Value.String())
+	case len(from.args) == 0:
+		return whatif.ReadCapture(from.root)
 	}
 	name, ofCluster := strings.CutPrefix(from.args[0], "node/")
 	if _, err := os.Stat(from.args[0]); !ofCluster || err == nil {
-		return machineOf(cmd, from.root, from.printed, from.args)
-	}
-	for _, other := range []string{"root", "lscpu", nodeFlag} {
-		if cmd.Flags().Changed(other) {
-			return nil, Usagef("topology %s: --%s names another machine: want the argument or the flag, not both", from.args[0], other)
-		}
+		return whatif.ReadMachine(from.args[0])
 	}
 	c, err := live.connect()
 	if err != nil {
@@ -128,10 +136,23 @@ func machineFor(cmd *cobra.Command, live *clusterFlags, from source) (*topology.
 	return h.Machine, nil
 }
 
+// printedMachine reads the machine from a file with the output of lscpu.
+func printedMachine(cmd *cobra.Command, file string) (*topology.Machine, error) {
+	text, err := manifest.ReadInput(file, cmd.InOrStdin(), lscpu.MaxText)
+	if err != nil {
+		return nil, err
+	}
+	m, err := lscpu.Read(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return m, nil
+}
+
 // withDevice replaces the machine's devices with the devices of the Device object in a file. It
 // writes to w which devices are not drawn.
 func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machine, error) {
-	doc, err := os.ReadFile(file)
+	doc, err := manifest.ReadInput(file, nil, manifest.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -144,41 +165,4 @@ func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machin
 		fmt.Fprintf(w, "%s: %s has no busID and is not shown\n", file, b)
 	}
 	return m, err
-}
-
-// machineOf reads the machine from the output of lscpu if the user gives such output. Otherwise it
-// is like machineAt.
-func machineOf(cmd *cobra.Command, root, printed string, args []string) (*topology.Machine, error) {
-	if !cmd.Flags().Changed("lscpu") {
-		return machineAt(cmd, root, args)
-	}
-	if len(args) > 0 || cmd.Flags().Changed("root") || cmd.Flags().Changed(nodeFlag) {
-		return nil, Usagef("topology: want only one of --lscpu, --root, --%s and an argument", nodeFlag)
-	}
-	text, err := readBounded(cmd, printed, lscpu.MaxText)
-	if err != nil {
-		return nil, err
-	}
-	m, err := lscpu.Read(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", printed, err)
-	}
-	return m, nil
-}
-
-// machineAt reads the machine that --root, --node or an argument names. Without them, it reads this
-// machine.
-func machineAt(cmd *cobra.Command, root string, args []string) (*topology.Machine, error) {
-	byRoot, byNode := cmd.Flags().Changed("root"), cmd.Flags().Changed(nodeFlag)
-	switch {
-	case byRoot && (byNode || len(args) > 0), byNode && len(args) > 0:
-		return nil, Usagef("topology: want only one of --%s, --root and an argument", nodeFlag)
-	case byRoot && root == "":
-		return nil, Usagef("--root is empty: want the folder that contains sys/, or an archive")
-	case byNode:
-		return whatif.ReadMachine(cmd.Flags().Lookup(nodeFlag).Value.String())
-	case len(args) > 0:
-		return whatif.ReadMachine(args[0])
-	}
-	return whatif.ReadCapture(root)
 }

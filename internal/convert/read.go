@@ -3,6 +3,7 @@ package convert
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -46,9 +47,6 @@ const wanted = "want volcano-scheduler.conf, the ConfigMap that holds it, or the
 
 // read finds the settings in a text. The text may also contain other objects.
 func read(text []byte) (settings, error) {
-	if len(text) > MaxInput {
-		return settings{}, fmt.Errorf("%d bytes: want at most %d, the limit of a ConfigMap", len(text), MaxInput)
-	}
 	documents, err := documentsOf(text)
 	if err != nil {
 		return settings{}, err
@@ -205,7 +203,7 @@ func (s *settings) take(at string, object map[string]any, depth int) error {
 			if ok && below == "" {
 				documents, err := documentsOf([]byte(text))
 				if err != nil || len(documents) != 1 {
-					return fmt.Errorf("%s: %w", join(at, key), cmpErr(err, "want one configuration"))
+					return fmt.Errorf("%s: %w", join(at, key), cmp.Or(err, errors.New("want one configuration")))
 				}
 				conf = documents[0]
 			}
@@ -246,13 +244,6 @@ func (s *settings) take(at string, object map[string]any, depth int) error {
 		}
 	}
 	return nil
-}
-
-func cmpErr(err error, otherwise string) error {
-	if err != nil {
-		return err
-	}
-	return errors.New(otherwise)
 }
 
 func join(at, key string) string {
