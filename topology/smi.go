@@ -84,10 +84,10 @@ func withoutEscapes(line string) string {
 	}
 }
 
-// header reads the names of the devices' columns, which precede the columns of affinities. It
-// ignores a line that is not the header.
+// header reads the names of the devices' columns. The next column is "CPU Affinity". header ignores
+// a line that is not the header.
 func (m *SMIMatrix) header(fields []string) error {
-	if !isNumbered(fields[0], "GPU") || len(fields) > 1 && !isColumn(fields[1]) {
+	if !isNumbered(fields[0], "GPU") || len(fields) > 1 && !isColumn(fields[1]) && fields[1] != "CPU" {
 		return nil
 	}
 	for _, name := range fields {

@@ -47,6 +47,18 @@ func TestSMI(t *testing.T) {
 	}
 }
 
+// TestSMIOfOneGPU: the header of a machine with one GPU and no NIC has one device before the
+// affinities.
+func TestSMIOfOneGPU(t *testing.T) {
+	s, err := topology.ParseSMI("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-31\t0\t\tN/A\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Names) != 1 || s.Names[0] != "GPU0" || s.Cells[0][0] != "X" {
+		t.Errorf("got %+v", s)
+	}
+}
+
 func TestSMIRefuses(t *testing.T) {
 	replaced := func(old, with string) string { return strings.Replace(dgx1, old, with, 1) }
 	for _, c := range []struct{ text, want string }{
