@@ -83,7 +83,7 @@ func inside(pod map[string]any, path []string) (map[string]any, error) {
 }
 
 // written returns a request to write pods with annotations; it is an update if before is not nil.
-func written(t *testing.T, kind schema.GroupVersionKind, pod, before *corev1.Pod) admission.Attributes {
+func written(t testing.TB, kind schema.GroupVersionKind, pod, before *corev1.Pod) admission.Attributes {
 	t.Helper()
 	object := func(pod *corev1.Pod) *unstructured.Unstructured {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)

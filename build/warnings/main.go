@@ -64,7 +64,7 @@ type kindsAbout struct {
 
 func annotations() error {
 	own := "k.startsWith(" + quote(wire.OwnPrefix) + ")"
-	about := policyAbout{Common: common(), Others: others(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
+	about := policyAbout{Match: hasKey(known()), Common: common(), Others: others(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
 		kindOf("unknown", "keys.filter(k, "+own+" && !(k in "+list(wire.PodKeys())+"))", wire.UnknownWarning, "that is among "+wire.OwnPrefix+"*"),
 		kindOf("unknownLabels", "labels.filter(k, "+own+" && !(k in "+list(wire.PodLabels())+"))", wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
 		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")"+misplaced(), wire.MisplacedWarning, "some annotations"),
@@ -114,6 +114,8 @@ func misplaced() (out string) {
 }
 
 type policyAbout struct {
+	// Match is the match condition, in CEL.
+	Match            string
 	Common, Others   string
 	Families, Groups []family
 	Kinds            []kind
@@ -251,6 +253,10 @@ spec:
       apiVersions: ["*"]
       resources: [pods]
       operations: [CREATE]` + rules(".Families") + rules(".Groups") + `
+  matchConditions:
+  - name: has-a-key-of-berth-or-a-dialect
+    expression: >-
+      {{.Match}}
   variables:
 {{.Common}}  - name: keys # of the annotations that this request adds; keys contain no commas
     expression: >-

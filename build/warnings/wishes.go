@@ -231,6 +231,12 @@ func (*wishesAbout) Outer() string {
 		"      : [variables.object].filter(p, ['annotations', 'labels'].exists(m, p." + value + ".hasValue() && p." + value + " != variables.before." + value + "))"
 }
 
+// Match returns the match condition of the policy about templates, in CEL. Berth's own keys of pods
+// are not among its keys, because placement-wishes.berth.dev checks them.
+func (about *wishesAbout) Match() string {
+	return hasKey("k in " + about.Foreign(false) + " || k in " + about.Foreign(true) + " || request.resource.resource != 'pods' && k in " + about.Keys)
+}
+
 // Foreign returns the keys of other projects, as CEL.
 func (*wishesAbout) Foreign(label bool) string {
 	var keys []string
@@ -294,6 +300,10 @@ spec:
       apiVersions: ["*"]
       resources: [pods]
       operations: [CREATE]` + rules(".Families") + rules(".Groups") + `
+  matchConditions:
+  - name: has-a-key-that-is-checked
+    expression: >-
+      {{.Match}}
 {{- else}}
     - apiGroups: [""]
       apiVersions: ["*"]
