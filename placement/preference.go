@@ -8,22 +8,14 @@ import (
 )
 
 // Preference is how a device plugin chooses among devices (GetPreferredAllocation).
-type Preference uint8
+type Preference = device.Preference
 
+// The preferences. NVIDIAPreference needs DevicePool.Points.
 const (
-	// NoPreference: the plugin has no GetPreferredAllocation, so the kubelet uses the random order
-	// of a Go map.
-	NoPreference Preference = iota
-	// SortedPreference: the plugin takes the devices that it must include, then the first free
-	// devices in order of their ids.
-	SortedPreference
-	// UnknownPreference: the plugin has GetPreferredAllocation, but its rules are not known.
-	UnknownPreference
-	// NVIDIAPreference: the order that NVIDIA documents for its plugin (package device). It needs
-	// DevicePool.Points.
-	NVIDIAPreference
-
-	preferences // the number of values
+	NoPreference      = device.None
+	SortedPreference  = device.Sorted
+	UnknownPreference = device.Unknown
+	NVIDIAPreference  = device.NVIDIA
 )
 
 // Connect computes Points from the machine's PCI tree and links. It computes none if the preference

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/berth-dev/berth/placement/device"
@@ -202,10 +201,10 @@ func (ad *admission) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail 
 		return NoDetail
 	}
 	clear(s.out)
-	taking := device.Taking{N: n, InUse: s.inUse, Reusable: s.reusable, Hint: h, Prefer: device.Preference(s.pool.source.Preference)}
-	chance, err := s.pool.pool.Take(&taking, s.out)
-	if err != nil {
-		return deviceDetail(err)
+	taking := device.Taking{N: n, InUse: s.inUse, Reusable: s.reusable, Hint: h, Prefer: s.pool.source.Preference}
+	chance, ok := s.pool.pool.Take(&taking, s.out)
+	if !ok {
+		return TooFewDevices
 	}
 	ad.chance = ad.chance || chance
 	s.inUse.Or(s.out)
@@ -254,18 +253,4 @@ func (ad *admission) reuseDevices(c int, a *DeviceAllocation) {
 			s.reusable.Remove(i)
 		}
 	}
-}
-
-func deviceDetail(err error) Detail {
-	switch {
-	case errors.Is(err, device.ErrNoneHealthy):
-		return NoHealthyDevice
-	case errors.Is(err, device.ErrUnavailable):
-		return TooFewDevices
-	case errors.Is(err, device.ErrHeldUnhealthy):
-		return HeldDeviceUnhealthy
-	case errors.Is(err, device.ErrChanged):
-		return DeviceRequestChanged
-	}
-	return DeviceUnregistered
 }

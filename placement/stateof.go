@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/berth-dev/berth/placement/device"
 	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
 )
@@ -225,7 +226,7 @@ func (s *State) restoreDevices(snap *Snapshot) error {
 		if s.pools.index(p.Resource) >= 0 {
 			return contradiction("devices["+p.Resource+"]", p.Resource, "each resource once")
 		}
-		if p.Preference >= preferences {
+		if p.Preference >= device.Preferences {
 			return contradiction("devices["+p.Resource+"].preference", strconv.Itoa(int(p.Preference)), "a known preference")
 		}
 		ids := map[string]bool{}

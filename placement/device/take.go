@@ -1,38 +1,28 @@
 package device
 
 import (
-	"errors"
 	"math/bits"
 
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Errors of the kubelet when it assigns devices to a container; all become
-// UnexpectedAdmissionError.
-var (
-	// ErrNoneHealthy is "no healthy devices present".
-	ErrNoneHealthy = errors.New("no device of the resource is healthy")
-	// ErrHeldUnhealthy is "previously allocated devices are no longer healthy".
-	ErrHeldUnhealthy = errors.New("devices that the container holds are no longer healthy")
-	// ErrUnavailable is "requested number of devices unavailable".
-	ErrUnavailable = errors.New("too few devices are free")
-	// ErrChanged is "changed request for resource".
-	ErrChanged = errors.New("the container does not hold the number of devices that it asks for")
-)
-
-// Preference is how a plugin chooses among devices (GetPreferredAllocation).
+// Preference is how a device plugin chooses among devices (GetPreferredAllocation).
 type Preference uint8
 
 const (
-	// None: the plugin has no GetPreferredAllocation.
+	// None: the plugin has no GetPreferredAllocation, so the kubelet uses the random order of a Go
+	// map.
 	None Preference = iota
-	// Sorted: the devices that the plugin must include, then the first free devices in order of
-	// their ids.
+	// Sorted: the plugin takes the devices that it must include, then the first free devices in
+	// order of their ids.
 	Sorted
 	// Unknown: the plugin has GetPreferredAllocation, but its rules are not known.
 	Unknown
-	// NVIDIA: the order of preference that NVIDIA publishes.
+	// NVIDIA: the order that NVIDIA documents for its plugin. It needs Options.Points.
 	NVIDIA
+
+	// Preferences is the number of values.
+	Preferences
 )
 
 // Taking is the input of Take.
@@ -46,35 +36,33 @@ type Taking struct {
 }
 
 // Take adds to out, which must be empty, the devices for a container that has no devices yet. It
-// does not change InUse. chance means that the kubelet could also take other devices.
-func (p *Pool) Take(t *Taking, out Set) (chance bool, err error) {
-	if p.healthy.Len() == 0 {
-		return false, ErrNoneHealthy
-	}
+// returns false if too few are free ("requested number of devices unavailable"). It does not change
+// InUse. chance means that the kubelet could also take other devices.
+func (p *Pool) Take(t *Taking, out Set) (chance, ok bool) {
 	need := t.N
 	if need <= 0 {
-		return false, nil
+		return false, true
 	}
 	if t.Reusable != nil {
 		reusable := t.Reusable.Len()
 		chance = need < reusable
 		need -= fill(out, need, func(w int) uint64 { return t.Reusable[w] })
 		if need == 0 {
-			return chance, nil
+			return chance, true
 		}
 	}
 	free := func(w int) uint64 { return p.healthy[w] &^ t.InUse[w] &^ out[w] }
 	if p.total(free) < need {
-		return false, ErrUnavailable
+		return false, false
 	}
 	aligned := func(w int) uint64 { return free(w) & p.alignedWord(t.Hint, w) }
 	if n := p.total(aligned); need < n {
-		return p.takeSome(t, need, aligned, out) || chance, nil
+		return p.takeSome(t, need, aligned, out) || chance, true
 	}
 	if need -= fill(out, need, aligned); need == 0 {
-		return chance, nil
+		return chance, true
 	}
-	return p.takeRest(t, need, free, out) || chance, nil
+	return p.takeRest(t, need, free, out) || chance, true
 }
 
 // alignedWord returns a word of filterByAffinity's first list: the devices with a node in the hint.
