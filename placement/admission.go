@@ -121,9 +121,6 @@ func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 		ad.memory.reuse.Reset()
 	}
 	ad.beginDevices(empty)
-	if s.reuse != nil && !empty {
-		ad.recall(s.reuse)
-	}
 	if ad.held != nil {
 		ad.dropLost()
 	}

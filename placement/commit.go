@@ -22,9 +22,6 @@ func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
 	mem := memoryCommit{s: s, r: r}
-	if s.reuse != nil && s.reuse.memoryUID == d.UID && s.m.mem != nil {
-		mem.reuse.CopyFrom(&s.reuse.memory)
-	}
 	var rest []ContainerAllocation
 	if old != nil {
 		rest = s.dropLost(old, r)
@@ -43,7 +40,6 @@ func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
 	}
 	pod.Containers = append(pod.Containers, rest...)
 	s.put(pod)
-	s.remember(d, &mem)
 }
 
 func (s kubeletBooks) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topology.CPUSet {

@@ -142,6 +142,18 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	return NoDetail
 }
 
+// doubled returns the number of devices that are both reusable and free, and so would be counted
+// twice.
+func doubled(available, reusable device.Set) int {
+	n := 0
+	for i := range reusable {
+		for w := reusable[i] & available[i]; w != 0; w &= w - 1 {
+			n++
+		}
+	}
+	return n
+}
+
 // allocate implements Allocate. It first allocates the devices of every resource, and then records
 // the devices that later containers may reuse.
 func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {

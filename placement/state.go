@@ -22,7 +22,6 @@ type State struct {
 	given []uint64
 	pools devicePools
 	podTable
-	reuse *reuseMemo // nil unless RememberReuse was called
 }
 
 // NewState returns the state of a kubelet with empty checkpoints and no device plugins.
@@ -57,7 +56,6 @@ func (s *State) CopyFrom(o *State) {
 	}
 	s.given = append(s.given[:0], o.given...)
 	s.pools.copyFrom(o.pools)
-	s.reuse = o.reuse.clone()
 }
 
 // Pods returns the number of admitted pods.

@@ -111,9 +111,6 @@ type reuse struct {
 	bytes uint64
 }
 
-// CopyFrom copies o to r, and reuses the memory of r.
-func (r *Reuse) CopyFrom(o *Reuse) { r.entries = append(r.entries[:0], o.entries...) }
-
 // Reset empties r and keeps its memory.
 func (r *Reuse) Reset() { r.entries = r.entries[:0] }
 

@@ -17,7 +17,6 @@ type Kubelet struct {
 	State *placement.State
 
 	model  *placement.Model
-	reuses bool         // see RememberReuse
 	active []*Admission // active pods in the order of their first admission
 	ended  []string     // UIDs of pods whose containers have ended and whose resources are not yet released
 }
@@ -35,12 +34,6 @@ type Admission struct {
 
 // NewKubelet returns a kubelet without pods.
 func NewKubelet(m *placement.Model) *Kubelet { return &Kubelet{State: m.NewState(), model: m} }
-
-// RememberReuse makes the kubelet's state remember reusable resources, also after restarts.
-func (k *Kubelet) RememberReuse() {
-	k.reuses = true
-	k.State.RememberReuse()
-}
 
 // Clone returns an independent copy of the kubelet.
 func (k *Kubelet) Clone() *Kubelet {
@@ -146,9 +139,6 @@ func (k *Kubelet) Restart() (again []*Admission, random bool, err error) {
 	random = Mixed(k.State.Snapshot().Pods...)
 	if err := Restart(k.model, k.State); err != nil {
 		return nil, random, err
-	}
-	if k.reuses {
-		k.State.RememberReuse() // the new State does not remember reuse by default
 	}
 	for _, before := range slices.Clone(k.active) {
 		a := k.Admit(&before.Request)

@@ -69,7 +69,6 @@ func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
 		return nil, err
 	}
 	k := &kubelet{Kubelet: sim.NewKubelet(model), pools: map[string]map[string]cases.Device{}}
-	k.RememberReuse()
 	for i := range c.Devices {
 		if err := k.setPool(&c.Devices[i]); err != nil {
 			return nil, err

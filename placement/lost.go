@@ -1,0 +1,60 @@
+package placement
+
+import "github.com/berth-dev/berth/topology"
+
+// dropLost frees, in the admission, the CPUs and memory of containers that the pod no longer has
+// (removeStaleState).
+func (ad *admission) dropLost() {
+	if ad.held.Whole != nil {
+		return // the kubelet frees everything with the last container
+	}
+	lost := lostCPUs(ad.held, ad.r)
+	ad.cpus.shared = ad.cpus.shared.Or(&lost)
+	for i := range ad.held.Containers {
+		if c := &ad.held.Containers[i]; ad.m.mem != nil && !ad.r.hasContainer(c.Name) {
+			ad.m.mem.release(ad.memory.book, c.Memory)
+		}
+	}
+}
+
+// lostCPUs returns the CPUs that only containers have which the pod no longer has.
+func lostCPUs(pod *PodAllocation, r *Request) topology.CPUSet {
+	var lost, kept topology.CPUSet
+	for i := range pod.Containers {
+		if c := &pod.Containers[i]; r.hasContainer(c.Name) {
+			kept = kept.Or(&c.CPUs)
+		} else {
+			lost = lost.Or(&c.CPUs)
+		}
+	}
+	return lost.AndNot(&kept)
+}
+
+func (r *Request) hasContainer(name string) bool {
+	for i := range r.Containers {
+		if r.Containers[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// dropLost does what admission.dropLost does, but in the state itself. The devices of a removed
+// container stay with the pod, because the device manager looks only at pods. It returns the
+// remaining containers.
+func (s kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
+	lost := lostCPUs(pod, r)
+	s.shared = s.shared.Or(&lost)
+	for i := range pod.Containers {
+		c := pod.Containers[i]
+		if r.hasContainer(c.Name) {
+			continue
+		}
+		s.releaseMemory(c.Memory)
+		if len(c.Devices) > 0 {
+			c.CPUs, c.Memory = topology.CPUSet{}, nil
+			rest = append(rest, c)
+		}
+	}
+	return rest
+}
