@@ -25,8 +25,15 @@ type decider interface {
 // room is a decider with memory for a decision. Rooms come from a pool, so that an admission
 // allocates nothing.
 type room struct {
-	decider
-	own Decision // for Admit, whose caller needs no Decision
+	decider decider
+	own     Decision // for Admit, whose caller needs no Decision
+}
+
+func (m *Model) newDecider() decider {
+	if m.joint != nil {
+		return newJointAdmission(m)
+	}
+	return newAdmission(m)
 }
 
 // admission computes one admission of a kubelet. It changes only copies of the state, and has

@@ -84,7 +84,7 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
-	hopeless := detail != NoDetail && !detail.passing() && (!detail.placed() || ad.atOnce(detail) || ad.m.side.monotone(r, false))
+	hopeless := detail != NoDetail && !detail.passing() && (!detail.placed() || ad.atOnce(detail) || ad.m.monotone(r, false))
 	ad.end()
 	return hopeless
 }
@@ -137,10 +137,14 @@ func (ad *admission) atOnce(d Detail) bool {
 // A request with a Keep is not monotone either: if a NUMA node is full, the pod may move to NUMA
 // nodes without kept CPUs.
 func (m *Model) Monotone(r *Request) bool {
-	return m.side.monotone(r, r.Rules.Keep.from(r))
+	if m.joint != nil {
+		return m.monotoneJoint(r)
+	}
+	return m.monotone(r, r.Rules.Keep.from(r))
 }
 
-func (m berthSide) monotone(r *Request, _ bool) bool {
+// monotoneJoint implements Monotone for nodes on which Berth decides.
+func (m *Model) monotoneJoint(r *Request) bool {
 	rules := m.rulesFor(r.Rules)
 	if rules.NUMANodes > 0 && rules.CPUs.L3 == joint.Required {
 		return false // the free CPUs determine how the CPUs are split, and so the number of caches
@@ -148,7 +152,8 @@ func (m berthSide) monotone(r *Request, _ bool) bool {
 	return len(r.Containers) <= 1 || rules.Scope == PodScope && rules.Policy != PolicyNone
 }
 
-func (m kubeletSide) monotone(r *Request, kept bool) bool {
+// monotone implements Monotone for kubelets; kept means that a Keep limits the pod.
+func (m *Model) monotone(r *Request, kept bool) bool {
 	if kept {
 		return false
 	}

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"github.com/berth-dev/berth/placement/cpu"
 	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
 )
@@ -15,7 +16,7 @@ import (
 // have too few CPUs to block all NUMA nodes. The pod with the most CPUs is the hardest to place, so
 // only this pod is checked. A NUMA node counts only if it has memory for all requests together.
 func (s *State) TakesInAnyOrder(requests []*Request) bool {
-	if !s.m.side.countable() {
+	if !s.m.countable() {
 		return false
 	}
 	all, widest, bytes := 0, 0, uint64(0)
@@ -29,11 +30,17 @@ func (s *State) TakesInAnyOrder(requests []*Request) bool {
 	free, toBlock := s.FreeCPUs(), 0
 	for i := range s.m.nodeCPUs {
 		n := &s.m.nodeCPUs[i]
-		if s.m.mem.hasRegular(s.book, n.id, bytes) {
+		if s.hasRegular(n.id, bytes) {
 			toBlock += max(0, n.cpus.AndLen(&free)-widest+1)
 		}
 	}
 	return toBlock > all-widest
+}
+
+// countable reports whether n free CPUs on a NUMA node are always enough for a request for n CPUs.
+func (m *Model) countable() bool {
+	c := &m.cpus
+	return c.hinter != nil && c.topology.Regular() && m.set.cpu == cpu.Options{Version: m.set.version} && !c.reserved.IsEmpty() && len(m.supplies) == 0
 }
 
 // simpleRequest returns the CPUs and the bytes of memory of a pod. It returns false if the kubelet
@@ -58,16 +65,17 @@ func (m *Model) simpleRequest(r *Request) (cpus int, bytes uint64, ok bool) {
 
 // hasRegular reports whether a NUMA node has this many bytes of ordinary memory, and can allocate
 // them without memory of other NUMA nodes. Without the memory manager, memory does not count.
-func (m *memoryModel) hasRegular(b *memory.Book, node topology.NUMAID, bytes uint64) bool {
+func (s *State) hasRegular(node topology.NUMAID, bytes uint64) bool {
+	m := s.m.mem
 	if m == nil {
 		return true
 	}
 	k, known := m.Kind(memory.Regular)
-	pos, named := m.layout.space.Position(node)
+	pos, named := s.m.space.Position(node)
 	asked := []memory.Need{{Kind: k}}
 	if !known || !named || m.Crashes(asked) || m.Underflows(asked) {
 		return false
 	}
-	_, cells := b.Group(pos)
-	return cells.Len() <= 1 && m.Free(b, k, pos) >= bytes
+	_, cells := s.book.Group(pos)
+	return cells.Len() <= 1 && m.Free(s.book, k, pos) >= bytes
 }

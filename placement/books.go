@@ -1,7 +1,5 @@
 package placement
 
-import "github.com/berth-dev/berth/topology"
-
 // books record which pods have the resources of a state. kubeletBooks reproduces the records of a
 // kubelet's managers; jointBooks is Berth's own record.
 type books interface {
@@ -14,30 +12,17 @@ type books interface {
 	restore(snap *Snapshot) error
 	// check returns an error if a record contradicts the pods. The error names the record.
 	check() error
-	// linger implements State.Linger for a pod that the state does not have.
-	linger(p *PodAllocation) (before *State, free bool)
-	// hold implements State.Hold for a pod that the state does not have.
-	hold(p *PodAllocation) (problem string)
-	// sameOrder reports whether both states admitted their pods in the same order. It returns true
-	// if the order has no meaning.
-	sameOrder(o *State) bool
-	// fit implements State.Fit.
-	fit(reach topology.NUMASet) (score int, ok bool)
-	// breaksGroups implements State.BreaksGroups.
-	breaksGroups(r *Request) int
-	// freeOn implements State.FreeCPUsOn.
-	freeOn(node *topology.NUMANode) int
 }
 
 // kubeletBooks are the books of a kubelet's CPU and memory manager.
-type kubeletBooks struct{ *State }
+type kubeletBooks struct{ s *State }
 
 // jointBooks are Berth's books.
-type jointBooks struct{ *State }
+type jointBooks struct{ s *State }
 
-func (s *State) books() books { return s.m.side.books(s) }
-
-func (s kubeletBooks) freeOn(node *topology.NUMANode) int {
-	free := s.FreeCPUs()
-	return node.CPUs.AndLen(&free)
+func (s *State) books() books {
+	if s.m.joint != nil {
+		return jointBooks{s}
+	}
+	return kubeletBooks{s}
 }

@@ -18,14 +18,15 @@ func (s *State) Check() error {
 	return s.checkDevices()
 }
 
-func (s kubeletBooks) check() error {
-	if err := s.checkCPUs(); err != nil {
+func (b kubeletBooks) check() error {
+	if err := b.checkCPUs(); err != nil {
 		return err
 	}
-	return s.checkMemory()
+	return b.checkMemory()
 }
 
-func (s kubeletBooks) checkCPUs() error {
+func (b kubeletBooks) checkCPUs() error {
+	s := b.s
 	if s.m.cpus.topology == nil {
 		return nil
 	}
@@ -100,8 +101,8 @@ func checkWholeCPUs(pod *PodAllocation, taken *topology.CPUSet) error {
 	return nil
 }
 
-func (s kubeletBooks) checkMemory() error {
-	m := s.m
+func (b kubeletBooks) checkMemory() error {
+	s, m := b.s, b.s.m
 	if m.mem == nil {
 		return nil
 	}

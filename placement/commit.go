@@ -14,45 +14,45 @@ import (
 func (s *State) Commit(r *Request, d *Decision) { s.books().commit(r, d, nil) }
 
 // commit implements Commit. l has the events during the admission, or is nil.
-func (s kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
-	if r.PodLevel && s.m.whole(r) {
-		s.commitWhole(r, d, l)
+func (b kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
+	if r.PodLevel && b.s.m.whole(r) {
+		b.commitWhole(d, l)
 		return
 	}
-	old := s.pod(d.UID)
+	old := b.s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
-	mem := memoryCommit{s: s, r: r}
+	mem := memoryCommit{s: b.s, r: r}
 	var rest []ContainerAllocation
 	if old != nil {
-		rest = s.dropLost(old, r)
+		rest = b.dropLost(old, r)
 	}
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		held := old.container(c.Name)
 		got := ContainerAllocation{Name: c.Name, Kind: c.Kind}
 		l.give(cpuProvider{}, i)
-		got.CPUs = s.commitCPUs(c, held)
+		got.CPUs = b.commitCPUs(c, held)
 		l.give(memoryProvider{}, i)
 		got.Memory = mem.commit(c, held)
 		l.give(deviceProvider{}, i)
-		got.Devices = s.commitDevices(c, held)
+		got.Devices = b.commitDevices(c, held)
 		pod.Containers = append(pod.Containers, got)
 	}
 	pod.Containers = append(pod.Containers, rest...)
-	s.put(pod)
+	b.s.put(pod)
 }
 
-func (s kubeletBooks) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topology.CPUSet {
+func (b kubeletBooks) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topology.CPUSet {
 	if held != nil && !held.CPUs.IsEmpty() {
 		return held.CPUs
 	}
-	s.shared = s.shared.AndNot(&c.CPUs)
+	b.s.shared = b.s.shared.AndNot(&c.CPUs)
 	return c.CPUs
 }
 
 // memoryCommit records the memory of a pod in the books, container by container.
 type memoryCommit struct {
-	s     kubeletBooks
+	s     *State
 	r     *Request
 	reuse memory.Reuse
 }
@@ -68,17 +68,17 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 		if len(c.Memory) == 0 {
 			return held.Memory // the admission failed before this container
 		}
-		m.mem.reuse(&mc.reuse, c.Kind, held.Memory)
+		m.reuseBlocks(&mc.reuse, c.Kind, held.Memory)
 		return slices.Clone(c.Memory)
 	}
 	asked := slices.Clone(c.Memory)
 	for i := range asked {
 		asked[i].Bytes = mc.r.bytesOf(c.Name, &asked[i])
-		if k, ok := m.mem.Kind(asked[i].Resource); ok {
-			m.mem.Assign(mc.s.book, m.compact(asked[i].NUMA), memory.Need{Kind: k, Bytes: asked[i].Bytes}, &mc.reuse)
+		if n, on, ok := m.need(&asked[i]); ok {
+			m.mem.Assign(mc.s.book, on, n, &mc.reuse)
 		}
 	}
-	m.mem.reuse(&mc.reuse, c.Kind, asked)
+	m.reuseBlocks(&mc.reuse, c.Kind, asked)
 	if len(c.Memory) == 0 && m.pins(mc.r) && m.set.version < V137 {
 		return []MemoryBlock{} // an entry without blocks marks the container as allocated
 	}
@@ -98,7 +98,7 @@ func (r *Request) bytesOf(container string, b *MemoryBlock) uint64 {
 	return b.Bytes
 }
 
-func (s kubeletBooks) commitDevices(c *ContainerDecision, held *ContainerAllocation) []DeviceAllocation {
+func (b kubeletBooks) commitDevices(c *ContainerDecision, held *ContainerAllocation) []DeviceAllocation {
 	if len(c.Devices) == 0 {
 		if held != nil {
 			return held.Devices
@@ -108,7 +108,7 @@ func (s kubeletBooks) commitDevices(c *ContainerDecision, held *ContainerAllocat
 	got := make([]DeviceAllocation, len(c.Devices))
 	for i := range c.Devices {
 		got[i] = DeviceAllocation{Resource: c.Devices[i].Resource, IDs: slices.Clone(c.Devices[i].IDs)}
-		s.pools.use(&got[i])
+		b.s.pools.use(&got[i])
 	}
 	if held != nil {
 		got = withHeld(got, held.Devices)
@@ -140,32 +140,42 @@ func (s *State) Release(uid string) {
 	s.books().release(pod)
 }
 
-func (s kubeletBooks) release(pod *PodAllocation) {
-	if pod.Whole != nil {
-		s.releaseWhole(pod)
-		return
+func (b kubeletBooks) release(pod *PodAllocation) {
+	b.releaseCPUs(pod)
+	b.strand(pod)
+	b.releaseMemory(pod)
+	b.releaseDevices(pod)
+}
+
+func (b kubeletBooks) releaseCPUs(pod *PodAllocation) {
+	if !pod.stranded() {
+		all := pod.CPUs()
+		b.s.shared = b.s.shared.Or(&all)
 	}
-	for j := range pod.Containers {
-		c := &pod.Containers[j]
-		s.shared = s.shared.Or(&c.CPUs)
-		s.releaseMemory(c.Memory)
-		for k := range c.Devices {
-			s.pools.release(&c.Devices[k])
+}
+
+func (b kubeletBooks) releaseMemory(pod *PodAllocation) {
+	for block := range pod.Blocks() {
+		b.s.m.releaseBlock(b.s.book, block)
+	}
+}
+
+func (b kubeletBooks) releaseDevices(pod *PodAllocation) {
+	for i := range pod.Containers {
+		for j := range pod.Containers[i].Devices {
+			b.s.pools.release(&pod.Containers[i].Devices[j])
 		}
 	}
 }
 
 // Linger returns the state in which the node also has a pod with this allocation; s is the state
 // after the pod left. free reports whether no other pod in s has a part of the allocation. before
-// is nil if another pod has a part, or if the earlier state cannot be computed from s.
+// is nil if another pod has a part, or if the earlier state cannot be computed from s. If Berth
+// decides, before is always nil.
 func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
-	if s.Has(p.UID) {
+	if s.m.Decides() || s.Has(p.UID) {
 		return nil, false
 	}
-	return s.books().linger(p)
-}
-
-func (s kubeletBooks) linger(p *PodAllocation) (before *State, free bool) {
 	to := s.Clone()
 	to.put(&PodAllocation{UID: p.UID, Whole: p.Whole, Containers: p.Containers})
 	held := p.CPUs()
@@ -173,10 +183,8 @@ func (s kubeletBooks) linger(p *PodAllocation) (before *State, free bool) {
 		return nil, false
 	}
 	to.shared = to.shared.AndNot(&held)
-	if s.m.mem != nil {
-		for b := range p.Blocks() {
-			kubeletBooks{to}.takeMemory([]MemoryBlock{*b})
-		}
+	for b := range p.Blocks() {
+		s.m.takeBlock(to.book, b)
 	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -188,18 +196,10 @@ func (s kubeletBooks) linger(p *PodAllocation) (before *State, free bool) {
 		}
 	}
 	after := to.Clone()
-	if after.Release(p.UID); to.Check() != nil || !after.Equal(s.State) {
+	if after.Release(p.UID); to.Check() != nil || !after.Equal(s) {
 		return nil, true
 	}
 	return to, true
-}
-
-func (jointBooks) linger(*PodAllocation) (before *State, free bool) { return nil, false }
-
-func (s kubeletBooks) releaseMemory(blocks []MemoryBlock) {
-	if s.m.mem != nil {
-		s.m.mem.release(s.book, blocks)
-	}
 }
 
 // Start records that the named containers of a pod have started, in the pod's order. Without names
@@ -210,11 +210,11 @@ func (s *State) Start(uid string, containers []string) {
 	if !ok || s.m.mem == nil {
 		return
 	}
-	pod, books := &PodAllocation{UID: uid, Whole: s.pods[i].pod.Whole, Containers: slices.Clone(s.pods[i].pod.Containers)}, kubeletBooks{s}
+	pod := &PodAllocation{UID: uid, Whole: s.pods[i].pod.Whole, Containers: slices.Clone(s.pods[i].pod.Containers)}
 	freed := false
 	for j := range pod.Containers {
 		if containers == nil || slices.Contains(containers, pod.Containers[j].Name) {
-			freed = books.finishInit(pod, j) || freed
+			freed = s.finishInit(pod, j) || freed
 		}
 	}
 	if freed {
@@ -224,12 +224,12 @@ func (s *State) Start(uid string, containers []string) {
 
 // finishInit frees the memory of the regular init containers before the container at a position. It
 // does not free memory of the pod as a whole.
-func (s kubeletBooks) finishInit(pod *PodAllocation, before int) (freed bool) {
+func (s *State) finishInit(pod *PodAllocation, before int) (freed bool) {
 	cs := pod.Containers[:before]
 	for i := range cs {
 		if cs[i].Kind == Init && cs[i].Memory != nil {
 			if pod.Whole == nil || pod.Whole.Memory == nil {
-				s.releaseMemory(cs[i].Memory)
+				s.m.releaseBlocks(s.book, cs[i].Memory)
 			}
 			cs[i].Memory, freed = nil, true
 		}

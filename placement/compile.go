@@ -269,7 +269,7 @@ func (m *Model) compileMemory(view *KubeletView, cfg *Config) error {
 			return badReserved(err)
 		}
 	}
-	m.mem = &memoryModel{memory.NewModel(m.space, nodes), &m.layout}
+	m.mem = memory.NewModel(m.space, nodes)
 	return nil
 }
 
@@ -305,17 +305,20 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 			return nil, err
 		}
 	}
-	m.side = m.sideOf()
-	m.admissions.New = func() any { return &room{decider: m.side.newDecider()} }
-	m.empty = m.newEmpty()
+	m.open()
 	return m, nil
 }
 
-func (m *Model) newEmpty() *State {
-	s := &State{m: m, shared: m.cpus.initial}
+// open adds to a compiled model the state of an empty node, and the pool of admissions.
+func (m *Model) open() {
+	m.admissions.New = func() any { return &room{decider: m.newDecider()} }
+	m.empty = &State{m: m, shared: m.cpus.initial}
 	if m.mem != nil {
-		s.book = m.mem.NewBook()
+		m.empty.book = m.mem.NewBook()
 	}
-	m.side.open(s)
-	return s
+	if m.joint != nil {
+		m.empty.account = m.joint.NewBook()
+		m.empty.shared = m.joint.SharedCPUs(m.empty.account)
+		m.empty.given = make([]uint64, m.supplies.places())
+	}
 }

@@ -9,12 +9,8 @@ func (s *State) Equal(o *State) bool {
 	if s.shared != o.shared || (s.book == nil) != (o.book == nil) || s.book != nil && !s.book.Equal(o.book) {
 		return false
 	}
-	return slices.EqualFunc(s.pods, o.pods, samePod) && s.books().sameOrder(o) && s.pools.equal(o.pools)
+	return slices.EqualFunc(s.pods, o.pods, samePod) && (s.m.Decides() || s.sameOrder(&o.podTable)) && s.pools.equal(o.pools)
 }
-
-func (s kubeletBooks) sameOrder(o *State) bool { return s.podTable.sameOrder(&o.podTable) }
-
-func (jointBooks) sameOrder(*State) bool { return true }
 
 func samePod(a, b podRef) bool {
 	return a.uid == b.uid && (a.pod == b.pod || a.pod.Whole.Equal(b.pod.Whole) && slices.EqualFunc(a.pod.Containers, b.pod.Containers, sameContainer))

@@ -38,7 +38,7 @@ func Explain(s *State, r *Request) Refusal {
 	if v.Detail == KeptForDevices {
 		return s.explainKept(r, out, &v)
 	}
-	return m.side.newDecider().explain(s, r, out, &v)
+	return m.newDecider().explain(s, r, out, &v)
 }
 
 func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refusal {
@@ -56,26 +56,20 @@ func (ad *admission) explain(s *State, r *Request, out Refusal, v *Verdict) Refu
 		out.Container = r.Containers[c].Name
 		ad.run(c)
 	}
-	out.Needs = needing{ad}.needs(c)
+	out.Needs = explainNeeds(ad, c)
 	if slices.ContainsFunc(out.Needs, func(n Need) bool { return n.isMemory() && n.lacksEver() }) {
 		out.Scarcity = Unresolvable.String() // no amount of free memory would be enough
 	}
 	return out
 }
 
-// needing computes the needs of an admission that has stopped.
-type needing struct{ *admission }
-
-// needs returns the needs of container c, or of the pod, with the amounts that were free when the
-// admission stopped.
-func (ad needing) needs(c int) []Need {
-	var needs []Need
-	needs = ad.addCPUNeed(needs, c)
-	needs = ad.addMemoryNeeds(needs, c)
-	needs = ad.addDeviceNeeds(needs, c)
+// explainNeeds returns the needs of container c, or of the pod, with the amounts that were free
+// when the admission stopped.
+func explainNeeds(ad *admission, c int) []Need {
+	needs := slices.Concat(cpuNeeds(ad, c), memoryNeeds(ad, c), deviceNeeds(ad, c))
 	if ad.rules.Policy != PolicyNone && ad.collect(c, hint.Preferred) == NoDetail {
 		for i := range needs {
-			ad.prefer(&needs[i])
+			prefer(ad, &needs[i])
 		}
 	}
 	return needs
@@ -83,7 +77,7 @@ func (ad needing) needs(c int) []Need {
 
 // prefer sets n.Preferred and n.Anywhere from the hints. Ordinary memory and huge pages share a
 // list of hints.
-func (ad needing) prefer(n *Need) {
+func prefer(ad *admission, n *Need) {
 	name := n.Resource
 	if strings.HasPrefix(name, "hugepages-") && !slices.Contains(ad.of[:ad.used], name) {
 		name = memory.Regular
@@ -104,7 +98,7 @@ func (ad needing) prefer(n *Need) {
 	}
 }
 
-func (ad needing) addCPUNeed(needs []Need, c int) []Need {
+func cpuNeeds(ad *admission, c int) []Need {
 	var asked int
 	if c == wholePod {
 		asked = ad.m.podCPUs(ad.r)
@@ -112,7 +106,7 @@ func (ad needing) addCPUNeed(needs []Need, c int) []Need {
 		asked = ad.exclusiveCPUs(c)
 	}
 	if asked == 0 {
-		return needs
+		return nil
 	}
 	free := ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
 	free = free.Or(&ad.cpus.reusable)
@@ -127,7 +121,7 @@ func (ad needing) addCPUNeed(needs []Need, c int) []Need {
 	if usable := n.fewestUsable(); usable > n.Fewest && ad.m.cpus.hinter != nil {
 		n.FewestUsable = usable
 	}
-	return append(needs, n)
+	return []Need{n}
 }
 
 // fewestUsable returns the number of NUMA nodes that an empty machine needs for the request. It
@@ -146,9 +140,9 @@ func (n *Need) fewestUsable() int {
 	return 0
 }
 
-func (ad needing) addMemoryNeeds(needs []Need, c int) []Need {
+func memoryNeeds(ad *admission, c int) (needs []Need) {
 	if ad.m.mem == nil || !ad.pins() || ad.needsOf(c) != NoDetail {
-		return needs
+		return nil
 	}
 	for _, need := range ad.memory.needs {
 		n := Need{Resource: ad.m.mem.Names()[need.Kind], Asked: need.Bytes, Fewest: ad.m.mem.MinSize(ad.memory.needs)}
@@ -169,7 +163,7 @@ func (ad needing) addMemoryNeeds(needs []Need, c int) []Need {
 	return needs
 }
 
-func (ad needing) addDeviceNeeds(needs []Need, c int) []Need {
+func deviceNeeds(ad *admission, c int) (needs []Need) {
 	for i := range ad.devices.slots[:ad.devices.used] {
 		s := &ad.devices.slots[i]
 		var sum Peak[int64]

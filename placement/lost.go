@@ -11,8 +11,8 @@ func (ad *admission) dropLost() {
 	lost := lostCPUs(ad.held, ad.r)
 	ad.cpus.shared = ad.cpus.shared.Or(&lost)
 	for i := range ad.held.Containers {
-		if c := &ad.held.Containers[i]; ad.m.mem != nil && !ad.r.hasContainer(c.Name) {
-			ad.m.mem.release(ad.memory.book, c.Memory)
+		if c := &ad.held.Containers[i]; !ad.r.hasContainer(c.Name) {
+			ad.m.releaseBlocks(ad.memory.book, c.Memory)
 		}
 	}
 }
@@ -42,15 +42,15 @@ func (r *Request) hasContainer(name string) bool {
 // dropLost does what admission.dropLost does, but in the state itself. The devices of a removed
 // container stay with the pod, because the device manager looks only at pods. It returns the
 // remaining containers.
-func (s kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
+func (b kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
 	lost := lostCPUs(pod, r)
-	s.shared = s.shared.Or(&lost)
+	b.s.shared = b.s.shared.Or(&lost)
 	for i := range pod.Containers {
 		c := pod.Containers[i]
 		if r.hasContainer(c.Name) {
 			continue
 		}
-		s.releaseMemory(c.Memory)
+		b.s.m.releaseBlocks(b.s.book, c.Memory)
 		if len(c.Devices) > 0 {
 			c.CPUs, c.Memory = topology.CPUSet{}, nil
 			rest = append(rest, c)

@@ -72,7 +72,7 @@ func (s *State) Notices(e *Meanwhile) bool {
 // NUMA nodes provide memory. If the CPU manager gave the new pod CPUs that the ended pod still had,
 // it frees these CPUs too (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
-	l := leaving{s: kubeletBooks{s}, r: r, events: meanwhile}
+	l := leaving{books: kubeletBooks{s}, r: r, events: meanwhile}
 	for at := range l.noticed {
 		l.noticed[at] = make([]bool, len(meanwhile))
 	}
@@ -82,7 +82,7 @@ func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 
 // leaving has the events of an admission that is being recorded. A nil leaving has no events.
 type leaving struct {
-	s      kubeletBooks
+	books  kubeletBooks
 	r      *Request
 	events []Meanwhile
 	// noticed records, by provider, the events that the manager has noticed.
@@ -94,7 +94,7 @@ type leaving struct {
 func (l *leaving) give(manager provider, container int) {
 	if l != nil {
 		at := slices.Index(providers[:], manager)
-		l.until(at, l.s.m.allocates(l.r, container)+at)
+		l.until(at, l.books.s.m.allocates(l.r, container)+at)
 	}
 }
 
@@ -110,28 +110,19 @@ func (l *leaving) until(at, step int) {
 
 // giveBack frees the resources that a pod, or its init containers, have from a manager.
 func (l *leaving) giveBack(manager provider, e *Meanwhile) {
+	pod := l.books.s.pod(e.UID)
 	_, ofMemory := manager.(memoryProvider)
 	switch {
+	case pod == nil:
 	case e.Container != "" && ofMemory:
-		l.s.Start(e.UID, []string{e.Container})
+		l.books.s.Start(e.UID, []string{e.Container})
 	case e.Container != "":
 	case manager == provider(cpuProvider{}):
-		if p := l.s.pod(e.UID); p != nil && !p.stranded() {
-			all := p.CPUs()
-			l.s.shared = l.s.shared.Or(&all)
-		}
+		l.books.releaseCPUs(pod)
 	case ofMemory:
-		if p := l.s.pod(e.UID); p != nil {
-			for b := range p.Blocks() {
-				l.s.releaseMemory([]MemoryBlock{*b})
-			}
-		}
+		l.books.releaseMemory(pod)
 	default:
-		for _, c := range l.s.containersOf(e.UID) {
-			for j := range c.Devices {
-				l.s.pools.release(&c.Devices[j])
-			}
-		}
+		l.books.releaseDevices(pod)
 	}
 }
 
@@ -141,10 +132,10 @@ func (l *leaving) finish() {
 		l.until(at, math.MaxInt)
 	}
 	for i := range l.events {
-		if at, ok := l.s.find(l.events[i].UID); ok && l.events[i].Container == "" {
-			pod := l.s.pods[at].pod
-			l.s.drop(at)
-			l.s.strand(pod)
+		if at, ok := l.books.s.find(l.events[i].UID); ok && l.events[i].Container == "" {
+			pod := l.books.s.pods[at].pod
+			l.books.s.drop(at)
+			l.books.strand(pod)
 		}
 	}
 }
@@ -197,8 +188,8 @@ func (ad *admission) happen(e *Meanwhile) {
 	if e.Container != "" {
 		at := slices.IndexFunc(pod.Containers, func(c ContainerAllocation) bool { return c.Name == e.Container })
 		for i := range pod.Containers[:max(at, 0)] {
-			if c := &pod.Containers[i]; c.Kind == Init && ad.m.mem != nil {
-				ad.m.mem.release(ad.memory.book, c.Memory)
+			if c := &pod.Containers[i]; c.Kind == Init {
+				ad.m.releaseBlocks(ad.memory.book, c.Memory)
 			}
 		}
 		return
@@ -207,10 +198,8 @@ func (ad *admission) happen(e *Meanwhile) {
 		all := pod.CPUs()
 		ad.cpus.shared = ad.cpus.shared.Or(&all)
 	}
-	if ad.m.mem != nil {
-		for b := range pod.Blocks() {
-			ad.m.mem.release(ad.memory.book, []MemoryBlock{*b})
-		}
+	for b := range pod.Blocks() {
+		ad.m.releaseBlock(ad.memory.book, b)
 	}
 	for i := range pod.Containers {
 		ad.giveBack(&pod.Containers[i])

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/berth-dev/berth/placement/cpu"
+	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -27,13 +28,11 @@ type Model struct {
 	memoryStays bool
 	layout
 	cpus cpuModel
-	mem  *memoryModel // nil without the static memory manager
+	mem  *memory.Model // nil without the static memory manager
 	// supplies are the providers' resources on the machine.
 	supplies supplies
 	// joint is the node's model if Berth decides. It is nil if the kubelet decides.
 	joint *obeyModel
-	// side has the functions that depend on the authority.
-	side side
 
 	// empty is the state of a node without pods and device plugins.
 	empty *State

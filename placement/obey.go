@@ -43,7 +43,7 @@ type jointAdmission struct {
 func newJointAdmission(m *Model) *jointAdmission {
 	ad := &jointAdmission{m: m, try: m.joint.NewTry(), pool: m.joint.NewTry(), budget: new(joint.Budget), provision: m.joint.newProvision()}
 	ad.try.Budget, ad.pool.Budget = ad.budget, ad.budget
-	ad.search.jointAdmission = ad
+	ad.search.ad = ad
 	return ad
 }
 
@@ -80,7 +80,7 @@ func (ad *jointAdmission) decide(s *State, r *Request, d *Decision) Verdict {
 	clear(ad.provision.given)
 	ad.d = &ad.empty
 	ad.d.begin(r)
-	if again, _ := ad.run(ad.m.empty.account); again == Withholds || again != NoDetail && !ad.budget.Cut() && ad.m.side.monotone(r, false) {
+	if again, _ := ad.run(ad.m.empty.account); again == Withholds || again != NoDetail && !ad.budget.Cut() && ad.m.monotoneJoint(r) {
 		v.Scarcity = Unresolvable
 	}
 	ad.end()

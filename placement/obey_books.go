@@ -5,34 +5,25 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/placement/joint"
-	"github.com/berth-dev/berth/topology"
 )
 
 // commit records an admission. A pod that the state already has keeps its resources.
-func (s jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
-	if s.pod(d.UID) != nil {
-		return
+func (b jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
+	if b.s.pod(d.UID) == nil {
+		b.take(d.Held())
 	}
-	s.take(d.Held())
 }
 
 // take adds a new pod to the state.
-func (s jointBooks) take(pod *PodAllocation) {
-	s.put(pod)
-	s.enter(s.m.joint.Take, pod)
-	s.enterProvided(pod, true)
+func (b jointBooks) take(pod *PodAllocation) {
+	b.s.put(pod)
+	b.enter(b.s.m.joint.Take, pod)
+	b.enterProvided(pod, true)
 }
 
-func (s jointBooks) release(pod *PodAllocation) {
-	s.enter(s.m.joint.Give, pod)
-	s.enterProvided(pod, false)
-}
-
-func (s jointBooks) freeOn(node *topology.NUMANode) int {
-	if pos, ok := s.m.space.Position(node.ID); ok {
-		return s.m.joint.FreeOn(s.account, pos)
-	}
-	return 0
+func (b jointBooks) release(pod *PodAllocation) {
+	b.enter(b.s.m.joint.Give, pod)
+	b.enterProvided(pod, false)
 }
 
 // Hold records an allocation of a pod that was decided or observed elsewhere, on a node where Berth
@@ -40,15 +31,9 @@ func (s jointBooks) freeOn(node *topology.NUMANode) int {
 // that another pod has, or that no pod can have. problem describes these, and is "" if there are
 // none.
 func (s *State) Hold(p *PodAllocation) (problem string) {
-	if s.pod(p.UID) != nil {
+	if s.m.joint == nil || s.pod(p.UID) != nil {
 		return ""
 	}
-	return s.books().hold(p)
-}
-
-func (kubeletBooks) hold(*PodAllocation) string { return "" }
-
-func (s jointBooks) hold(p *PodAllocation) (problem string) {
 	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
@@ -68,19 +53,20 @@ func (s jointBooks) hold(p *PodAllocation) (problem string) {
 			c.Devices = s.m.joint.onlyFree(s.account, c.Devices)
 		}
 	}
-	s.take(pod)
+	jointBooks{s}.take(pod)
 	return problem
 }
 
-func (s jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocation) {
-	held := s.m.joint.heldBy(pod)
-	enter(s.account, held)
-	s.inUse(held)
-	s.shared = s.m.joint.SharedCPUs(s.account)
+func (b jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocation) {
+	held := b.s.m.joint.heldBy(pod)
+	enter(b.s.account, held)
+	b.inUse(held)
+	b.s.shared = b.s.m.joint.SharedCPUs(b.s.account)
 }
 
 // inUse marks each device of held in the pools as in use or free, as the account has it.
-func (s jointBooks) inUse(held *joint.Held) {
+func (b jointBooks) inUse(held *joint.Held) {
+	s := b.s
 	for _, d := range held.Devices {
 		p := s.pools.index(s.m.joint.DeviceKindName(d.Kind))
 		if p < 0 {
@@ -99,7 +85,8 @@ func (s jointBooks) inUse(held *joint.Held) {
 
 // enterProvided adds the pod's peak use of providers' resources to given, or subtracts it if take
 // is false.
-func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
+func (b jointBooks) enterProvided(pod *PodAllocation, take bool) {
+	s := b.s
 	for i := range s.given {
 		var sum Peak[uint64]
 		for c := range pod.Containers {
@@ -122,7 +109,8 @@ func (s jointBooks) enterProvided(pod *PodAllocation, take bool) {
 // restore rebuilds the account from the pods. It returns an error for CPUs that two pods hold, that
 // are reserved, or that the machine does not have. Amounts on NUMA nodes that the machine does not
 // have are also an error.
-func (s jointBooks) restore(*Snapshot) error {
+func (b jointBooks) restore(*Snapshot) error {
+	s := b.s
 	s.account.CopyFrom(s.m.empty.account)
 	clear(s.given)
 	for _, p := range s.byOrder() {
@@ -136,25 +124,27 @@ func (s jointBooks) restore(*Snapshot) error {
 			}
 		}
 		s.m.joint.Take(s.account, h)
-		s.enterProvided(p, true)
+		b.enterProvided(p, true)
 	}
-	s.markSick()
+	b.markSick()
 	s.shared = s.m.joint.SharedCPUs(s.account)
 	return nil
 }
 
 // recount rebuilds the account from the pods in the state and from the plugins' reports.
-func (s jointBooks) recount() {
+func (b jointBooks) recount() {
+	s := b.s
 	s.account.CopyFrom(s.m.empty.account)
 	for i := range s.pods {
 		s.m.joint.Take(s.account, s.m.joint.heldBy(s.pods[i].pod))
 	}
-	s.markSick()
+	b.markSick()
 }
 
 // markSick records in the account which of the devices that Berth assigns are unhealthy according
 // to the plugins.
-func (s jointBooks) markSick() {
+func (b jointBooks) markSick() {
+	s := b.s
 	for i := range s.pools {
 		kind, ours := s.m.joint.kindOfDevice(s.pools[i].resource)
 		if !ours {
@@ -171,7 +161,8 @@ func (s jointBooks) markSick() {
 }
 
 // check returns an error if the account does not agree with the pods.
-func (s jointBooks) check() error {
+func (b jointBooks) check() error {
+	s := b.s
 	again := s.Clone()
 	if err := (jointBooks{again}).restore(nil); err != nil {
 		return err

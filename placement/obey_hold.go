@@ -63,7 +63,8 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 
 // leaves reports whether the decision takes a part of each requested resource that p still has, and
 // whether the node then has room for the rest of p.
-func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
+func (b jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
+	s := b.s
 	owner := d.Held()
 	rest := Rest(p, []*PodAllocation{owner})
 	before, after, some := s.m.joint.heldBy(p), s.m.joint.heldBy(rest), false
@@ -82,15 +83,15 @@ func (s jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	if !some {
 		return false
 	}
-	b := s.m.joint.NewBook()
-	b.CopyFrom(s.account)
-	s.m.joint.Give(b, before)
-	s.m.joint.Take(b, s.m.joint.heldBy(owner))
-	if s.m.joint.Problem(b, after) != "" {
+	then := s.m.joint.NewBook()
+	then.CopyFrom(s.account)
+	s.m.joint.Give(then, before)
+	s.m.joint.Take(then, s.m.joint.heldBy(owner))
+	if s.m.joint.Problem(then, after) != "" {
 		return false
 	}
-	s.m.joint.Take(b, after)
-	return !s.m.joint.Overdrawn(b, s.account)
+	s.m.joint.Take(then, after)
+	return !s.m.joint.Overdrawn(then, s.account)
 }
 
 // devicesOf returns the total number of devices of a resource that the pod's containers request.

@@ -11,7 +11,7 @@ const maxSearched = 8
 
 // search places the containers of a pod in other orders, after the first order failed.
 type search struct {
-	*jointAdmission
+	ad    *jointAdmission
 	books []joint.Book // books[n] is the book after n containers are placed
 	order []int        // app containers and sidecars; the placed ones come first
 	hard  []int        // the same containers, the hardest to place first; then init containers
@@ -24,13 +24,13 @@ type search struct {
 // it restores the decision of the first order.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
-	if s.avoid.on || s.r.Rules.Claimed != nil {
-		s.d.begin(s.r) // another order starts without the decisions so far
+	if s.ad.avoid.on || s.ad.r.Rules.Claimed != nil {
+		s.ad.d.begin(s.ad.r) // another order starts without the decisions so far
 	}
 	for _, init := range [...]bool{false, true} {
-		for c := range s.r.Containers {
-			s.wantContainer(c)
-			if s.narrow(c); s.wantsNothing() || (s.r.Containers[c].Kind == Init) != init {
+		for c := range s.ad.r.Containers {
+			s.ad.wantContainer(c)
+			if s.ad.narrow(c); s.ad.wantsNothing() || (s.ad.r.Containers[c].Kind == Init) != init {
 				continue
 			}
 			if s.hard = append(s.hard, c); !init {
@@ -42,7 +42,7 @@ func (s *search) again(on *joint.Book) bool {
 		return false
 	}
 	if s.one == nil {
-		s.one, s.books = s.m.joint.Space().NewSet(), make([]joint.Book, maxSearched)
+		s.one, s.books = s.ad.m.joint.Space().NewSet(), make([]joint.Book, maxSearched)
 	}
 	for i := 1; i < len(s.order); i++ { // sorted in place, without allocating
 		for k := i; k > 0 && s.harder(s.hard[k], s.hard[k-1]); k-- {
@@ -50,7 +50,7 @@ func (s *search) again(on *joint.Book) bool {
 		}
 	}
 	s.startAgain(on)
-	if s.spare = s.budget.Left() / 2; s.permute(0) {
+	if s.spare = s.ad.budget.Left() / 2; s.permute(0) {
 		return true
 	}
 	s.startAgain(on)
@@ -58,34 +58,36 @@ func (s *search) again(on *joint.Book) bool {
 		return true
 	}
 	s.startAgain(on)
-	s.runEach()
+	s.ad.runEach()
 	return false
 }
 
 func (s *search) startAgain(on *joint.Book) {
-	s.try.Begin(on)
-	s.d.begin(s.r)
+	s.ad.try.Begin(on)
+	s.ad.d.begin(s.ad.r)
 }
 
 // fitsTogether reports whether the node has room for the pod's peak request, on any NUMA nodes.
 func (s *search) fitsTogether(on *joint.Book) bool {
-	s.wantPod()
-	s.want.Width, s.want.Rules, s.want.Same, s.want.SameHow = joint.AnyWidth, joint.Rules{}, joint.Anywhere, joint.Unset
-	s.want.Nodes, s.want.PerNode = 0, 0
-	for i := range s.want.Devices {
-		s.want.Devices[i].OnePerFunction = false
+	ad, w := s.ad, &s.ad.want
+	ad.wantPod()
+	w.Width, w.Rules, w.Same, w.SameHow = joint.AnyWidth, joint.Rules{}, joint.Anywhere, joint.Unset
+	w.Nodes, w.PerNode = 0, 0
+	for i := range w.Devices {
+		w.Devices[i].OnePerFunction = false
 	}
-	s.pool.Begin(on)
-	return s.wantsNothing() || s.pool.Place(&s.want, &s.grant) == joint.Placed
+	ad.pool.Begin(on)
+	return ad.wantsNothing() || ad.pool.Place(w, &ad.grant) == joint.Placed
 }
 
 // fitsAlone reports whether the node has room for each container if the pod had no other container.
 func (s *search) fitsAlone(on *joint.Book) bool {
-	for c := range s.r.Containers {
-		s.wantContainer(c)
-		s.narrow(c)
-		s.pool.Begin(on)
-		if !s.wantsNothing() && s.pool.Place(&s.want, &s.grant) != joint.Placed {
+	ad := s.ad
+	for c := range ad.r.Containers {
+		ad.wantContainer(c)
+		ad.narrow(c)
+		ad.pool.Begin(on)
+		if !ad.wantsNothing() && ad.pool.Place(&ad.want, &ad.grant) != joint.Placed {
 			return false
 		}
 	}
@@ -95,11 +97,11 @@ func (s *search) fitsAlone(on *joint.Book) bool {
 // harder reports whether container a is harder to place than b: it has more devices, exclusive
 // CPUs, or more CPU.
 func (s *search) harder(a, b int) bool {
-	x, y := &s.r.Containers[a], &s.r.Containers[b]
+	x, y := &s.ad.r.Containers[a], &s.ad.r.Containers[b]
 	if n, m := x.anyDevices(), y.anyDevices(); n != m {
 		return n > m
 	}
-	if own := s.pinsWhole(a); own != s.pinsWhole(b) {
+	if own := s.ad.pinsWhole(a); own != s.ad.pinsWhole(b) {
 		return own
 	}
 	return x.MilliCPU > y.MilliCPU
@@ -134,8 +136,8 @@ func (s *search) spread(n int) bool {
 	if n == len(s.hard) {
 		return true
 	}
-	for _, mask := range s.m.joint.Space().BySize() {
-		if s.width() == joint.One && mask.Len() > 1 {
+	for _, mask := range s.ad.m.joint.Space().BySize() {
+		if s.ad.width() == joint.One && mask.Len() > 1 {
 			break
 		}
 		if c := s.hard[n]; s.next(c, n, mask) && (s.spread(n+1) || s.takeBack(c, n)) {
@@ -148,37 +150,38 @@ func (s *search) spread(n int) bool {
 // next places container c after n others. If mask is not 0, it uses only the NUMA nodes of the
 // mask.
 func (s *search) next(c, n int, mask hint.Mask) bool {
-	if s.budget.Left() <= s.spare {
-		s.budget.CutOff()
+	ad, w := s.ad, &s.ad.want
+	if ad.budget.Left() <= s.spare {
+		ad.budget.CutOff()
 		return false
 	}
-	s.budget.Charge(1)
-	s.wantContainer(c)
-	s.narrow(c)
+	ad.budget.Charge(1)
+	ad.wantContainer(c)
+	ad.narrow(c)
 	if mask != 0 {
-		if s.want.Within != nil && !s.want.Within.Has(mask) || s.want.Nodes > 0 && mask.Len() != s.want.Nodes {
+		if w.Within != nil && !w.Within.Has(mask) || w.Nodes > 0 && mask.Len() != w.Nodes {
 			return false
 		}
 		clear(s.one)
 		s.one.Add(mask)
-		s.want.Within = s.one
+		w.Within = s.one
 	}
-	s.books[n].CopyFrom(&s.try.Book)
-	if s.r.Containers[c].Kind == Init {
-		s.heldSoFar()
-		return s.placeInit(c) == NoDetail || s.takeBack(c, n)
+	s.books[n].CopyFrom(&ad.try.Book)
+	if ad.r.Containers[c].Kind == Init {
+		ad.heldSoFar()
+		return ad.placeInit(c) == NoDetail || s.takeBack(c, n)
 	}
-	if s.try.Place(&s.want, &s.grant) != joint.Placed {
+	if ad.try.Place(w, &ad.grant) != joint.Placed {
 		return false
 	}
-	s.record(c)
-	return s.provide(c, s.grant.Nodes) == NoDetail || s.takeBack(c, n)
+	ad.record(c)
+	return ad.provide(c, ad.grant.Nodes) == NoDetail || s.takeBack(c, n)
 }
 
 // takeBack removes container c, which was placed after n others. It always returns false, so that
 // callers can return its result.
 func (s *search) takeBack(c, n int) bool {
-	s.try.Book.CopyFrom(&s.books[n])
-	s.d.Containers[c].empty(&s.r.Containers[c])
+	s.ad.try.Book.CopyFrom(&s.books[n])
+	s.ad.d.Containers[c].empty(&s.ad.r.Containers[c])
 	return false
 }

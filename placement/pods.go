@@ -69,14 +69,6 @@ func (t *podTable) byOrder() []*PodAllocation {
 	return pods
 }
 
-// containersOf returns the allocations of a pod's containers. It is empty if the pod is unknown.
-func (t *podTable) containersOf(uid string) []ContainerAllocation {
-	if p := t.pod(uid); p != nil {
-		return p.Containers
-	}
-	return nil
-}
-
 // holderOf returns the UID of the pod that has a device, or "".
 func (t *podTable) holderOf(resource, id string) string {
 	for i := range t.pods {

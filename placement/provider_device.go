@@ -126,7 +126,7 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 		copy(s.out, s.pool.pool.Healthy())
 		s.out.AndNot(s.inUse)
 		in.Available = s.out
-		if in.Reusable != nil && s.out.Len()+in.Reusable.Len()-doubled(s.out, in.Reusable) < in.N {
+		if in.Reusable != nil && s.out.Len()+in.Reusable.Len()-s.out.AndLen(in.Reusable) < in.N {
 			ad.list(s.pool.resource).Reset(hint.Impossible)
 			return NoDetail
 		}
@@ -140,18 +140,6 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	}
 	s.pool.pool.Hints(&in, ad.list(s.pool.resource))
 	return NoDetail
-}
-
-// doubled returns the number of devices that are both reusable and free, and so would be counted
-// twice.
-func doubled(available, reusable device.Set) int {
-	n := 0
-	for i := range reusable {
-		for w := reusable[i] & available[i]; w != 0; w &= w - 1 {
-			n++
-		}
-	}
-	return n
 }
 
 // allocate implements Allocate. It first allocates the devices of every resource, and then records

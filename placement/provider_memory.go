@@ -194,7 +194,7 @@ func (p memoryProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	got := &ad.d.Containers[c]
 	if held := ad.heldMemory(c); held != nil {
 		got.Memory = append(got.Memory, held.Memory...)
-		ad.reuseMemory(c, got.Memory)
+		ad.m.reuseBlocks(&ad.memory.reuse, got.Kind, got.Memory)
 		return NoDetail
 	}
 	if d := ad.containerNeeds(c); d != NoDetail {
@@ -221,7 +221,7 @@ func (p memoryProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 		ad.m.mem.Assign(ad.memory.book, mask, n, &ad.memory.reuse)
 		got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.mem.Names()[n.Kind], NUMA: ad.m.expand(mask), Bytes: n.Bytes})
 	}
-	ad.reuseMemory(c, got.Memory)
+	ad.m.reuseBlocks(&ad.memory.reuse, got.Kind, got.Memory)
 	shrinkInit(ad.d.Containers, c)
 	return NoDetail
 }
@@ -236,11 +236,6 @@ func (ad *admission) guardMemory(mask hint.Mask) Detail {
 		return DefectUnequalGroup
 	}
 	return NoDetail
-}
-
-// reuseMemory implements updatePodReusableMemory.
-func (ad *admission) reuseMemory(c int, blocks []MemoryBlock) {
-	ad.m.mem.reuse(&ad.memory.reuse, ad.r.Containers[c].Kind, blocks)
 }
 
 // shrinkInit implements updateInitContainersMemoryBlocks. It subtracts the memory that container c

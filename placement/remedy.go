@@ -98,9 +98,7 @@ func (m *Model) milderAdmits(s *State, r *Request) bool {
 		cpus: m.cpus, mem: m.mem, supplies: m.supplies}
 	mild.own.Policy = PolicyBestEffort
 	mild.set.own.Policy = PolicyBestEffort
-	mild.side = mild.sideOf()
-	mild.admissions.New = func() any { return &room{decider: mild.side.newDecider()} }
-	mild.empty = mild.newEmpty()
+	mild.open()
 	empty, err := s.emptied(mild)
 	if err != nil {
 		return false

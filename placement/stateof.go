@@ -26,14 +26,14 @@ func (s *State) Snapshot() Snapshot {
 	}
 	if s.book != nil {
 		for pos := range s.m.space.Len() {
-			snap.Memory = append(snap.Memory, kubeletBooks{s}.table(pos))
+			snap.Memory = append(snap.Memory, s.table(pos))
 		}
 	}
 	return snap
 }
 
 // table returns the memory manager's record of the NUMA node at a position.
-func (s kubeletBooks) table(pos int) MemoryTable {
+func (s *State) table(pos int) MemoryTable {
 	m := s.m.mem
 	n, cells := s.book.Group(pos)
 	t := MemoryTable{NUMA: s.m.space.ID(pos), Assignments: n, Cells: s.m.expand(cells)}
@@ -124,15 +124,15 @@ func (p *PodAllocation) NamedTwice() int {
 	return -1
 }
 
-func (s kubeletBooks) restore(snap *Snapshot) error {
-	if err := s.restoreCPUs(snap); err != nil {
+func (b kubeletBooks) restore(snap *Snapshot) error {
+	if err := b.restoreCPUs(snap); err != nil {
 		return err
 	}
-	return s.restoreMemory(snap)
+	return b.restoreMemory(snap)
 }
 
-func (s kubeletBooks) restoreCPUs(snap *Snapshot) error {
-	var held topology.CPUSet
+func (b kubeletBooks) restoreCPUs(snap *Snapshot) error {
+	s, held := b.s, topology.CPUSet{}
 	for i := range s.pods {
 		own := s.pods[i].pod.CPUs()
 		held = held.Or(&own)
@@ -149,17 +149,17 @@ func (s kubeletBooks) restoreCPUs(snap *Snapshot) error {
 	return nil
 }
 
-func (s kubeletBooks) restoreMemory(snap *Snapshot) error {
-	m := s.m
+func (b kubeletBooks) restoreMemory(snap *Snapshot) error {
+	m := b.s.m
 	if m.mem == nil {
-		return s.holdsNoMemory()
+		return b.s.holdsNoMemory()
 	}
 	if snap.Memory == nil {
 		return nil
 	}
 	var seen topology.NUMASet
 	for i := range snap.Memory {
-		if err := s.restoreTable(&snap.Memory[i]); err != nil {
+		if err := b.restoreTable(&snap.Memory[i]); err != nil {
 			return err
 		}
 		seen = seen.With(snap.Memory[i].NUMA)
@@ -170,22 +170,25 @@ func (s kubeletBooks) restoreMemory(snap *Snapshot) error {
 	return nil
 }
 
-func (s kubeletBooks) holdsNoMemory() error {
-	for i := range s.pods {
-		if w := s.pods[i].pod.Whole; w != nil && len(w.Memory) > 0 {
-			return contradiction("pods["+s.pods[i].uid+"].memory", w.Memory[0].Resource, "no memory blocks, because the memory manager's policy is not Static")
+// holdsNoMemory returns an error if a pod has memory blocks.
+func (t *podTable) holdsNoMemory() error {
+	const want = "no memory blocks, because the memory manager's policy is not Static"
+	for i := range t.pods {
+		pod := t.pods[i].pod
+		if w := pod.Whole; w != nil && len(w.Memory) > 0 {
+			return contradiction("pods["+pod.UID+"].memory", w.Memory[0].Resource, want)
 		}
-		for _, c := range s.pods[i].pod.Containers {
-			if len(c.Memory) > 0 {
-				return contradiction(containerField(s.pods[i].pod, &c, "memory"), c.Memory[0].Resource, "no memory blocks, because the memory manager's policy is not Static")
+		for j := range pod.Containers {
+			if c := &pod.Containers[j]; len(c.Memory) > 0 {
+				return contradiction(containerField(pod, c, "memory"), c.Memory[0].Resource, want)
 			}
 		}
 	}
 	return nil
 }
 
-func (s kubeletBooks) restoreTable(t *MemoryTable) error {
-	m := s.m
+func (b kubeletBooks) restoreTable(t *MemoryTable) error {
+	m, book := b.s.m, b.s.book
 	field := "memory[" + strconv.Itoa(int(t.NUMA)) + "]"
 	pos, ok := m.space.Position(t.NUMA)
 	if !ok {
@@ -194,7 +197,7 @@ func (s kubeletBooks) restoreTable(t *MemoryTable) error {
 	if t.Cells&^m.nodes != 0 || t.Assignments < 0 || t.Assignments > 1<<30 {
 		return contradiction(field, fmt.Sprintf("%d assignments in group {%s}", t.Assignments, t.Cells), "0 or more, in a group of the machine's nodes")
 	}
-	s.book.SetGroup(pos, t.Assignments, m.compact(t.Cells))
+	book.SetGroup(pos, t.Assignments, m.compact(t.Cells))
 	var rows int
 	for i := range t.Resources {
 		r := &t.Resources[i]
@@ -206,7 +209,7 @@ func (s kubeletBooks) restoreTable(t *MemoryTable) error {
 			return contradiction(field+"."+r.Resource, strconv.FormatUint(r.Allocatable, 10)+" bytes allocatable",
 				strconv.FormatUint(m.mem.Allocatable(k, pos), 10)+", by machine and configuration")
 		}
-		m.mem.SetAmounts(s.book, k, pos, memory.Amounts{Reserved: r.Reserved, Free: r.Free})
+		m.mem.SetAmounts(book, k, pos, memory.Amounts{Reserved: r.Reserved, Free: r.Free})
 		rows++
 	}
 	for k := range m.mem.Names() {

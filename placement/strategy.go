@@ -8,12 +8,8 @@ import (
 // Fit scores, from 0 to 100, how well a pod on the NUMA nodes of reach fits the node's
 // Config.Strategy, if Berth decides. ok is false if the kubelet decides, and for
 // joint.MostAllocated, the default. Then the scheduler uses its own strategy.
-func (s *State) Fit(reach topology.NUMASet) (score int, ok bool) { return s.books().fit(reach) }
-
-func (kubeletBooks) fit(topology.NUMASet) (score int, ok bool) { return 0, false }
-
-func (s jointBooks) fit(reach topology.NUMASet) (score int, ok bool) {
-	if s.m.joint.Strategy() == joint.MostAllocated {
+func (s *State) Fit(reach topology.NUMASet) (score int, ok bool) {
+	if s.m.joint == nil || s.m.joint.Strategy() == joint.MostAllocated {
 		return 0, false
 	}
 	return s.m.joint.Score(s.account, s.m.compact(reach)), true

@@ -161,17 +161,13 @@ func ownCPUs(m *Model, r *Request) int {
 // BreaksGroups returns the number of groups of free devices of which the pod would take only a part
 // (joint.Model.Breaks). If the kubelet decides, the number is not known, and the result is
 // 0. If the pod asks for devices, the call makes another decision.
-func (s *State) BreaksGroups(r *Request) int { return s.books().breaksGroups(r) }
-
-func (kubeletBooks) breaksGroups(*Request) int { return 0 }
-
-func (s jointBooks) breaksGroups(r *Request) int {
-	if !s.m.joint.HasGroups() || !r.AsksDevices() {
+func (s *State) BreaksGroups(r *Request) int {
+	if s.m.joint == nil || !s.m.joint.HasGroups() || !r.AsksDevices() {
 		return 0
 	}
 	in := s.m.admissions.Get().(*room)
 	defer s.m.admissions.Put(in)
-	if v := in.decide(s.State, r, &in.own); !v.OK() {
+	if v := in.decide(s, r, &in.own); !v.OK() {
 		return 0
 	}
 	ad := in.decider.(*jointAdmission)

@@ -376,8 +376,8 @@ func (ad *admission) giveBlocks(c int, blocks []MemoryBlock) {
 
 // commitWhole implements commit for a pod that is placed by spec.resources. If the pod already has
 // an allocation, the former allocation is lost: the kubelet never frees it.
-func (s kubeletBooks) commitWhole(r *Request, d *Decision, l *leaving) {
-	old := s.pod(d.UID)
+func (b kubeletBooks) commitWhole(d *Decision, l *leaving) {
+	old := b.s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID, Whole: new(Whole)}
 	if old != nil && old.Whole != nil {
 		*pod.Whole = *old.Whole
@@ -388,12 +388,14 @@ func (s kubeletBooks) commitWhole(r *Request, d *Decision, l *leaving) {
 	}
 	l.give(cpuProvider{}, 0)
 	if !given.CPUs.IsEmpty() {
-		s.shared = s.shared.AndNot(&given.CPUs)
+		b.s.shared = b.s.shared.AndNot(&given.CPUs)
 		pod.Whole.CPUs = given.CPUs
 	}
 	l.give(memoryProvider{}, 0)
 	if given.Memory != nil {
-		s.takeMemory(given.Memory)
+		for i := range given.Memory {
+			b.s.m.takeBlock(b.s.book, &given.Memory[i])
+		}
 		pod.Whole.Memory = slices.Clone(given.Memory)
 	}
 	l.give(deviceProvider{}, 0)
@@ -414,15 +416,7 @@ func (s kubeletBooks) commitWhole(r *Request, d *Decision, l *leaving) {
 	if pod.Whole.CPUs.IsEmpty() && pod.Whole.Memory == nil {
 		pod.Whole = nil
 	}
-	s.put(pod)
-}
-
-func (s kubeletBooks) takeMemory(blocks []MemoryBlock) {
-	for i := range blocks {
-		if k, ok := s.m.mem.kindOf(blocks[i].Resource); ok {
-			s.m.mem.Take(s.book, s.m.compact(blocks[i].NUMA), memory.Need{Kind: k, Bytes: blocks[i].Bytes})
-		}
-	}
+	b.s.put(pod)
 }
 
 // Blocks returns the blocks that count as the pod's memory: its own, or otherwise its containers'.
@@ -464,26 +458,9 @@ func (p *PodAllocation) stranded() bool {
 		!slices.ContainsFunc(p.Containers, func(c ContainerAllocation) bool { return !c.CPUs.IsEmpty() })
 }
 
-// releaseWhole implements release for a pod with a Whole. The last container frees everything.
-func (s kubeletBooks) releaseWhole(pod *PodAllocation) {
-	if !pod.stranded() {
-		all := pod.CPUs()
-		s.shared = s.shared.Or(&all)
-	}
-	s.strand(pod)
-	for b := range pod.Blocks() {
-		s.releaseMemory([]MemoryBlock{*b})
-	}
-	for i := range pod.Containers {
-		for j := range pod.Containers[i].Devices {
-			s.pools.release(&pod.Containers[i].Devices[j])
-		}
-	}
-}
-
 // strand keeps the CPUs of a pod that is gone allocated, because the kubelet does not free them.
-func (s kubeletBooks) strand(pod *PodAllocation) {
+func (b kubeletBooks) strand(pod *PodAllocation) {
 	if pod.stranded() {
-		s.put(&PodAllocation{UID: pod.UID, Whole: &Whole{CPUs: pod.Whole.CPUs}})
+		b.s.put(&PodAllocation{UID: pod.UID, Whole: &Whole{CPUs: pod.Whole.CPUs}})
 	}
 }

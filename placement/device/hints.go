@@ -54,9 +54,9 @@ type counted struct {
 func (p *Pool) count(available, reusable Set, buf []counted) []counted {
 	for i := range p.classes {
 		c := &p.classes[i]
-		k := counted{mask: c.mask, n: countCommon(available, c.members)}
+		k := counted{mask: c.mask, n: available.AndLen(c.members)}
 		if c.hasTopology && reusable != nil {
-			r := countCommon(reusable, c.members)
+			r := reusable.AndLen(c.members)
 			k.n += r
 			k.must = r > 0
 		}

@@ -53,6 +53,15 @@ func (s Set) Len() int {
 	return n
 }
 
+// AndLen returns the number of devices that are in both sets.
+func (s Set) AndLen(o Set) int {
+	n := 0
+	for i := range s {
+		n += bits.OnesCount64(s[i] & o[i])
+	}
+	return n
+}
+
 // IsEmpty reports whether the set has no device.
 func (s Set) IsEmpty() bool { return !s.Intersects(s) }
 
@@ -266,7 +275,7 @@ func (p *Pool) Touching(s Set, pos int) int {
 	n := 0
 	for i := range p.classes {
 		if p.classes[i].mask.Has(pos) {
-			n += countCommon(s, p.classes[i].members)
+			n += s.AndLen(p.classes[i].members)
 		}
 	}
 	return n
@@ -294,11 +303,3 @@ func (p *Pool) Aligned() bool { return p.aligned }
 // their own in the space. On a machine with more than hint.MaxNodes nodes this happens if an
 // unexpected node has devices, or if the kubelet computes hints over all nodes.
 func (p *Pool) Wide() bool { return p.aligned && p.wide }
-
-func countCommon(a, b Set) int {
-	n := 0
-	for i := range a {
-		n += bits.OnesCount64(a[i] & b[i])
-	}
-	return n
-}
