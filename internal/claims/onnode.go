@@ -3,6 +3,7 @@ package claims
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +19,8 @@ type PodClaim struct {
 	*resourceapi.ResourceClaim
 }
 
-// judged returns the claim in the form for Judge, without its devices.
-func (c *PodClaim) judged(pod *corev1.Pod, lying Lying) Claim {
+// Judged returns the claim in the form for Judge, without its devices.
+func (c *PodClaim) Judged(pod *corev1.Pod, lying Lying) Claim {
 	return Claim{Name: c.Namespace + "/" + c.Name, Users: Users(pod, c.Ref, lying)}
 }
 
@@ -53,21 +54,31 @@ func (n *OnNode) Allocated() bool {
 	return n.Extended == nil && !slices.ContainsFunc(n.Claims, func(c PodClaim) bool { return c.Status.Allocation == nil })
 }
 
+// all yields the claims of the pod, with the claim for extended resources last. Each Claim is in the
+// form for Judge, without its devices.
+func (n *OnNode) all(lying Lying) iter.Seq2[*resourceapi.ResourceClaim, Claim] {
+	return func(yield func(*resourceapi.ResourceClaim, Claim) bool) {
+		for i := range n.Claims {
+			if !yield(n.Claims[i].ResourceClaim, n.Claims[i].Judged(n.Pod, lying)) {
+				return
+			}
+		}
+		if n.Extended != nil {
+			yield(n.Extended, Claim{Name: ForExtended, Users: UsersOfExtended(n.Pod, lying)})
+		}
+	}
+}
+
 // Counted counts the node's devices for all claims of the pod. It returns nil if there is nothing
 // to count.
 func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
-	named := func(users []User) (out []string) {
-		for _, u := range users {
-			out = append(out, u.Container)
-		}
-		return out
-	}
 	var asks []Ask
-	for i := range n.Claims {
-		asks = append(asks, Ask{n.Claims[i].ResourceClaim, named(Users(n.Pod, n.Claims[i].Ref, nil))})
-	}
-	if n.Extended != nil {
-		asks = append(asks, Ask{n.Extended, named(UsersOfExtended(n.Pod, nil))})
+	for claim, of := range n.all(nil) {
+		ask := Ask{ResourceClaim: claim}
+		for _, u := range of.Users {
+			ask.Users = append(ask.Users, u.Container)
+		}
+		asks = append(asks, ask)
 	}
 	n.Devices()
 	return n.Claimed(ctx, asks)
@@ -91,30 +102,22 @@ type Reached struct {
 // Reach returns which devices would be aligned for the pod with this placement.
 func (n *OnNode) Reach(lying Lying) (r Reached) {
 	restricted := false
-	restrict := func(of *Claim) {
+	for claim, of := range n.all(lying) {
+		if has := claim.Status.Allocation; has != nil {
+			of.Results = has.Devices.Results
+			if j := Judge(n.Devices(), []Claim{of}); !j.Serves(n.Mode) {
+				return Reached{Misplaced: claim, Why: j.Why()}
+			}
+			continue
+		}
 		wanted, why := of.Reach(n.Mode)
 		if wanted == Everywhere {
 			r.Loose = true
-			return
+			continue
 		}
 		r.Why = cmp.Or(why, r.Why)
 		r.Apart = r.Apart || restricted && wanted != r.Only
 		r.Only, restricted = r.Only|wanted, true
-	}
-	for i := range n.Claims {
-		c := &n.Claims[i]
-		of := c.judged(n.Pod, lying)
-		if c.Status.Allocation == nil {
-			restrict(&of)
-			continue
-		}
-		of.Results = c.Status.Allocation.Devices.Results
-		if j := Judge(n.Devices(), []Claim{of}); !j.Serves(n.Mode) {
-			return Reached{Misplaced: c.ResourceClaim, Why: j.Why()}
-		}
-	}
-	if n.Extended != nil {
-		restrict(&Claim{Name: ForExtended, Users: UsersOfExtended(n.Pod, lying)})
 	}
 	if !restricted {
 		r.Only = Everywhere
@@ -141,13 +144,10 @@ func (n *OnNode) Shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 func (n *OnNode) Choose(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j Judgement, found bool) {
 	var open []*resourceapi.ResourceClaim
 	var chosen []Claim
-	for i := range n.Claims {
-		if c := &n.Claims[i]; c.Status.Allocation == nil {
-			open, chosen = append(open, c.ResourceClaim), append(chosen, c.judged(n.Pod, lying))
+	for claim, of := range n.all(lying) {
+		if claim.Status.Allocation == nil {
+			open, chosen = append(open, claim), append(chosen, of)
 		}
-	}
-	if n.Extended != nil {
-		open, chosen = append(open, n.Extended), append(chosen, Claim{Name: ForExtended, Users: UsersOfExtended(n.Pod, lying)})
 	}
 	if len(open) == 0 {
 		return nil, j, true

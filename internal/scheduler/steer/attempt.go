@@ -365,11 +365,6 @@ func (n *onNode) misplace(uid types.UID) {
 	n.misplaced[uid] = true
 }
 
-// judged returns the claim as claims.Judge expects it, but without its devices.
-func judged(pod *corev1.Pod, c claims.PodClaim, lying Lying) claims.Claim {
-	return claims.Claim{Name: c.Namespace + "/" + c.Name, Users: claims.Users(pod, c.Ref, lying)}
-}
-
 // try lets DynamicResources choose among the devices on these NUMA nodes, in a new cycle state.
 func (n *onNode) try(ctx context.Context, only topology.NUMASet) (fwk.StateData, *fwk.Status) {
 	state := framework.NewCycleState()
@@ -477,7 +472,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	var all []claims.Claim
 	lying, decided := p.berth.Decided(pod, node)
 	for _, c := range a.claims {
-		of, allocation := judged(pod, c, lying), c.Status.Allocation
+		of, allocation := c.Judged(pod, lying), c.Status.Allocation
 		if allocation == nil {
 			if allocation = tracker.GetPendingAllocation(c.UID); allocation == nil {
 				continue
@@ -632,7 +627,7 @@ func (p *Plugin) checkWritten(ctx context.Context, state fwk.CycleState, pod *co
 		if err != nil {
 			return fwk.AsStatus(err)
 		}
-		of := judged(pod, c, lying)
+		of := c.Judged(pod, lying)
 		of.Results = allocation.Devices.Results
 		all = append(all, of)
 	}
