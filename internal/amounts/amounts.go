@@ -310,18 +310,3 @@ func order(ask List) []string {
 	rest := slices.DeleteFunc(slices.Sorted(maps.Keys(ask)), func(r string) bool { return slices.Contains(first, r) })
 	return append(first, rest...)
 }
-
-// Copies returns how many pods with these requests the node still admits. The result is at most
-// limit.
-func (n *Node) Copies(ask List, limit int) int {
-	copies := int64(limit)
-	if most, told := n.Allocatable(Pods); told {
-		copies = min(copies, max(0, most-n.pods))
-	}
-	for resource, amount := range ask {
-		if amount > 0 && !n.passedOver(resource) {
-			copies = min(copies, max(0, n.allocatable[resource]-n.used[resource])/amount)
-		}
-	}
-	return int(copies)
-}

@@ -1,9 +1,6 @@
 package amounts
 
-import (
-	"math/rand/v2"
-	"testing"
-)
+import "testing"
 
 func TestShort(t *testing.T) {
 	node := func() *Node {
@@ -61,37 +58,6 @@ func TestUseNeverTurnsNegative(t *testing.T) {
 	}
 }
 
-// TestCopiesAgreesWithOneAfterTheOther compares the division with admitting one copy after the
-// other.
-func TestCopiesAgreesWithOneAfterTheOther(t *testing.T) {
-	names := []string{CPU, Memory, "hugepages-2Mi", "a/b", "c/d", EphemeralStorage}
-	r := rand.New(rand.NewPCG(1, 2))
-	list := func(most int64) List {
-		out := List{}
-		for _, name := range names {
-			if r.IntN(2) == 0 {
-				out[name] = r.Int64N(most)
-			}
-		}
-		return out
-	}
-	for range 2000 {
-		have := list(60)
-		have[Pods] = r.Int64N(40)
-		n := NewNode(have, EphemeralStorage)
-		n.Hold(list(30))
-		ask, limit := list(9), 1+r.IntN(50)
-		got, one := n.Copies(ask, limit), n.Clone()
-		count := 0
-		for ; count < limit && one.Short(ask) == nil; count++ {
-			one.Add(ask)
-		}
-		if got != count {
-			t.Fatalf("%v of %v beside %v: %d copies, one after the other %d", ask, have, n.used, got, count)
-		}
-	}
-}
-
 func TestText(t *testing.T) {
 	for want, s := range map[string]Shortage{
 		"the node has 15 free CPUs of 16 in total, but the pod asks for 1000":         {Resource: CPU, Requested: 1000000, Used: 1000, Capacity: 16000},
@@ -137,7 +103,7 @@ func TestFree(t *testing.T) {
 	}
 	u := Unknown()
 	u.Add(List{CPU: 1})
-	if s := u.Short(List{CPU: 1 << 40, Pods: 1}); s != nil || u.Free(CPU) != 0 || u.Free(Pods) != 0 || u.Copies(List{CPU: 1}, 7) != 7 {
+	if s := u.Short(List{CPU: 1 << 40, Pods: 1}); s != nil || u.Free(CPU) != 0 || u.Free(Pods) != 0 {
 		t.Errorf("nobody says what there is, and %v is short", s)
 	}
 }

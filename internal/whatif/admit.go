@@ -28,13 +28,6 @@ type Placed struct {
 	Refusal *Refused `json:"refusal,omitempty"`
 }
 
-// pins reports whether the pod has exclusive resources.
-func (p *Placed) pins() bool {
-	return slices.ContainsFunc(p.Containers, func(c survey.Container) bool {
-		return c.CPUs != "" || len(c.Memory) > 0 || len(c.Devices) > 0
-	})
-}
-
 // ask is a pod with the requests that were read from it.
 type ask struct {
 	pod     *corev1.Pod
@@ -79,16 +72,15 @@ func (n *Node) admit(a *ask) Placed {
 	var got placement.Decision
 	verdict := n.take(&a.request, &got)
 	if !verdict.OK() {
-		out.Refusal = &Refused{Refusal: placement.Advise(n.state, &a.request, func(r *placement.Request, empty bool) bool {
+		why := placement.Advise(n.state, &a.request, func(r *placement.Request, empty bool) bool {
 			totals := n.totals
 			if empty {
 				totals = n.counted()
 			}
 			return totals.Short(survey.Instead(a.amounts, &a.request, r)) == nil
-		})}
-		out.Refusal.Refusal.Rule = a.said.In(out.Refusal.Refusal.Rule)
-		out.Refusal.fill()
-		out.Refusal.Advice = a.said.In(out.Refusal.Refusal.Advice())
+		})
+		why.Rule = a.said.In(why.Rule)
+		out.Refusal = &Refused{Refusal: why, Reason: why.Reason.String(), Detail: why.Detail.String(), Rule: why.Rule, Advice: a.said.In(why.Advice())}
 		return out
 	}
 	if out.Refusal = n.refusedAfter(a); out.Refusal != nil {
@@ -251,11 +243,6 @@ type Refused struct {
 	Advice string `json:"advice,omitempty"`
 	// Shortage is the resource of which the whole node has too little.
 	Shortage *amounts.Shortage `json:"shortage,omitempty"`
-}
-
-// fill copies the texts of the engine's refusal.
-func (r *Refused) fill() {
-	r.Reason, r.Detail, r.Rule = r.Refusal.Reason.String(), r.Refusal.Detail.String(), r.Refusal.Rule
 }
 
 func (n *Node) refuse(a *ask, reason, rule string) *Refused {

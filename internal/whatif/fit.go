@@ -21,8 +21,7 @@ type Fitted struct {
 }
 
 // Fit counts how many copies of the pod fit, at most limit. It lets a copy of the node admit them
-// one after another. If the pod is not pinned and uses no host ports, Fit computes the number by
-// division.
+// one after another.
 func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
 	a, err := read(pod)
@@ -41,23 +40,6 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 		}
 		out.Copies++
 		out.PerNUMA[p.NUMANodes]++
-		if !p.pins() && len(wire.PortsOf(pod)) == 0 {
-			more := trial.totals.Copies(a.amounts, limit-out.Copies)
-			out.Copies += more
-			out.PerNUMA[p.NUMANodes] += more
-			out.Stopped = trial.exhausted(&a, more, limit-out.Copies)
-			break
-		}
 	}
 	return out, nil
-}
-
-// exhausted returns the resource that the node lacks after the given number of copies. It returns
-// nil if the node has room for more copies.
-func (n *Node) exhausted(a *ask, copies, left int) *Refused {
-	if left <= 0 {
-		return nil
-	}
-	n.totals.AddTimes(a.amounts, copies)
-	return n.refusedAfter(a)
 }

@@ -24,7 +24,7 @@ func burstable(cpu, memory string) *corev1.Pod {
 	}
 }
 
-// TestFitAgreesWithAdmit compares the division in Fit with admitting one copy after the other.
+// TestFitAgreesWithAdmit compares Fit with admitting one copy after the other.
 func TestFitAgreesWithAdmit(t *testing.T) {
 	for _, c := range []struct{ cpu, memory string }{
 		{"2", "1Gi"}, {"100m", "1Mi"}, {"1m", "7Gi"}, {"17", "1"}, {"333m", "0"}, {"0", "0"},
