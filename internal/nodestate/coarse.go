@@ -70,18 +70,13 @@ func (k *Kinds) ofSpec(spec wire.NodeSpec, last *NodeKind) (*NodeKind, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found := k.compile("coarse "+string(key), func() (*NodeKind, error) { return k.coarseKindOf(spec) })(); found != nil {
-		return found, nil
-	}
-	return k.coarseKindOf(spec)
-}
-
-// coarseKindOf compiles a kind that is never shared with nodes that have full reports. The
-// scheduler may use the answer of one node for all nodes of its kind.
-func (k *Kinds) coarseKindOf(spec wire.NodeSpec) (*NodeKind, error) {
-	kind, err := kindOf(spec, nil, k.Providers)
-	kind.coarse = true
-	return kind, err
+	// The kind is never shared with nodes that have full reports, because the scheduler may use the
+	// answer of one node for all nodes of its kind.
+	return k.shared("coarse "+string(key), func() (*NodeKind, error) {
+		kind, err := kindOf(spec, nil, k.Providers)
+		kind.coarse = true
+		return kind, err
+	})
 }
 
 // BesideOf returns the facts about a node that a coarse report lacks: its pods that have not ended,

@@ -38,7 +38,7 @@ type Kinds struct {
 	Providers []placement.Provider
 
 	mu     sync.Mutex
-	bySpec map[string]func() *NodeKind
+	bySpec map[string]func() (*NodeKind, error)
 }
 
 // of returns the kind of a node. last is the node's previous kind, or nil; if it still describes
@@ -60,32 +60,26 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error)
 	if offered := wire.DecidedPools(nt); offered != nil {
 		key = fmt.Appendf(key, "%v", offered)
 	}
-	if found := k.compile(string(key), func() (*NodeKind, error) { return k.newKind(nt) })(); found != nil {
-		return found, nil
-	}
-	return k.newKind(nt)
+	return k.shared(string(key), func() (*NodeKind, error) { return k.newKind(nt) })
 }
 
-// compile returns a function that creates the kind at its first call, and returns the same kind at
-// later calls. The function returns nil if the kind cannot be compiled.
-func (k *Kinds) compile(key string, compiled func() (*NodeKind, error)) func() *NodeKind {
+// shared returns the kind of the key. It compiles the kind only once. An error is not shared: the
+// function compile then runs again.
+func (k *Kinds) shared(key string, compile func() (*NodeKind, error)) (*NodeKind, error) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if found, ok := k.bySpec[key]; ok {
-		return found
-	}
-	if k.bySpec == nil || len(k.bySpec) >= maxKinds {
-		k.bySpec = map[string]func() *NodeKind{}
-	}
-	made := sync.OnceValue(func() *NodeKind {
-		kind, err := compiled()
-		if err != nil {
-			return nil
+	found, ok := k.bySpec[key]
+	if !ok {
+		if k.bySpec == nil || len(k.bySpec) >= maxKinds {
+			k.bySpec = map[string]func() (*NodeKind, error){}
 		}
-		return kind
-	})
-	k.bySpec[key] = made
-	return made
+		found = sync.OnceValues(compile)
+		k.bySpec[key] = found
+	}
+	k.mu.Unlock()
+	if kind, err := found(); err == nil {
+		return kind, nil
+	}
+	return compile()
 }
 
 func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*NodeKind, error) {
