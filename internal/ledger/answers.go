@@ -22,7 +22,7 @@ type Candidate struct {
 	Loose bool
 	// Wave orders pods that are reserved together if the kubelet would refuse some of them in
 	// another order. A pod may be posted only after a report shows that all pods of earlier waves
-	// were admitted (Node.Due). Meanwhile the node takes no other pods. 0 means that no order is
+	// were admitted (View.Due). Meanwhile the node takes no other pods. 0 means that no order is
 	// needed.
 	Wave int
 }
@@ -66,32 +66,30 @@ type Sample struct {
 // Ask returns the complete answer. It stores answers until the node changes, except answers under a
 // Trial.
 func (v View) Ask(q Question) Answer {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
 	if q.Trial.IsZero() {
-		return n.admit(q.Candidate)
+		return o.admit(q.Candidate)
 	}
-	return n.suppose(q.Trial, q.Candidate)
+	return o.suppose(q.Trial, q.Candidate)
 }
 
 // Sample does what Ask does, for callers that store the answer or need only an estimate.
 func (v View) Sample(q Question) Sample {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
 	c := q.Candidate
 	if !q.Trial.IsZero() {
-		return Sample{Answer: n.suppose(q.Trial, c), Count: n.changes.Count()}
+		return Sample{Answer: o.suppose(q.Trial, c), Count: o.changes.Count()}
 	}
 	if q.Estimate {
-		if a, ok := n.firstOrder(c); ok {
-			return Sample{Answer: a, Count: n.changes.Count(), Estimated: true}
+		if a, ok := o.firstOrder(c); ok {
+			return Sample{Answer: a, Count: o.changes.Count(), Estimated: true}
 		}
 	}
-	a := n.admit(c)
-	repeats := n.keyOf(c).shape != 0
-	return Sample{Answer: a, Count: n.changes.Count(), Repeats: repeats, Lasts: repeats && c.Created > n.newest}
+	a := o.admit(c)
+	repeats := o.keyOf(c).shape != 0
+	return Sample{Answer: a, Count: o.changes.Count(), Repeats: repeats, Lasts: repeats && c.Created > o.changes.newest.Load()}
 }
 
 // Shift returns the answer before the last change, and the answer now. If they differ, the caller
@@ -100,14 +98,14 @@ func (v View) Sample(q Question) Sample {
 // no pod for it. An admission that Shift returned while UnshownCPUs was not 0 counts as never
 // returned, because the caller may have made the pod wait nevertheless (Unshown).
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	if a := n.answers.past.find(c.key(n.answers.past.newest)); a != nil {
+	if a := o.answers.past.find(c.key(o.answers.past.newest)); a != nil {
 		before = *a
 	}
-	now = n.admit(c)
-	if n.changes.Unshown() == 0 {
-		n.answers.present.tell(n.keyOf(c))
+	now = o.admit(c)
+	if o.changes.Unshown() == 0 {
+		o.answers.present.tell(o.keyOf(c))
 	}
 	return before, now
 }
@@ -125,11 +123,11 @@ type answerKey struct {
 
 // keyOf returns the key for the answer to a candidate. The node may already have the pod, for
 // example because its Binding is in doubt. Then the answer is valid for this pod only.
-func (n *Node) keyOf(c *Candidate) answerKey {
-	if n.pods[c.Request.UID] != nil {
+func (o *outlook) keyOf(c *Candidate) answerKey {
+	if o.facts.pods.byUID[c.Request.UID] != nil {
 		return answerKey{}
 	}
-	return c.key(n.newest)
+	return c.key(o.changes.newest.Load())
 }
 
 // key returns the candidate's key on a node whose newest pod in flight was created in the second
@@ -141,41 +139,41 @@ func (c *Candidate) key(newest int64) answerKey {
 	return answerKey{c.Shape, c.Created, c.Loose}
 }
 
-func (n *Node) admit(c *Candidate) Answer {
-	if a := n.answers.present.find(n.keyOf(c)); a != nil {
+func (o *outlook) admit(c *Candidate) Answer {
+	if a := o.answers.present.find(o.keyOf(c)); a != nil {
 		return *a
 	}
-	if n.report == nil {
+	if o.facts.report == nil {
 		return Answer{}
 	}
-	a := n.consultBeside(c, nil)
-	n.answers.remember(n.keyOf(c), a, n.newest)
+	a := o.consultBeside(c, nil)
+	o.answers.remember(o.keyOf(c), a, o.changes.newest.Load())
 	return a
 }
 
 // firstOrder answers for the order in which the kubelet admits the candidate last. It returns false
 // if the node refuses the candidate in that order. It also returns false if the complete answer is
 // stored, or can be computed without other orders.
-func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
-	if n.report == nil || len(n.holdings) > 0 || n.answers.present.find(n.keyOf(c)) != nil {
+func (o *outlook) firstOrder(c *Candidate) (a Answer, ok bool) {
+	if o.facts.report == nil || len(o.facts.holdings) > 0 || o.answers.present.find(o.keyOf(c)) != nil {
 		return Answer{}, false
 	}
-	n.compute()
-	if c.Created > n.newest || n.wave() > 0 || c.Loose && (n.comesLast(newPod(c)) || n.hasRoom(n.line, c.Request)) {
+	o.compute()
+	if c.Created > o.changes.newest.Load() || o.facts.wave() > 0 || c.Loose && (o.comesLast(newPod(c)) || o.hasRoom(o.line, c.Request)) {
 		return Answer{}, false
 	}
-	full := n.afterReserved()
+	full := o.afterReserved()
 	if full.uncertain() {
 		return Answer{}, false
 	}
-	k := answerKey{shape: n.keyOf(c).shape}
-	if known := n.answers.estimates.find(k); known != nil {
+	k := answerKey{shape: o.keyOf(c).shape}
+	if known := o.answers.estimates.find(k); known != nil {
 		return *known, known.OK()
 	}
 	a = full.ask(c.Request)
-	a.Certain, a.Exact, a.Amounts = false, false, n.report.Amounts
+	a.Certain, a.Exact, a.Amounts = false, false, o.facts.report.Amounts
 	if k.shape != 0 {
-		n.answers.estimates.put(k, a)
+		o.answers.estimates.put(k, a)
 	}
 	return a, a.OK()
 }

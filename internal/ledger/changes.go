@@ -11,7 +11,8 @@ import (
 type ChangeCounter struct {
 	// state has the count, and in its lower half the StateID. The StateID is 0 until a caller asks
 	// for it at this count.
-	state  atomic.Uint64
+	state atomic.Uint64
+	// newest is the second in which the newest pod in flight was created.
 	newest atomic.Int64
 	// flight is the number of pods in flight that could be pinned.
 	flight atomic.Int32
@@ -25,19 +26,11 @@ const (
 	afterAll  = math.MaxInt64
 )
 
-// horizon has the second in which the newest pod in flight was created. Callers can read it from
-// the ChangeCounter without the node's lock.
-type horizon struct {
-	newest  int64
-	changes *ChangeCounter
-}
-
-// set stores the second in which the newest pod in flight was created, and the number of pods in
-// flight.
-func (h *horizon) set(newest int64, flight int) {
-	h.newest = newest
-	h.changes.newest.Store(newest)
-	h.changes.flight.Store(int32(flight))
+// setFlight stores the second in which the newest pod in flight was created, and the number of pods
+// in flight.
+func (c *ChangeCounter) setFlight(newest int64, flight int) {
+	c.newest.Store(newest)
+	c.flight.Store(int32(flight))
 }
 
 // Count returns the number of changes.

@@ -9,57 +9,56 @@ import (
 // pods' stages, turns must ascend, every possible state must pass State.Check, and cached values
 // must equal recomputed values.
 func (v View) Check() error {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.checkStages(); err != nil {
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	if err := o.facts.checkStages(); err != nil {
 		return err
 	}
-	if got, want := n.changes.Unshown(), n.unshownCPUs(nil); got != want && !n.forked {
+	if got, want := o.changes.Unshown(), o.facts.unshownCPUs(nil); got != want && !o.forked {
 		return fmt.Errorf("the count of unshown CPUs is %d, but %d CPUs are unshown", got, want)
 	}
-	if n.report == nil {
+	if o.facts.report == nil {
 		return nil
 	}
-	n.compute()
-	return n.checkWorlds()
+	o.compute()
+	return o.checkWorlds()
 }
 
 func (f *facts) checkStages() error {
-	for uid, p := range f.pods {
+	for uid, p := range f.pods.byUID {
 		if p.uid != uid {
 			return fmt.Errorf("pod %s is stored under %s", p.uid, uid)
 		}
 		if p.stage == nowhere {
 			return fmt.Errorf("pod %s is stored, but its stage is nowhere", uid)
 		}
-		if got, want := slices.Contains(f.posted, p), p.stage == posted; got != want {
+		if got, want := slices.Contains(f.pods.posted, p), p.stage == posted; got != want {
 			return fmt.Errorf("pod %s: in the list of posted pods: %t, by its stage: %t", uid, got, want)
 		}
-		if got, want := slices.Contains(f.reserved, p), p.stage == reserved; got != want {
+		if got, want := slices.Contains(f.pods.reserved, p), p.stage == reserved; got != want {
 			return fmt.Errorf("pod %s: in the list of reserved pods: %t, by its stage: %t", uid, got, want)
 		}
 		if got, want := f.report.Has(uid), p.stage == reported; f.report != nil && got != want {
 			return fmt.Errorf("pod %s: in the report: %t, by its stage: %t", uid, got, want)
 		}
-		if p.turn > f.turn {
-			return fmt.Errorf("pod %s: turn %d, but the last turn is %d", uid, p.turn, f.turn)
+		if p.turn > f.pods.turn {
+			return fmt.Errorf("pod %s: turn %d, but the last turn is %d", uid, p.turn, f.pods.turn)
 		}
 	}
-	for _, list := range [][]*pod{f.posted, f.reserved} {
-		if i := slices.IndexFunc(list, func(p *pod) bool { return f.pods[p.uid] != p }); i >= 0 {
+	for _, list := range [][]*pod{f.pods.posted, f.pods.reserved} {
+		if i := slices.IndexFunc(list, func(p *pod) bool { return f.pods.byUID[p.uid] != p }); i >= 0 {
 			return fmt.Errorf("pod %s is in flight, but not counted", list[i].uid)
 		}
 	}
-	if !slices.IsSortedFunc(f.posted, func(a, b *pod) int { return int(a.turn - b.turn) }) {
+	if !slices.IsSortedFunc(f.pods.posted, func(a, b *pod) int { return int(a.turn - b.turn) }) {
 		return fmt.Errorf("posted pods are not in the order of their turns")
 	}
 	return nil
 }
 
 func (o *outlook) checkWorlds() error {
-	fresh := outlook{facts: o.facts, horizon: &horizon{changes: new(ChangeCounter)}}
-	fresh.holdings = o.holdings.fork()
+	fresh := outlook{facts: o.facts, changes: new(ChangeCounter)}
+	fresh.facts.holdings = o.facts.holdings.fork()
 	fresh.compute()
 	for _, pair := range []struct {
 		what      string

@@ -11,13 +11,13 @@ import (
 // fills d with the decision of the likeliest state. The caller must hold the lock and have checked
 // that there is a report.
 func (o *outlook) consult(c *Candidate, withReserved bool, d *placement.Decision) Answer {
-	return o.asFarAsKnown(o.consultStates(c, withReserved, d))
+	return o.facts.asFarAsKnown(o.consultStates(c, withReserved, d))
 }
 
 // consultBeside does what consult does, for a pod that is not an owner of a Holding on the node.
 func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	a := o.consult(c, true, d)
-	if len(o.holdings) == 0 {
+	if len(o.facts.holdings) == 0 {
 		return a
 	}
 	return o.besideHoldings(a, c.Request, "", o.afterReserved())
@@ -28,15 +28,15 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	o.compute()
 	flight := o.line
 	if !withReserved {
-		flight = o.flight(false)
+		flight = o.facts.flight(false)
 	}
-	if waveOf(flight) > c.Wave && !inert(o.report.Model, c.Request) {
+	if waveOf(flight) > c.Wave && !inert(o.facts.report.Model, c.Request) {
 		return waiting(InWaves)
 	}
 	switch {
 	case c.Loose && o.hasRoom(flight, c.Request):
 		return o.consultLast(c, flight, d)
-	case !o.report.Amounts && !c.follows(flight) && !inert(o.report.Model, c.Request):
+	case !o.facts.report.Amounts && !c.follows(flight) && !inert(o.facts.report.Model, c.Request):
 		return o.consultInAnyOrder(c, flight, d)
 	}
 	w := o.afterPosted()
@@ -46,13 +46,9 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	switch {
 	case w.uncertain():
 		return waiting(w.why)
-	case d != nil:
-		return w.decideAll(c.Request, d)
-	case len(w.all) == 1:
+	case d == nil && len(w.all) == 1:
 		return w.ask(c.Request)
 	default:
-		d = decisions.Get().(*placement.Decision)
-		defer decisions.Put(d)
 		return w.decideAll(c.Request, d)
 	}
 }
@@ -62,7 +58,7 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 // pod of the flight is promised its CPUs, because these could differ between orders.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
-	if o.forked || o.decides() || o.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
+	if o.forked || o.facts.decides() || o.facts.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
 		return false
 	}
 	requests := make([]*placement.Request, 0, len(flight)+1)
@@ -81,10 +77,6 @@ func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 // consultLast answers for a candidate that hasRoom accepts. d receives the decision for the case
 // that the candidate comes last, which is not exact if other orders are possible.
 func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision) Answer {
-	if d == nil {
-		d = decisions.Get().(*placement.Decision)
-		defer decisions.Put(d)
-	}
 	a := o.after(flight, len(flight)).decideAll(c.Request, d)
 	same := inOneOrder(append(slices.Clip(flight), newPod(c)), interchangeableInDebt)
 	a.Certain, a.Exact = a.Certain && same, a.Exact && same
@@ -121,7 +113,7 @@ func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.De
 // decideAgain decides about a reserved pod after the posted pods. Answer.Exact is set if the
 // decision is exact. If Berth decides, the pod keeps its decision.
 func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
-	if o.decides() {
+	if o.facts.decides() {
 		return o.keepsHeld(p, d)
 	}
 	a := o.consult(p.candidate(), false, d)
@@ -148,7 +140,7 @@ const maxMortals = 3
 // steady reports whether the pod gets the same decision whichever pods end by themselves before the
 // kubelet admits it.
 func (o *outlook) steady(r *placement.Request, d *placement.Decision) bool {
-	mortals := o.mortals()
+	mortals := o.facts.mortals()
 	if len(mortals) == 0 {
 		return true
 	}
@@ -182,7 +174,7 @@ func subset[T any](list []T, set int) []T {
 // w has the states in which the node admits the pod. If Berth decides, besideHoldings checks
 // nothing, because held resources are not free.
 func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
-	if len(o.holdings) == 0 || !a.OK() || o.decides() {
+	if len(o.facts.holdings) == 0 || !a.OK() || o.facts.decides() {
 		return a
 	}
 	after := w.clone()
@@ -190,7 +182,7 @@ func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *
 		return a // no state in w admits the pod, so the Holdings cannot be checked
 	}
 	before := w.clone()
-	for _, h := range o.holdings {
+	for _, h := range o.facts.holdings {
 		if h.UID == but || h.UID == r.UID || h.Request == nil {
 			continue
 		}
@@ -213,7 +205,7 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 		d = decisions.Get().(*placement.Decision)
 		defer decisions.Put(d)
 	}
-	if !o.decides() {
+	if !o.facts.decides() {
 		return o.besideHoldings(o.consult(c, true, d), c.Request, h.UID, o.afterReserved())
 	}
 	if h.Held == nil {
@@ -248,15 +240,15 @@ func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.
 // replaces Admitted. If all states refuse them, the answer is Waiting, unless a state refuses the
 // candidate even without them.
 func (o *outlook) suppose(t *Trial, c *Candidate) Answer {
-	if o.report == nil {
+	if o.facts.report == nil {
 		return Answer{}
 	}
-	if o.wave() > 0 && !inert(o.report.Model, c.Request) {
+	if o.facts.wave() > 0 && !inert(o.facts.report.Model, c.Request) {
 		return waiting(InWaves)
 	}
 	away := t.Without
 	if len(away) > 0 {
-		away = append(slices.Clip(away), o.departed()...)
+		away = append(slices.Clip(away), o.facts.pods.departed()...)
 	}
 	w := o.supposing(away, true)
 	w.without(away)
@@ -265,7 +257,7 @@ func (o *outlook) suppose(t *Trial, c *Candidate) Answer {
 	if len(after.all) == 0 && !after.uncertain() {
 		return w.behind(c.Request)
 	}
-	a := o.asFarAsKnown(after.ask(c.Request))
+	a := o.facts.asFarAsKnown(after.ask(c.Request))
 	if len(after.all) < len(w.all) && a.Outcome == Admitted {
 		return waiting(AfterOthers)
 	}

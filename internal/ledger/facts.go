@@ -10,8 +10,8 @@ import (
 type facts struct {
 	report    *Report
 	lingerers lingerers
-	lives
-	holdings holdings
+	pods      lives
+	holdings  holdings
 	// begun means that Accept has been called for the node.
 	begun bool
 	// witnessing means that other schedulers bind the pods (Witness). Pods that have ended and are
@@ -46,7 +46,7 @@ func (f *facts) initial(mayChange sameness) worlds {
 		set |= f.eventsOfReported(&w, uid)
 	}
 	f.lingerIn(&w, set)
-	w.enable(set | w.addArrivals(f.afloat(), mayChange))
+	w.enable(set | w.addArrivals(f.pods.afloat(), mayChange))
 	return w
 }
 
@@ -54,10 +54,10 @@ func (f *facts) initial(mayChange sameness) worlds {
 // worlds. events are the events of the report.
 func (f *facts) lingerIn(w *worlds, events uint32) {
 	l := &f.lingerers
-	if l.held == nil && !l.lost || !slices.ContainsFunc(f.posted, func(p *pod) bool { return p.underway }) {
+	if l.held == nil && !l.lost || !slices.ContainsFunc(f.pods.posted, func(p *pod) bool { return p.underway }) {
 		return
 	}
-	if len(f.afloat()) > 0 || l.lost {
+	if len(f.pods.afloat()) > 0 || l.lost {
 		w.giveUp(ManyStates)
 		return
 	}
@@ -71,7 +71,7 @@ func (f *facts) eventsOfReported(w *worlds, uid string) uint32 {
 		return 0
 	}
 	set := w.addStarts(uid, starts(&r.alloc))
-	if p := f.pods[uid]; p == nil || p.ending() {
+	if p := f.pods.byUID[uid]; p == nil || p.ending() {
 		set |= w.addEvent(event{kind: release, uid: uid})
 	}
 	return set
@@ -92,23 +92,15 @@ func (f *facts) flight(withReserved bool) []*pod {
 	if f.decides() {
 		return nil // the state already has their allocations
 	}
-	out := make([]*pod, 0, len(f.posted)+len(f.reserved))
+	out := make([]*pod, 0, len(f.pods.posted)+len(f.pods.reserved))
 	if f.report.Amounts {
-		out = slices.DeleteFunc(f.afloat(), f.isInert)
+		out = f.pods.afloat()
 	}
-	for _, p := range f.posted {
-		if !f.isInert(p) {
-			out = append(out, p)
-		}
-	}
+	out = append(out, f.pods.posted...)
 	if withReserved {
-		for _, p := range f.reserved {
-			if !f.isInert(p) {
-				out = append(out, p)
-			}
-		}
+		out = append(out, f.pods.reserved...)
 	}
-	return out
+	return slices.DeleteFunc(out, f.isInert)
 }
 
 // isInert reports whether the node's kubelet never pins anything for the pod.
@@ -118,7 +110,7 @@ func (f *facts) isInert(p *pod) bool { return p.isInert(f.report.Model) }
 // It omits pods that have no pinned resources, unless they are posted.
 func (f *facts) mortals() []string {
 	var list []string
-	for uid, p := range f.pods {
+	for uid, p := range f.pods.byUID {
 		if p.mortal && !p.ending() && (p.stage == posted || f.report.pods[uid].holds) {
 			list = append(list, uid)
 		}
@@ -135,7 +127,7 @@ func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 		return 0
 	}
 	for _, uid := range f.report.order {
-		if f.pods[uid] != nil || known != nil && known(uid) {
+		if f.pods.byUID[uid] != nil || known != nil && known(uid) {
 			continue
 		}
 		alloc := f.report.pods[uid].alloc
@@ -147,28 +139,28 @@ func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 
 // see records a sighting, and reports whether the facts have changed.
 func (f *facts) see(s *Sighting) bool {
-	p := f.pods[s.UID]
+	p := f.pods.byUID[s.UID]
 	if s.Phase == Elsewhere {
 		if p == nil || p.stage != afloat {
 			return false
 		}
-		f.leave(p)
+		f.pods.leave(p)
 		return true
 	}
 	if s.Ending() && (p == nil || !p.ending()) {
-		f.excuseUnseen(s.UID)
+		f.pods.excuseUnseen(s.UID)
 	}
 	switch {
 	case p == nil && (s.Phase == Ended && f.decides() || s.Ending() && f.witnessing) && !f.report.Has(s.UID):
 		return false // the pod has left the node
 	case f.witnessing && s.Phase == Ended && p != nil && p.stage == afloat && p.listed:
-		f.leave(p)
+		f.pods.leave(p)
 	case p == nil:
-		f.appear(s, f.report.Has(s.UID))
+		f.pods.appear(s, f.report.Has(s.UID))
 	case p.stage == reserved || s.Turn > 0 && (p.stage == afloat && !p.listed || p.isOther(s.Turn)):
 		// The Binding was written after all, in the recorded order.
-		f.leave(p)
-		f.appear(s, f.report.Has(s.UID))
+		f.pods.leave(p)
+		f.pods.appear(s, f.report.Has(s.UID))
 	default:
 		resized := f.resize(p, s.Request)
 		refitted := p.refitted(s)
@@ -191,19 +183,19 @@ func (f *facts) resize(p *pod, now *placement.Request) bool {
 		return false
 	}
 	p.resized = true
-	f.contend("")
+	f.pods.contend("")
 	return true
 }
 
 // doubtSize records that a pod was resized between its Binding and the moment when the API first
 // showed it. Its decision was made for other amounts.
 func (f *facts) doubtSize(s *Sighting) {
-	p := f.pods[s.UID]
+	p := f.pods.byUID[s.UID]
 	if p == nil || p.stage == reported || s.Promise == nil || f.report == nil || f.decides() || f.report.Model.GivesAsked(s.Request, &s.Promise.Decision) {
 		return
 	}
 	p.resized = true
-	f.contend("")
+	f.pods.contend("")
 }
 
 func sameAmounts(a, b *placement.Request) bool {

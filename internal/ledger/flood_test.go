@@ -28,8 +28,8 @@ func TestAReservedPodDoesNotFloodThePosted(t *testing.T) {
 	if a := reserve(t, n, r); !a.OK() {
 		t.Fatal(a)
 	}
-	if n.afterPosted().uncertain() || n.afterReserved().why != ManyEvents {
-		t.Errorf("%q before it and %q after it, want to be certain before it", n.afterPosted().why, n.afterReserved().why)
+	if n.outlook.afterPosted().uncertain() || n.outlook.afterReserved().why != ManyEvents {
+		t.Errorf("%q before it and %q after it, want to be certain before it", n.outlook.afterPosted().why, n.outlook.afterReserved().why)
 	}
 	post(t, n, r.UID)
 }

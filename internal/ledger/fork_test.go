@@ -41,7 +41,7 @@ func TestAForkAnswersAsItsNode(t *testing.T) {
 			if a != answers[i] {
 				h.fail("seed %d: pod %s: the fork said %+v, the node %+v", seed, c.Request.UID, answers[i], a)
 			}
-			if a.OK() != h.n.Holds(c.Request.UID) {
+			if a.OK() != h.n.View().Holds(c.Request.UID) {
 				h.fail("seed %d: pod %s: admitted %t, held %t", seed, c.Request.UID, a.OK(), !a.OK())
 			}
 			if a.OK() {
@@ -67,7 +67,7 @@ func TestAForkIsOutlived(t *testing.T) {
 	if got, want := fork.View().Room(one, 20), n.View().Room(one, 20); got != want+4 {
 		t.Errorf("the fork has room for %d, the node for %d: want 4 more", got, want)
 	}
-	if fork.Holds("b") || !fork.Holds("a") || !n.Holds("b") {
+	if fork.View().Holds("b") || !fork.View().Holds("a") || !n.View().Holds("b") {
 		t.Error("the fork also has the pod that was reserved on the node later")
 	}
 }
@@ -81,7 +81,7 @@ func TestAForkWithoutPodsAnswersAsATrial(t *testing.T) {
 			h.step()
 		}
 		var away []string
-		for uid := range h.n.pods {
+		for uid := range h.n.outlook.facts.pods.byUID {
 			if len(away) < 1+int(seed%3) {
 				away = append(away, uid)
 			}

@@ -11,14 +11,14 @@ import (
 // See records the API's view of a bound pod. changed reports whether the node has changed. outcome
 // is the result of the pod's promise if it is now known, otherwise nil.
 func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	outcome = n.settleSuspect(s.UID)
-	if changed = n.see(&s); changed {
-		n.changed()
+	outcome = o.facts.pods.settleSuspect(s.UID)
+	if changed = o.facts.see(&s); changed {
+		o.changed()
 	}
-	if p := n.pods[s.UID]; p != nil && s.Phase == Ended {
-		n.noteEnd(p)
+	if p := o.facts.pods.byUID[s.UID]; p != nil && s.Phase == Ended {
+		o.facts.pods.noteEnd(p)
 	}
 	return changed, outcome
 }
@@ -35,14 +35,15 @@ type Glimpse struct {
 
 // Glance is a fast check before See. It returns true if See would change nothing.
 func (n *Node) Glance(g Glimpse) bool {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	p := n.pods[g.UID]
+	f := &o.facts
+	p := f.pods.byUID[g.UID]
 	if p == nil || p.stage != reported && p.stage != posted ||
-		p.ending() != g.Ending || g.Ended && p.phase < Ended && n.witnessing || p.mortal != g.Mortal || p.gone || p.suspect != nil || p.doubted() {
+		p.ending() != g.Ending || g.Ended && p.phase < Ended && f.witnessing || p.mortal != g.Mortal || p.gone || p.suspect != nil || p.doubted() {
 		return false
 	}
-	if n.decides() && max(g.Generation, 1) > max(p.generation, 1) || !n.decides() && !g.Asks(p.req) {
+	if f.decides() && max(g.Generation, 1) > max(p.generation, 1) || !f.decides() && !g.Asks(p.req) {
 		return false
 	}
 	p.shown = true
@@ -53,10 +54,11 @@ func (n *Node) Glance(g Glimpse) bool {
 // resources until a report no longer lists it. ForgetGone later removes a pod that no report has
 // listed. Gone returns an outcome as See does.
 func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	outcome = n.settleSuspect(uid)
-	p := n.pods[uid]
+	f := &o.facts
+	outcome = f.pods.settleSuspect(uid)
+	p := f.pods.byUID[uid]
 	if p == nil || p.gone {
 		return outcome
 	}
@@ -65,15 +67,15 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 		// The kubelet releases such a pod at once, although its containers still run
 		// (HandlePodRemoves and GetActivePods of pkg/kubelet). If the kubelet's watch was broken,
 		// the kubelet even releases the pod before it admits pods that were bound earlier.
-		n.contend(uid)
+		f.pods.contend(uid)
 	}
-	if p.stage == reported && !n.report.Has(uid) {
-		n.leave(p)
+	if p.stage == reported && !f.report.Has(uid) {
+		f.pods.leave(p)
 	} else {
 		p.vanish(now)
-		n.noteEnd(p)
+		f.pods.noteEnd(p)
 	}
-	n.changed()
+	o.changed()
 	return outcome
 }
 
@@ -81,29 +83,30 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 // For the node's first report it returns no outcomes, because the ledger does not know the earlier
 // events. The caller must check that the report is newer than the last one.
 func (n *Node) Accept(r *Report) []PromiseOutcome {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
+	f := &o.facts
 	if !r.Model.Decides() {
-		n.forgetHeld()
-		if len(n.afloat()) > 0 || n.hasStrangers(r) {
-			n.contend("")
+		f.pods.forgetHeld()
+		if len(f.pods.afloat()) > 0 || f.hasStrangers(r) {
+			f.pods.contend("")
 		}
 	}
-	if n.hasNewcomers(r) {
-		n.strangers = r.Sequence
+	if f.hasNewcomers(r) {
+		f.pods.strangers = r.Sequence
 	}
-	admitted := slices.ContainsFunc(n.posted, func(p *pod) bool { return r.Has(p.uid) || slices.Contains(r.rejected, p.uid) })
-	outcomes := append(n.settleListed(r), n.settleRejected(r)...)
-	if !n.begun {
+	admitted := slices.ContainsFunc(f.pods.posted, func(p *pod) bool { return r.Has(p.uid) || slices.Contains(r.rejected, p.uid) })
+	outcomes := append(f.settleListed(r), f.settleRejected(r)...)
+	if !f.begun {
 		outcomes = nil
 	}
-	n.findLingerers(r, admitted)
-	n.report, n.begun = r, true
-	n.concludeUnlisted()
-	for _, p := range n.posted {
+	f.findLingerers(r, admitted)
+	f.report, f.begun = r, true
+	f.concludeUnlisted()
+	for _, p := range f.pods.posted {
 		p.underway = true
 	}
-	n.changed()
+	o.changed()
 	slices.SortFunc(outcomes, func(a, b PromiseOutcome) int { return cmp.Compare(a.UID, b.UID) })
 	return outcomes
 }
@@ -111,15 +114,16 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 // Withdraw records that the node has no usable report. It removes the pods of the last report that
 // the API no longer has, because there may never be another report that shows their end.
 func (n *Node) Withdraw() {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	n.report, n.lingerers = nil, lingerers{}
-	for _, p := range n.pods {
+	f := &o.facts
+	f.report, f.lingerers = nil, lingerers{}
+	for _, p := range f.pods.byUID {
 		if p.stage == reported && p.gone {
-			n.leave(p)
+			f.pods.leave(p)
 		}
 	}
-	n.changed()
+	o.changed()
 }
 
 // ForgetGone removes the pods in flight that left the API more than the time after ago, and reports
@@ -129,20 +133,21 @@ func (n *Node) Withdraw() {
 // Node a short time is enough, because the scheduler places no pods before a Node and a report
 // exist.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
+	f := &o.facts
 	forgotten := false
-	for _, p := range n.pods {
+	for _, p := range f.pods.byUID {
 		if p.gone && p.stage != reported && now.Sub(p.goneAt) >= after {
-			n.leave(p)
+			f.pods.leave(p)
 			forgotten = true
 		}
 	}
-	if !mayBeginAdmission(n.pods) {
-		n.lingerers = lingerers{}
+	if !mayBeginAdmission(f.pods.byUID) {
+		f.lingerers = lingerers{}
 	}
 	if forgotten {
-		n.changed()
+		o.changed()
 	}
 	return forgotten
 }

@@ -84,44 +84,45 @@ func (all holdings) fork() holdings {
 // Hold adds or updates a Holding. It removes the reserved pod with the same UID that was used to
 // find the place.
 func (n *Node) Hold(h Holding) {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
+	f := &o.facts
 	h.Owners = slices.Clone(h.Owners)
 	if h.Held != nil {
 		h.Held = &placement.PodAllocation{UID: h.UID, Containers: h.Held.Containers}
 	}
-	p, was := n.pods[h.UID], n.holdings.of(h.UID)
+	p, was := f.pods.byUID[h.UID], f.holdings.of(h.UID)
 	if p == nil && was != nil && reflect.DeepEqual(was.Holding, h) {
 		return // nothing changes, and stored answers stay valid
 	}
 	if p != nil {
-		n.leave(p)
+		f.pods.leave(p)
 	}
-	n.holdings.put(&holding{Holding: h})
-	n.changed()
+	f.holdings.put(&holding{Holding: h})
+	o.changed()
 }
 
 // Release ends a Holding, or removes the reserved pod with which its place is found. It reports
 // whether there was such a Holding or pod.
 func (n *Node) Release(uid string) bool {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	there := n.holdings.drop(uid)
-	p := n.pods[uid]
+	there := o.facts.holdings.drop(uid)
+	p := o.facts.pods.byUID[uid]
 	if p != nil {
-		n.leave(p)
+		o.facts.pods.leave(p)
 	}
 	if there || p != nil {
-		n.changed()
+		o.changed()
 	}
 	return there || p != nil
 }
 
 // Promised returns the decision of a reserved pod, or false if there is no such pod.
-func (n *Node) Promised(uid string) (placement.Decision, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := n.pods[uid]
+func (v View) Promised(uid string) (placement.Decision, bool) {
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	p := o.facts.pods.byUID[uid]
 	if p == nil || p.promise == nil {
 		return placement.Decision{}, false
 	}
@@ -132,62 +133,56 @@ func (n *Node) Promised(uid string) (placement.Decision, bool) {
 // get resources of the Holding. If Holding.More is set, the missing amounts come from the rest of
 // the node (placement.DecideWithin, DecideBeyond).
 func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) Answer {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	h := n.holdings.of(held)
-	if n.report == nil || h == nil {
+	h := o.facts.holdings.of(held)
+	if o.facts.report == nil || h == nil {
 		return Answer{}
 	}
-	p, before := n.replace(c)
-	a := n.consultOwner(c, h, d)
+	p, before := o.replace(c)
+	a := o.consultOwner(c, h, d)
 	if !a.OK() {
-		n.restore(before)
+		o.restore(before)
 		return a
 	}
-	p.grant(d, a.Exact, n.decides())
+	p.grant(d, a.Exact, o.facts.decides())
 	if !slices.Contains(h.Owners, p.uid) {
 		h.Owners = append(h.Owners, p.uid)
 	}
-	n.become(p, reserved)
-	n.changed()
+	o.facts.pods.become(p, reserved)
+	o.changed()
 	return a
 }
 
-// AskOwner does what Ask does for an owner of a Holding.
-func (v View) AskOwner(c *Candidate, held string) Answer { return v.DecideOwner(c, held, nil) }
-
-// DecideOwner does what Decide does for an owner of a Holding.
+// DecideOwner does what Decide does for an owner of a Holding. d may be nil.
 func (v View) DecideOwner(c *Candidate, held string, d *placement.Decision) Answer {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	h := n.holdings.of(held)
-	if n.report == nil || h == nil {
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	h := o.facts.holdings.of(held)
+	if o.facts.report == nil || h == nil {
 		return Answer{}
 	}
-	return n.consultOwner(c, h, d)
+	return o.consultOwner(c, h, d)
 }
 
 // Displaced returns the reason why a Holding does not have all of its place, or "". known is false
 // if the node has no report or no such Holding.
 func (v View) Displaced(uid string) (why string, known bool) {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	h := n.holdings.of(uid)
-	if n.report == nil || h == nil {
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	h := o.facts.holdings.of(uid)
+	if o.facts.report == nil || h == nil {
 		return "", false
 	}
-	n.compute()
+	o.compute()
 	return h.displaced, true
 }
 
 // Knows reports whether the node counts the pod. Only such pods use a Holding.
 func (v View) Knows(uid string) bool {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.pods[uid] != nil || n.report != nil && n.report.Has(uid)
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	return o.facts.pods.byUID[uid] != nil || o.facts.report != nil && o.facts.report.Has(uid)
 }
 
 // holdRests adds the unused part of each place to the state. The pods that use the place were added
@@ -206,14 +201,14 @@ func (f *facts) holdRests(s *placement.State) {
 func (f *facts) rest(h *holding) *placement.PodAllocation {
 	var taken []*placement.PodAllocation
 	for _, uid := range f.report.order {
-		if p := f.pods[uid]; (p == nil || p.gone) && !slices.Contains(h.Owners, uid) {
+		if p := f.pods.byUID[uid]; (p == nil || p.gone) && !slices.Contains(h.Owners, uid) {
 			listed := f.report.pods[uid]
 			taken = append(taken, &listed.alloc)
 		}
 	}
 	for _, uid := range h.Owners {
 		listed, shown := f.report.pods[uid], f.report.Has(uid)
-		switch p := f.pods[uid]; {
+		switch p := f.pods.byUID[uid]; {
 		case p != nil && p.held != nil && shown:
 			taken = append(taken, withShown(p.held, &listed.alloc))
 		case p != nil && p.held != nil:

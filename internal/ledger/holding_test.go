@@ -68,7 +68,7 @@ func TestOwnersReuseInPlace(t *testing.T) {
 	check(t, n)
 	post(t, n, "a")
 	n.Accept(report(2, *one.Held()))
-	n.Gone("a", n.pods["a"].goneAt)
+	n.Gone("a", n.outlook.facts.pods.byUID["a"].goneAt)
 	if a := n.ReserveOwner(cand(share("c", 2)), "held", &three); a.OK() {
 		t.Errorf("the API says that a is gone, and c gets %s", decided(&three))
 	}
@@ -438,11 +438,11 @@ func (v View) holdings() []Holding {
 	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := make([]Holding, 0, len(n.holdings))
-	for _, h := range n.holdings {
+	out := make([]Holding, 0, len(n.outlook.facts.holdings))
+	for _, h := range n.outlook.facts.holdings {
 		left := h.Holding
-		if n.decides() && h.Held != nil {
-			left.Held = n.rest(h)
+		if n.outlook.facts.decides() && h.Held != nil {
+			left.Held = n.outlook.facts.rest(h)
 		}
 		out = append(out, left)
 	}

@@ -16,22 +16,23 @@ func apart(n *Node) *Node { return copyOf(n, true) }
 
 func copyOf(n *Node, apart bool) *Node {
 	o := new(Ledger).Open(nil)
-	o.report, o.turn, o.begun = n.report, n.turn, n.begun
+	from, to := &n.outlook.facts, &o.outlook.facts
+	to.report, to.pods.turn, to.begun = from.report, from.pods.turn, from.begun
 	copied := map[*pod]*pod{}
-	for uid, p := range n.pods {
+	for uid, p := range from.pods.byUID {
 		q := *p
 		if apart {
 			q.key = "only " + uid
 		}
-		o.pods[uid], copied[p] = &q, &q
+		to.pods.byUID[uid], copied[p] = &q, &q
 	}
-	for _, p := range n.posted {
-		o.posted = append(o.posted, copied[p])
+	for _, p := range from.pods.posted {
+		to.pods.posted = append(to.pods.posted, copied[p])
 	}
-	for _, p := range n.reserved {
-		o.reserved = append(o.reserved, copied[p])
+	for _, p := range from.pods.reserved {
+		to.pods.reserved = append(to.pods.reserved, copied[p])
 	}
-	o.horizon.set(afterAll, 0)
+	o.outlook.changes.setFlight(afterAll, 0)
 	return o
 }
 
@@ -39,8 +40,8 @@ func copyOf(n *Node, apart bool) *Node {
 func sameAnswers(n *Node, c *Candidate, t *Trial) (got, want Answer, same bool) {
 	n, o := copyOf(n, false), apart(n)
 	got, want = n.View().Ask(Question{Candidate: c, Trial: t}), o.View().Ask(Question{Candidate: c, Trial: t})
-	flight := append(o.flight(true), &pod{asked: asked{req: c.Request}, created: c.Created})
-	tooMuch := o.afterReserved().uncertain() || arrivalOrders(flight, interchangeable) == nil
+	flight := append(o.outlook.facts.flight(true), &pod{asked: asked{req: c.Request}, created: c.Created})
+	tooMuch := o.outlook.afterReserved().uncertain() || arrivalOrders(flight, interchangeable) == nil
 	return got, want, got.Outcome == want.Outcome && got.Verdict == want.Verdict && (got.Exact || !want.Exact) || want.Outcome == Waiting && tooMuch
 }
 
@@ -50,7 +51,7 @@ func TestPodsThatAreAlike(t *testing.T) {
 		n.See(Sighting{UID: fmt.Sprint("posted", i), Request: cpus(fmt.Sprint("posted", i), 1), Created: 7, Turn: int64(i + 1)})
 	}
 	check(t, n)
-	if got := len(n.afterReserved().all); got != 1 {
+	if got := len(n.outlook.afterReserved().all); got != 1 {
 		t.Errorf("%d states of 5 pods that are alike, want 1", got)
 	}
 	if o := apart(n); o.View().Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
@@ -66,7 +67,7 @@ func TestStrangersThatAreAlike(t *testing.T) {
 		n.See(Sighting{UID: fmt.Sprint("p", i), Request: cpus(fmt.Sprint("p", i), 1), Created: 7})
 	}
 	check(t, n)
-	if got := len(n.afterReserved().all); got != maxEvents+1 {
+	if got := len(n.outlook.afterReserved().all); got != maxEvents+1 {
 		t.Errorf("%d states, want %d: any number of them may have come", got, maxEvents+1)
 	}
 	if o := apart(n); o.View().Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
@@ -112,11 +113,11 @@ func TestAlikeInRandomHistories(t *testing.T) {
 		h.few = true
 		for range 100 {
 			h.step()
-			if len(h.n.flight(true))+len(h.n.afloat()) < 2 {
+			if len(h.n.outlook.facts.flight(true))+len(h.n.outlook.facts.pods.afloat()) < 2 {
 				continue
 			}
 			var trial Trial
-			for _, uid := range slices.Sorted(maps.Keys(h.n.pods)) {
+			for _, uid := range slices.Sorted(maps.Keys(h.n.outlook.facts.pods.byUID)) {
 				if h.rng.IntN(3) == 0 {
 					trial.Without = append(trial.Without, uid)
 				}
@@ -132,8 +133,8 @@ func TestAlikeInRandomHistories(t *testing.T) {
 				asked++
 			}
 			o := apart(h.n)
-			o.compute()
-			if len(h.n.afterReserved().all) != len(o.afterReserved().all) {
+			o.outlook.compute()
+			if len(h.n.outlook.afterReserved().all) != len(o.outlook.afterReserved().all) {
 				fewer++
 			}
 		}
@@ -221,10 +222,10 @@ func TestRoomInEveryOrder(t *testing.T) {
 			}
 			check(t, n)
 			c = &Candidate{Request: cpus("x", 1+rng.Int64N(5)), Created: rng.Int64N(3), Loose: true}
-			if !n.hasRoom(n.line, c.Request) {
+			if !n.outlook.hasRoom(n.outlook.line, c.Request) {
 				continue
 			}
-			got, want := n.consultLast(c, n.line, nil), n.consultInAnyOrder(c, n.line, nil)
+			got, want := n.outlook.consultLast(c, n.outlook.line, nil), n.outlook.consultInAnyOrder(c, n.outlook.line, nil)
 			switch {
 			case want.Wait == ManyOrders:
 				if more++; n.View().Flooded() != WaitsForNothing {

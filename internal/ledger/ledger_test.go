@@ -161,7 +161,7 @@ func TestPodsInFlightAreCounted(t *testing.T) {
 	n := open(t, k)
 	inFlight := func(want int) {
 		t.Helper()
-		if got := n.changes.InFlight(); got != want {
+		if got := n.outlook.changes.InFlight(); got != want {
 			t.Errorf("%d pods are in flight, want %d", got, want)
 		}
 	}
@@ -509,7 +509,7 @@ func TestARestartRebuildsTheOrder(t *testing.T) {
 	}
 	after.Accept(before.View().Report())
 	check(t, after)
-	if err := sameWorlds(before.afterReserved(), after.afterReserved()); err != nil {
+	if err := sameWorlds(before.outlook.afterReserved(), after.outlook.afterReserved()); err != nil {
 		t.Fatal(err)
 	}
 	reserve(t, after, cpus("d", 2))

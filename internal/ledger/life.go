@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// lives holds the pods that a node counts in addition to its report. Each is in pods under its UID.
-// A pod in the stage posted or reserved is also in the list of that name. Posted pods are ordered
-// by turn, and reserved pods in the order of the calls of Reserve.
+// lives holds the pods that a node counts in addition to its report. Each is in byUID. A pod in the
+// stage posted or reserved is also in the list of that name. Posted pods are ordered by turn, and
+// reserved pods in the order of the calls of Reserve.
 type lives struct {
-	pods             map[string]*pod
+	byUID            map[string]*pod
 	posted, reserved []*pod
 	// turn is the highest turn that was assigned or seen.
 	turn int64
@@ -22,7 +22,7 @@ type lives struct {
 // become sets the stage of a pod, and adds a new pod.
 func (l *lives) become(p *pod, s stage) {
 	l.unlist(p)
-	p.stage, l.pods[p.uid] = s, p
+	p.stage, l.byUID[p.uid] = s, p
 	switch s {
 	case reserved:
 		l.reserved = append(l.reserved, p)
@@ -39,7 +39,7 @@ func (l *lives) become(p *pod, s stage) {
 func (l *lives) leave(p *pod) {
 	l.unlist(p)
 	p.stage = nowhere
-	delete(l.pods, p.uid)
+	delete(l.byUID, p.uid)
 }
 
 func (l *lives) unlist(p *pod) {
@@ -102,7 +102,7 @@ func (l *lives) appear(s *Sighting, listed bool) {
 // pod as bound. The scheduler that bound the pod may not have known this end. If it was this
 // scheduler, excuseUnseen handles the case.
 func (l *lives) hasEnding(but *pod) bool {
-	for _, p := range l.pods {
+	for _, p := range l.byUID {
 		if p != but && p.ending() {
 			return true
 		}
@@ -119,7 +119,7 @@ func (l *lives) hasStrangerTo(s *Sighting) bool {
 
 // contend marks all promises as contended, except the promise to the pod with the UID but.
 func (l *lives) contend(but string) {
-	for uid, p := range l.pods {
+	for uid, p := range l.byUID {
 		if uid != but {
 			p.excuse()
 		}
@@ -130,7 +130,7 @@ func (l *lives) contend(but string) {
 // Bindings the API has not shown yet. The API shows changes in order, so the pod was ending before
 // these Bindings, but their decisions did not consider this.
 func (l *lives) excuseUnseen(ending string) {
-	for uid, p := range l.pods {
+	for uid, p := range l.byUID {
 		if !p.shown && uid != ending {
 			p.excuse()
 		}
@@ -139,7 +139,7 @@ func (l *lives) excuseUnseen(ending string) {
 
 // settleSuspect returns the broken promise of a pod that the API shows now, or nil.
 func (l *lives) settleSuspect(uid string) (o *PromiseOutcome) {
-	if p := l.pods[uid]; p != nil {
+	if p := l.byUID[uid]; p != nil {
 		o, p.suspect = p.suspect, nil
 	}
 	return o
@@ -148,7 +148,7 @@ func (l *lives) settleSuspect(uid string) (o *PromiseOutcome) {
 // afloat returns the pods whose position in the order is not known, by UID.
 func (l *lives) afloat() []*pod {
 	var list []*pod
-	for _, p := range l.pods {
+	for _, p := range l.byUID {
 		if p.stage == afloat {
 			list = append(list, p)
 		}
@@ -161,7 +161,7 @@ func (l *lives) afloat() []*pod {
 // afloat may never have been bound.
 func (l *lives) departed() []string {
 	var list []string
-	for uid, p := range l.pods {
+	for uid, p := range l.byUID {
 		if p.gone && p.stage != afloat {
 			list = append(list, uid)
 		}
@@ -179,7 +179,7 @@ func newestOf(flight []*pod) int64 {
 
 // forgetHeld removes the allocations that Berth decided, because a kubelet now decides on the node.
 func (l *lives) forgetHeld() {
-	for _, p := range l.pods {
+	for _, p := range l.byUID {
 		p.held, p.displaced = nil, ""
 	}
 }
@@ -188,7 +188,7 @@ func (l *lives) forgetHeld() {
 func (l *lives) exchangeable(uids []string) []*pod {
 	var list []*pod
 	for _, uid := range uids {
-		if p := l.pods[uid]; p != nil && l.hasTwin(p) {
+		if p := l.byUID[uid]; p != nil && l.hasTwin(p) {
 			list = append(list, p)
 		}
 	}
@@ -199,7 +199,7 @@ func (l *lives) hasTwin(p *pod) bool {
 	if p.stage == reported {
 		return false
 	}
-	for _, q := range l.pods {
+	for _, q := range l.byUID {
 		if q != p && q.stage != reported && interchangeable(q, p) {
 			return true
 		}
@@ -217,7 +217,7 @@ func (l *lives) noteEnd(p *pod) {
 // endedBefore returns the pods that had ended before the Binding of a pod. The kubelet has released
 // them before it admits the pod.
 func (l *lives) endedBefore(p *pod) (uids []string) {
-	for uid, q := range l.pods {
+	for uid, q := range l.byUID {
 		if q.before > 0 && q.before <= p.turn {
 			uids = append(uids, uid)
 		}
@@ -227,7 +227,7 @@ func (l *lives) endedBefore(p *pod) (uids []string) {
 
 // quiet reports whether the node has no pods in flight and no ending pods.
 func (l *lives) quiet() bool {
-	for _, p := range l.pods {
+	for _, p := range l.byUID {
 		if p.stage != reported || p.ending() {
 			return false
 		}

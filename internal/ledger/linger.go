@@ -24,7 +24,7 @@ type lingerers struct {
 // the report lists a posted pod, its admission is over and the next one may have begun.
 func (f *facts) findLingerers(r *Report, admitted bool) {
 	was := f.lingerers
-	if f.lingerers = (lingerers{}); r.Amounts || r.Model.Decides() || len(f.posted) == 0 {
+	if f.lingerers = (lingerers{}); r.Amounts || r.Model.Decides() || len(f.pods.posted) == 0 {
 		return
 	}
 	l := lingerers{held: r.held, uids: slices.Clone(r.lingering)}

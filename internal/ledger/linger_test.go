@@ -21,18 +21,18 @@ func TestAQuietNodeRemembersNobodyWhoLeft(t *testing.T) {
 	k.Remove(left.UID)
 	n.Gone(left.UID, time.Unix(50, 0))
 	n.Accept(k.report())
-	if n.lingerers.held == nil {
+	if n.outlook.facts.lingerers.held == nil {
 		t.Fatal("the admission on its way may have seen the pod that left; nothing of it is remembered")
 	}
 	n.ForgetGone(time.Unix(60, 0), 5*time.Second)
-	if n.lingerers.held == nil {
+	if n.outlook.facts.lingerers.held == nil {
 		t.Fatal("the pod that left is forgotten while the other is on its way")
 	}
 
 	n.Gone(coming.UID, time.Unix(100, 0))
 	n.ForgetGone(time.Unix(106, 0), 5*time.Second)
 	check(t, n)
-	if l := n.lingerers; l.held != nil || l.uids != nil || l.allocs != nil || l.lost {
+	if l := n.outlook.facts.lingerers; l.held != nil || l.uids != nil || l.allocs != nil || l.lost {
 		t.Errorf("nothing is on its way any more, and pods that left are remembered: %+v", l)
 	}
 }

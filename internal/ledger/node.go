@@ -12,37 +12,22 @@ import "sync"
 //	all others          View: the node's answers and their reasons
 type Node struct {
 	mu sync.Mutex
-	// horizon and answers are next to mu in memory, because on a large cluster memory accesses take
-	// most of the time to read a stored answer.
-	horizon
-	answers answerCache
-	outlook
+	// outlook begins with the stored answers. They are next to mu in memory, because on a large
+	// cluster memory accesses take most of the time to read a stored answer.
+	outlook  outlook
 	stateIDs *numbers
 }
 
 // newNode returns a Node with the facts f. c counts its changes.
 func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
-	if f.pods == nil {
-		f.pods = map[string]*pod{}
+	if f.pods.byUID == nil {
+		f.pods.byUID = map[string]*pod{}
 	}
-	n := &Node{horizon: horizon{changes: c}, outlook: outlook{facts: f}, stateIDs: ids}
-	n.outlook.horizon = &n.horizon
-	return n
+	return &Node{outlook: outlook{changes: c, facts: f}, stateIDs: ids}
 }
 
-// changed discards the computed states and makes the stored answers stale.
-func (n *Node) changed() {
-	n.noteUnshown()
-	n.forget()
-	n.stale()
+// lock takes the lock, and returns the outlook that it guards. The caller unlocks mu.
+func (n *Node) lock() *outlook {
+	n.mu.Lock()
+	return &n.outlook
 }
-
-// stale counts a change, and makes the stored answers stale.
-func (n *Node) stale() {
-	n.changes.Bump()
-	n.answers.stale()
-}
-
-// noteUnshown stores unshownCPUs in the ChangeCounter. The number grows with a new report, or if a
-// pod that a report lists is taken back.
-func (n *Node) noteUnshown() { n.changes.unshown.Store(int32(n.unshownCPUs(nil))) }

@@ -80,13 +80,13 @@ func withDevices(held, found []placement.DeviceAllocation) []placement.DeviceAll
 }
 
 // hold adds a pod with a new decision to the computed state.
-func (n *Node) hold(p *pod) {
-	if !n.valid {
+func (o *outlook) hold(p *pod) {
+	if !o.valid {
 		return
 	}
-	n.full.own()
-	p.holdIn(n.full.all[0].state)
-	base := n.full.clone()
-	n.base = &base
-	n.stale()
+	o.full.own()
+	p.holdIn(o.full.all[0].state)
+	base := o.full.clone()
+	o.base = &base
+	o.stale()
 }

@@ -2,11 +2,12 @@ package ledger
 
 import "github.com/berth-dev/berth/placement"
 
-// outlook has the possible states of a node, computed from the facts.
+// outlook has the possible states of a node, which are computed from the facts, and the answers
+// that were given in these states.
 type outlook struct {
-	facts
-	// horizon is the Node's horizon, which forget, compute and enqueue set.
-	horizon *horizon
+	changes *ChangeCounter
+	answers answerCache
+	facts   facts
 	// first has the states before the pods in flight. valid means that they were computed after the
 	// last change of the facts.
 	first worlds
@@ -25,26 +26,38 @@ type outlook struct {
 	steps []worlds
 }
 
-// forget discards computed states. Until the next computation, no candidate counts as following all
-// pods in flight.
-func (o *outlook) forget() {
+// changed discards the computed states after a change of the facts, and makes the stored answers
+// stale. Until the next computation, no candidate counts as following all pods in flight.
+func (o *outlook) changed() {
+	o.noteUnshown()
 	o.first, o.line, o.base, o.full, o.steps, o.valid = worlds{}, nil, nil, nil, nil, false
-	o.horizon.set(afterAll, o.horizon.changes.InFlight())
+	o.changes.setFlight(afterAll, o.changes.InFlight())
+	o.stale()
 }
 
-// compute updates the states before the pods in flight, and the horizon.
+// stale counts a change, and makes the stored answers stale.
+func (o *outlook) stale() {
+	o.changes.Bump()
+	o.answers.stale()
+}
+
+// noteUnshown stores unshownCPUs in the ChangeCounter. The number grows with a new report, or if a
+// pod that a report lists is taken back.
+func (o *outlook) noteUnshown() { o.changes.unshown.Store(int32(o.facts.unshownCPUs(nil))) }
+
+// compute updates the states before the pods in flight, and their number in the ChangeCounter.
 func (o *outlook) compute() {
 	switch {
 	case o.valid:
 		return
-	case o.decides():
+	case o.facts.decides():
 		o.computeHeld()
 		return
 	}
-	o.first = o.initial(interchangeable)
-	o.line = o.flight(true)
+	o.first = o.facts.initial(interchangeable)
+	o.line = o.facts.flight(true)
 	o.ordered = inOneOrder(o.line, interchangeable)
-	o.horizon.set(newestOf(o.line), len(o.line))
+	o.changes.setFlight(newestOf(o.line), len(o.line))
 	o.valid = true
 }
 
@@ -52,7 +65,7 @@ func (o *outlook) compute() {
 func (o *outlook) afterPosted() *worlds {
 	o.compute()
 	if o.base == nil {
-		w := o.afterAll(&o.first, o.flight(false), interchangeable)
+		w := o.facts.afterAll(&o.first, o.facts.flight(false), interchangeable)
 		o.base = &w
 	}
 	return o.base
@@ -62,7 +75,7 @@ func (o *outlook) afterPosted() *worlds {
 func (o *outlook) afterReserved() *worlds {
 	o.compute()
 	if o.full == nil {
-		w := o.afterAll(&o.first, o.line, interchangeable)
+		w := o.facts.afterAll(&o.first, o.line, interchangeable)
 		o.full = &w
 	}
 	return o.full
@@ -70,9 +83,9 @@ func (o *outlook) afterReserved() *worlds {
 
 // computeHeld updates the single state of a node on which Berth decides.
 func (o *outlook) computeHeld() {
-	s := o.report.bare.Clone()
-	for _, uid := range o.report.order {
-		p, shown := o.pods[uid], o.report.pods[uid].alloc
+	s := o.facts.report.bare.Clone()
+	for _, uid := range o.facts.report.order {
+		p, shown := o.facts.pods.byUID[uid], o.facts.report.pods[uid].alloc
 		if p == nil || p.held == nil {
 			s.Hold(&shown)
 			continue
@@ -80,16 +93,16 @@ func (o *outlook) computeHeld() {
 		both := withShown(p.held, &shown)
 		p.displaced = s.Hold(both)
 	}
-	for _, list := range [][]*pod{o.posted, o.afloat(), o.reserved} {
+	for _, list := range [][]*pod{o.facts.pods.posted, o.facts.pods.afloat(), o.facts.pods.reserved} {
 		for _, p := range list {
 			p.holdIn(s)
 		}
 	}
-	o.holdRests(s)
-	o.first = worlds{model: o.report.Model, most: boundsOf(o.witnessing), all: []world{{state: s}}, shared: true}
+	o.facts.holdRests(s)
+	o.first = worlds{model: o.facts.report.Model, most: boundsOf(o.facts.witnessing), all: []world{{state: s}}, shared: true}
 	base, full := o.first.clone(), o.first.clone()
 	o.base, o.full = &base, &full
-	o.horizon.set(beforeAll, 0)
+	o.changes.setFlight(beforeAll, 0)
 	o.ordered, o.valid = true, true
 }
 
@@ -110,18 +123,18 @@ func (o *outlook) enqueue(p *pod, settled bool) {
 	}
 	o.ordered = o.comesLast(p)
 	o.line = append(o.line, p)
-	o.horizon.set(max(o.horizon.newest, p.created), o.horizon.changes.InFlight()+1)
+	o.changes.setFlight(max(o.changes.newest.Load(), p.created), o.changes.InFlight()+1)
 }
 
 // likeliest returns the likeliest state after all pods in flight, or nil if no state is known.
 func (o *outlook) likeliest() *placement.State {
-	if o.report == nil {
+	if o.facts.report == nil {
 		return nil
 	}
 	o.compute()
 	w := o.full
 	switch {
-	case o.report.Amounts || o.decides():
+	case o.facts.report.Amounts || o.facts.decides():
 		w = o.afterReserved()
 	case w == nil || w.uncertain(): // the order of the Bindings is the likeliest order
 		w = o.after(o.line, len(o.line))
@@ -136,7 +149,7 @@ func (o *outlook) likeliest() *placement.State {
 // there are several states, if the order of pods matters, or if the node has Holdings.
 func (o *outlook) certain() *placement.State {
 	o.compute()
-	if len(o.holdings) > 0 || o.wave() > 0 || !o.report.Amounts && !o.ordered {
+	if len(o.facts.holdings) > 0 || o.facts.wave() > 0 || !o.facts.report.Amounts && !o.ordered {
 		return nil
 	}
 	if w := o.afterReserved(); len(w.all) == 1 {
@@ -154,8 +167,8 @@ func (o *outlook) after(flight []*pod, count int) *worlds {
 	for len(o.steps) <= count {
 		last := len(o.steps) - 1
 		w := o.steps[last].clone()
-		if o.witnessing {
-			w.end(o.endedBefore(flight[last]))
+		if o.facts.witnessing {
+			w.end(o.facts.pods.endedBefore(flight[last]))
 		}
 		w.admitNext(flight[last])
 		o.steps = append(o.steps, w)
@@ -168,15 +181,15 @@ func (o *outlook) after(flight []*pod, count int) *worlds {
 // positions with others. The caller owns the result.
 func (o *outlook) supposing(uids []string, withReserved bool) worlds {
 	o.compute()
-	if o.decides() {
+	if o.facts.decides() {
 		return o.afterReserved().clone()
 	}
-	apart := o.exchangeable(uids)
+	apart := o.facts.pods.exchangeable(uids)
 	switch {
-	case len(apart) > 0 && !o.report.Amounts:
+	case len(apart) > 0 && !o.facts.report.Amounts:
 		same := sameness(interchangeable).except(apart...)
-		first := o.initial(same)
-		return first.admitAll(o.flight(withReserved), same)
+		first := o.facts.initial(same)
+		return first.admitAll(o.facts.flight(withReserved), same)
 	case withReserved:
 		return o.afterReserved().clone()
 	default:

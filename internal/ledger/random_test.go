@@ -150,10 +150,10 @@ func (h *history) step() {
 		return
 	}
 	h.kinds[s.name]++
-	logged, read, heard, seq := len(h.log), h.seen, h.kubeletAt, h.n.report.Sequence
+	logged, read, heard, seq := len(h.log), h.seen, h.kubeletAt, h.n.outlook.facts.report.Sequence
 	defer func() {
 		h.trace = append(h.trace, fmt.Sprintf("%s: wrote %v; scheduler read %v; kubelet read %v; report %d to %d of %d; %+v",
-			s.name, h.log[logged:], h.log[read:h.seen], h.log[heard:h.kubeletAt], seq, h.n.report.Sequence, h.k.seq, h.n.View().Census()))
+			s.name, h.log[logged:], h.log[read:h.seen], h.log[heard:h.kubeletAt], seq, h.n.outlook.facts.report.Sequence, h.k.seq, h.n.View().Census()))
 	}()
 	s.do()
 	if err := h.n.View().Check(); err != nil {
@@ -175,7 +175,7 @@ func (h *history) reserveOne(r *placement.Request) bool {
 
 func (h *history) reserved() []string {
 	var out []string
-	for _, p := range h.n.reserved {
+	for _, p := range h.n.outlook.facts.pods.reserved {
 		out = append(out, p.uid)
 	}
 	return out
@@ -189,7 +189,7 @@ func (h *history) postOne() {
 
 // waves reserves some pods of one second, each in the wave of the previous pod or in the next wave.
 func (h *history) waves() {
-	wave := h.n.wave()
+	wave := h.n.outlook.facts.wave()
 	if wave > 0 || !h.waving {
 		return
 	}
@@ -206,7 +206,7 @@ func (h *history) waves() {
 
 func (h *history) postNamed(uid string) {
 	var d placement.Decision
-	due := h.n.Due(uid)
+	due := h.n.View().Due(uid)
 	p, err := h.n.Post(uid, &d)
 	if err != nil {
 		h.t.Fatal(err)
@@ -217,7 +217,7 @@ func (h *history) postNamed(uid string) {
 		}
 		return
 	}
-	if h.n.pods[uid].wave > 1 && p.Answer.OK() {
+	if h.n.outlook.facts.pods.byUID[uid].wave > 1 && p.Answer.OK() {
 		h.kinds["later wave"]++
 	}
 	if !p.Answer.OK() {

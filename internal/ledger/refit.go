@@ -48,18 +48,18 @@ type Refit struct {
 // Refit decides about new amounts for a pod that a report lists, on a node where Berth decides. d
 // receives the decision. The caller must write it, and then call Refitted or NotRefitted.
 func (n *Node) Refit(r *placement.Request, d *placement.Decision) Refit {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	p := n.pods[r.UID]
-	if n.report == nil || !n.decides() || p == nil || p.stage != reported || p.held == nil || p.next != nil || p.ending() ||
-		max(n.report.pods[r.UID].alloc.Generation, 1) != max(p.generation, 1) {
+	p := o.facts.pods.byUID[r.UID]
+	if o.facts.report == nil || !o.facts.decides() || p == nil || p.stage != reported || p.held == nil || p.next != nil || p.ending() ||
+		max(o.facts.report.pods[r.UID].alloc.Generation, 1) != max(p.generation, 1) {
 		return Refit{}
 	}
-	n.compute()
+	o.compute()
 	if p.displaced != "" {
 		return Refit{}
 	}
-	state := n.afterReserved().all[0].state.Clone()
+	state := o.afterReserved().all[0].state.Clone()
 	state.Release(p.uid) // only this pod may use the resources that it gives up
 	state.Hold(p.held)
 	v := placement.Refit(state, r, d)
@@ -72,28 +72,28 @@ func (n *Node) Refit(r *placement.Request, d *placement.Decision) Refit {
 	}
 	p.was, p.next = p.held, next
 	p.held = withShown(next, p.was)
-	n.changed()
-	return Refit{Outcome: RefitDecided, Verdict: v, Generation: max(p.generation, 1) + 1, Report: n.report.Sequence}
+	o.changed()
+	return Refit{Outcome: RefitDecided, Verdict: v, Generation: max(p.generation, 1) + 1, Report: o.facts.report.Sequence}
 }
 
 // Refitted records that the decision of Refit was written.
 func (n *Node) Refitted(uid string) {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	if p := n.pods[uid]; p != nil && p.next != nil {
+	if p := o.facts.pods.byUID[uid]; p != nil && p.next != nil {
 		p.held, p.was, p.next = p.next, nil, nil
 		p.generation = max(p.generation, 1) + 1
-		n.changed()
+		o.changed()
 	}
 }
 
 // NotRefitted records that the decision of Refit was not written, and never will be.
 func (n *Node) NotRefitted(uid string) {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	if p := n.pods[uid]; p != nil && p.next != nil {
+	if p := o.facts.pods.byUID[uid]; p != nil && p.next != nil {
 		p.held, p.was, p.next = p.was, nil, nil
-		n.changed()
+		o.changed()
 	}
 }
 
@@ -118,10 +118,10 @@ func sameAllocations(a, b *placement.PodAllocation) bool {
 // Misfits reports whether a container's amounts differ from Berth's last decision about the pod. It
 // returns false if Berth has made no decision about the pod. amounts returns the amounts of an app
 // container or sidecar; told must be false if the amounts are not known.
-func (n *Node) Misfits(uid string, amounts func(container string) (milliCPU int64, bytes uint64, told bool)) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := n.pods[uid]
+func (v View) Misfits(uid string, amounts func(container string) (milliCPU int64, bytes uint64, told bool)) bool {
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	p := o.facts.pods.byUID[uid]
 	if p == nil || p.held == nil || p.ending() {
 		return false
 	}

@@ -18,8 +18,6 @@ const (
 	// Rejected: the kubelet refused the pod. Its resources are treated like those of a pod that is
 	// Over.
 	Rejected
-	// Untold: the kubelet's checkpoints contain the pod, but the agent does not know it.
-	Untold
 )
 
 // Report is a report of a node, translated and checked. It is immutable.
@@ -52,7 +50,6 @@ type Report struct {
 
 // listing has the facts of a report about one pod that is not over.
 type listing struct {
-	fate  Fate
 	holds bool // the pod has pinned resources
 	alloc placement.PodAllocation
 }
@@ -81,7 +78,7 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 			state.Release(p.UID)
 			continue
 		}
-		r.pods[p.UID] = listing{fate: fates[p.UID], holds: holds(&p), alloc: p}
+		r.pods[p.UID] = listing{holds: holds(&p), alloc: p}
 		r.order = append(r.order, p.UID)
 	}
 	return r, nil

@@ -16,7 +16,7 @@ func (f *facts) hasStrangers(r *Report) bool {
 		if !r.pods[uid].holds {
 			continue
 		}
-		if f.pods[uid] == nil && !f.report.Has(uid) || f.report.Has(uid) && !f.report.pods[uid].holds {
+		if f.pods.byUID[uid] == nil && !f.report.Has(uid) || f.report.Has(uid) && !f.report.pods[uid].holds {
 			return true
 		}
 	}
@@ -27,7 +27,7 @@ func (f *facts) hasStrangers(r *Report) bool {
 // API has not shown.
 func (f *facts) hasNewcomers(r *Report) bool {
 	for uid := range r.pods {
-		if p := f.pods[uid]; !f.report.Has(uid) && r.pods[uid].holds && (p == nil || p.turn == 0) {
+		if p := f.pods.byUID[uid]; !f.report.Has(uid) && r.pods[uid].holds && (p == nil || p.turn == 0) {
 			return true
 		}
 	}
@@ -36,18 +36,18 @@ func (f *facts) hasNewcomers(r *Report) bool {
 
 // settleListed settles the promises of the pods that the report lists.
 func (f *facts) settleListed(r *Report) []PromiseOutcome {
-	for _, p := range f.pods {
+	for _, p := range f.pods.byUID {
 		if !r.Model.Decides() && p.showsResize(r) {
-			f.contend("")
+			f.pods.contend("")
 			break
 		}
 	}
 	var outcomes []PromiseOutcome
-	for _, p := range f.pods {
+	for _, p := range f.pods.byUID {
 		if !r.Has(p.uid) {
 			continue
 		}
-		f.become(p, reported)
+		f.pods.become(p, reported)
 		o, settled := p.settlePromise(r)
 		if !f.begun {
 			p.unconfirmed = nil
@@ -80,7 +80,7 @@ func (p *pod) showsResize(r *Report) bool {
 func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 	var outcomes []PromiseOutcome
 	for _, uid := range r.rejected {
-		p := f.pods[uid]
+		p := f.pods.byUID[uid]
 		if p == nil {
 			continue
 		}
@@ -89,7 +89,7 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 			o.Refused = true
 			outcomes = append(outcomes, *o)
 		}
-		f.leave(p)
+		f.pods.leave(p)
 	}
 	return outcomes
 }
@@ -100,20 +100,20 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 // listed pod will never be listed, so the node removes it too.
 func (f *facts) concludeUnlisted() {
 	var newest int64
-	for _, p := range f.pods {
+	for _, p := range f.pods.byUID {
 		if p.stage == reported && f.report.Has(p.uid) {
 			newest = max(newest, p.turn)
 		}
 	}
-	for _, p := range f.pods {
+	for _, p := range f.pods.byUID {
 		switch {
 		case f.report.Has(p.uid):
 		case p.phase == Ended && (f.decides() || f.witnessing && p.stage == reported):
-			f.leave(p)
+			f.pods.leave(p)
 		case p.gone && (p.stage == reported || p.stage == posted && p.turn < newest && !f.decides()):
-			f.leave(p)
+			f.pods.leave(p)
 		case p.stage == reported:
-			f.become(p, afloat)
+			f.pods.become(p, afloat)
 		case p.stage == posted && p.turn < newest:
 			p.passed = f.witnessing
 		}

@@ -42,7 +42,7 @@ func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 	for i := range MaxAnswers - 1 {
 		n.View().Ask(Question{Candidate: &Candidate{Request: cpus("z", 1), Created: 8, Shape: Shape(2 + i)}})
 	}
-	n.changed()
+	n.outlook.changed()
 	before, _ := n.Shift(same)
 	wantOutcome(t, "not remembered", before, Unreported)
 	before, _ = n.Shift(later)
@@ -57,7 +57,7 @@ func TestAnswersOfANodeAreBounded(t *testing.T) {
 		for i := range 3 * MaxAnswers {
 			n.Shift(&Candidate{Request: cpus("x", 1), Created: 1 << 40, Shape: Shape(i + 1)})
 		}
-		if held, before := len(n.answers.present.held), len(n.answers.past.held); held > MaxAnswers || before > MaxAnswers {
+		if held, before := len(n.outlook.answers.present.held), len(n.outlook.answers.past.held); held > MaxAnswers || before > MaxAnswers {
 			t.Errorf("%d answers are remembered, and %d before the change", held, before)
 		}
 		if a := reserve(t, n, cpus(string(rune('a'+round)), 1)); !a.OK() {

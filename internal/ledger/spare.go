@@ -34,13 +34,13 @@ type Spare struct {
 // Spare fills s for a pod that the node admits with the verdict. If the state is not known, it
 // returns false and does not change s.
 func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) bool {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	state := v.n.likeliest()
+	state := o.likeliest()
 	if state == nil {
 		return false
 	}
-	s.Fill(v.n.report.Model, state, r, verdict)
+	s.Fill(o.facts.report.Model, state, r, verdict)
 	return true
 }
 
@@ -76,24 +76,23 @@ type Room struct {
 // Outline returns the free CPUs of each NUMA node of the machine. It returns nil if the node has no
 // report, may be in several states, or has Holdings, or if Berth decides.
 func (v View) Outline(m *topology.Machine) *Outline {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.report == nil || n.decides() {
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	if o.facts.report == nil || o.facts.decides() {
 		return nil
 	}
-	state := n.certain()
+	state := o.certain()
 	if state == nil {
 		return nil
 	}
-	o := newOutline(len(m.NUMANodes))
-	o.Model, o.Amounts, o.Count = n.report.Model, n.report.Amounts, n.changes.Count()
+	out := newOutline(len(m.NUMANodes))
+	out.Model, out.Amounts, out.Count = o.facts.report.Model, o.facts.report.Amounts, o.changes.Count()
 	free := state.FreeCPUs()
 	for i := range m.NUMANodes {
 		node := &m.NUMANodes[i]
-		o.Rooms[i] = Room{Free: int32(node.CPUs.AndLen(&free)), All: int32(node.CPUs.Len())}
+		out.Rooms[i] = Room{Free: int32(node.CPUs.AndLen(&free)), All: int32(node.CPUs.Len())}
 	}
-	return o
+	return out
 }
 
 // newOutline returns an Outline with this number of Rooms. Up to eight Rooms are in one memory
@@ -118,15 +117,14 @@ func newOutline(numaNodes int) *Outline {
 // only shows whether the candidate should wait for the node; the scheduler must not place the pod
 // because of it.
 func (v View) Hope(c *Candidate) (s Spare, known bool) {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.report == nil {
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	if o.facts.report == nil {
 		return Spare{}, false
 	}
-	state, d := n.report.state.Clone(), decisions.Get().(*placement.Decision)
+	state, d := o.facts.report.state.Clone(), decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
-	for _, p := range append(n.afloat(), n.flight(true)...) {
+	for _, p := range append(o.facts.pods.afloat(), o.facts.flight(true)...) {
 		if verdict := placement.Decide(state, p.req, d); !verdict.OK() {
 			return Spare{}, false
 		}
@@ -136,6 +134,6 @@ func (v View) Hope(c *Candidate) (s Spare, known bool) {
 	if !verdict.OK() {
 		return Spare{}, false
 	}
-	s.Fill(n.report.Model, state, c.Request, &verdict)
+	s.Fill(o.facts.report.Model, state, c.Request, &verdict)
 	return s, true
 }

@@ -24,25 +24,24 @@ type Stamp struct {
 
 // Stamp computes the StateID of the node and stores it in the ChangeCounter.
 func (v View) Stamp() Stamp {
-	n := v.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.report == nil {
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	if o.facts.report == nil {
 		return Stamp{}
 	}
-	s := Stamp{Model: n.report.Model}
-	if s.Count, s.State = n.changes.Load(); s.State != 0 {
+	s := Stamp{Model: o.facts.report.Model}
+	if s.Count, s.State = o.changes.Load(); s.State != 0 {
 		return s
 	}
-	state := n.certain()
+	state := o.certain()
 	if state == nil {
 		return s
 	}
-	id := n.stateIDs.of(s.Model, maxStateIDs, state.AppendStateKey)
+	id := v.n.stateIDs.of(s.Model, maxStateIDs, state.AppendStateKey)
 	if id > math.MaxUint32 {
 		return s
 	}
 	s.State = StateID(id)
-	n.changes.identify(s.Count, s.State)
+	o.changes.identify(s.Count, s.State)
 	return s
 }

@@ -205,7 +205,7 @@ func (s *story) state(*args) string {
 	if why := s.n.View().Flooded(); why != WaitsForNothing {
 		return text + "; flooded: " + why.Text()
 	}
-	if states := len(s.n.afterReserved().all); states > 1 {
+	if states := len(s.n.outlook.afterReserved().all); states > 1 {
 		return text + fmt.Sprintf("; one of %d states", states)
 	}
 	return text

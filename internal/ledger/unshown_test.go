@@ -48,8 +48,8 @@ func TestUnshownCPUs(t *testing.T) {
 				c.after(n, k)
 			}
 			check(t, n)
-			if got := n.View().UnshownCPUs(nil); got != c.want || n.changes.Unshown() != c.want {
-				t.Errorf("%d, and %d are noted, want %d", got, n.changes.Unshown(), c.want)
+			if got := n.View().UnshownCPUs(nil); got != c.want || n.outlook.changes.Unshown() != c.want {
+				t.Errorf("%d, and %d are noted, want %d", got, n.outlook.changes.Unshown(), c.want)
 			}
 			if got := n.View().UnshownCPUs(func(uid string) bool { return uid == "b" }); got != max(0, c.want-3) {
 				t.Errorf("%d without those of b, want %d", got, max(0, c.want-3))
@@ -67,12 +67,12 @@ func TestATakenBackPodIsUnshownAgain(t *testing.T) {
 	n.Accept(k.report())
 	var d placement.Decision
 	n.Reserve(cand(cpus("a", 2)), &d)
-	if got := n.changes.Unshown(); got != 0 {
+	if got := n.outlook.changes.Unshown(); got != 0 {
 		t.Errorf("%d, want 0: it is placed here", got)
 	}
 	n.Forget("a")
 	check(t, n)
-	if got := n.changes.Unshown(); got != 2 {
+	if got := n.outlook.changes.Unshown(); got != 2 {
 		t.Errorf("%d, want 2", got)
 	}
 }
@@ -87,7 +87,7 @@ func TestWhereBerthDecidesNothingIsUnshown(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Accept(r)
-	if n.View().UnshownCPUs(nil) != 0 || n.changes.Unshown() != 0 {
+	if n.View().UnshownCPUs(nil) != 0 || n.outlook.changes.Unshown() != 0 {
 		t.Error("CPUs are unshown")
 	}
 }

@@ -16,23 +16,23 @@ func (n *Node) View() View { return View{n} }
 
 // Report returns the last report, or nil.
 func (v View) Report() *Report {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	return v.n.report
+	return o.facts.report
 }
 
 // Idle reports whether the node has no report, no pods and no Holdings.
 func (v View) Idle() bool {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	return v.n.report == nil && len(v.n.pods) == 0 && len(v.n.holdings) == 0
+	return o.facts.report == nil && len(o.facts.pods.byUID) == 0 && len(o.facts.holdings) == 0
 }
 
 // Explain explains why the likeliest state refuses the request. It returns false without a report.
 func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	s := v.n.likeliest()
+	s := o.likeliest()
 	if s == nil {
 		return placement.Refusal{}, false
 	}
@@ -41,9 +41,9 @@ func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
 
 // Advise does what Explain does, and adds remedies (placement.Advise).
 func (v View) Advise(r *placement.Request, fits placement.Fits) (placement.Refusal, bool) {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	s := v.n.likeliest()
+	s := o.likeliest()
 	if s == nil {
 		return placement.Refusal{}, false
 	}
@@ -52,9 +52,9 @@ func (v View) Advise(r *placement.Request, fits placement.Fits) (placement.Refus
 
 // Snapshot returns the likeliest state after all pods in flight, or false if no state is known.
 func (v View) Snapshot() (placement.Snapshot, bool) {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	s := v.n.likeliest()
+	s := o.likeliest()
 	if s == nil {
 		return placement.Snapshot{}, false
 	}
@@ -64,22 +64,22 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 // CouldTake returns the result of placement.State.CouldTake for the likeliest state, or false if no
 // state is known.
 func (v View) CouldTake(r *placement.Request) bool {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	s := v.n.likeliest()
+	s := o.likeliest()
 	return s != nil && s.CouldTake(r)
 }
 
 // AppendKind appends the devices of the likeliest state to b (placement.State.AppendPoolsKey), and
 // returns the node's Model. If no state is known, it returns b unchanged and nil.
 func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	s := v.n.likeliest()
+	s := o.likeliest()
 	if s == nil {
 		return b, nil
 	}
-	return s.AppendPoolsKey(b), v.n.report.Model
+	return s.AppendPoolsKey(b), o.facts.report.Model
 }
 
 // Room returns how many pods like the candidate the node admits one after another, at most limit.
@@ -87,19 +87,19 @@ func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {
 // possible, and the node may then admit some of the pods only after its next report. If Room
 // returns less than limit, the node admits no more pods in its present state.
 func (v View) Room(c *Candidate, limit int) int {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	if v.n.report == nil {
+	if o.facts.report == nil {
 		return 0
 	}
-	w := v.n.afterReserved().clone()
+	w := o.afterReserved().clone()
 	for room := range limit {
 		r := *c.Request
 		r.UID += "/" + strconv.Itoa(room)
 		if w.uncertain() {
 			return room
 		}
-		if a := v.n.besideHoldings(Answer{Outcome: Admitted}, &r, "", &w); !a.OK() || !w.with(&r) {
+		if a := o.besideHoldings(Answer{Outcome: Admitted}, &r, "", &w); !a.OK() || !w.with(&r) {
 			return room
 		}
 	}
@@ -110,36 +110,36 @@ func (v View) Room(c *Candidate, limit int) int {
 // the same second, and make the others wait for a report. This happens if the node promises CPUs to
 // the first pod, and its kubelet might admit the others before that pod.
 func (v View) Apart(c *Candidate) bool {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	if v.n.report == nil || v.n.report.Amounts || v.n.decides() || c.Loose {
+	if o.facts.report == nil || o.facts.report.Amounts || o.facts.decides() || c.Loose {
 		return false
 	}
-	return v.n.admit(c).Exact && !inert(v.n.report.Model, c.Request)
+	return o.admit(c).Exact && !inert(o.facts.report.Model, c.Request)
 }
 
 // Flooded returns the reason why every pod waits for the node's next report, whatever it requests.
 // It returns WaitsForNothing if there is no such reason.
 func (v View) Flooded() Wait {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	if v.n.report == nil || !v.n.valid && v.n.quiet() {
+	if o.facts.report == nil || !o.valid && o.facts.pods.quiet() {
 		return WaitsForNothing
 	}
-	v.n.compute()
-	if slices.ContainsFunc(v.n.line, func(p *pod) bool { return p.loose }) && v.n.hasRoom(v.n.line, nil) {
+	o.compute()
+	if slices.ContainsFunc(o.line, func(p *pod) bool { return p.loose }) && o.hasRoom(o.line, nil) {
 		return WaitsForNothing // the node still admits loose pods
 	}
-	return v.n.afterReserved().why
+	return o.afterReserved().why
 }
 
 // UnshownCPUs counts the exclusive CPUs of pods that the report lists, but that the API has not
 // shown and this scheduler has not placed. It leaves out pods for which known returns true. It
 // returns 0 if Berth decides, or if the report has only amounts.
 func (v View) UnshownCPUs(known func(uid string) bool) int {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	return v.n.unshownCPUs(known)
+	return o.facts.unshownCPUs(known)
 }
 
 // Census counts the pods of a node that are in flight or ending.
@@ -150,10 +150,10 @@ func (c Census) InFlight() int { return c.Reserved + c.Posted + c.Afloat }
 
 // Census counts the pods of the node.
 func (v View) Census() Census {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	c := Census{Reserved: len(v.n.reserved), Posted: len(v.n.posted)}
-	for _, p := range v.n.pods {
+	c := Census{Reserved: len(o.facts.pods.reserved), Posted: len(o.facts.pods.posted)}
+	for _, p := range o.facts.pods.byUID {
 		if p.stage == afloat {
 			c.Afloat++
 		}
@@ -167,9 +167,9 @@ func (v View) Census() Census {
 // Holding returns the NUMA nodes on which a pod has resources according to the last report, and
 // whether the report lists the pod. If the report has only amounts, it lists no pods.
 func (v View) Holding(uid string) (topology.NUMASet, bool) {
-	v.n.mu.Lock()
+	o := v.n.lock()
 	defer v.n.mu.Unlock()
-	r := v.n.report
+	r := o.facts.report
 	if r == nil || r.Amounts {
 		return 0, false
 	}

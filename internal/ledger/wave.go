@@ -26,11 +26,11 @@ func (c *Candidate) follows(flight []*pod) bool {
 // Due reports whether Post may be called for a reserved pod: a report shows that all pods of
 // earlier waves were admitted, or they were removed. For a pod that is not reserved it returns
 // true, and Post returns the error.
-func (n *Node) Due(uid string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := n.pods[uid]
-	return p == nil || p.stage != reserved || n.report == nil || n.due(p)
+func (v View) Due(uid string) bool {
+	o := v.n.lock()
+	defer v.n.mu.Unlock()
+	p := o.facts.pods.byUID[uid]
+	return p == nil || p.stage != reserved || o.facts.report == nil || o.facts.due(p)
 }
 
 // wave returns the last wave that has a pod in flight, or 0.
@@ -38,7 +38,7 @@ func (f *facts) wave() int {
 	if f.decides() {
 		return 0
 	}
-	return max(waveOf(f.posted), waveOf(f.reserved))
+	return max(waveOf(f.pods.posted), waveOf(f.pods.reserved))
 }
 
 // due implements Due for a reserved pod. It returns false if pods are afloat, because they may come
@@ -47,7 +47,7 @@ func (f *facts) due(p *pod) bool {
 	if p.wave == 0 || f.decides() {
 		return true
 	}
-	for _, q := range f.pods {
+	for _, q := range f.pods.byUID {
 		before := q.stage == afloat || (q.stage == posted || q.stage == reserved) && q.wave < p.wave
 		if before && q != p && !f.isInert(q) {
 			return false

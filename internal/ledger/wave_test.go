@@ -38,21 +38,21 @@ func TestAWaveFollowsAnother(t *testing.T) {
 		}
 	}
 	check(t, n)
-	if n.Due("b") || !n.Due("a") {
-		t.Errorf("due: a %t, b %t; want a alone", n.Due("a"), n.Due("b"))
+	if n.View().Due("b") || !n.View().Due("a") {
+		t.Errorf("due: a %t, b %t; want a alone", n.View().Due("a"), n.View().Due("b"))
 	}
 	if p, err := n.Post("b", &d); err != nil || p.Answer.Wait != InWaves {
 		t.Errorf("b is posted before a: %+v, %v", p, err)
 	}
 	post(t, n, "a")
-	if n.Due("b") {
+	if n.View().Due("b") {
 		t.Error("b is due although no report lists a")
 	}
 	wantWait(t, "somebody else, with room for one", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 1), Created: 200}}), InWaves)
 	wantWait(t, "somebody else, if a were away", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 1), Created: 200}, Trial: &Trial{Without: []string{"a"}}}), InWaves)
 	k.must(cpus("a", 7))
 	n.Accept(k.report())
-	if !n.Due("b") || !n.Due("c") {
+	if !n.View().Due("b") || !n.View().Due("c") {
 		t.Error("b and c are not due, though a is listed")
 	}
 	post(t, n, "c")
@@ -74,7 +74,7 @@ func TestAWaveGoesOnWithoutTheOneBefore(t *testing.T) {
 	n.Reserve(inWave("a", 2, 1), &d)
 	n.Reserve(inWave("b", 2, 2), &d)
 	n.Forget("a")
-	if !n.Due("b") {
+	if !n.View().Due("b") {
 		t.Error("b waits for a, which was taken back")
 	}
 	post(t, n, "b")

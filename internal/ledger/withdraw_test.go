@@ -21,8 +21,8 @@ func TestWithdrawForgetsWhatIsGone(t *testing.T) {
 	check(t, n)
 	n.Withdraw()
 	check(t, n)
-	if len(n.pods) != 1 || n.pods["there"] == nil {
-		t.Fatalf("%d pods are left, want the one that the API has", len(n.pods))
+	if len(n.outlook.facts.pods.byUID) != 1 || n.outlook.facts.pods.byUID["there"] == nil {
+		t.Fatalf("%d pods are left, want the one that the API has", len(n.outlook.facts.pods.byUID))
 	}
 	n.Accept(k.report()) // the kubelet still has it
 	check(t, n)

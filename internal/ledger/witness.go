@@ -41,24 +41,25 @@ func (e *Expectation) promise() *Promise {
 // and changes nothing, if the node already knows the pod, because the kubelet may have answered
 // before.
 func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	if n.pods[s.UID] != nil || n.report.Has(s.UID) {
+	f := &o.facts
+	if f.pods.byUID[s.UID] != nil || f.report.Has(s.UID) {
 		return e, false
 	}
 	asks := *s.Request
 	asks.Rules = placement.Rules{} // the kubelet does not know Berth's rules
-	p := &pod{uid: s.UID, asked: asked{req: asks.Settled()}, created: s.Created, turn: n.turn + 1, underway: !s.After, fresh: s.After}
+	p := &pod{uid: s.UID, asked: asked{req: asks.Settled()}, created: s.Created, turn: f.pods.turn + 1, underway: !s.After, fresh: s.After}
 	p.sight = sight{shown: true, phase: s.Phase, mortal: s.Mortal}
-	if n.report != nil {
+	if f.report != nil {
 		if s.After {
-			n.forgetLeft()
+			o.forgetLeft()
 		}
-		e = n.expect(p)
+		e = o.expect(p)
 	}
-	n.witnessing = true
-	n.become(p, posted)
-	n.changed()
+	f.witnessing = true
+	f.pods.become(p, posted)
+	o.changed()
 	return e, true
 }
 
@@ -71,19 +72,20 @@ type Foreseen struct {
 // Foresee returns expectations for bound pods for which none was possible before the last report.
 // It leaves out pods whose answer from the kubelet is already known.
 func (n *Node) Foresee() (out []Foreseen) {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	if !n.witnessing || n.report == nil {
+	f := &o.facts
+	if !f.witnessing || f.report == nil {
 		return nil
 	}
-	if len(n.posted) > 0 && !slices.ContainsFunc(n.posted, func(p *pod) bool { return !p.fresh }) {
-		n.forgetLeft() // an admission that may still count these pods has them as lingering pods
+	if len(f.pods.posted) > 0 && !slices.ContainsFunc(f.pods.posted, func(p *pod) bool { return !p.fresh }) {
+		o.forgetLeft() // an admission that may still count these pods has them as lingering pods
 	}
-	for _, p := range n.posted {
+	for _, p := range f.pods.posted {
 		if p.promise != nil || p.answered || p.passed {
 			continue
 		}
-		if e := n.expect(p); p.promise != nil {
+		if e := o.expect(p); p.promise != nil {
 			out = append(out, Foreseen{p.uid, e})
 		}
 	}
@@ -92,17 +94,17 @@ func (n *Node) Foresee() (out []Foreseen) {
 
 // expect returns the expectation for a pod that the kubelet admits after the pods that were bound
 // before it, and records it as a promise. The caller must check that there is a report.
-func (n *Node) expect(p *pod) (e Expectation) {
+func (o *outlook) expect(p *pod) (e Expectation) {
 	switch {
-	case n.decides(): // without a decision, such a node gives a pod no resources
+	case o.facts.decides(): // without a decision, such a node gives a pod no resources
 		e.Answer = waiting(Undecided)
 		return e
-	case p.underway && n.ahead(): // the report may list pods that came after the kubelet's answer
+	case p.underway && o.facts.ahead(): // the report may list pods that came after the kubelet's answer
 		e.Answer = waiting(Unshown)
 		return e
 	}
-	n.compute()
-	w := n.before(p)
+	o.compute()
+	w := o.before(p)
 	if w.uncertain() {
 		e.Answer = waiting(w.why)
 		return e
@@ -112,7 +114,7 @@ func (n *Node) expect(p *pod) (e Expectation) {
 		return e
 	}
 	var d placement.Decision
-	e.Answer = n.asFarAsKnown(w.decideAll(p.req, &d))
+	e.Answer = o.facts.asFarAsKnown(w.decideAll(p.req, &d))
 	switch reason := e.Answer.Verdict.Reason; {
 	case e.Answer.Outcome == Refused && (reason > placement.PodLevelResourcesNotSupported): // no kubelet gives this reason
 		e.Answer = waiting(Unpredictable)
@@ -120,19 +122,19 @@ func (n *Node) expect(p *pod) (e Expectation) {
 		e.Either = w.decisions(p.req)
 	case e.Answer.OK():
 		e.Decision = d.Clone()
-		e.Answer.Exact = e.Answer.Exact && n.steady(p.req, &e.Decision)
-		e.Spare.Fill(n.report.Model, w.all[0].state, p.req, &e.Answer.Verdict)
+		e.Answer.Exact = e.Answer.Exact && o.steady(p.req, &e.Decision)
+		e.Spare.Fill(o.facts.report.Model, w.all[0].state, p.req, &e.Answer.Verdict)
 	}
 	p.promise = e.promise()
-	p.contended = p.promise != nil && p.promise.Refused && n.mayMakeRoom(p.req, w)
+	p.contended = p.promise != nil && p.promise.Refused && o.mayMakeRoom(p.req, w)
 	return e
 }
 
 // before returns the states before the admission of a pod. The caller owns them.
-func (n *Node) before(p *pod) *worlds {
-	at, _ := slices.BinarySearchFunc(n.line, p.turn, func(q *pod, turn int64) int { return cmp.Compare(q.turn, turn) })
-	w := n.after(n.line, at).clone()
-	w.end(n.endedBefore(p))
+func (o *outlook) before(p *pod) *worlds {
+	at, _ := slices.BinarySearchFunc(o.line, p.turn, func(q *pod, turn int64) int { return cmp.Compare(q.turn, turn) })
+	w := o.after(o.line, at).clone()
+	w.end(o.facts.pods.endedBefore(p))
 	return &w
 }
 
@@ -149,22 +151,22 @@ func (w *worlds) decisions(r *placement.Request) (out []placement.Decision) {
 
 // forgetLeft removes ending pods that the report no longer lists. They left before every Binding
 // that is later than the report.
-func (n *Node) forgetLeft() {
-	for _, p := range n.pods {
+func (o *outlook) forgetLeft() {
+	for _, p := range o.facts.pods.byUID {
 		if p.stage == afloat && p.listed && p.ending() {
-			n.leave(p)
-			n.changed()
+			o.facts.pods.leave(p)
+			o.changed()
 		}
 	}
 }
 
 // ahead reports whether the report has changes that the API has not shown yet.
-func (n *Node) ahead() bool {
-	if n.strangers != n.report.Sequence {
+func (f *facts) ahead() bool {
+	if f.pods.strangers != f.report.Sequence {
 		return false
 	}
-	for uid := range n.report.pods {
-		if n.report.pods[uid].holds && n.pods[uid] == nil {
+	for uid := range f.report.pods {
+		if f.report.pods[uid].holds && f.pods.byUID[uid] == nil {
 			return true
 		}
 	}
@@ -173,8 +175,8 @@ func (n *Node) ahead() bool {
 
 // mayMakeRoom reports whether the kubelet might admit the pod if pods that can end by themselves
 // had ended. The API may show such an end only after the kubelet's answer.
-func (n *Node) mayMakeRoom(r *placement.Request, before *worlds) bool {
-	mortals := n.mortals()
+func (o *outlook) mayMakeRoom(r *placement.Request, before *worlds) bool {
+	mortals := o.facts.mortals()
 	if len(mortals) == 0 {
 		return false
 	}
@@ -188,9 +190,9 @@ func (n *Node) mayMakeRoom(r *placement.Request, before *worlds) bool {
 // the outcome of the promise if this settles it. An admission settles only an expected refusal,
 // because only a report shows the pod's resources.
 func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
-	n.mu.Lock()
+	o := n.lock()
 	defer n.mu.Unlock()
-	p := n.pods[uid]
+	p := o.facts.pods.byUID[uid]
 	if p == nil {
 		return nil
 	}
@@ -204,8 +206,8 @@ func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
 		p.promise = nil
 	}
 	if !admitted {
-		n.leave(p)
-		n.changed()
+		o.facts.pods.leave(p)
+		o.changed()
 	}
 	return outcome
 }

@@ -476,7 +476,12 @@ func (w *worlds) decide(t *tally, r *placement.Request, d *placement.Decision) {
 	}
 }
 
+// decideAll does what decide does, and returns the answer. d may be nil.
 func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
+	if d == nil {
+		d = decisions.Get().(*placement.Decision)
+		defer decisions.Put(d)
+	}
 	t := tally{}
 	w.decide(&t, r, d)
 	return t.result()

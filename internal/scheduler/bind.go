@@ -91,7 +91,7 @@ func (c *core) placeReservation(ctx context.Context, pod *corev1.Pod, nodeName s
 	if !decided || !n.Obeys() {
 		return c.reservations.Place(ctx, pod.UID, nodeName, nil, nil)
 	}
-	d, ok := n.Account().Promised(uidOf(pod))
+	d, ok := n.Account().View().Promised(uidOf(pod))
 	if !ok {
 		return errChanged
 	}

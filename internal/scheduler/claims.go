@@ -143,7 +143,7 @@ func (l *lyings) Waits(pod *corev1.Pod, node string) {
 // Decided implements steer.Berth.
 func (l *lyings) Decided(pod *corev1.Pod, node string) (steer.Lying, bool) {
 	n := l.core().table.Named(node)
-	d, ok := n.Account().Promised(uidOf(pod))
+	d, ok := n.Account().View().Promised(uidOf(pod))
 	if !ok {
 		return nil, false
 	}

@@ -474,7 +474,7 @@ func TestAnOwnerThatReserveRefuses(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Errorf("%s: it is not woken", name)
 		}
-		if a := account.View().AskOwner(&f.attempt(pod, requestOf(t, pod)).query.Candidate, "r"); !a.OK() {
+		if a := account.View().DecideOwner(&f.attempt(pod, requestOf(t, pod)).query.Candidate, "r", nil); !a.OK() {
 			t.Errorf("%s: the place does not take its owner again: %v", name, a)
 		}
 	}

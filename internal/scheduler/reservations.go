@@ -136,7 +136,7 @@ func (o *owner) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Stat
 	if status := c.unasked(n); status != nil {
 		return status
 	}
-	a := n.Account().View().AskOwner(&c.query.Candidate, o.from)
+	a := n.Account().View().DecideOwner(&c.query.Candidate, o.from, nil)
 	return c.status(nodes.Pack(0, &a), false)
 }
 

@@ -82,7 +82,7 @@ func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *cor
 	if !ask.Request.Pinnable() {
 		return true, ""
 	}
-	a := n.account.View().AskOwner(&ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix()}, string(r.UID))
+	a := n.account.View().DecideOwner(&ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix()}, string(r.UID), nil)
 	switch a.Outcome {
 	case ledger.Admitted:
 		return true, ""

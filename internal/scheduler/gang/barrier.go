@@ -85,7 +85,7 @@ func (b *barrier) awaitWave(ctx context.Context, at *place, deadline time.Time) 
 	defer limit.Stop()
 	for {
 		stirred := b.nextStir()
-		if at.account.Due(string(at.uid)) {
+		if at.account.View().Due(string(at.uid)) {
 			return nil
 		}
 		select {

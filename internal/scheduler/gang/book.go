@@ -304,7 +304,7 @@ func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.
 	switch {
 	case at == nil || at.node != node:
 		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped")
-	case account != nil && !account.Holds(string(pod.UID)):
+	case account != nil && !account.View().Holds(string(pod.UID)):
 		return fwk.NewStatus(fwk.Unschedulable, "Berth: the reservation of its gang on "+node+" is no longer valid")
 	}
 	return nil

@@ -712,7 +712,7 @@ func (w *world) bind(uid types.UID, node string) {
 	if pod == nil {
 		return
 	}
-	if !w.accounts[node].Due(string(uid)) {
+	if !w.accounts[node].View().Due(string(uid)) {
 		w.turn(uid, node, w.groups.AwaitTurn)
 		return
 	}
@@ -725,7 +725,7 @@ func (w *world) bind(uid types.UID, node string) {
 		w.fail(uid, node)
 		return
 	}
-	if !w.accounts[node].Holds(string(uid)) {
+	if !w.accounts[node].View().Holds(string(uid)) {
 		w.t.Errorf("pod %s is bound to %s, and nothing is reserved there", pod.Name, node)
 	}
 	bound := pod.DeepCopy()

@@ -95,7 +95,7 @@ func (r *Refitter) misfits(pod *corev1.Pod) bool {
 		return false
 	}
 	n := r.Table.Known(pod.Spec.NodeName)
-	return n != nil && n.Account().Misfits(string(pod.UID), func(container string) (int64, uint64, bool) { return wire.AllocatedTo(pod, container) })
+	return n != nil && n.Account().View().Misfits(string(pod.UID), func(container string) (int64, uint64, bool) { return wire.AllocatedTo(pod, container) })
 }
 
 // undone reports whether a resize was reverted, but the pod's condition still says that it is

@@ -244,7 +244,7 @@ func (w *world) placed(uid types.UID) error {
 		w.rs.Failed(&framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}}, fwk.NewStatus(fwk.Unschedulable, "no room"))
 		return errors.New("no room")
 	}
-	got, _ := w.account.Promised(string(uid))
+	got, _ := w.account.View().Promised(string(uid))
 	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Decision: got})
 	if err != nil {
 		w.t.Fatal(err)

@@ -147,7 +147,7 @@ func (s *scene) spoil(uid types.UID) {
 
 // claim writes a status that claims the CPUs of a pod for the object.
 func (s *scene) claim(o *koordinator.Reservation, pod string) {
-	d, _ := s.account.Promised(pod)
+	d, _ := s.account.View().Promised(pod)
 	d.UID = string(o.UID)
 	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Decision: d})
 	if err != nil {
