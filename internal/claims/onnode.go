@@ -54,8 +54,8 @@ func (n *OnNode) Allocated() bool {
 	return n.Extended == nil && !slices.ContainsFunc(n.Claims, func(c PodClaim) bool { return c.Status.Allocation == nil })
 }
 
-// all yields the claims of the pod, with the claim for extended resources last. Each Claim is in the
-// form for Judge, without its devices.
+// all yields the claims of the pod, with the claim for extended resources last. Each Claim is in
+// the form for Judge, without its devices.
 func (n *OnNode) all(lying Lying) iter.Seq2[*resourceapi.ResourceClaim, Claim] {
 	return func(yield func(*resourceapi.ResourceClaim, Claim) bool) {
 		for i := range n.Claims {

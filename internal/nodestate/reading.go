@@ -129,8 +129,8 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *NodeKind) 
 // read a report grows with this number.
 const maxPods = 1024
 
-// fates returns the Fate of each pod in the report that is not ledger.Alive. A pod that the agent does
-// not know counts as alive.
+// fates returns the Fate of each pod in the report that is not ledger.Alive. A pod that the agent
+// does not know counts as alive.
 func fates(r *wire.Report) map[string]ledger.Fate {
 	out := map[string]ledger.Fate{}
 	for i := range r.Pods {
