@@ -19,5 +19,9 @@ func samePod(a, b podRef) bool {
 func sameContainer(a, b ContainerAllocation) bool {
 	return a.Name == b.Name && a.Kind == b.Kind && a.CPUs == b.CPUs && (a.Memory == nil) == (b.Memory == nil) && slices.Equal(a.Memory, b.Memory) &&
 		a.Exclusive == b.Exclusive && slices.Equal(a.Shares, b.Shares) && slices.Equal(a.Provided, b.Provided) &&
-		slices.EqualFunc(a.Devices, b.Devices, func(x, y DeviceAllocation) bool { return x.Resource == y.Resource && slices.Equal(x.IDs, y.IDs) })
+		slices.EqualFunc(a.Devices, b.Devices, sameDevices)
+}
+
+func sameDevices(a, b DeviceAllocation) bool {
+	return a.Resource == b.Resource && slices.Equal(a.IDs, b.IDs)
 }

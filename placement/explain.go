@@ -131,11 +131,8 @@ func (n *Need) fewestUsable() int {
 	for i := range n.Nodes {
 		totals[i] = n.Nodes[i].Total
 	}
-	slices.Sort(totals)
-	for sum, k := uint64(0), 1; k <= len(totals); k++ {
-		if sum += totals[len(totals)-k]; sum >= n.Asked {
-			return k
-		}
+	if k := fewest(totals, n.Asked); k <= len(totals) {
+		return k
 	}
 	return 0
 }

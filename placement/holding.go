@@ -36,13 +36,16 @@ func (d *Decision) Clone() Decision {
 func (d *Decision) Held() *PodAllocation {
 	p := &PodAllocation{UID: d.UID, Whole: d.Whole.clone(), Containers: make([]ContainerAllocation, 0, len(d.Containers))}
 	for i := range d.Containers {
-		c := &d.Containers[i]
-		p.Containers = append(p.Containers, ContainerAllocation{
-			Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive,
-			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: cloneDevices(c.Devices), Provided: slices.Clone(c.Provided),
-		})
+		p.Containers = append(p.Containers, d.Containers[i].held())
 	}
 	return p
+}
+
+// held returns the allocation that the decision gives to the container. It shares no memory with c.
+func (c *ContainerDecision) held() ContainerAllocation {
+	a := ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Devices: c.Devices,
+		Shares: c.Shares, Exclusive: c.Exclusive, Provided: c.Provided}
+	return a.clone()
 }
 
 // NUMANodes returns the NUMA nodes of the pod's exclusive CPUs, CPU time, memory and devices.

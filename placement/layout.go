@@ -73,15 +73,21 @@ func (l *layout) sumDistances(rows [][]uint64) {
 // fewestForCPUs returns the kubelet's minAffinitySize for n CPUs. It counts all CPUs of the NUMA
 // nodes, including reserved ones.
 func (l *layout) fewestForCPUs(n int) int {
-	sizes := make([]int, len(l.nodeCPUs))
+	sizes := make([]uint64, len(l.nodeCPUs))
 	for i := range l.nodeCPUs {
-		sizes[i] = l.nodeCPUs[i].cpus.Len()
+		sizes[i] = uint64(l.nodeCPUs[i].cpus.Len())
 	}
-	slices.Sort(sizes)
-	for k := 1; k < len(sizes); k++ {
-		if n -= sizes[len(sizes)-k]; n <= 0 {
+	return min(fewest(sizes, uint64(max(n, 0))), len(sizes))
+}
+
+// fewest returns how many of the largest amounts are needed for a total of n. If all of them have
+// less, it returns one more than their number. It sorts the amounts.
+func fewest(amounts []uint64, n uint64) int {
+	slices.Sort(amounts)
+	for sum, k := uint64(0), 1; k <= len(amounts); k++ {
+		if sum += amounts[len(amounts)-k]; sum >= n {
 			return k
 		}
 	}
-	return len(sizes)
+	return len(amounts) + 1
 }

@@ -201,8 +201,8 @@ func (t *taken) addWhole(c *ContainerAllocation) {
 }
 
 func (t *taken) takeFrom(c *ContainerAllocation) {
+	*c = c.clone()
 	c.CPUs = c.CPUs.AndNot(&t.cpus)
-	c.Shares, c.Memory, c.Devices = slices.Clone(c.Shares), slices.Clone(c.Memory), cloneDevices(c.Devices)
 	for i := range c.Shares {
 		a := &c.Shares[i]
 		n := min(uint64(max(a.MilliCPU, 0)), t.shares[a.NUMA])
@@ -215,7 +215,6 @@ func (t *taken) takeFrom(c *ContainerAllocation) {
 		c.Memory[i].Bytes -= n
 		t.memory[at] -= n
 	}
-	c.Provided = slices.Clone(c.Provided)
 	for i := range c.Provided {
 		at := Provided{Resource: c.Provided[i].Resource, Place: c.Provided[i].Place}
 		n := min(c.Provided[i].Amount, t.provided[at])

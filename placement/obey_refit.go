@@ -63,9 +63,8 @@ func (m *obeyModel) nodesOfCPUs(d *Decision) (nodes topology.NUMASet) {
 
 // container changes the decision about container c to its new request.
 func (f *refit) container(c int, got *ContainerDecision) Detail {
-	asks, m := &f.r.Containers[c], f.s.m.joint
-	old := allocationOf(got)
-	target := allocationOf(got)
+	asks, m := &f.r.Containers[c], f.s.m.obey
+	old, target := got.held(), got.held()
 	bytes, whole := asks.Bytes(memory.Regular), asks.MilliCPU%1000 == 0
 	switch {
 	case len(got.Provided) > 0 || f.r.PodLevel:
@@ -98,10 +97,6 @@ func (f *refit) container(c int, got *ContainerDecision) Detail {
 		}
 	}
 	return NoCPUs
-}
-
-func allocationOf(d *ContainerDecision) ContainerAllocation {
-	return ContainerAllocation{Name: d.Name, CPUs: d.CPUs, Memory: slices.Clone(d.Memory), Devices: d.Devices, Shares: d.Shares, Exclusive: d.Exclusive}
 }
 
 func sharesOf(d *ContainerDecision) (milli int64) {
@@ -197,9 +192,7 @@ func (f *refit) fewer(c int, target *ContainerAllocation, n int) []topology.CPUS
 func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
 	for _, policy := range []Policy{NodePolicy, PolicyNone} {
 		d, ok := f.confined(c, target, policy)
-		if ok && d.CPUs == target.CPUs && slices.Equal(d.Memory, target.Memory) && slices.EqualFunc(d.Devices, target.Devices, func(x, y DeviceAllocation) bool {
-			return x.Resource == y.Resource && slices.Equal(x.IDs, y.IDs)
-		}) {
+		if ok && d.CPUs == target.CPUs && slices.Equal(d.Memory, target.Memory) && slices.EqualFunc(d.Devices, target.Devices, sameDevices) {
 			return true
 		}
 		if !shrinks {

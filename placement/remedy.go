@@ -327,15 +327,7 @@ func (t *trial) memoryWidth(q *quantity) func(uint64) int {
 			}
 		}
 	}
-	slices.Sort(totals)
-	return func(n uint64) int {
-		for sum, k := uint64(0), 1; k <= len(totals); k++ {
-			if sum += totals[len(totals)-k]; sum >= n {
-				return k
-			}
-		}
-		return len(totals) + 1
-	}
+	return func(n uint64) int { return fewest(totals, n) }
 }
 
 func (t *trial) step(k *MemoryRequest) uint64 {

@@ -92,6 +92,14 @@ type Device struct {
 	Address string
 }
 
+// clone returns a copy that shares no memory with c.
+func (c *ContainerAllocation) clone() ContainerAllocation {
+	out := *c
+	out.Memory, out.Shares, out.Provided = slices.Clone(c.Memory), slices.Clone(c.Shares), slices.Clone(c.Provided)
+	out.Devices = cloneDevices(c.Devices)
+	return out
+}
+
 func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
 	ds = slices.Clone(ds)
 	for i := range ds {

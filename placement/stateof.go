@@ -85,7 +85,7 @@ func (s *State) restorePod(p *PodAllocation) error {
 		if c.Kind > Sidecar {
 			return contradiction(containerField(pod, c, "kind"), strconv.Itoa(int(c.Kind)), "App, Init or Sidecar")
 		}
-		c.Memory, c.Devices, c.Shares, c.Provided = slices.Clone(c.Memory), cloneDevices(c.Devices), slices.Clone(c.Shares), slices.Clone(c.Provided)
+		*c = c.clone()
 		for j := range c.Devices {
 			slices.Sort(c.Devices[j].IDs)
 		}
