@@ -30,7 +30,7 @@ type room struct {
 }
 
 func (m *Model) newDecider() decider {
-	if m.joint != nil {
+	if m.obey != nil {
 		return newJointAdmission(m)
 	}
 	return newAdmission(m)

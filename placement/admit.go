@@ -137,7 +137,7 @@ func (ad *admission) atOnce(d Detail) bool {
 // A request with a Keep is not monotone either: if a NUMA node is full, the pod may move to NUMA
 // nodes without kept CPUs.
 func (m *Model) Monotone(r *Request) bool {
-	if m.joint != nil {
+	if m.obey != nil {
 		return m.monotoneJoint(r)
 	}
 	return m.monotone(r, r.Rules.Keep.from(r))

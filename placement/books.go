@@ -21,7 +21,7 @@ type kubeletBooks struct{ s *State }
 type jointBooks struct{ s *State }
 
 func (s *State) books() books {
-	if s.m.joint != nil {
+	if s.m.obey != nil {
 		return jointBooks{s}
 	}
 	return kubeletBooks{s}

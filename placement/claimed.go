@@ -144,7 +144,7 @@ func (ad *jointAdmission) keepNear(c int) {
 	if room.mine == 0 {
 		return
 	}
-	space := ad.m.joint.Space()
+	space := ad.m.obey.joint.Space()
 	if room.now == nil {
 		room.now, room.always = space.NewSet(), space.NewSet()
 	}

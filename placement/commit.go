@@ -270,7 +270,7 @@ func (s *State) setPool(p DevicePool, registered bool) {
 			}
 		}
 	}
-	if _, ours := s.m.joint.kindOfDevice(p.Resource); ours {
+	if _, ours := s.m.obey.kindOfDevice(p.Resource); ours {
 		jointBooks{s}.recount()
 	}
 }

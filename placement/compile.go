@@ -316,9 +316,9 @@ func (m *Model) open() {
 	if m.mem != nil {
 		m.empty.book = m.mem.NewBook()
 	}
-	if m.joint != nil {
-		m.empty.account = m.joint.NewBook()
-		m.empty.shared = m.joint.SharedCPUs(m.empty.account)
+	if m.obey != nil {
+		m.empty.account = m.obey.joint.NewBook()
+		m.empty.shared = m.obey.joint.Cores.Shared(m.empty.account)
 		m.empty.given = make([]uint64, m.supplies.places())
 	}
 }

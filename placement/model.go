@@ -31,8 +31,8 @@ type Model struct {
 	mem  *memory.Model // nil without the static memory manager
 	// supplies are the providers' resources on the machine.
 	supplies supplies
-	// joint is the node's model if Berth decides. It is nil if the kubelet decides.
-	joint *obeyModel
+	// obey has the resources that Berth assigns. It is nil if the kubelet decides.
+	obey *obeyModel
 
 	// empty is the state of a node without pods and device plugins.
 	empty *State

@@ -41,7 +41,7 @@ type jointAdmission struct {
 }
 
 func newJointAdmission(m *Model) *jointAdmission {
-	ad := &jointAdmission{m: m, try: m.joint.NewTry(), pool: m.joint.NewTry(), budget: new(joint.Budget), provision: m.joint.newProvision()}
+	ad := &jointAdmission{m: m, try: m.obey.joint.NewTry(), pool: m.obey.joint.NewTry(), budget: new(joint.Budget), provision: m.obey.newProvision()}
 	ad.try.Budget, ad.pool.Budget = ad.budget, ad.budget
 	ad.search.ad = ad
 	return ad
@@ -106,7 +106,7 @@ func (ad *jointAdmission) keepHeld(p *PodAllocation) {
 		}
 		c.Provided = append(c.Provided, h.Provided...)
 		ad.bind(i)
-		if nodes := ad.m.joint.nodesHeld(c); nodes != 0 {
+		if nodes := ad.m.obey.nodesHeld(c); nodes != 0 {
 			c.Hint = Hint{NUMA: nodes, Preferred: true}
 		}
 	}
@@ -114,7 +114,7 @@ func (ad *jointAdmission) keepHeld(p *PodAllocation) {
 
 func (ad *jointAdmission) nodes() (nodes topology.NUMASet) {
 	for i := range ad.d.Containers {
-		nodes |= ad.m.joint.nodesHeld(&ad.d.Containers[i])
+		nodes |= ad.m.obey.nodesHeld(&ad.d.Containers[i])
 	}
 	return nodes
 }
@@ -156,7 +156,7 @@ func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 // free memory.
 func (ad *jointAdmission) knowsMemory(c int) Detail {
 	for _, q := range ad.r.Containers[c].Memory {
-		if _, known := ad.m.joint.Kind(q.Resource); !known && q.Bytes > 0 {
+		if _, known := ad.m.obey.joint.Amounts.Kind(q.Resource); !known && q.Bytes > 0 {
 			return NoDefaultMemory
 		}
 		if q.Fraction {
@@ -253,10 +253,10 @@ func (ad *jointAdmission) turn(c int) Detail {
 func (ad *jointAdmission) leave(c int) {
 	ad.takeOver()
 	ad.pool.BeginFull()
-	ad.m.joint.Give(&ad.pool.Book, &ad.part)
+	ad.m.obey.joint.Give(&ad.pool.Book, &ad.part)
 	for o := range ad.r.Containers {
 		if ad.beside(c, o) {
-			ad.m.joint.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
+			ad.m.obey.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
 			ad.entered++
 		}
 	}
@@ -337,26 +337,26 @@ func (ad *jointAdmission) runInit(c int) Detail {
 func (ad *jointAdmission) placeInit(c int) Detail {
 	ad.takeOver()
 	ad.pool.BeginFull()
-	ad.m.joint.Give(&ad.pool.Book, &ad.part)
+	ad.m.obey.joint.Give(&ad.pool.Book, &ad.part)
 	ad.takeSidecars(c)
 	pays := ad.want.Pays
 	ad.want.Pays = false // the pod already has all of these CPUs
 	placed := ad.pool.Place(&ad.want, &ad.grant) == joint.Placed
 	if ad.want.Pays = pays; !placed {
 		ad.pool.Begin(&ad.try.Book)
-		ad.m.joint.Give(&ad.pool.Book, &ad.part)
+		ad.m.obey.joint.Give(&ad.pool.Book, &ad.part)
 		if ad.want.CPUs > 0 {
-			ad.m.joint.Trim(&ad.pool.Book, &ad.try.Book, &ad.part)
+			ad.m.obey.joint.Trim(&ad.pool.Book, &ad.try.Book, &ad.part)
 		}
 		ad.takeSidecars(c)
 		if o := ad.pool.Place(&ad.want, &ad.grant); o != joint.Placed {
 			return detailOf[o]
 		}
 	}
-	ad.m.joint.Give(&ad.try.Book, &ad.held)
+	ad.m.obey.joint.Give(&ad.try.Book, &ad.held)
 	ad.record(c)
 	ad.holdInit(c)
-	ad.m.joint.Take(&ad.try.Book, &ad.held)
+	ad.m.obey.joint.Take(&ad.try.Book, &ad.held)
 	return ad.provide(c, ad.grant.Nodes)
 }
 
@@ -380,7 +380,7 @@ func (ad *jointAdmission) takeOver() {
 func (ad *jointAdmission) takeSidecars(c int) {
 	for o := range c {
 		if ad.r.Containers[o].Kind == Sidecar {
-			ad.m.joint.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
+			ad.m.obey.takeContainer(&ad.pool.Book, &ad.d.Containers[o], ad.want.CPUs > 0)
 		}
 	}
 }
@@ -415,7 +415,7 @@ func (ad *jointAdmission) wantContainer(c int) {
 		w.Amounts = append(w.Amounts, joint.Amount{Kind: joint.CPU, N: uint64(r.MilliCPU)})
 	}
 	for i := range r.Memory {
-		if k, ok := ad.m.joint.Kind(r.Memory[i].Resource); ok && r.Memory[i].Bytes > 0 {
+		if k, ok := ad.m.obey.joint.Amounts.Kind(r.Memory[i].Resource); ok && r.Memory[i].Bytes > 0 {
 			w.Amounts = append(w.Amounts, joint.Amount{Kind: k, N: r.Memory[i].Bytes})
 		}
 	}
@@ -442,11 +442,11 @@ func (ad *jointAdmission) wantPod() {
 	if n := shares.Most(); n > 0 {
 		w.Amounts = append(w.Amounts, joint.Amount{Kind: joint.CPU, N: n})
 	}
-	for k := joint.CPU + 1; k < ad.m.joint.Kinds(); k++ {
+	for k := joint.CPU + 1; k < ad.m.obey.joint.Amounts.Kinds(); k++ {
 		var sum Peak[uint64]
 		for c := range ad.r.Containers {
-			bytes, _ := ad.r.Containers[c].memory(ad.m.joint.KindName(k))
-			sum.Add(ad.r.Containers[c].Kind, ad.m.joint.Whole(joint.Amount{Kind: k, N: bytes}))
+			bytes, _ := ad.r.Containers[c].memory(ad.m.obey.joint.Amounts.KindName(k))
+			sum.Add(ad.r.Containers[c].Kind, ad.m.obey.joint.Amounts.Whole(joint.Amount{Kind: k, N: bytes}))
 		}
 		if n := sum.Most(); n > 0 {
 			w.Amounts = append(w.Amounts, joint.Amount{Kind: k, N: n})
@@ -469,7 +469,7 @@ func (ad *jointAdmission) record(c int) {
 		if a.Kind == joint.CPU {
 			got.Shares = append(got.Shares, CPUShare{NUMA: id, MilliCPU: int64(a.N)})
 		} else {
-			got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.joint.KindName(a.Kind), NUMA: topology.NUMASet(0).With(id), Bytes: a.N})
+			got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.obey.joint.Amounts.KindName(a.Kind), NUMA: topology.NUMASet(0).With(id), Bytes: a.N})
 		}
 	}
 	ad.giveGranted(c)
@@ -489,7 +489,7 @@ func (ad *jointAdmission) bind(c int) {
 
 // heldSoFar fills held with the resources of the recorded containers.
 func (ad *jointAdmission) heldSoFar() {
-	p := peakOf{m: ad.m.joint, held: &ad.held, peak: ad.peak}
+	p := peakOf{m: ad.m.obey, held: &ad.held, peak: ad.peak}
 	p.begin()
 	for c := range ad.d.Containers {
 		p.add(&ad.d.Containers[c])
@@ -503,7 +503,7 @@ func (ad *jointAdmission) heldSoFar() {
 // holdInit adds the resources of init container c to held, which already has the init containers
 // before c. It does not add these again, because a pod may have hundreds.
 func (ad *jointAdmission) holdInit(c int) {
-	p := peakOf{m: ad.m.joint, held: &ad.held, peak: ad.turns}
+	p := peakOf{m: ad.m.obey, held: &ad.held, peak: ad.turns}
 	for ; ad.passed < c; ad.passed++ {
 		if ad.r.Containers[ad.passed].Kind == Sidecar {
 			p.add(&ad.d.Containers[ad.passed])

@@ -17,12 +17,12 @@ func (b jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
 // take adds a new pod to the state.
 func (b jointBooks) take(pod *PodAllocation) {
 	b.s.put(pod)
-	b.enter(b.s.m.joint.Take, pod)
+	b.enter(b.s.m.obey.joint.Take, pod)
 	b.enterProvided(pod, true)
 }
 
 func (b jointBooks) release(pod *PodAllocation) {
-	b.enter(b.s.m.joint.Give, pod)
+	b.enter(b.s.m.obey.joint.Give, pod)
 	b.enterProvided(pod, false)
 }
 
@@ -31,26 +31,26 @@ func (b jointBooks) release(pod *PodAllocation) {
 // that another pod has, or that no pod can have. problem describes these, and is "" if there are
 // none.
 func (s *State) Hold(p *PodAllocation) (problem string) {
-	if s.m.joint == nil || s.pod(p.UID) != nil {
+	if s.m.obey == nil || s.pod(p.UID) != nil {
 		return ""
 	}
 	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
-		c.Shares = slices.DeleteFunc(slices.Clone(c.Shares), func(a CPUShare) bool { return !s.m.joint.hasShare(a) })
-		c.Memory = slices.DeleteFunc(slices.Clone(c.Memory), func(b MemoryBlock) bool { return !s.m.joint.hasBlock(&b) })
+		c.Shares = slices.DeleteFunc(slices.Clone(c.Shares), func(a CPUShare) bool { return !s.m.obey.hasShare(a) })
+		c.Memory = slices.DeleteFunc(slices.Clone(c.Memory), func(b MemoryBlock) bool { return !s.m.obey.hasBlock(&b) })
 		c.Provided = slices.DeleteFunc(slices.Clone(c.Provided), func(p Provided) bool { return !s.m.supplies.has(p) })
 	}
-	problem = s.m.joint.Problem(s.account, s.m.joint.heldBy(pod))
+	problem = s.m.obey.joint.Problem(s.account, s.m.obey.heldBy(pod))
 	for i := range pod.Containers {
-		problem = cmp.Or(problem, s.m.joint.strangers(&pod.Containers[i]))
+		problem = cmp.Or(problem, s.m.obey.strangers(&pod.Containers[i]))
 	}
 	if problem != "" {
-		free := s.m.joint.FreeCPUs(s.account)
+		free := s.m.obey.joint.Cores.Free(s.account)
 		for i := range pod.Containers {
 			c := &pod.Containers[i]
 			c.CPUs, c.Exclusive = c.CPUs.And(&free), joint.Shareable
-			c.Devices = s.m.joint.onlyFree(s.account, c.Devices)
+			c.Devices = s.m.obey.onlyFree(s.account, c.Devices)
 		}
 	}
 	jointBooks{s}.take(pod)
@@ -58,24 +58,24 @@ func (s *State) Hold(p *PodAllocation) (problem string) {
 }
 
 func (b jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocation) {
-	held := b.s.m.joint.heldBy(pod)
+	held := b.s.m.obey.heldBy(pod)
 	enter(b.s.account, held)
 	b.inUse(held)
-	b.s.shared = b.s.m.joint.SharedCPUs(b.s.account)
+	b.s.shared = b.s.m.obey.joint.Cores.Shared(b.s.account)
 }
 
 // inUse marks each device of held in the pools as in use or free, as the account has it.
 func (b jointBooks) inUse(held *joint.Held) {
 	s := b.s
 	for _, d := range held.Devices {
-		p := s.pools.index(s.m.joint.DeviceKindName(d.Kind))
+		p := s.pools.index(s.m.obey.joint.Devices.KindName(d.Kind))
 		if p < 0 {
 			continue
 		}
-		i, ok := s.pools[p].pool.Find(s.m.joint.DeviceID(d))
+		i, ok := s.pools[p].pool.Find(s.m.obey.joint.Devices.ID(d))
 		switch {
 		case !ok:
-		case s.m.joint.IsTaken(s.account, d):
+		case s.m.obey.joint.Devices.IsTaken(s.account, d):
 			s.pools[p].inUse.Add(i)
 		default:
 			s.pools[p].inUse.Remove(i)
@@ -114,20 +114,20 @@ func (b jointBooks) restore(*Snapshot) error {
 	s.account.CopyFrom(s.m.empty.account)
 	clear(s.given)
 	for _, p := range s.byOrder() {
-		h := s.m.joint.heldBy(p)
-		if problem := s.m.joint.Problem(s.account, h); problem != "" {
+		h := s.m.obey.heldBy(p)
+		if problem := s.m.obey.joint.Problem(s.account, h); problem != "" {
 			return contradiction("pods["+p.UID+"].containers[*].cpus", h.CPUs.String(), "CPUs that the pod can have: "+problem)
 		}
 		for i := range p.Containers {
-			if err := s.m.joint.checkAmounts(p, &p.Containers[i]); err != nil {
+			if err := s.m.obey.checkAmounts(p, &p.Containers[i]); err != nil {
 				return err
 			}
 		}
-		s.m.joint.Take(s.account, h)
+		s.m.obey.joint.Take(s.account, h)
 		b.enterProvided(p, true)
 	}
 	b.markSick()
-	s.shared = s.m.joint.SharedCPUs(s.account)
+	s.shared = s.m.obey.joint.Cores.Shared(s.account)
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (b jointBooks) recount() {
 	s := b.s
 	s.account.CopyFrom(s.m.empty.account)
 	for i := range s.pods {
-		s.m.joint.Take(s.account, s.m.joint.heldBy(s.pods[i].pod))
+		s.m.obey.joint.Take(s.account, s.m.obey.heldBy(s.pods[i].pod))
 	}
 	b.markSick()
 }
@@ -146,14 +146,14 @@ func (b jointBooks) recount() {
 func (b jointBooks) markSick() {
 	s := b.s
 	for i := range s.pools {
-		kind, ours := s.m.joint.kindOfDevice(s.pools[i].resource)
+		kind, ours := s.m.obey.kindOfDevice(s.pools[i].resource)
 		if !ours {
 			continue
 		}
 		for j := range s.pools[i].source.Devices {
 			if d := &s.pools[i].source.Devices[j]; d.Unhealthy {
-				if ref, ok := s.m.joint.FindDevice(kind, d.ID); ok {
-					s.m.joint.MarkSick(s.account, ref)
+				if ref, ok := s.m.obey.joint.Devices.Find(kind, d.ID); ok {
+					s.m.obey.joint.Devices.MarkSick(s.account, ref)
 				}
 			}
 		}

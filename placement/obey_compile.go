@@ -47,7 +47,7 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 	if err != nil {
 		return unsupported("machine", err.Error(), "a machine whose resources Berth can assign")
 	}
-	m.joint = &obeyModel{Model: *compiled, layout: m.layout, kinds: cfg.Devices, supplies: &m.supplies}
+	m.obey = &obeyModel{node: m, joint: compiled, kinds: cfg.Devices}
 	m.cpus.reserved = reserved
 	return nil
 }

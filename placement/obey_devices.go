@@ -50,7 +50,7 @@ func (m *Model) devicesOf(kinds []DeviceKind) ([]joint.DeviceKind, error) {
 func (ad *jointAdmission) wantsDevices(c int) {
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
-		if kind, ours := ad.m.joint.kindOfDevice(r.Resource); ours && r.Count > 0 && !r.Claimed {
+		if kind, ours := ad.m.obey.kindOfDevice(r.Resource); ours && r.Count > 0 && !r.Claimed {
 			ad.wantDevices(kind, r.Count)
 		}
 	}
@@ -59,8 +59,8 @@ func (ad *jointAdmission) wantsDevices(c int) {
 
 // wantsPodDevices fills want with the pod's peak request for devices.
 func (ad *jointAdmission) wantsPodDevices() {
-	for kind := range uint8(ad.m.joint.DeviceKinds()) {
-		if n := ad.r.devices(ad.m.joint.DeviceKindName(kind)); n > 0 {
+	for kind := range uint8(ad.m.obey.joint.Devices.Kinds()) {
+		if n := ad.r.devices(ad.m.obey.joint.Devices.KindName(kind)); n > 0 {
 			ad.wantDevices(kind, n)
 		}
 	}
@@ -93,7 +93,7 @@ func (ad *jointAdmission) uneven() bool {
 }
 
 func (ad *jointAdmission) wantDevices(kind uint8, n int64) {
-	rules, is := &ad.rules.Devices, setOf(ad.m.joint.kinds[kind].Type)
+	rules, is := &ad.rules.Devices, setOf(ad.m.obey.kinds[kind].Type)
 	ad.want.Devices = append(ad.want.Devices, joint.DeviceWant{
 		Kind: kind, N: int(n), All: rules.All&is != 0, OnePerFunction: rules.OnePerFunction&is != 0,
 	})
@@ -106,16 +106,16 @@ func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	rules := &ad.rules.Devices
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
-		kind, ours := ad.m.joint.kindOfDevice(r.Resource)
+		kind, ours := ad.m.obey.kindOfDevice(r.Resource)
 		switch {
 		case r.Count == 0 || ad.m.supplies.provides(r.Resource):
 		case !ours || r.Claimed:
 			if aligned || rules.insist() {
 				return DevicesUndecided
 			}
-		case rules.Joint != 0 && rules.Joint&setOf(ad.m.joint.kinds[kind].Type) == 0 && rules.SameHow != joint.Unset:
+		case rules.Joint != 0 && rules.Joint&setOf(ad.m.obey.kinds[kind].Type) == 0 && rules.SameHow != joint.Unset:
 			return DevicesApart
-		case rules.All&setOf(ad.m.joint.kinds[kind].Type) != 0 && int(r.Count) != ad.m.joint.Functions(kind):
+		case rules.All&setOf(ad.m.obey.kinds[kind].Type) != 0 && int(r.Count) != ad.m.obey.joint.Devices.Functions(kind):
 			return DevicesNotAll
 		}
 	}
@@ -130,10 +130,10 @@ func (ad *jointAdmission) giveGranted(c int) {
 		if i == 0 || g.Devices[i-1].Kind != d.Kind {
 			got.Devices = extend(got.Devices)
 			a := &got.Devices[len(got.Devices)-1]
-			a.Resource, a.IDs = ad.m.joint.DeviceKindName(d.Kind), a.IDs[:0]
+			a.Resource, a.IDs = ad.m.obey.joint.Devices.KindName(d.Kind), a.IDs[:0]
 		}
 		a := &got.Devices[len(got.Devices)-1]
-		a.IDs = append(a.IDs, ad.m.joint.DeviceID(d))
+		a.IDs = append(a.IDs, ad.m.obey.joint.Devices.ID(d))
 	}
 	for i := range got.Devices {
 		slices.Sort(got.Devices[i].IDs)

@@ -30,29 +30,29 @@ func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict)
 	if w.CPUs > 0 {
 		n := Need{Resource: cpuResource, Asked: uint64(w.CPUs)}
 		if v.Detail == Withholds && w.Rules.Exclusive == joint.ExclusiveCore {
-			n.Whole = uint64(s.m.joint.Threads())
+			n.Whole = uint64(s.m.obey.joint.Cores.Threads())
 		}
 		for pos := range s.m.space.Len() {
-			free := uint64(s.m.joint.FreeOn(book, pos))
-			n.add(s.m, pos, free, s.m.joint.Capacity(joint.CPU, pos)/1000)
+			free := uint64(s.m.obey.joint.FreeOn(book, pos))
+			n.add(s.m, pos, free, s.m.obey.joint.Amounts.Capacity(joint.CPU, pos)/1000)
 		}
 		out.Needs = append(out.Needs, n)
 	}
 	for _, a := range w.Amounts {
 		n := Need{Resource: shareResource, Asked: a.N}
 		if a.Kind != joint.CPU {
-			n.Resource = s.m.joint.KindName(a.Kind)
+			n.Resource = s.m.obey.joint.Amounts.KindName(a.Kind)
 		}
 		for pos := range s.m.space.Len() {
-			n.add(s.m, pos, s.m.joint.Room(book, a.Kind, pos), s.m.joint.Capacity(a.Kind, pos))
+			n.add(s.m, pos, s.m.obey.joint.Amounts.Room(book, a.Kind, pos), s.m.obey.joint.Amounts.Capacity(a.Kind, pos))
 		}
 		out.Needs = append(out.Needs, n)
 	}
 	for i := range w.Devices {
 		want := &w.Devices[i]
-		n := Need{Resource: s.m.joint.DeviceKindName(want.Kind), Asked: uint64(want.N)}
+		n := Need{Resource: s.m.obey.joint.Devices.KindName(want.Kind), Asked: uint64(want.N)}
 		for pos := range s.m.space.Len() {
-			free, all := s.m.joint.DevicesOn(book, want.Kind, pos)
+			free, all := s.m.obey.joint.Devices.On(book, want.Kind, pos)
 			n.add(s.m, pos, uint64(free), uint64(all))
 		}
 		out.Needs = append(out.Needs, n)
@@ -66,7 +66,7 @@ func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict)
 
 // explainDevices appends to out, for each device of a kind, why it was not assigned.
 func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
-	k := &ad.m.joint.kinds[kind]
+	k := &ad.m.obey.kinds[kind]
 	for i := range k.Devices {
 		d := &k.Devices[i]
 		a := DeviceAnswer{Resource: k.Resource, ID: d.ID, Root: d.Root, Switch: d.Switch}
@@ -81,11 +81,11 @@ func (ad *jointAdmission) explainDevices(out []DeviceAnswer, kind uint8, needs [
 
 // explainDevice explains why a device was not assigned, and names the pod that holds it.
 func (ad *jointAdmission) explainDevice(ref joint.DeviceRef, d *PlacedDevice, needs []Need) (why, holder string) {
-	m, book := ad.m.joint, &ad.try.Book
+	m, book := ad.m.obey, &ad.try.Book
 	switch {
-	case m.IsTaken(book, ref):
+	case m.joint.Devices.IsTaken(book, ref):
 		return "held", cmp.Or(ad.s.holderOf(m.kinds[ref.Kind].Resource, d.ID), "the pod itself")
-	case !m.IsFree(book, ref):
+	case !m.joint.Devices.IsFree(book, ref):
 		return "unhealthy", ""
 	}
 	if lack := ad.lacks(d, needs); lack != "" {
@@ -113,9 +113,9 @@ func (ad *jointAdmission) lacks(d *PlacedDevice, needs []Need) string {
 				least = want.N
 			}
 			if n := ad.freeAt(want.Kind, at, w.Same); n == 0 {
-				return "its " + place + " has no free " + ad.m.joint.kinds[want.Kind].Resource
+				return "its " + place + " has no free " + ad.m.obey.kinds[want.Kind].Resource
 			} else if n < least {
-				return "its " + place + " has only " + strconv.Itoa(n) + " free " + ad.m.joint.kinds[want.Kind].Resource
+				return "its " + place + " has only " + strconv.Itoa(n) + " free " + ad.m.obey.kinds[want.Kind].Resource
 			}
 		}
 	}
@@ -134,13 +134,13 @@ func (ad *jointAdmission) lacks(d *PlacedDevice, needs []Need) string {
 
 // freeAt returns the number of free devices of a kind at a switch or root complex.
 func (ad *jointAdmission) freeAt(kind uint8, at string, same joint.Same) (n int) {
-	for i := range ad.m.joint.kinds[kind].Devices {
-		d := &ad.m.joint.kinds[kind].Devices[i]
+	for i := range ad.m.obey.kinds[kind].Devices {
+		d := &ad.m.obey.kinds[kind].Devices[i]
 		where := d.Root
 		if same == joint.SameSwitch || same == joint.OneSwitch {
 			where = d.Switch
 		}
-		if where == at && ad.m.joint.IsFree(&ad.try.Book, joint.DeviceRef{Kind: kind, Index: uint16(i)}) {
+		if where == at && ad.m.obey.joint.Devices.IsFree(&ad.try.Book, joint.DeviceRef{Kind: kind, Index: uint16(i)}) {
 			n++
 		}
 	}

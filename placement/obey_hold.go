@@ -18,7 +18,7 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 		return none
 	}
 	in := s.Clone()
-	s.m.joint.Confine(in.account, s.m.joint.heldBy(place), s.m.joint.heldBy(p))
+	s.m.obey.joint.Confine(in.account, s.m.obey.heldBy(place), s.m.obey.heldBy(p))
 	jointBooks{in}.enterProvided(p, false)
 	v := Decide(in, r, d)
 	switch {
@@ -41,13 +41,13 @@ func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Deci
 	if v.OK() || p == nil {
 		return v
 	}
-	left := s.m.joint.heldBy(p)
+	left := s.m.obey.heldBy(p)
 	// First try the place plus any CPUs, then the place plus whole cores, then the whole node.
 	for try := range 3 {
 		in := s.Clone()
-		s.m.joint.Give(in.account, left)
+		s.m.obey.joint.Give(in.account, left)
 		if try < 2 {
-			s.m.joint.Near(in.account, left, func(k joint.KindIndex) uint64 { return s.m.joint.askedOf(r, k) }, try == 1)
+			s.m.obey.joint.Near(in.account, left, func(k joint.KindIndex) uint64 { return s.m.obey.askedOf(r, k) }, try == 1)
 		}
 		jointBooks{in}.enterProvided(p, false)
 		if v = Decide(in, r, d); v.OK() && (last && v.NUMA&s.Holding(place.UID) != 0 || (jointBooks{s}).leaves(p, r, d)) {
@@ -67,31 +67,31 @@ func (b jointBooks) leaves(p *PodAllocation, r *Request, d *Decision) bool {
 	s := b.s
 	owner := d.Held()
 	rest := Rest(p, []*PodAllocation{owner})
-	before, after, some := s.m.joint.heldBy(p), s.m.joint.heldBy(rest), false
-	for k := range s.m.joint.Kinds() {
+	before, after, some := s.m.obey.heldBy(p), s.m.obey.heldBy(rest), false
+	for k := range s.m.obey.joint.Amounts.Kinds() {
 		had, has := before.Amount(k), after.Amount(k)
-		if some = some || has < had; had > 0 && s.m.joint.askedOf(r, k) > 0 && has == had {
+		if some = some || has < had; had > 0 && s.m.obey.askedOf(r, k) > 0 && has == had {
 			return false
 		}
 	}
-	for i := range s.m.joint.kinds {
+	for i := range s.m.obey.kinds {
 		had, has := before.Count(uint8(i)), after.Count(uint8(i))
-		if some = some || has < had; had > 0 && r.devicesOf(s.m.joint.kinds[i].Resource) > 0 && has == had {
+		if some = some || has < had; had > 0 && r.devicesOf(s.m.obey.kinds[i].Resource) > 0 && has == had {
 			return false
 		}
 	}
 	if !some {
 		return false
 	}
-	then := s.m.joint.NewBook()
+	then := s.m.obey.joint.NewBook()
 	then.CopyFrom(s.account)
-	s.m.joint.Give(then, before)
-	s.m.joint.Take(then, s.m.joint.heldBy(owner))
-	if s.m.joint.Problem(then, after) != "" {
+	s.m.obey.joint.Give(then, before)
+	s.m.obey.joint.Take(then, s.m.obey.heldBy(owner))
+	if s.m.obey.joint.Problem(then, after) != "" {
 		return false
 	}
-	s.m.joint.Take(then, after)
-	return !s.m.joint.Overdrawn(then, s.account)
+	s.m.obey.joint.Take(then, after)
+	return !s.m.obey.joint.Amounts.Overdrawn(then, s.account)
 }
 
 // devicesOf returns the total number of devices of a resource that the pod's containers request.

@@ -8,19 +8,17 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// obeyModel is the part of the Model of a node on which Berth decides.
+// obeyModel translates between a Model on which Berth decides and package joint.
 type obeyModel struct {
-	joint.Model
-	layout
-	// kinds are the kinds of devices that joint.Model knows, in the order of that model.
+	node  *Model
+	joint *joint.Model
+	// kinds are the kinds of devices that joint knows, in its order.
 	kinds []DeviceKind
-	// supplies are the node's supplies.
-	supplies *supplies
 }
 
 // nodesHeld returns every NUMA node with resources of the container.
 func (m *obeyModel) nodesHeld(c *ContainerDecision) topology.NUMASet {
-	nodes := m.nodesOf(&c.CPUs)
+	nodes := m.node.nodesOf(&c.CPUs)
 	for i := range c.Memory {
 		nodes |= c.Memory[i].NUMA
 	}
@@ -35,17 +33,17 @@ func (m *obeyModel) nodesHeld(c *ContainerDecision) topology.NUMASet {
 // the CPU shares.
 func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
 	if own {
-		m.TakeCPUs(b, c.CPUs)
+		m.joint.Cores.Take(b, c.CPUs)
 	}
 	for _, a := range c.Shares {
-		if pos, ok := m.space.Position(a.NUMA); ok && !own {
-			m.TakeAmount(b, joint.NodeAmount{Kind: joint.CPU, Node: uint8(pos), N: uint64(a.MilliCPU)})
+		if pos, ok := m.node.space.Position(a.NUMA); ok && !own {
+			m.joint.Amounts.Take(b, joint.NodeAmount{Kind: joint.CPU, Node: uint8(pos), N: uint64(a.MilliCPU)})
 		}
 	}
 	for i := range c.Memory {
-		k, known := m.Kind(c.Memory[i].Resource)
-		if mask := m.compact(c.Memory[i].NUMA); known && mask != 0 {
-			m.TakeAmount(b, joint.NodeAmount{Kind: k, Node: uint8(mask.Lowest()), N: c.Memory[i].Bytes})
+		k, known := m.joint.Amounts.Kind(c.Memory[i].Resource)
+		if mask := m.node.compact(c.Memory[i].NUMA); known && mask != 0 {
+			m.joint.Amounts.Take(b, joint.NodeAmount{Kind: k, Node: uint8(mask.Lowest()), N: c.Memory[i].Bytes})
 		}
 	}
 	m.takeDevices(b, c.Devices)
@@ -71,7 +69,7 @@ func (ps peaks) empty(n int) peaks {
 }
 
 func (p *peakOf) begin() {
-	p.peak = p.peak.empty(int(p.m.Kinds()) * p.m.space.Len())
+	p.peak = p.peak.empty(int(p.m.joint.Amounts.Kinds()) * p.m.node.space.Len())
 	*p.held = joint.Held{Amounts: p.held.Amounts[:0], Devices: p.held.Devices[:0]}
 }
 
@@ -85,21 +83,21 @@ func (p *peakOf) add(c *ContainerDecision) {
 		p.held.Devices = p.m.addDevices(p.held.Devices, &c.Devices[i])
 	}
 	for _, a := range c.Shares {
-		if pos, ok := p.m.space.Position(a.NUMA); ok {
+		if pos, ok := p.m.node.space.Position(a.NUMA); ok {
 			p.peak[pos].Add(c.Kind, uint64(max(a.MilliCPU, 0)))
 		}
 	}
 	for i := range c.Memory {
-		k, known := p.m.Kind(c.Memory[i].Resource)
-		if mask := p.m.compact(c.Memory[i].NUMA); known && mask != 0 {
-			p.peak[int(k)*p.m.space.Len()+mask.Lowest()].Add(c.Kind, c.Memory[i].Bytes)
+		k, known := p.m.joint.Amounts.Kind(c.Memory[i].Resource)
+		if mask := p.m.node.compact(c.Memory[i].NUMA); known && mask != 0 {
+			p.peak[int(k)*p.m.node.space.Len()+mask.Lowest()].Add(c.Kind, c.Memory[i].Bytes)
 		}
 	}
 }
 
 // end sets held.Amounts to the peaks.
 func (p *peakOf) end() {
-	nodes := p.m.space.Len()
+	nodes := p.m.node.space.Len()
 	p.held.Amounts = p.held.Amounts[:0]
 	for i := range p.peak {
 		if n := p.peak[i].Most(); n > 0 {
@@ -128,7 +126,7 @@ func (m *obeyModel) askedOf(r *Request, k joint.KindIndex) uint64 {
 		c := &r.Containers[i]
 		n := uint64(max(c.MilliCPU, 0))
 		if k != joint.CPU {
-			n, _ = c.memory(m.KindName(k))
+			n, _ = c.memory(m.joint.Amounts.KindName(k))
 		}
 		sum.Add(c.Kind, n)
 	}
@@ -137,14 +135,14 @@ func (m *obeyModel) askedOf(r *Request, k joint.KindIndex) uint64 {
 
 // hasShare reports whether the share is on a NUMA node of the machine.
 func (m *obeyModel) hasShare(a CPUShare) bool {
-	_, ok := m.space.Position(a.NUMA)
+	_, ok := m.node.space.Position(a.NUMA)
 	return ok && a.MilliCPU >= 0
 }
 
 // hasBlock reports whether the machine has this kind of memory and all NUMA nodes of the block.
 func (m *obeyModel) hasBlock(b *MemoryBlock) bool {
-	_, known := m.Kind(b.Resource)
-	return known && b.NUMA.Len() == 1 && b.NUMA&^m.nodes == 0
+	_, known := m.joint.Amounts.Kind(b.Resource)
+	return known && b.NUMA.Len() == 1 && b.NUMA&^m.node.nodes == 0
 }
 
 // kindOfDevice returns the kind with this resource name, and whether Berth assigns its devices.
@@ -152,7 +150,7 @@ func (m *obeyModel) kindOfDevice(resource string) (uint8, bool) {
 	if m == nil {
 		return 0, false
 	}
-	return m.DeviceKind(resource)
+	return m.joint.Devices.Kind(resource)
 }
 
 // addDevices appends the devices of an allocation, each once. It leaves out devices that do not
@@ -163,7 +161,7 @@ func (m *obeyModel) addDevices(to []joint.DeviceRef, a *DeviceAllocation) []join
 		return to
 	}
 	for _, id := range a.IDs {
-		if d, ok := m.FindDevice(kind, id); ok && !slices.Contains(to, d) {
+		if d, ok := m.joint.Devices.Find(kind, id); ok && !slices.Contains(to, d) {
 			to = append(to, d)
 		}
 	}
@@ -178,12 +176,12 @@ func (m *obeyModel) nodesOfDevices(devices []DeviceAllocation) (nodes topology.N
 			continue
 		}
 		for _, id := range devices[i].IDs {
-			d, ok := m.FindDevice(kind, id)
+			d, ok := m.joint.Devices.Find(kind, id)
 			if !ok {
 				continue
 			}
-			if node, _, _ := m.PlaceOf(d); node != joint.NoNode {
-				nodes = nodes.With(m.space.ID(node))
+			if node, _, _ := m.joint.Devices.PlaceOf(d); node != joint.NoNode {
+				nodes = nodes.With(m.node.space.ID(node))
 			}
 		}
 	}
@@ -199,7 +197,7 @@ func (m *obeyModel) strangers(c *ContainerAllocation) string {
 			continue
 		}
 		for _, id := range c.Devices[i].IDs {
-			if _, ok := m.FindDevice(kind, id); !ok {
+			if _, ok := m.joint.Devices.Find(kind, id); !ok {
 				return "no plugin offers " + c.Devices[i].Resource + " " + strconv.Quote(id)
 			}
 		}
@@ -215,8 +213,8 @@ func (m *obeyModel) onlyFree(b *joint.Book, devices []DeviceAllocation) []Device
 		kind, ours := m.kindOfDevice(out[i].Resource)
 		if ours {
 			out[i].IDs = slices.DeleteFunc(out[i].IDs, func(id string) bool {
-				d, ok := m.FindDevice(kind, id)
-				return !ok || m.IsTaken(b, d)
+				d, ok := m.joint.Devices.Find(kind, id)
+				return !ok || m.joint.Devices.IsTaken(b, d)
 			})
 		}
 	}
@@ -231,8 +229,8 @@ func (m *obeyModel) takeDevices(b *joint.Book, devices []DeviceAllocation) {
 			continue
 		}
 		for _, id := range devices[i].IDs {
-			if d, ok := m.FindDevice(kind, id); ok {
-				m.TakeDevice(b, d)
+			if d, ok := m.joint.Devices.Find(kind, id); ok {
+				m.joint.Devices.Take(b, d)
 			}
 		}
 	}
@@ -243,11 +241,11 @@ func (m *obeyModel) checkAmounts(p *PodAllocation, c *ContainerAllocation) error
 	for _, a := range c.Shares {
 		if !m.hasShare(a) {
 			return contradiction(containerField(p, c, "shares"), strconv.FormatInt(a.MilliCPU, 10)+"m on NUMA node "+strconv.Itoa(int(a.NUMA)),
-				"0 or more on NUMA nodes "+m.nodes.String())
+				"0 or more on NUMA nodes "+m.node.nodes.String())
 		}
 	}
 	for _, h := range c.Provided {
-		if !m.supplies.has(h) {
+		if !m.node.supplies.has(h) {
 			return contradiction(containerField(p, c, "provided"), h.Resource+" at "+h.Place, "a place that a provider has on the machine")
 		}
 	}
@@ -255,7 +253,7 @@ func (m *obeyModel) checkAmounts(p *PodAllocation, c *ContainerAllocation) error
 		b := &c.Memory[i]
 		if !m.hasBlock(b) {
 			return contradiction(containerField(p, c, "memory"), b.Resource+" on NUMA nodes {"+b.NUMA.String()+"}",
-				"a kind of memory that the machine has, on one of the NUMA nodes "+m.nodes.String())
+				"a kind of memory that the machine has, on one of the NUMA nodes "+m.node.nodes.String())
 		}
 	}
 	return nil

@@ -16,14 +16,14 @@ import (
 // does not change the state.
 func Refit(s *State, r *Request, d *Decision) Verdict {
 	refused := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
-	if s.m.joint == nil || s.pod(r.UID) == nil {
+	if s.m.obey == nil || s.pod(r.UID) == nil {
 		return refused
 	}
 	f := refit{s: s.Clone(), r: r}
 	if v := Decide(f.s, r, d); !v.OK() { // d now has the pod's present resources
 		return v
 	}
-	f.nodes = s.m.joint.nodesOfCPUs(d)
+	f.nodes = s.m.obey.nodesOfCPUs(d)
 	for c := range r.Containers {
 		detail := f.container(c, &d.Containers[c])
 		if detail != NoDetail {
@@ -34,13 +34,13 @@ func Refit(s *State, r *Request, d *Decision) Verdict {
 	if !f.fits(d) {
 		return refused
 	}
-	if r.Rules.NUMANodes > 0 && f.nodes != s.m.joint.nodesOfCPUs(d) {
+	if r.Rules.NUMANodes > 0 && f.nodes != s.m.obey.nodesOfCPUs(d) {
 		refused.Detail = NotExactly
 		return refused
 	}
 	v := Verdict{}
 	for c := range d.Containers {
-		v.NUMA |= s.m.joint.nodesHeld(&d.Containers[c])
+		v.NUMA |= s.m.obey.nodesHeld(&d.Containers[c])
 	}
 	return v
 }
@@ -56,7 +56,7 @@ type refit struct {
 // nodesOfCPUs returns the NUMA nodes of the CPUs of all containers.
 func (m *obeyModel) nodesOfCPUs(d *Decision) (nodes topology.NUMASet) {
 	for i := range d.Containers {
-		nodes |= m.nodesOf(&d.Containers[i].CPUs)
+		nodes |= m.node.nodesOf(&d.Containers[i].CPUs)
 	}
 	return nodes
 }
@@ -118,18 +118,18 @@ func memoryOf(d *ContainerDecision) (bytes uint64) {
 // remember changes the memory of a container from had to bytes, on its present NUMA nodes. It
 // returns false if these NUMA nodes have no room.
 func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
-	k, known := f.s.m.joint.Kind(memory.Regular)
+	k, known := f.s.m.obey.joint.Amounts.Kind(memory.Regular)
 	if bytes == had || !known {
 		return bytes == had
 	}
 	more, less := bytes-min(had, bytes), had-min(had, bytes)
 	for i := range c.Memory {
 		b := &c.Memory[i]
-		mask := f.s.m.joint.compact(b.NUMA)
+		mask := f.s.m.compact(b.NUMA)
 		if b.Resource != memory.Regular || mask == 0 {
 			continue
 		}
-		n := min(more, f.s.m.joint.Room(f.s.account, k, mask.Lowest()))
+		n := min(more, f.s.m.obey.joint.Amounts.Room(f.s.account, k, mask.Lowest()))
 		b.Bytes, more = b.Bytes+n, more-n
 	}
 	for i := range slices.Backward(c.Memory) {
@@ -157,7 +157,7 @@ func (f *refit) more(c int, old *ContainerAllocation, n int) (sets []topology.CP
 		sets = append(sets, cpus.Or(&old.CPUs))
 	}
 	in := f.s.Clone()
-	in.m.joint.Give(in.account, in.m.joint.heldBy(&PodAllocation{Containers: []ContainerAllocation{{CPUs: old.CPUs, Exclusive: old.Exclusive}}}))
+	in.m.obey.joint.Give(in.account, in.m.obey.heldBy(&PodAllocation{Containers: []ContainerAllocation{{CPUs: old.CPUs, Exclusive: old.Exclusive}}}))
 	one.Containers[0].MilliCPU = f.r.Containers[c].MilliCPU
 	if cpus, ok := f.choose(in, &one, old); ok && old.CPUs.IsSubsetOf(&cpus) {
 		sets = append(sets, cpus)
@@ -167,8 +167,8 @@ func (f *refit) more(c int, old *ContainerAllocation, n int) (sets []topology.CP
 
 // choose places a request on the NUMA nodes of a container's present CPUs, and returns the CPUs.
 func (f *refit) choose(in *State, one *Request, old *ContainerAllocation) (topology.CPUSet, bool) {
-	m := f.s.m.joint
-	m.Only(in.account, m.compact(m.nodesOf(&old.CPUs)))
+	m := f.s.m.obey
+	m.joint.Only(in.account, m.node.compact(m.node.nodesOf(&old.CPUs)))
 	var d Decision
 	if v := Decide(in, one, &d); !v.OK() {
 		return topology.CPUSet{}, false
@@ -206,8 +206,8 @@ func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
 func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*ContainerDecision, bool) {
 	in, one := f.s.Clone(), f.alone(c)
 	in.Release(f.r.UID)
-	held := in.m.joint.heldBy(&PodAllocation{Containers: []ContainerAllocation{*place}})
-	in.m.joint.Confine(in.account, held, held)
+	held := in.m.obey.heldBy(&PodAllocation{Containers: []ContainerAllocation{*place}})
+	in.m.obey.joint.Confine(in.account, held, held)
 	if policy != NodePolicy {
 		one.Rules.Policy = policy
 	}
@@ -263,17 +263,17 @@ func MostMemory(a, b []MemoryBlock) []MemoryBlock {
 // fits reports whether the node has room for the decision together with the pod's former resources,
 // which the pod still has.
 func (f *refit) fits(d *Decision) bool {
-	in, m := f.s.Clone(), f.s.m.joint
+	in, m := f.s.Clone(), f.s.m.obey
 	in.Release(f.r.UID)
 	for _, pod := range []*PodAllocation{d.Held(), f.s.pod(f.r.UID)} {
 		held := m.heldBy(pod)
-		b := m.NewBook()
+		b := m.joint.NewBook()
 		b.CopyFrom(in.account)
-		if m.Problem(b, held) != "" {
+		if m.joint.Problem(b, held) != "" {
 			return false
 		}
-		m.Take(b, held)
-		if m.Overdrawn(b, f.s.account) {
+		m.joint.Take(b, held)
+		if m.joint.Amounts.Overdrawn(b, f.s.account) {
 			return false
 		}
 	}

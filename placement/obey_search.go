@@ -42,7 +42,7 @@ func (s *search) again(on *joint.Book) bool {
 		return false
 	}
 	if s.one == nil {
-		s.one, s.books = s.ad.m.joint.Space().NewSet(), make([]joint.Book, maxSearched)
+		s.one, s.books = s.ad.m.obey.joint.Space().NewSet(), make([]joint.Book, maxSearched)
 	}
 	for i := 1; i < len(s.order); i++ { // sorted in place, without allocating
 		for k := i; k > 0 && s.harder(s.hard[k], s.hard[k-1]); k-- {
@@ -136,7 +136,7 @@ func (s *search) spread(n int) bool {
 	if n == len(s.hard) {
 		return true
 	}
-	for _, mask := range s.ad.m.joint.Space().BySize() {
+	for _, mask := range s.ad.m.obey.joint.Space().BySize() {
 		if s.ad.width() == joint.One && mask.Len() > 1 {
 			break
 		}

@@ -91,7 +91,7 @@ func (s *State) emptied(m *Model) (*State, error) {
 // milderAdmits reports whether the node would admit the request if it were empty and had the policy
 // best-effort.
 func (m *Model) milderAdmits(s *State, r *Request) bool {
-	if m.joint != nil || m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode {
+	if m.obey != nil || m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode {
 		return false
 	}
 	mild := &Model{set: m.set, own: m.own, authority: m.authority, guard: m.guard, guardRestarts: m.guardRestarts, guardRepeats: m.guardRepeats, layout: m.layout,
@@ -363,7 +363,7 @@ func (t *trial) drops() (out []Remedy) {
 		drop func(*Rules) bool // false if there is nothing to drop
 	}{
 		{policyWish + ": best-effort", func(r *Rules) bool {
-			strict := t.s.m.rulesFor(*r).Policy > PolicyBestEffort && t.s.m.joint != nil
+			strict := t.s.m.rulesFor(*r).Policy > PolicyBestEffort && t.s.m.obey != nil
 			r.Policy = PolicyBestEffort
 			return strict && r.NUMANodes == 0 && r.Devices.PerNode == 0
 		}},

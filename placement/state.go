@@ -82,12 +82,12 @@ func (s *State) FreeCPUs() topology.CPUSet { return s.shared.AndNot(&s.m.cpus.re
 // FreeCPUsOn returns the number of CPUs of a NUMA node that pods can still get exclusively. If
 // Berth decides, allocated CPU time and CPUs that stay idle for a pod reduce the number too.
 func (s *State) FreeCPUsOn(node *topology.NUMANode) int {
-	if s.m.joint == nil {
+	if s.m.obey == nil {
 		free := s.FreeCPUs()
 		return node.CPUs.AndLen(&free)
 	}
 	if pos, ok := s.m.space.Position(node.ID); ok {
-		return s.m.joint.FreeOn(s.account, pos)
+		return s.m.obey.joint.FreeOn(s.account, pos)
 	}
 	return 0
 }

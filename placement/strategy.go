@@ -9,8 +9,8 @@ import (
 // Config.Strategy, if Berth decides. ok is false if the kubelet decides, and for
 // joint.MostAllocated, the default. Then the scheduler uses its own strategy.
 func (s *State) Fit(reach topology.NUMASet) (score int, ok bool) {
-	if s.m.joint == nil || s.m.joint.Strategy() == joint.MostAllocated {
+	if s.m.obey == nil || s.m.obey.joint.Strategy() == joint.MostAllocated {
 		return 0, false
 	}
-	return s.m.joint.Score(s.account, s.m.compact(reach)), true
+	return s.m.obey.joint.Score(s.account, s.m.compact(reach)), true
 }

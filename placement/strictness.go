@@ -162,7 +162,7 @@ func ownCPUs(m *Model, r *Request) int {
 // (joint.Model.Breaks). If the kubelet decides, the number is not known, and the result is
 // 0. If the pod asks for devices, the call makes another decision.
 func (s *State) BreaksGroups(r *Request) int {
-	if s.m.joint == nil || !s.m.joint.HasGroups() || !r.AsksDevices() {
+	if s.m.obey == nil || !s.m.obey.joint.Devices.HasGroups() || !r.AsksDevices() {
 		return 0
 	}
 	in := s.m.admissions.Get().(*room)
@@ -174,10 +174,10 @@ func (s *State) BreaksGroups(r *Request) int {
 	ad.held.Devices = ad.held.Devices[:0]
 	for i := range in.own.Containers {
 		for k := range in.own.Containers[i].Devices {
-			ad.held.Devices = s.m.joint.addDevices(ad.held.Devices, &in.own.Containers[i].Devices[k])
+			ad.held.Devices = s.m.obey.addDevices(ad.held.Devices, &in.own.Containers[i].Devices[k])
 		}
 	}
-	return s.m.joint.Breaks(s.account, ad.held.Devices)
+	return s.m.obey.joint.Devices.Breaks(s.account, ad.held.Devices)
 }
 
 // Devices returns the maximum number of devices that the pod asks for at one time, over all

@@ -35,9 +35,9 @@ func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
 		if s.resource == "" || slices.ContainsFunc(m.supplies, func(o supply) bool { return o.resource == s.resource }) {
 			return unsupported(field, s.resource, "the name of a resource, each once")
 		}
-		if m.joint != nil {
+		if m.obey != nil {
 			var err error
-			if s.supply, err = p.Supply(view, m.joint.Space()); err != nil {
+			if s.supply, err = p.Supply(view, m.obey.joint.Space()); err != nil {
 				return unsupported(field, err.Error(), "a machine that the provider can read")
 			}
 			s.places = slices.Clone(s.supply.Places())
@@ -85,8 +85,8 @@ type provision struct {
 }
 
 func (m *obeyModel) newProvision() provision {
-	places, space := m.supplies.places(), m.Space()
-	if len(*m.supplies) == 0 {
+	places, space := m.node.supplies.places(), m.joint.Space()
+	if len(m.node.supplies) == 0 {
 		return provision{}
 	}
 	v := func() []uint64 { return make([]uint64, places) }

@@ -67,8 +67,8 @@ func tableOffer(t *testing.T, text, strategy string, need int) *Offer {
 		t.Fatal(err)
 	}
 	try := model.NewTry()
-	model.TakeCPUs(&try.Book, others)
-	o := &Offer{Spare: ledger.Spare{CPUs: model.FreeCPUs(&try.Book)}, Certain: true, Asked: need, Machine: m}
+	model.Cores.Take(&try.Book, others)
+	o := &Offer{Spare: ledger.Spare{CPUs: model.Cores.Free(&try.Book)}, Certain: true, Asked: need, Machine: m}
 	b := model.NewBook()
 	b.CopyFrom(&try.Book)
 	var g joint.Grant

@@ -1,14 +1,14 @@
 package joint
 
-// amounts has the capacity of a machine's NUMA nodes for each kind of amount.
-type amounts struct {
+// AmountTable has the capacity of a machine's NUMA nodes for each kind of amount.
+type AmountTable struct {
 	kinds     []AmountKind
 	nodeCount int
 	capacity  []uint64 // by kind, then node
 }
 
 // at returns the index of a kind's amount on the NUMA node at a position.
-func (all *amounts) at(k KindIndex, node int) int { return int(k)*all.nodeCount + node }
+func (all *AmountTable) at(k KindIndex, node int) int { return int(k)*all.nodeCount + node }
 
 // KindIndex identifies a resource that is assigned by amount: 0 is CPU time, and i is
 // Config.Amounts[i-1].
@@ -32,7 +32,7 @@ type Amount struct {
 
 // Room returns the free amount of a kind on the NUMA node at a position, or 0 if more is assigned
 // than the node has.
-func (all *amounts) Room(b *Book, k KindIndex, node int) uint64 {
+func (all *AmountTable) Room(b *Book, k KindIndex, node int) uint64 {
 	i := all.at(k, node)
 	if b.used[i] >= all.capacity[i] {
 		return 0
@@ -41,7 +41,7 @@ func (all *amounts) Room(b *Book, k KindIndex, node int) uint64 {
 }
 
 // Kind returns the kind with this resource name, and whether the machine has such a kind.
-func (all *amounts) Kind(name string) (KindIndex, bool) {
+func (all *AmountTable) Kind(name string) (KindIndex, bool) {
 	for k := range all.kinds {
 		if all.kinds[k].Name == name {
 			return KindIndex(k), true
@@ -51,32 +51,32 @@ func (all *amounts) Kind(name string) (KindIndex, bool) {
 }
 
 // KindName returns the name of a kind.
-func (all *amounts) KindName(k KindIndex) string { return all.kinds[k].Name }
+func (all *AmountTable) KindName(k KindIndex) string { return all.kinds[k].Name }
 
 // Kinds returns the number of kinds; they are numbered from 0.
-func (all *amounts) Kinds() KindIndex { return KindIndex(len(all.kinds)) }
+func (all *AmountTable) Kinds() KindIndex { return KindIndex(len(all.kinds)) }
 
 // Capacity returns how much of a kind the NUMA node at a position has.
-func (all *amounts) Capacity(k KindIndex, node int) uint64 { return all.capacity[all.at(k, node)] }
+func (all *AmountTable) Capacity(k KindIndex, node int) uint64 { return all.capacity[all.at(k, node)] }
 
 // Whole returns the amount rounded up to a multiple of the kind's Unit.
-func (all *amounts) Whole(a Amount) uint64 {
+func (all *AmountTable) Whole(a Amount) uint64 {
 	unit := all.kinds[a.Kind].Unit
 	return (a.N + unit - 1) / unit * unit
 }
 
-func (all *amounts) enterAmount(b *Book, a NodeAmount, take bool) {
+func (all *AmountTable) enter(b *Book, a NodeAmount, take bool) {
 	if int(a.Kind) < len(all.kinds) && int(a.Node) < all.nodeCount {
 		b.charge(all.at(a.Kind, int(a.Node)), a.N, take)
 	}
 }
 
-// TakeAmount records an amount as assigned.
-func (all *amounts) TakeAmount(b *Book, a NodeAmount) { all.enterAmount(b, a, true) }
+// Take records an amount as assigned.
+func (all *AmountTable) Take(b *Book, a NodeAmount) { all.enter(b, a, true) }
 
 // Overdrawn reports whether book b assigns more of a kind on some NUMA node than the node has, and
 // more than book o does.
-func (all *amounts) Overdrawn(b, o *Book) bool {
+func (all *AmountTable) Overdrawn(b, o *Book) bool {
 	for i, used := range b.used {
 		if used > max(all.capacity[i], o.used[i]) {
 			return true

@@ -8,7 +8,7 @@ import (
 
 // FreeOn returns how many more CPUs can be pinned on the NUMA node at a position.
 func (m *Model) FreeOn(b *Book, node int) int {
-	return int(min(uint64(b.nodes[node].free), m.Room(b, CPU, node)/1000))
+	return int(min(uint64(b.nodes[node].free), m.Amounts.Room(b, CPU, node)/1000))
 }
 
 // Score returns Strategy.Score of a node, as if the NUMA nodes of the mask were also in use. A NUMA
@@ -16,8 +16,8 @@ func (m *Model) FreeOn(b *Book, node int) int {
 // FillNodes an empty node scores 0, so that the scheduler uses it last.
 func (m *Model) Score(b *Book, with hint.Mask) int {
 	used, total, before := 0, 0, false
-	for v := range m.nodes {
-		if s := m.nodes[v].cores; s.from == s.to {
+	for v := range m.Cores.nodes {
+		if s := m.Cores.nodes[v].cores; s.from == s.to {
 			continue
 		}
 		if total++; with.Has(v) || b.used[v] > 0 {
@@ -39,38 +39,38 @@ func (m *Model) Take(b *Book, h *Held) { m.enter(b, h, true) }
 func (m *Model) Give(b *Book, h *Held) { m.enter(b, h, false) }
 
 func (m *Model) enter(b *Book, h *Held, take bool) {
-	m.enterCPUs(b, h, take)
+	m.Cores.enter(b, h, take)
 	for _, a := range h.Amounts {
-		m.enterAmount(b, a, take)
+		m.Amounts.enter(b, a, take)
 	}
 	for _, d := range h.Devices {
-		m.enterDevice(b, d, take)
+		m.Devices.enter(b, d, take)
 	}
 }
 
 // Confine makes only the resources of left, the rest of a place, available. It does not change the
 // kinds of resources that place lacks.
 func (m *Model) Confine(b *Book, place, left *Held) {
-	kinds := make([]bool, len(m.kinds))
+	kinds := make([]bool, len(m.Amounts.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
 	for _, a := range place.Amounts {
 		kinds[a.Kind] = true
 	}
-	for k := range m.kinds {
+	for k := range m.Amounts.kinds {
 		if kinds[k] {
-			row := k * len(m.nodes)
-			copy(b.used[row:row+len(m.nodes)], m.capacity[row:])
+			row := k * len(m.Cores.nodes)
+			copy(b.used[row:row+len(m.Cores.nodes)], m.Amounts.capacity[row:])
 		}
 	}
 	if kinds[CPU] {
-		for i := range m.cores {
-			m.setFree(b, i, 0)
+		for i := range m.Cores.cores {
+			m.Cores.setFree(b, i, 0)
 		}
 	}
 	for _, d := range place.Devices {
-		if int(d.Kind) < len(m.devices) {
-			for i := range m.devices[d.Kind].index {
-				m.enterDevice(b, DeviceRef{Kind: d.Kind, Index: uint16(i)}, true)
+		if int(d.Kind) < len(m.Devices.kinds) {
+			for i := range m.Devices.kinds[d.Kind].index {
+				m.Devices.enter(b, DeviceRef{Kind: d.Kind, Index: uint16(i)}, true)
 			}
 		}
 	}
@@ -82,15 +82,15 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 // that exceeds all of h. If cores is set, the CPUs that Near leaves free in addition to h's CPUs
 // are whole cores.
 func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool) {
-	n := len(m.nodes)
-	has, own := make([]uint64, len(m.capacity)), m.shut(h)
+	n := len(m.Cores.nodes)
+	has, own := make([]uint64, len(m.Amounts.capacity)), m.Cores.shut(h)
 	for id := range own.All() {
-		has[m.cores[m.place[id].core].node] += 1000
+		has[m.Cores.cores[m.Cores.place[id].core].node] += 1000
 	}
 	for _, a := range h.Amounts {
 		has[int(a.Kind)*n+int(a.Node)] += a.N
 	}
-	for k := range KindIndex(len(m.kinds)) {
+	for k := range KindIndex(len(m.Amounts.kinds)) {
 		row, all := has[int(k)*n:int(k)*n+n], uint64(0)
 		for _, amount := range row {
 			all += amount
@@ -100,11 +100,11 @@ func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool)
 		}
 		beyond := asked(k) - min(asked(k), all)
 		for v, amount := range row {
-			if room := m.Room(b, k, v); room > amount+beyond {
+			if room := m.Amounts.Room(b, k, v); room > amount+beyond {
 				b.used[int(k)*n+v] += room - amount - beyond
 			}
 			if k == CPU && !own.IsEmpty() {
-				m.keepBeside(b, &own, span{m.nodes[v].cores.from, m.nodes[v].cores.to}, int((beyond+999)/1000), cores)
+				m.Cores.keepBeside(b, &own, span{m.Cores.nodes[v].cores.from, m.Cores.nodes[v].cores.to}, int((beyond+999)/1000), cores)
 			}
 		}
 	}
@@ -114,22 +114,22 @@ func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool)
 // In the book o, h is assigned. So a pod that takes CPUs of h and other CPUs does not exceed the
 // free CPU time.
 func (m *Model) Trim(b, o *Book, h *Held) {
-	keep := m.shut(h)
-	for v := range m.nodes {
-		extra := m.Room(o, CPU, v) / 1000
-		for i := m.nodes[v].cores.from; i < m.nodes[v].cores.to; i++ {
+	keep := m.Cores.shut(h)
+	for v := range m.Cores.nodes {
+		extra := m.Amounts.Room(o, CPU, v) / 1000
+		for i := m.Cores.nodes[v].cores.from; i < m.Cores.nodes[v].cores.to; i++ {
 			left := b.free[i]
 			for w := left; w != 0; w &= w - 1 {
 				bit := w & -w
 				switch {
-				case keep.Has(m.cores[i].cpus[bits.TrailingZeros8(bit)]):
+				case keep.Has(m.Cores.cores[i].cpus[bits.TrailingZeros8(bit)]):
 				case extra > 0:
 					extra--
 				default:
 					left &^= bit
 				}
 			}
-			m.setFree(b, int(i), left)
+			m.Cores.setFree(b, int(i), left)
 		}
 	}
 }
@@ -138,20 +138,20 @@ func (m *Model) Trim(b, o *Book, h *Held) {
 // reserved or belong to another pod, or devices of another pod. It returns "" if there is no
 // problem.
 func (m *Model) Problem(b *Book, h *Held) string {
-	if extra := h.CPUs.AndNot(&m.all); !extra.IsEmpty() {
+	if extra := h.CPUs.AndNot(&m.Cores.all); !extra.IsEmpty() {
 		return "the machine has no CPUs " + extra.String()
 	}
-	if extra := h.CPUs.And(&m.reserved); !extra.IsEmpty() {
+	if extra := h.CPUs.And(&m.Cores.reserved); !extra.IsEmpty() {
 		return "CPUs " + extra.String() + " are reserved"
 	}
-	free := m.FreeCPUs(b)
-	shut := m.shut(h)
+	free := m.Cores.Free(b)
+	shut := m.Cores.shut(h)
 	if extra := shut.AndNot(&free); !extra.IsEmpty() {
 		return "another pod has CPUs " + extra.String()
 	}
 	for _, d := range h.Devices {
-		if m.IsTaken(b, d) {
-			return "another pod has " + m.devices[d.Kind].name + " " + m.DeviceID(d)
+		if m.Devices.IsTaken(b, d) {
+			return "another pod has " + m.Devices.kinds[d.Kind].name + " " + m.Devices.ID(d)
 		}
 	}
 	return ""
@@ -160,16 +160,16 @@ func (m *Model) Problem(b *Book, h *Held) string {
 // Only makes all CPUs and amounts on the NUMA nodes outside a mask unavailable. It does not change
 // devices.
 func (m *Model) Only(b *Book, mask hint.Mask) {
-	for v := range m.nodes {
+	for v := range m.Cores.nodes {
 		if mask.Has(v) {
 			continue
 		}
-		for k := range m.kinds {
-			i := k*len(m.nodes) + v
-			b.used[i] = max(b.used[i], m.capacity[i])
+		for k := range m.Amounts.kinds {
+			i := k*len(m.Cores.nodes) + v
+			b.used[i] = max(b.used[i], m.Amounts.capacity[i])
 		}
-		for i := m.nodes[v].cores.from; i < m.nodes[v].cores.to; i++ {
-			m.setFree(b, int(i), 0)
+		for i := m.Cores.nodes[v].cores.from; i < m.Cores.nodes[v].cores.to; i++ {
+			m.Cores.setFree(b, int(i), 0)
 		}
 	}
 }

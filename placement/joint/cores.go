@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// coreTable has a machine's cores, by NUMA node and level-3 cache.
-type coreTable struct {
+// CoreTable has a machine's cores, by NUMA node and level-3 cache.
+type CoreTable struct {
 	threads  int // the number of threads of every core; 0 if it differs between cores
 	cores    []core
 	groups   []span // each is the cores of one level-3 cache on one NUMA node
@@ -54,7 +54,7 @@ type core struct {
 // span is a range of cores.
 type span struct{ from, to uint16 }
 
-// nodeSpan has the ranges of a NUMA node in coreTable.cores and coreTable.groups.
+// nodeSpan has the ranges of a NUMA node in CoreTable.cores and CoreTable.groups.
 type nodeSpan struct{ cores, groups span }
 
 // thread is the position of a CPU; bit is 0 for a CPU that the machine does not have.
@@ -63,7 +63,7 @@ type thread struct {
 	bit  uint8
 }
 
-func (t *coreTable) addNode(n *Node) error {
+func (t *CoreTable) addNode(n *Node) error {
 	cores := slices.Clone(n.Cores)
 	for i := range cores {
 		if len(cores[i].CPUs) == 0 || len(cores[i].CPUs) > maxThreads {
@@ -95,7 +95,7 @@ func (t *coreTable) addNode(n *Node) error {
 	return nil
 }
 
-func (t *coreTable) addCore(c *Core) error {
+func (t *CoreTable) addCore(c *Core) error {
 	k := core{node: uint8(len(t.nodes)), group: uint16(len(t.groups) - 1)}
 	for i, id := range c.CPUs {
 		if id >= topology.MaxCPUs {
@@ -117,7 +117,7 @@ func (t *coreTable) addCore(c *Core) error {
 }
 
 // compileThreads finds the number of threads that all cores have.
-func (t *coreTable) compileThreads() {
+func (t *CoreTable) compileThreads() {
 	t.threads = ones(t.cores[0].full)
 	for i := range t.cores {
 		if ones(t.cores[i].full) != t.threads {
@@ -128,27 +128,27 @@ func (t *coreTable) compileThreads() {
 }
 
 // Threads returns the number of threads of every core, or 0 if it differs between cores.
-func (t *coreTable) Threads() int { return t.threads }
+func (t *CoreTable) Threads() int { return t.threads }
 
 // nodeTime returns 1000 for each CPU of the NUMA node that may be pinned.
-func (t *coreTable) nodeTime(v int) (n uint64) {
+func (t *CoreTable) nodeTime(v int) (n uint64) {
 	for i := t.nodes[v].cores.from; i < t.nodes[v].cores.to; i++ {
 		n += 1000 * uint64(ones(t.cores[i].own))
 	}
 	return n
 }
 
-// FreeCPUs returns the CPUs that may be pinned and that no pod has.
-func (t *coreTable) FreeCPUs(b *Book) topology.CPUSet { return t.cpusOf(b.free) }
+// Free returns the CPUs that may be pinned and that no pod has.
+func (t *CoreTable) Free(b *Book) topology.CPUSet { return t.cpusOf(b.free) }
 
-// SharedCPUs returns the CPUs on which shared containers run: free CPUs and reserved CPUs.
-func (t *coreTable) SharedCPUs(b *Book) topology.CPUSet {
+// Shared returns the CPUs on which shared containers run: free CPUs and reserved CPUs.
+func (t *CoreTable) Shared(b *Book) topology.CPUSet {
 	s := t.cpusOf(b.free)
 	return s.Or(&t.reserved).And(&t.all)
 }
 
 // cpusOf returns the CPUs of the threads, which are a bit set for each core.
-func (t *coreTable) cpusOf(threads []uint8) topology.CPUSet {
+func (t *CoreTable) cpusOf(threads []uint8) topology.CPUSet {
 	var s topology.CPUSet
 	for i, w := range threads {
 		for ; w != 0; w &= w - 1 {
@@ -159,7 +159,7 @@ func (t *coreTable) cpusOf(threads []uint8) topology.CPUSet {
 }
 
 // setFree sets the free threads of a core, and updates the sums.
-func (t *coreTable) setFree(b *Book, i int, free uint8) {
+func (t *CoreTable) setFree(b *Book, i int, free uint8) {
 	k := &t.cores[i]
 	for _, s := range [...]*stat{&b.nodes[k.node], &b.groups[k.group]} {
 		s.add(k, b.free[i], -1)
@@ -168,8 +168,8 @@ func (t *coreTable) setFree(b *Book, i int, free uint8) {
 	b.free[i] = free
 }
 
-// TakeCPUs records CPUs as assigned. It does not record CPUs that stay idle because of them.
-func (t *coreTable) TakeCPUs(b *Book, cpus topology.CPUSet) {
+// Take records CPUs as assigned. It does not record CPUs that stay idle because of them.
+func (t *CoreTable) Take(b *Book, cpus topology.CPUSet) {
 	for i, w := range cpus.Words() {
 		for ; w != 0; w &= w - 1 {
 			at := t.place[i*64+bits.TrailingZeros64(w)]
@@ -178,8 +178,8 @@ func (t *coreTable) TakeCPUs(b *Book, cpus topology.CPUSet) {
 	}
 }
 
-// enterCPUs records the CPUs that h keeps from other pods, or frees them if take is false.
-func (t *coreTable) enterCPUs(b *Book, h *Held, take bool) {
+// enter records the CPUs that h keeps from other pods, or frees them if take is false.
+func (t *CoreTable) enter(b *Book, h *Held, take bool) {
 	shut := t.shut(h)
 	for i, w := range shut.Words() {
 		for ; w != 0; w &= w - 1 {
@@ -200,7 +200,7 @@ func (t *coreTable) enterCPUs(b *Book, h *Held, take bool) {
 
 // shutCores records the threads in got, a bit set for each core, and the threads that e keeps idle
 // because of them.
-func (t *coreTable) shutCores(b *Book, got []uint8, e Exclusive) {
+func (t *CoreTable) shutCores(b *Book, got []uint8, e Exclusive) {
 	for i, w := range got {
 		if w == 0 {
 			continue
@@ -218,7 +218,7 @@ func (t *coreTable) shutCores(b *Book, got []uint8, e Exclusive) {
 	}
 }
 
-func (t *coreTable) shutThreads(b *Book, i int, threads uint8) {
+func (t *CoreTable) shutThreads(b *Book, i int, threads uint8) {
 	if threads != 0 {
 		b.used[t.cores[i].node] += 1000 * uint64(ones(threads))
 		t.setFree(b, i, b.free[i]&^threads)
@@ -227,7 +227,7 @@ func (t *coreTable) shutThreads(b *Book, i int, threads uint8) {
 
 // shut returns the CPUs that h keeps from other pods: the pod's CPUs, and CPUs that stay idle for
 // the pod.
-func (t *coreTable) shut(h *Held) topology.CPUSet {
+func (t *CoreTable) shut(h *Held) topology.CPUSet {
 	out := h.CPUs.And(&t.all)
 	if h.Exclusive == Shareable {
 		return out
@@ -248,7 +248,7 @@ func (t *coreTable) shut(h *Held) topology.CPUSet {
 	return out
 }
 
-func (t *coreTable) addThreads(s *topology.CPUSet, k *core) {
+func (t *CoreTable) addThreads(s *topology.CPUSet, k *core) {
 	for w := k.own; w != 0; w &= w - 1 {
 		s.Add(k.cpus[bits.TrailingZeros8(w)])
 	}
@@ -257,7 +257,7 @@ func (t *coreTable) addThreads(s *topology.CPUSet, k *core) {
 // keepBeside makes the free CPUs of a range of cores unavailable, except the CPUs in own and extra
 // other CPUs. The other CPUs are on completely free cores if possible. If cores is set, the last of
 // these cores stays completely free, even if this exceeds extra.
-func (t *coreTable) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
+func (t *CoreTable) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
 	free := slices.Clone(b.free)
 	for _, whole := range [...]bool{true, false} {
 		for i := of.from; i < of.to; i++ {

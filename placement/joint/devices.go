@@ -91,14 +91,14 @@ type deviceKind struct {
 	links *linkTable
 }
 
-// deviceCatalog has the devices of a machine with their PCIe places.
-type deviceCatalog struct {
-	devices         []deviceKind
-	places          []place
-	roots           int
-	groupsOfDevices []group
-	// ownDevices are the devices that may be assigned, as in Book.devices.
-	ownDevices []uint64
+// DeviceTable has the devices of a machine with their PCIe places.
+type DeviceTable struct {
+	kinds  []deviceKind
+	places []place
+	roots  int
+	groups []group
+	// own are the devices that may be assigned, as in Book.devices.
+	own []uint64
 }
 
 // place is a PCI switch or root complex with devices, limited to one NUMA node.
@@ -124,8 +124,8 @@ type linkTable struct {
 	fours, pairs []uint32
 }
 
-// compileDevices compiles the kinds of devices.
-func (t *deviceCatalog) compileDevices(kinds []DeviceKind, nodes int) error {
+// compile compiles the kinds of devices.
+func (t *DeviceTable) compile(kinds []DeviceKind, nodes int) error {
 	type key struct {
 		node, root, sw int
 	}
@@ -173,24 +173,24 @@ func (t *deviceCatalog) compileDevices(kinds []DeviceKind, nodes int) error {
 		for i := range kind.Devices {
 			at[i] = uint8(places[placeOf(&kind.Devices[i])])
 		}
-		if err := t.addDeviceKind(kind, at); err != nil {
+		if err := t.addKind(kind, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addDeviceKind compiles a kind; at has the place of each device.
-func (t *deviceCatalog) addDeviceKind(kind *DeviceKind, at []uint8) error {
+// addKind compiles a kind; at has the place of each device.
+func (t *DeviceTable) addKind(kind *DeviceKind, at []uint8) error {
 	n := len(kind.Devices)
-	k := deviceKind{name: kind.Name, word: len(t.ownDevices), spans: make([]span, len(t.places)), given: make([]uint16, n), index: make([]uint16, n)}
+	k := deviceKind{name: kind.Name, word: len(t.own), spans: make([]span, len(t.places)), given: make([]uint16, n), index: make([]uint16, n)}
 	for i := range k.given {
 		k.given[i] = uint16(i)
 	}
 	slices.SortStableFunc(k.given, func(a, b uint16) int {
 		return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(kind.Devices[a].Function, kind.Devices[b].Function))
 	})
-	t.ownDevices = append(t.ownDevices, make([]uint64, (n+63)/64)...)
+	t.own = append(t.own, make([]uint64, (n+63)/64)...)
 	for i, g := range k.given {
 		d := &kind.Devices[g]
 		k.index[g] = uint16(i)
@@ -211,7 +211,7 @@ func (t *deviceCatalog) addDeviceKind(kind *DeviceKind, at []uint8) error {
 		}
 		s.to = uint16(i + 1)
 		if !d.Unhealthy {
-			t.ownDevices[k.word+i/64] |= 1 << (i % 64)
+			t.own[k.word+i/64] |= 1 << (i % 64)
 		}
 	}
 	for i := range k.ids {
@@ -226,13 +226,13 @@ func (t *deviceCatalog) addDeviceKind(kind *DeviceKind, at []uint8) error {
 	if err := k.compileLinks(t, kind); err != nil {
 		return err
 	}
-	t.devices = append(t.devices, k)
+	t.kinds = append(t.kinds, k)
 	return nil
 }
 
 // compileLinks fills k.links if links make a difference: not all pairs have equally many, and the
 // kind has at most maxLinked devices.
-func (k *deviceKind) compileLinks(of *deviceCatalog, kind *DeviceKind) error {
+func (k *deviceKind) compileLinks(of *DeviceTable, kind *DeviceKind) error {
 	n := len(k.ids)
 	links := map[[2]int]int{}
 	alike := true
@@ -297,27 +297,27 @@ func (t *linkTable) sortSets(n int) {
 	}
 }
 
-// DeviceKind returns the kind with this resource name, and whether the machine has such a kind.
-func (t *deviceCatalog) DeviceKind(name string) (uint8, bool) {
-	i := slices.IndexFunc(t.devices, func(k deviceKind) bool { return k.name == name })
+// Kind returns the kind with this resource name, and whether the machine has such a kind.
+func (t *DeviceTable) Kind(name string) (uint8, bool) {
+	i := slices.IndexFunc(t.kinds, func(k deviceKind) bool { return k.name == name })
 	return uint8(max(i, 0)), i >= 0
 }
 
-// DeviceKinds returns the number of kinds of devices; they are numbered from 0.
-func (t *deviceCatalog) DeviceKinds() int { return len(t.devices) }
+// Kinds returns the number of kinds of devices; they are numbered from 0.
+func (t *DeviceTable) Kinds() int { return len(t.kinds) }
 
-// DeviceKindName returns the name of a kind of devices.
-func (t *deviceCatalog) DeviceKindName(kind uint8) string { return t.devices[kind].name }
+// KindName returns the name of a kind of devices.
+func (t *DeviceTable) KindName(kind uint8) string { return t.kinds[kind].name }
 
-// DeviceID returns the id of a device.
-func (t *deviceCatalog) DeviceID(d DeviceRef) string {
-	k := &t.devices[d.Kind]
+// ID returns the id of a device.
+func (t *DeviceTable) ID(d DeviceRef) string {
+	k := &t.kinds[d.Kind]
 	return k.ids[k.index[d.Index]]
 }
 
-// FindDevice returns the device with this id, and whether the kind has such a device.
-func (t *deviceCatalog) FindDevice(kind uint8, id string) (DeviceRef, bool) {
-	k := &t.devices[kind]
+// Find returns the device with this id, and whether the kind has such a device.
+func (t *DeviceTable) Find(kind uint8, id string) (DeviceRef, bool) {
+	k := &t.kinds[kind]
 	from, to := 0, len(k.byID)
 	for from < to {
 		mid := (from + to) / 2
@@ -333,14 +333,14 @@ func (t *deviceCatalog) FindDevice(kind uint8, id string) (DeviceRef, bool) {
 	return DeviceRef{kind, k.given[k.byID[from]]}, true
 }
 
-// Devices returns the number of devices of a kind; they are numbered from 0, as in
+// Len returns the number of devices of a kind; they are numbered from 0, as in
 // DeviceKind.Devices.
-func (t *deviceCatalog) Devices(kind uint8) int { return len(t.devices[kind].ids) }
+func (t *DeviceTable) Len(kind uint8) int { return len(t.kinds[kind].ids) }
 
 // PlaceOf returns the place of a device: the position of its NUMA node, or NoNode, and numbers of
 // its root complex and switch that are unique in the model. 0 means none.
-func (t *deviceCatalog) PlaceOf(d DeviceRef) (node, root, sw int) {
-	k := &t.devices[d.Kind]
+func (t *DeviceTable) PlaceOf(d DeviceRef) (node, root, sw int) {
+	k := &t.kinds[d.Kind]
 	at := k.at[k.index[d.Index]]
 	p := &t.places[at]
 	if p.hasRoot {
@@ -353,8 +353,8 @@ func (t *deviceCatalog) PlaceOf(d DeviceRef) (node, root, sw int) {
 }
 
 // Functions returns the number of physical functions of the devices of a kind.
-func (t *deviceCatalog) Functions(kind uint8) int {
-	funcs := t.devices[kind].funcs
+func (t *DeviceTable) Functions(kind uint8) int {
+	funcs := t.kinds[kind].funcs
 	if len(funcs) == 0 {
 		return 0
 	}
@@ -362,26 +362,26 @@ func (t *deviceCatalog) Functions(kind uint8) int {
 }
 
 // IsFree reports whether a device is healthy and no pod has it.
-func (t *deviceCatalog) IsFree(b *Book, d DeviceRef) bool {
+func (t *DeviceTable) IsFree(b *Book, d DeviceRef) bool {
 	at, bit := t.bitOf(d)
 	return b.devices[at]&bit != 0
 }
 
 // bitOf returns the word and the bit of a device in Book.devices.
-func (t *deviceCatalog) bitOf(d DeviceRef) (at int, bit uint64) {
-	k := &t.devices[d.Kind]
+func (t *DeviceTable) bitOf(d DeviceRef) (at int, bit uint64) {
+	k := &t.kinds[d.Kind]
 	i := int(k.index[d.Index])
 	return k.word + i/64, 1 << (i % 64)
 }
 
-// DevicesOn returns how many devices of a kind the NUMA node at a position has, and how many of
+// On returns how many devices of a kind the NUMA node at a position has, and how many of
 // them are free. Devices with Device.Unhealthy count in neither number.
-func (t *deviceCatalog) DevicesOn(b *Book, kind uint8, node int) (free, all int) {
-	k := &t.devices[kind]
+func (t *DeviceTable) On(b *Book, kind uint8, node int) (free, all int) {
+	k := &t.kinds[kind]
 	for i := range k.ids {
 		if int(t.places[k.at[i]].node) == node {
 			free += int(b.devices[k.word+i/64] >> (i % 64) & 1)
-			all += int(t.ownDevices[k.word+i/64] >> (i % 64) & 1)
+			all += int(t.own[k.word+i/64] >> (i % 64) & 1)
 		}
 	}
 	return free, all
@@ -389,10 +389,10 @@ func (t *deviceCatalog) DevicesOn(b *Book, kind uint8, node int) (free, all int)
 
 func (k *deviceKind) free(b *Book, i int) bool { return b.devices[k.word+i/64]>>(i%64)&1 == 1 }
 
-// enterDevice records a device as taken, or as free if take is false. It ignores devices that do
+// enter records a device as taken, or as free if take is false. It ignores devices that do
 // not exist.
-func (t *deviceCatalog) enterDevice(b *Book, d DeviceRef, take bool) {
-	if int(d.Kind) >= len(t.devices) || int(d.Index) >= len(t.devices[d.Kind].index) {
+func (t *DeviceTable) enter(b *Book, d DeviceRef, take bool) {
+	if int(d.Kind) >= len(t.kinds) || int(d.Index) >= len(t.kinds[d.Kind].index) {
 		return
 	}
 	at, bit := t.bitOf(d)
@@ -401,26 +401,26 @@ func (t *deviceCatalog) enterDevice(b *Book, d DeviceRef, take bool) {
 		b.devices[at] &^= bit
 	} else {
 		b.taken[at] &^= bit
-		b.devices[at] |= bit & t.ownDevices[at] &^ b.sick[at]
+		b.devices[at] |= bit & t.own[at] &^ b.sick[at]
 	}
 }
 
 // IsTaken reports whether a pod has the device.
-func (t *deviceCatalog) IsTaken(b *Book, d DeviceRef) bool {
+func (t *DeviceTable) IsTaken(b *Book, d DeviceRef) bool {
 	at, bit := t.bitOf(d)
 	return b.taken[at]&bit != 0
 }
 
 // MarkSick marks a device as unhealthy: a pod that has the device keeps it, and Place does not
 // assign it.
-func (t *deviceCatalog) MarkSick(b *Book, d DeviceRef) {
+func (t *DeviceTable) MarkSick(b *Book, d DeviceRef) {
 	at, bit := t.bitOf(d)
 	b.sick[at] |= bit
 	b.devices[at] &^= bit
 }
 
-// TakeDevice records a device as taken.
-func (t *deviceCatalog) TakeDevice(b *Book, d DeviceRef) { t.enterDevice(b, d, true) }
+// Take records a device as taken.
+func (t *DeviceTable) Take(b *Book, d DeviceRef) { t.enter(b, d, true) }
 
 // room returns how many free devices of a kind the request may take at a place.
 func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
@@ -446,7 +446,7 @@ func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 }
 
 // count returns the requested number of devices.
-func (t *deviceCatalog) count(w *DeviceWant) int {
+func (t *DeviceTable) count(w *DeviceWant) int {
 	if !w.All {
 		return w.N
 	}

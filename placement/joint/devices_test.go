@@ -94,7 +94,7 @@ func (t deviceTwin) each(i int, got [][]int, f func([][]int)) {
 	for set := range 1 << n {
 		var mine []int
 		for d := range n {
-			if set>>d&1 == 1 && t.m.IsFree(t.b, DeviceRef{w.Kind, uint16(d)}) {
+			if set>>d&1 == 1 && t.m.Devices.IsFree(t.b, DeviceRef{w.Kind, uint16(d)}) {
 				mine = append(mine, d)
 			}
 		}
@@ -126,7 +126,7 @@ func (t deviceTwin) rank(got [][]int, mask hint.Mask, same bool) (r deviceRank, 
 		byKind[i] = map[[3]int]bool{}
 		for _, d := range mine {
 			dev := &kind.Devices[d]
-			if dev.Node == NoNode && (t.w.Width != AnyWidth || t.w.PerNode > 0) && len(t.m.nodes) > 1 || dev.Node != NoNode && !mask.Has(dev.Node) {
+			if dev.Node == NoNode && (t.w.Width != AnyWidth || t.w.PerNode > 0) && len(t.m.Cores.nodes) > 1 || dev.Node != NoNode && !mask.Has(dev.Node) {
 				return r, false
 			}
 			functions[t.function(kind, d)] = true
@@ -136,7 +136,7 @@ func (t deviceTwin) rank(got [][]int, mask hint.Mask, same bool) (r deviceRank, 
 			for v := range mask.All() {
 				n := 0
 				for _, d := range mine {
-					n += b2i(kind.Devices[d].Node == v || len(t.m.nodes) == 1)
+					n += b2i(kind.Devices[d].Node == v || len(t.m.Cores.nodes) == 1)
 				}
 				if n != t.w.PerNode {
 					return r, false
@@ -149,7 +149,7 @@ func (t deviceTwin) rank(got [][]int, mask hint.Mask, same bool) (r deviceRank, 
 			w.OnePerFunction && len(functions) != len(mine):
 			return r, false
 		}
-		if linked < 0 && t.m.devices[w.Kind].links != nil {
+		if linked < 0 && t.m.Devices.kinds[w.Kind].links != nil {
 			linked = i
 		}
 	}
@@ -164,7 +164,7 @@ func (t deviceTwin) rank(got [][]int, mask hint.Mask, same bool) (r deviceRank, 
 	r[5] = t.left(func(at [3]int) bool { return used[at] })
 	r[6] = t.left(func(at [3]int) bool { return at[0] != NoNode && mask.Has(at[0]) })
 	for v := range mask.All() {
-		r[7] += int(t.m.Room(t.b, CPU, v))
+		r[7] += int(t.m.Amounts.Room(t.b, CPU, v))
 	}
 	if t.m.strategy == LeastAllocated {
 		r[6], r[7] = -r[6], -r[7]
@@ -216,7 +216,7 @@ func (t deviceTwin) links(kind uint8, mine []int) (inside, fours, pairs int) {
 	}
 	var rest []int
 	for d := range k.Devices {
-		if !slices.Contains(mine, d) && t.m.IsFree(t.b, DeviceRef{kind, uint16(d)}) {
+		if !slices.Contains(mine, d) && t.m.Devices.IsFree(t.b, DeviceRef{kind, uint16(d)}) {
 			rest = append(rest, d)
 		}
 	}
@@ -259,7 +259,7 @@ func (t deviceTwin) left(there func(at [3]int) bool) (n int) {
 		seen := map[[4]int]bool{}
 		for d := range kind.Devices {
 			at := t.where(&kind.Devices[d])
-			if !there(at) || !t.m.IsFree(t.b, DeviceRef{w.Kind, uint16(d)}) {
+			if !there(at) || !t.m.Devices.IsFree(t.b, DeviceRef{w.Kind, uint16(d)}) {
 				continue
 			}
 			key := [4]int{at[0], at[1], at[2], t.function(kind, d)}
@@ -316,7 +316,7 @@ func TestDevicesAgainstTheTwin(t *testing.T) {
 	seen := map[PlaceResult]int{}
 	together := 0
 	for i := range rounds {
-		c := configOf(deviceMachines[i%len(deviceMachines)], randomModel(t, rng, deviceMachines[0]).reserved)
+		c := configOf(deviceMachines[i%len(deviceMachines)], randomModel(t, rng, deviceMachines[0]).Cores.reserved)
 		c.Strategy = Strategy(rng.IntN(2))
 		randomDevices(rng, &c)
 		m, err := New(c)
@@ -327,7 +327,7 @@ func TestDevicesAgainstTheTwin(t *testing.T) {
 		for k := range c.Devices {
 			for d := range c.Devices[k].Devices {
 				if rng.IntN(4) == 0 {
-					m.TakeDevice(b, DeviceRef{uint8(k), uint16(d)})
+					m.Devices.Take(b, DeviceRef{uint8(k), uint16(d)})
 				}
 			}
 		}
@@ -401,7 +401,7 @@ func compareDevices(t *testing.T, m *Model, c *Config, b *Book, w *Want, what st
 	mine := make([][]int, len(w.Devices))
 	for _, d := range g.Devices {
 		i := slices.IndexFunc(w.Devices, func(w DeviceWant) bool { return w.Kind == d.Kind })
-		if mine[i] = append(mine[i], int(d.Index)); !m.IsFree(b, d) {
+		if mine[i] = append(mine[i], int(d.Index)); !m.Devices.IsFree(b, d) {
 			say("device %+v is not free", d)
 		}
 	}
@@ -528,14 +528,14 @@ func TestBothFreeElsewhere(t *testing.T) {
 	m := machineWith(t, shapes.GPUMesh)
 	for _, same := range []Same{SameSwitch, OneSwitch} {
 		try := m.NewTry()
-		m.TakeDevice(&try.Book, DeviceRef{1, 0})
+		m.Devices.Take(&try.Book, DeviceRef{1, 0})
 		var g Grant
 		w := Want{Devices: []DeviceWant{{Kind: 0, N: 1}, {Kind: 1, N: 1}}, Same: same, SameHow: Required, Width: One}
 		if got := try.Place(&w, &g); got != Placed || fmt.Sprint(g.Devices) != "[{0 2} {1 1}]" {
 			t.Errorf("got %v %v, want GPU 2 and NIC 1", got, g.Devices)
 		}
 		for n := range 4 {
-			m.TakeDevice(&try.Book, DeviceRef{1, uint16(n)})
+			m.Devices.Take(&try.Book, DeviceRef{1, uint16(n)})
 		}
 		if got := try.Place(&w, &g); got != NoDevices {
 			t.Errorf("without NICs: got %v", got)
@@ -561,7 +561,7 @@ func TestVirtualFunctions(t *testing.T) {
 		got := try.Place(&Want{Devices: []DeviceWant{c.w}, Width: AnyWidth}, &g).String()
 		var ids []string
 		for _, d := range g.Devices {
-			ids = append(ids, m.DeviceID(d))
+			ids = append(ids, m.Devices.ID(d))
 		}
 		if ids != nil {
 			got = fmt.Sprint(ids)
@@ -582,13 +582,13 @@ func TestSickDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	find := func(id string) DeviceRef {
-		d, ok := m.FindDevice(0, id)
-		if !ok || m.DeviceID(d) != id {
+		d, ok := m.Devices.Find(0, id)
+		if !ok || m.Devices.ID(d) != id {
 			t.Fatalf("device %s: %v %v", id, d, ok)
 		}
 		return d
 	}
-	if _, ok := m.FindDevice(0, "d"); ok {
+	if _, ok := m.Devices.Find(0, "d"); ok {
 		t.Error("a device was found that does not exist")
 	}
 	b := m.NewBook()
@@ -597,19 +597,19 @@ func TestSickDevices(t *testing.T) {
 		t.Error(p)
 	}
 	m.Take(b, held)
-	m.MarkSick(b, find("a"))
+	m.Devices.MarkSick(b, find("a"))
 	if want := "another pod has g a"; m.Problem(b, held) != want {
 		t.Errorf("%q, want %q", m.Problem(b, held), want)
 	}
 	m.Give(b, held)
 	for id, free := range map[string]bool{"a": false, "b": true, "c": false} {
-		if m.IsFree(b, find(id)) != free || m.IsTaken(b, find(id)) {
-			t.Errorf("%s: free %v, taken %v", id, m.IsFree(b, find(id)), m.IsTaken(b, find(id)))
+		if m.Devices.IsFree(b, find(id)) != free || m.Devices.IsTaken(b, find(id)) {
+			t.Errorf("%s: free %v, taken %v", id, m.Devices.IsFree(b, find(id)), m.Devices.IsTaken(b, find(id)))
 		}
 	}
 	m.Take(b, &Held{Devices: []DeviceRef{{0, 3}, {1, 0}}}) // there is no such device: no effect
 	if want := m.NewBook(); !b.Equal(want) {
-		m.MarkSick(want, find("a"))
+		m.Devices.MarkSick(want, find("a"))
 		if !b.Equal(want) {
 			t.Error("something is left of devices that were given back")
 		}
@@ -649,8 +649,8 @@ func TestDevicesRefused(t *testing.T) {
 // jointWant is the request of the benchmarks: 16 CPUs, memory, huge pages, and 4 of 8 GPUs and 2
 // NICs of one PCIe switch.
 func jointWant(m *Model) Want {
-	memory, _ := m.Kind("memory")
-	huge, _ := m.Kind("hugepages-2Mi")
+	memory, _ := m.Amounts.Kind("memory")
+	huge, _ := m.Amounts.Kind("hugepages-2Mi")
 	return Want{CPUs: 16, Amounts: []Amount{{memory, 32 << 30}, {huge, 4 << 30}}, Devices: []DeviceWant{{Kind: 0, N: 4}, {Kind: 1, N: 2}}, Same: OneSwitch, SameHow: Required, Width: Fewest}
 }
 

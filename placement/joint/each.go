@@ -92,7 +92,7 @@ func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	}
 	q.best, q.rival = best, beaten
 	if q.linked >= 0 {
-		k := &q.m.devices[q.w.Devices[q.linked].Kind]
+		k := &q.m.Devices.kinds[q.w.Devices[q.linked].Kind]
 		free := uint16(q.b.devices[k.word])
 		p.links, p.fours, p.pairs = k.links.inside[p.set], k.links.fours[free&^p.set], k.links.pairs[free&^p.set]
 	}

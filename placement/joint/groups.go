@@ -9,16 +9,16 @@ import (
 // switch, or at one root complex without a switch. Devices of one kind also belong together if
 // links connect them. For each number n of links that some pair has, compileGroups forms groups of
 // devices that are connected by n or more links.
-func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
+func (t *DeviceTable) compileGroups(kinds []DeviceKind) {
 	for at := range t.places {
 		if p := &t.places[at]; !p.isSwitch && !p.hasRoot {
 			continue
 		}
 		g := t.newGroup()
-		for k := range t.devices {
-			for i, where := range t.devices[k].at {
+		for k := range t.kinds {
+			for i, where := range t.kinds[k].at {
 				if int(where) == at {
-					g.add(&t.devices[k], i)
+					g.add(&t.kinds[k], i)
 				}
 			}
 		}
@@ -26,7 +26,7 @@ func (t *deviceCatalog) compileGroups(kinds []DeviceKind) {
 	}
 	for k := range kinds {
 		for _, least := range linkCounts(kinds[k].Links) {
-			t.linkedGroups(&kinds[k], &t.devices[k], least)
+			t.linkedGroups(&kinds[k], &t.kinds[k], least)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func linkCounts(links []DeviceLink) (counts []int) {
 
 // linkedGroups adds the groups of devices in which each device has at least least links to another
 // device of the group.
-func (t *deviceCatalog) linkedGroups(kind *DeviceKind, k *deviceKind, least int) {
+func (t *DeviceTable) linkedGroups(kind *DeviceKind, k *deviceKind, least int) {
 	group := make([]int, len(kind.Devices)) // by device, the lowest device of its group
 	for i := range group {
 		group[i] = i
@@ -67,26 +67,26 @@ func (t *deviceCatalog) linkedGroups(kind *DeviceKind, k *deviceKind, least int)
 	}
 }
 
-func (t *deviceCatalog) newGroup() group { return make(group, len(t.ownDevices)) }
+func (t *DeviceTable) newGroup() group { return make(group, len(t.own)) }
 
 func (g group) add(k *deviceKind, i int) { g[k.word+i/64] |= 1 << (i % 64) }
 
 // keepGroup adds a group of two or more devices, unless the same group was added before.
-func (t *deviceCatalog) keepGroup(g group) {
-	if g.size() > 1 && !slices.ContainsFunc(t.groupsOfDevices, func(o group) bool { return slices.Equal(o, g) }) {
-		t.groupsOfDevices = append(t.groupsOfDevices, g)
+func (t *DeviceTable) keepGroup(g group) {
+	if g.size() > 1 && !slices.ContainsFunc(t.groups, func(o group) bool { return slices.Equal(o, g) }) {
+		t.groups = append(t.groups, g)
 	}
 }
 
 // HasGroups reports whether some devices belong together: below one switch, at one root complex, or
 // by links.
-func (t *deviceCatalog) HasGroups() bool { return len(t.groupsOfDevices) > 0 }
+func (t *DeviceTable) HasGroups() bool { return len(t.groups) > 0 }
 
 // Breaks returns how many completely free groups would be split if the devices were taken. A group
 // is split if devices contains some of its members but not all. devices must not contain a device
 // twice.
-func (t *deviceCatalog) Breaks(b *Book, devices []DeviceRef) (n int) {
-	for _, g := range t.groupsOfDevices {
+func (t *DeviceTable) Breaks(b *Book, devices []DeviceRef) (n int) {
+	for _, g := range t.groups {
 		if g.isFree(b) && t.isPart(g, devices) {
 			n++
 		}
@@ -104,7 +104,7 @@ func (g group) isFree(b *Book) bool {
 }
 
 // isPart reports whether devices contains some devices of the group, but not all.
-func (t *deviceCatalog) isPart(g group, devices []DeviceRef) bool {
+func (t *DeviceTable) isPart(g group, devices []DeviceRef) bool {
 	taken := 0
 	for _, d := range devices {
 		if at, bit := t.bitOf(d); g[at]&bit != 0 {

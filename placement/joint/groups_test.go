@@ -23,7 +23,7 @@ func TestBreaks(t *testing.T) {
 	refs := func(ids string) (out []DeviceRef) {
 		for _, id := range ids {
 			for kind := range uint8(2) {
-				if d, ok := m.FindDevice(kind, string(id)); ok {
+				if d, ok := m.Devices.Find(kind, string(id)); ok {
 					out = append(out, d)
 				}
 			}
@@ -39,16 +39,16 @@ func TestBreaks(t *testing.T) {
 	} {
 		b := m.NewBook()
 		m.Take(b, &Held{Devices: refs(c.taken)})
-		if got := m.Breaks(b, refs(c.ids)); got != c.want {
+		if got := m.Devices.Breaks(b, refs(c.ids)); got != c.want {
 			t.Errorf("%q beside %q: %d, want %d", c.ids, c.taken, got, c.want)
 		}
-		if n := testing.AllocsPerRun(10, func() { m.Breaks(b, refs("")) }); n != 0 {
+		if n := testing.AllocsPerRun(10, func() { m.Devices.Breaks(b, refs("")) }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}
 	}
 	b := m.NewBook()
-	m.MarkSick(b, refs("b")[0])
-	if got := m.Breaks(b, refs("a")); got != 0 || !m.HasGroups() {
+	m.Devices.MarkSick(b, refs("b")[0])
+	if got := m.Devices.Breaks(b, refs("a")); got != 0 || !m.Devices.HasGroups() {
 		t.Errorf("%d beside a sick one, want 0", got)
 	}
 }

@@ -229,11 +229,11 @@ func TestIdleThreadsStayIdle(t *testing.T) {
 	node := Held{CPUs: cpuSet(t, "16"), Alone: cpuSet(t, "16"), Exclusive: ExclusiveNUMA}
 	m.Take(b, &core)
 	m.Take(b, &node)
-	if got := m.FreeCPUs(b); got != cpuSet(t, "2-15") {
+	if got := m.Cores.Free(b); got != cpuSet(t, "2-15") {
 		t.Errorf("free: %v, want 2-15", got)
 	}
-	if used(m, b) != 2 || m.Room(b, CPU, 0) != 14000 || m.Room(b, CPU, 1) != 0 {
-		t.Errorf("used %d nodes, room %d and %d", used(m, b), m.Room(b, CPU, 0), m.Room(b, CPU, 1))
+	if used(m, b) != 2 || m.Amounts.Room(b, CPU, 0) != 14000 || m.Amounts.Room(b, CPU, 1) != 0 {
+		t.Errorf("used %d nodes, room %d and %d", used(m, b), m.Amounts.Room(b, CPU, 0), m.Amounts.Room(b, CPU, 1))
 	}
 	m.Give(b, &node)
 	m.Give(b, &core)
@@ -367,10 +367,10 @@ func TestWhatIsGivenUp(t *testing.T) {
 
 // used returns how many NUMA nodes have taken resources.
 func used(m *Model, b *Book) (n int) {
-	for v := range m.nodes {
+	for v := range m.Cores.nodes {
 		some := false
-		for k := range m.Kinds() {
-			some = some || b.used[m.at(k, v)] > 0
+		for k := range m.Amounts.Kinds() {
+			some = some || b.used[m.Amounts.at(k, v)] > 0
 		}
 		n += b2i(some)
 	}

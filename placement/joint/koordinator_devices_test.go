@@ -106,10 +106,10 @@ func TestKoordinatorDevices(t *testing.T) {
 func takeTable(m *Model, b *Book, text string) {
 	for _, id := range strings.Split(text, ",") {
 		all, isAll := strings.CutSuffix(id, "*")
-		for k := range m.devices {
-			for i, known := range m.devices[k].ids {
+		for k := range m.Devices.kinds {
+			for i, known := range m.Devices.kinds[k].ids {
 				if known == id || isAll && strings.HasPrefix(known, all) {
-					m.TakeDevice(b, DeviceRef{uint8(k), m.devices[k].given[i]})
+					m.Devices.Take(b, DeviceRef{uint8(k), m.Devices.kinds[k].given[i]})
 				}
 			}
 		}
@@ -159,7 +159,7 @@ func chooseTable(m *Model, b *Book, kind string, w Want) string {
 	slices.SortFunc(g.Devices, func(a, b DeviceRef) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Index, b.Index)) })
 	var out []string
 	for _, d := range g.Devices {
-		out = append(out, m.devices[d.Kind].ids[m.devices[d.Kind].index[d.Index]])
+		out = append(out, m.Devices.kinds[d.Kind].ids[m.Devices.kinds[d.Kind].index[d.Index]])
 	}
 	return strings.Join(out, ",")
 }

@@ -23,18 +23,20 @@ type Config struct {
 
 // Model is a compiled machine. It is immutable and safe for concurrent use.
 type Model struct {
-	amounts
+	// Each table has the capacity of one sort of resources, and enters their use in a Book.
+	Cores   CoreTable
+	Amounts AmountTable
+	Devices DeviceTable
+
 	space    *hint.Space
 	distance []uint64 // by mask, the sum over all ordered pairs of nodes; nil if unknown
 	strategy Strategy
 	empty    *Book
-	coreTable
-	deviceCatalog
 }
 
 // New compiles a machine. The error names the part that is not supported.
 func New(c Config) (*Model, error) {
-	m := &Model{strategy: c.Strategy, coreTable: coreTable{reserved: c.Reserved}}
+	m := &Model{strategy: c.Strategy, Cores: CoreTable{reserved: c.Reserved}}
 	var ids topology.NUMASet
 	for i := range c.Nodes {
 		if id := c.Nodes[i].ID; id >= topology.MaxNUMANodes || ids.Has(id) || ids>>id != 0 {
@@ -46,39 +48,39 @@ func New(c Config) (*Model, error) {
 	if m.space, err = hint.NewSpace(ids); err != nil {
 		return nil, err
 	}
-	m.place = make([]thread, topology.MaxCPUs)
+	m.Cores.place = make([]thread, topology.MaxCPUs)
 	for i := range c.Nodes {
-		if err := m.addNode(&c.Nodes[i]); err != nil {
+		if err := m.Cores.addNode(&c.Nodes[i]); err != nil {
 			return nil, err
 		}
 	}
-	if len(m.cores) == 0 {
+	if len(m.Cores.cores) == 0 {
 		return nil, fmt.Errorf("the machine has no CPUs")
 	}
 	m.compileAmounts(&c)
-	m.compileThreads()
+	m.Cores.compileThreads()
 	m.compileDistances(&c)
-	if err := m.compileDevices(c.Devices, len(c.Nodes)); err != nil {
+	if err := m.Devices.compile(c.Devices, len(c.Nodes)); err != nil {
 		return nil, err
 	}
-	m.compileGroups(c.Devices)
+	m.Devices.compileGroups(c.Devices)
 	m.empty = m.newEmpty()
 	return m, nil
 }
 
 func (m *Model) compileAmounts(c *Config) {
 	n := len(c.Nodes)
-	m.nodeCount, m.kinds = n, append([]AmountKind{{Name: "cpu", Unit: 1}}, c.Amounts...)
-	m.capacity = make([]uint64, n*len(m.kinds))
-	for i := range m.cores {
-		m.capacity[m.cores[i].node] += 1000 * uint64(ones(m.cores[i].own))
+	m.Amounts.nodeCount, m.Amounts.kinds = n, append([]AmountKind{{Name: "cpu", Unit: 1}}, c.Amounts...)
+	m.Amounts.capacity = make([]uint64, n*len(m.Amounts.kinds))
+	for i := range m.Cores.cores {
+		m.Amounts.capacity[m.Cores.cores[i].node] += 1000 * uint64(ones(m.Cores.cores[i].own))
 	}
-	for k := 1; k < len(m.kinds); k++ {
-		m.kinds[k].Unit = max(m.kinds[k].Unit, 1)
+	for k := 1; k < len(m.Amounts.kinds); k++ {
+		m.Amounts.kinds[k].Unit = max(m.Amounts.kinds[k].Unit, 1)
 		for v := range n {
 			if k-1 < len(c.Nodes[v].Amounts) {
 				amount := c.Nodes[v].Amounts[k-1]
-				m.capacity[k*n+v] = amount - amount%m.kinds[k].Unit
+				m.Amounts.capacity[k*n+v] = amount - amount%m.Amounts.kinds[k].Unit
 			}
 		}
 	}
@@ -112,11 +114,11 @@ func (m *Model) NewBook() *Book {
 }
 
 func (m *Model) newEmpty() *Book {
-	b := &Book{free: make([]uint8, len(m.cores)), used: make([]uint64, len(m.capacity)),
-		nodes: make([]stat, len(m.nodes)), groups: make([]stat, len(m.groups)),
-		devices: slices.Clone(m.ownDevices), taken: make([]uint64, len(m.ownDevices)), sick: make([]uint64, len(m.ownDevices))}
-	for i := range m.cores {
-		m.setFree(b, i, m.cores[i].own)
+	b := &Book{free: make([]uint8, len(m.Cores.cores)), used: make([]uint64, len(m.Amounts.capacity)),
+		nodes: make([]stat, len(m.Cores.nodes)), groups: make([]stat, len(m.Cores.groups)),
+		devices: slices.Clone(m.Devices.own), taken: make([]uint64, len(m.Devices.own)), sick: make([]uint64, len(m.Devices.own))}
+	for i := range m.Cores.cores {
+		m.Cores.setFree(b, i, m.Cores.cores[i].own)
 	}
 	return b
 }

@@ -30,7 +30,7 @@ func (p *pick) begin() {
 // cores if the parts are large enough. It starts with the nodes that have the least room, so that
 // the other nodes provide the missing CPUs.
 func (p *pick) deal() {
-	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.threads, 1)
+	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.Cores.threads, 1)
 	if p.a.like == Spread {
 		whole = 1
 	}
@@ -62,7 +62,7 @@ func (p *pick) next(left int) (group, gain int) {
 		v := w.Lowest()
 		from, to := v, v+1
 		if p.byL3 {
-			from, to = int(m.nodes[v].groups.from), int(m.nodes[v].groups.to)
+			from, to = int(m.Cores.nodes[v].groups.from), int(m.Cores.nodes[v].groups.to)
 		}
 		for g := from; g < to; g++ {
 			if t.done[g] {
@@ -94,13 +94,13 @@ func (p *pick) close(g, n int) {
 }
 
 // nodeOf returns the position of a group's NUMA node.
-func (p *pick) nodeOf(g int) int { return int(p.q.m.cores[p.span(g).from].node) }
+func (p *pick) nodeOf(g int) int { return int(p.q.m.Cores.cores[p.span(g).from].node) }
 
 func (p *pick) span(g int) span {
 	if p.byL3 {
-		return p.q.m.groups[g]
+		return p.q.m.Cores.groups[g]
 	}
-	return p.q.m.nodes[g].cores
+	return p.q.m.Cores.nodes[g].cores
 }
 
 // deals reports whether each node of a mask must provide some of the CPUs.
@@ -154,7 +154,7 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 	kept := uint64(0)
 	if q.deals(mask) {
 		for w := mask; w != 0; w &= w - 1 {
-			kept += q.m.nodeTime(w.Lowest())
+			kept += q.m.Cores.nodeTime(w.Lowest())
 		}
 		return kept <= q.askedTime()
 	}
@@ -164,7 +164,7 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 		g, gain := p.next(left)
 		if v := p.nodeOf(g); !taken.Has(v) {
 			taken |= 1 << v
-			kept += q.m.nodeTime(v)
+			kept += q.m.Cores.nodeTime(v)
 		}
 		n := min(left, gain)
 		p.close(g, n)
@@ -183,7 +183,7 @@ func (q *query) caches(a *asked, mask hint.Mask, each bool) int {
 	for left := q.w.CPUs; left > 0; n++ {
 		g, gain := p.next(left)
 		if gain == 0 {
-			return len(q.m.groups) + 1
+			return len(q.m.Cores.groups) + 1
 		}
 		left -= min(left, gain)
 		p.close(g, gain)

@@ -22,10 +22,10 @@ type Try struct {
 
 // NewTry returns a Try for books of the model.
 func (m *Model) NewTry() *Try {
-	t := &Try{m: m, got: make([]uint8, len(m.cores))}
-	t.open, t.done = make([]int32, len(m.nodes)), make([]bool, max(len(m.groups), len(m.nodes)))
+	t := &Try{m: m, got: make([]uint8, len(m.Cores.cores))}
+	t.open, t.done = make([]int32, len(m.Cores.nodes)), make([]bool, max(len(m.Cores.groups), len(m.Cores.nodes)))
 	for _, q := range [...]*query{&t.asks, &t.empty, &t.probe} {
-		q.dev = newDeviceQuery(len(m.devices))
+		q.dev = newDeviceQuery(len(m.Devices.kinds))
 	}
 	t.Book.CopyFrom(m.empty)
 	return t
@@ -41,7 +41,7 @@ func (t *Try) Place(w *Want, g *Grant) PlaceResult {
 	g.Devices, g.Together, g.Cut = g.Devices[:0], false, false
 	q := &t.asks
 	q.steps = t.steps()
-	q.steps.Charge(placeSteps + nodeSteps*len(t.m.nodes))
+	q.steps.Charge(placeSteps + nodeSteps*len(t.m.Cores.nodes))
 	out := t.answer(q, w, g)
 	g.Cut = q.steps.Cut()
 	return out
@@ -87,18 +87,18 @@ func (t *Try) take(q *query, g *Grant) {
 	if q.w.CPUs > 0 {
 		clear(t.got)
 		t.takeCPUs(q)
-		g.CPUs = t.m.cpusOf(t.got)
+		g.CPUs = t.m.Cores.cpusOf(t.got)
 		e := g.Exclusive
 		if e == ExclusiveNUMA {
 			e = Shareable // the pod may use the idle CPUs for its shares
 		}
-		t.m.shutCores(&t.Book, t.got, e)
+		t.m.Cores.shutCores(&t.Book, t.got, e)
 	}
 	for _, a := range q.w.Amounts {
 		t.split(a, g)
 	}
 	if g.Exclusive == ExclusiveNUMA {
-		t.m.shutCores(&t.Book, t.got, ExclusiveNUMA)
+		t.m.Cores.shutCores(&t.Book, t.got, ExclusiveNUMA)
 	}
 	g.Together = q.by.same
 	t.takeDevices(q, g)
@@ -134,7 +134,7 @@ func (t *Try) takeCPUs(q *query) {
 // takeWhole takes whole free cores. Of the last core it takes only the missing threads.
 func (t *Try) takeWhole(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
-		if free := t.Book.free[i]; free == t.m.cores[i].full && t.got[i] == 0 {
+		if free := t.Book.free[i]; free == t.m.Cores.cores[i].full && t.got[i] == 0 {
 			t.got[i] = lowestOf(free, n)
 			n -= ones(t.got[i])
 		}
@@ -146,7 +146,7 @@ func (t *Try) takeSpread(a *asked, s span, n int) {
 	for idle := maxThreads; idle > 0; idle-- {
 		for i := s.from; i < s.to && n > 0; i++ {
 			free := t.Book.free[i]
-			if ones(free) == idle && (a.excl != ExclusiveCore || free == t.m.cores[i].full) {
+			if ones(free) == idle && (a.excl != ExclusiveCore || free == t.m.Cores.cores[i].full) {
 				t.got[i] = lowestOf(free, 1)
 				n--
 			}
@@ -163,7 +163,7 @@ func (t *Try) spread(q *query, round int) {
 	}
 	for idle := maxThreads; idle > 0; idle-- {
 		for i := range t.got {
-			k, free := &t.m.cores[i], t.Book.free[i]
+			k, free := &t.m.Cores.cores[i], t.Book.free[i]
 			if left == 0 || !q.best.Has(int(k.node)) || ones(free) != idle || ones(t.got[i]) > round || t.open[k.node] == 0 {
 				continue
 			}
@@ -181,7 +181,7 @@ func (t *Try) spread(q *query, round int) {
 // several cores.
 func (t *Try) takePacked(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
-		if free := t.Book.free[i]; free == t.m.cores[i].full && ones(free) <= n {
+		if free := t.Book.free[i]; free == t.m.Cores.cores[i].full && ones(free) <= n {
 			t.got[i] = free
 			n -= ones(free)
 		}
@@ -214,18 +214,18 @@ func lowestOf(w uint8, n int) uint8 {
 // split divides an amount evenly among the nodes of the grant, and records it. It starts with the
 // nodes that have the least room, so that the other nodes provide the missing amounts.
 func (t *Try) split(a Amount, g *Grant) {
-	unit := t.m.kinds[a.Kind].Unit
-	need := t.m.Whole(a)
+	unit := t.m.Amounts.kinds[a.Kind].Unit
+	need := t.m.Amounts.Whole(a)
 	first := len(g.Amounts)
 	for rest := g.Nodes; rest != 0; {
 		v := t.tightest(a.Kind, rest)
 		share := need / uint64(rest.Len())
-		n := min(share-share%unit, t.m.Room(&t.Book, a.Kind, v))
+		n := min(share-share%unit, t.m.Amounts.Room(&t.Book, a.Kind, v))
 		if rest &^= 1 << v; rest == 0 {
 			n = need
 		}
 		need -= n
-		t.Book.used[int(a.Kind)*len(t.m.nodes)+v] += n
+		t.Book.used[int(a.Kind)*len(t.m.Cores.nodes)+v] += n
 		if n > 0 {
 			g.Amounts = append(g.Amounts, NodeAmount{Kind: a.Kind, Node: uint8(v), N: n})
 		}
@@ -241,8 +241,8 @@ func (t *Try) split(a Amount, g *Grant) {
 func (t *Try) tightest(k KindIndex, mask hint.Mask) int {
 	best, least := 0, uint64(1<<64-1)
 	for w := uint16(mask); w != 0; w &= w - 1 {
-		if v := bits.TrailingZeros16(w); t.m.Room(&t.Book, k, v) < least {
-			best, least = v, t.m.Room(&t.Book, k, v)
+		if v := bits.TrailingZeros16(w); t.m.Amounts.Room(&t.Book, k, v) < least {
+			best, least = v, t.m.Amounts.Room(&t.Book, k, v)
 		}
 	}
 	return best
@@ -256,8 +256,8 @@ func (t *Try) BeginFull() {
 	clear(t.Book.groups)
 	clear(t.Book.devices)
 	clear(t.Book.sick)
-	copy(t.Book.taken, t.m.ownDevices)
-	copy(t.Book.used, t.m.capacity)
+	copy(t.Book.taken, t.m.Devices.own)
+	copy(t.Book.used, t.m.Amounts.capacity)
 }
 
 // takeDevices takes the devices of the pick that the search found best.
@@ -285,7 +285,7 @@ func (t *Try) takeDevices(q *query, g *Grant) {
 // others at the places with the fewest available devices first.
 func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 	d := &q.dev
-	k := &t.m.devices[q.w.Devices[i].Kind]
+	k := &t.m.Devices.kinds[q.w.Devices[i].Kind]
 	left := d.need[i]
 	if q.w.PerNode > 0 {
 		left = q.w.PerNode
@@ -309,8 +309,8 @@ func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 
 // takeAt takes at most n devices of a kind at a place, and returns how many it took.
 func (t *Try) takeAt(q *query, w int, k *deviceKind, at, n int, g *Grant) (got int) {
-	for p := range t.m.places {
-		if to := int(t.m.places[p].root); p == at && !q.w.Same.byRoot() || to == at && q.w.Same.byRoot() {
+	for p := range t.m.Devices.places {
+		if to := int(t.m.Devices.places[p].root); p == at && !q.w.Same.byRoot() || to == at && q.w.Same.byRoot() {
 			got += t.takeSpan(&q.w.Devices[w], k, k.spans[p], n-got, g)
 		}
 	}
@@ -335,7 +335,7 @@ func (t *Try) takeSpan(want *DeviceWant, k *deviceKind, s span, n int, g *Grant)
 
 // hasFunction reports whether the grant already has a device of the physical function.
 func (t *Try) hasFunction(kind uint8, function uint16, g *Grant) bool {
-	k := &t.m.devices[kind]
+	k := &t.m.Devices.kinds[kind]
 	for _, d := range g.Devices {
 		if d.Kind == kind && k.funcs[k.index[d.Index]] == function {
 			return true
@@ -345,7 +345,7 @@ func (t *Try) hasFunction(kind uint8, function uint16, g *Grant) bool {
 }
 
 func (t *Try) takeDevice(kind uint8, i int, g *Grant) {
-	d := DeviceRef{kind, t.m.devices[kind].given[i]}
-	t.m.TakeDevice(&t.Book, d)
+	d := DeviceRef{kind, t.m.Devices.kinds[kind].given[i]}
+	t.m.Devices.Take(&t.Book, d)
 	g.Devices = append(g.Devices, d)
 }

@@ -96,10 +96,10 @@ func (q *query) admit(a *asked) PlaceResult {
 	m := q.m
 	a.eligible = m.space.All()
 	if a.bind != BindAny || a.excl == ExclusiveCore {
-		if m.threads == 0 {
+		if m.Cores.threads == 0 {
 			return UnequalCores
 		}
-		if a.bind == FullCores && q.w.CPUs%m.threads != 0 {
+		if a.bind == FullCores && q.w.CPUs%m.Cores.threads != 0 {
 			return OddCPUs
 		}
 	}
@@ -107,7 +107,7 @@ func (q *query) admit(a *asked) PlaceResult {
 		return Withholds
 	}
 	if a.excl == ExclusiveNUMA {
-		for v := range m.nodes {
+		for v := range m.Cores.nodes {
 			if q.b.used[v] > 0 {
 				a.eligible &^= 1 << v
 			}
@@ -118,7 +118,7 @@ func (q *query) admit(a *asked) PlaceResult {
 		e.m, e.t, e.b, e.w = m, q.t, m.empty, q.w
 		a.most = e.caches(a, m.space.All(), false)
 	}
-	for v := range m.nodes {
+	for v := range m.Cores.nodes {
 		a.units[v] = int32(min(q.of(a, &q.b.nodes[v]), q.cap(a, v)))
 	}
 	if len(q.w.Devices) > 0 && !q.dev.enough(m.space.All(), false) {
@@ -136,7 +136,7 @@ func (q *query) admit(a *asked) PlaceResult {
 // reason returns the reason why the terms cannot be met.
 func (q *query) reason(a *asked) PlaceResult {
 	free := 0
-	for v := range q.m.nodes {
+	for v := range q.m.Cores.nodes {
 		free += q.m.FreeOn(q.b, v)
 	}
 	switch {
@@ -206,7 +206,7 @@ func (q *query) shrink(a *asked) bool {
 	if !serves(mask) {
 		return false
 	}
-	for v := range q.m.nodes {
+	for v := range q.m.Cores.nodes {
 		if less := mask &^ (1 << v); serves(less) {
 			mask = less
 		}
@@ -254,16 +254,16 @@ func (q *query) bears(a *asked, mask hint.Mask) bool {
 	parts, least := 0, func(v int) bool { return a.units[v] > 0 }
 	switch {
 	case q.w.CPUs > 0 && (a.bind == FullCores || a.excl == ExclusiveCore && a.bind != Spread):
-		parts = (q.w.CPUs + q.m.threads - 1) / q.m.threads
+		parts = (q.w.CPUs + q.m.Cores.threads - 1) / q.m.Cores.threads
 	case q.w.CPUs > 0:
 		parts = q.w.CPUs
 	case len(q.w.Amounts) == 0:
 		return q.w.PerNode > 0 // PerNode devices come from each node of the mask
 	default:
 		want := q.w.Amounts[0]
-		unit := q.m.kinds[want.Kind].Unit
-		parts = int(min(q.m.Whole(want)/unit, hint.MaxNodes))
-		least = func(v int) bool { return q.m.Room(q.b, want.Kind, v) >= unit }
+		unit := q.m.Amounts.kinds[want.Kind].Unit
+		parts = int(min(q.m.Amounts.Whole(want)/unit, hint.MaxNodes))
+		least = func(v int) bool { return q.m.Amounts.Room(q.b, want.Kind, v) >= unit }
 	}
 	for w := mask; w != 0; w &= w - 1 {
 		if !least(w.Lowest()) {
@@ -348,8 +348,8 @@ func (q *query) askedTime() uint64 {
 
 // leastNode returns nodeTime of the smallest node with CPUs.
 func (q *query) leastNode() (least uint64) {
-	for v := range q.m.nodes {
-		if n := q.m.nodeTime(v); n > 0 && (least == 0 || n < least) {
+	for v := range q.m.Cores.nodes {
+		if n := q.m.Cores.nodeTime(v); n > 0 && (least == 0 || n < least) {
 			least = n
 		}
 	}
@@ -363,10 +363,10 @@ func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within
 // nodes are needed if the nodes with the most room are taken first. On machines with at least
 // manyNodes nodes, it then does the same for all resources together.
 func (q *query) floor(a *asked) int {
-	f := floor{nodes: len(q.m.nodes), least: 1}
+	f := floor{nodes: len(q.m.Cores.nodes), least: 1}
 	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
 	for _, want := range q.w.Amounts {
-		f.add(q.m.Whole(want), func(v int) uint64 { return q.m.Room(q.b, want.Kind, v) })
+		f.add(q.m.Amounts.Whole(want), func(v int) uint64 { return q.m.Amounts.Room(q.b, want.Kind, v) })
 	}
 	for i := range q.w.Devices {
 		s, need := q.dev.supplyOf(a.same), q.dev.need[i]
@@ -389,7 +389,7 @@ func (q *query) rank(mask hint.Mask) [2]uint64 {
 		r[0] = q.m.distance[mask]
 	}
 	for w := mask; w != 0; w &= w - 1 {
-		r[1] += q.m.Room(q.b, CPU, w.Lowest())
+		r[1] += q.m.Amounts.Room(q.b, CPU, w.Lowest())
 	}
 	if q.m.strategy == LeastAllocated {
 		r[1] = ^r[1]
@@ -403,12 +403,12 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 		return false
 	}
 	for _, want := range q.w.Amounts {
-		need := q.m.Whole(want)
+		need := q.m.Amounts.Whole(want)
 		if want.Kind == CPU {
 			need += q.cost(a)
 		}
 		for w := mask; w != 0 && need > 0; w &= w - 1 {
-			need -= min(need, q.m.Room(q.b, want.Kind, w.Lowest()))
+			need -= min(need, q.m.Amounts.Room(q.b, want.Kind, w.Lowest()))
 		}
 		if need > 0 {
 			return false
@@ -435,7 +435,7 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 // cost returns the CPU time that the pinned CPUs use, in thousandths of a CPU. It includes threads
 // that stay idle because of ExclusiveCore.
 func (q *query) cost(a *asked) uint64 {
-	n, t := q.w.CPUs, q.m.threads
+	n, t := q.w.CPUs, q.m.Cores.threads
 	switch {
 	case a.excl != ExclusiveCore:
 	case a.bind == Spread:
@@ -469,19 +469,19 @@ func (q *query) of(a *asked, s *stat) int {
 	case a.bind == Spread:
 		return int(s.some)
 	case a.bind == FullCores || a.excl == ExclusiveCore:
-		return int(s.whole) * q.m.threads
+		return int(s.whole) * q.m.Cores.threads
 	}
 	return int(s.free)
 }
 
 // cap returns how many CPUs can be pinned on a node within its free CPU time.
 func (q *query) cap(a *asked, v int) int {
-	cpus := int(q.m.Room(q.b, CPU, v) / 1000)
+	cpus := int(q.m.Amounts.Room(q.b, CPU, v) / 1000)
 	switch {
 	case a.bind == Spread && a.excl == ExclusiveCore:
-		return cpus / q.m.threads
+		return cpus / q.m.Cores.threads
 	case a.bind == FullCores || a.excl == ExclusiveCore:
-		return cpus - cpus%q.m.threads
+		return cpus - cpus%q.m.Cores.threads
 	}
 	return cpus
 }

@@ -105,18 +105,18 @@ func newDeviceQuery(n int) deviceQuery {
 // compileDevices prepares the query. It returns false if a requested kind does not exist.
 func (q *deviceQuery) compileDevices() bool {
 	m, w := q.m, q.w
-	q.linked, q.n, q.ranked, q.needs = -1, len(m.places), false, 0
+	q.linked, q.n, q.ranked, q.needs = -1, len(m.Devices.places), false, 0
 	if w.Same.byRoot() {
-		q.n = m.roots
+		q.n = m.Devices.roots
 	}
 	for i := range w.Devices {
 		want := &w.Devices[i]
-		if int(want.Kind) >= len(m.devices) || i >= len(m.devices) {
+		if int(want.Kind) >= len(m.Devices.kinds) || i >= len(m.Devices.kinds) {
 			return false
 		}
-		q.need[i] = m.count(want)
+		q.need[i] = m.Devices.count(want)
 		q.needs += q.need[i]
-		if m.devices[want.Kind].links != nil && q.linked < 0 {
+		if m.Devices.kinds[want.Kind].links != nil && q.linked < 0 {
 			q.linked = i
 		}
 	}
@@ -147,14 +147,14 @@ func (q *deviceQuery) compilePlaces() (apart uint64) {
 	m, w := q.m, q.w
 	for i := range w.Devices {
 		clear(q.caps[i][:q.n])
-		clear(q.loose.node[i][:len(m.nodes)])
+		clear(q.loose.node[i][:len(m.Cores.nodes)])
 		q.loose.adrift[i] = 0
 	}
 	clear(q.on[:])
 	clear(q.total[:q.n])
 	q.adrift = 0
-	for at := range m.places {
-		p := &m.places[at]
+	for at := range m.Devices.places {
+		p := &m.Devices.places[at]
 		to, together := at, p.isSwitch
 		if w.Same.byRoot() {
 			to, together = int(p.root), p.hasRoot
@@ -166,7 +166,7 @@ func (q *deviceQuery) compilePlaces() (apart uint64) {
 			q.on[p.node] |= 1 << to
 		}
 		for i := range w.Devices {
-			n := m.devices[w.Devices[i].Kind].room(q.b, at, &w.Devices[i])
+			n := m.Devices.kinds[w.Devices[i].Kind].room(q.b, at, &w.Devices[i])
 			q.caps[i][to] += uint16(n)
 			q.total[to] += int32(n)
 			if p.node == NoNode {
@@ -199,7 +199,7 @@ func (q *deviceQuery) sumUp(s *supply) {
 			}
 			return n
 		}
-		for v := range q.m.nodes {
+		for v := range q.m.Cores.nodes {
 			s.node[i][v] = sum(q.on[v])
 		}
 		s.adrift[i] = sum(q.adrift)
@@ -428,7 +428,7 @@ func (q *deviceQuery) choose(mask hint.Mask, together bool) bool {
 // first. For each set that could be the best, it finds places for the other devices.
 func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask) {
 	want := &q.w.Devices[q.linked]
-	k := &q.m.devices[want.Kind]
+	k := &q.m.Devices.kinds[want.Kind]
 	if q.need[q.linked] > len(k.ids) {
 		return
 	}
@@ -460,7 +460,7 @@ func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask)
 func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	at := int(k.at[i])
 	if q.w.Same.byRoot() {
-		return int(q.m.places[at].root)
+		return int(q.m.Devices.places[at].root)
 	}
 	return at
 }
@@ -641,7 +641,7 @@ func (q *deviceQuery) link(places uint64, p *devicePick) bool {
 		return true
 	}
 	want := &q.w.Devices[q.linked]
-	k := &q.m.devices[want.Kind]
+	k := &q.m.Devices.kinds[want.Kind]
 	all := uint16(q.b.devices[k.word])
 	for _, spread := range [...]bool{true, false} {
 		for i, met := 0, uint64(0); i < len(k.ids) && bits.OnesCount16(p.set) < q.need[q.linked]; i++ {

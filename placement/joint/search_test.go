@@ -43,10 +43,10 @@ func switchedConfig(nodes, switches int, kinds ...func(at int) int) Config {
 // uneven takes some of the devices of each kind, as pods of all sizes would.
 func uneven(rng *rand.Rand, m *Model) *Book {
 	b := m.NewBook()
-	for k := range m.DeviceKinds() {
-		for i := range m.Devices(uint8(k)) {
+	for k := range m.Devices.Kinds() {
+		for i := range m.Devices.Len(uint8(k)) {
 			if rng.IntN(3) == 0 {
-				m.TakeDevice(b, DeviceRef{uint8(k), uint16(i)})
+				m.Devices.Take(b, DeviceRef{uint8(k), uint16(i)})
 			}
 		}
 	}
@@ -64,8 +64,8 @@ func TestFreeDevicesAreNeverRefused(t *testing.T) {
 		for range 20 {
 			b := uneven(rng, m)
 			free := 0
-			for v := range m.nodes {
-				n, _ := m.DevicesOn(b, 0, v)
+			for v := range m.Cores.nodes {
+				n, _ := m.Devices.On(b, 0, v)
 				free += n
 			}
 			for n := free; n > 0; n -= 1 + free/16 {
@@ -170,11 +170,11 @@ func torn(t testing.TB) (*Model, *Book, Want) {
 	half := func(at int) int { return b2i(at >= 32) * (1 + at%3) }
 	m := switched(t, 16, 4, half, half)
 	b := m.NewBook()
-	m.Take(b, &Held{CPUs: m.FreeCPUs(b)})
+	m.Take(b, &Held{CPUs: m.Cores.Free(b)})
 	var back topology.CPUSet
-	for i := range m.cores {
-		if m.cores[i].node < 8 {
-			for _, id := range m.cores[i].cpus[:2] {
+	for i := range m.Cores.cores {
+		if m.Cores.cores[i].node < 8 {
+			for _, id := range m.Cores.cores[i].cpus[:2] {
 				back.Add(id)
 			}
 		}

@@ -100,7 +100,7 @@ func (t twin) better(x, y hint.Mask) bool {
 	}
 	left := func(mask hint.Mask) (n uint64) {
 		for v := range mask.All() {
-			n += t.m.Room(t.b, CPU, v)
+			n += t.m.Amounts.Room(t.b, CPU, v)
 		}
 		return n
 	}
@@ -118,7 +118,7 @@ func (t twin) fits(a answer, mask hint.Mask) (ok bool) {
 // sets calls f with every set of the wanted number of free CPUs.
 func (t twin) sets(mask hint.Mask, f func(topology.CPUSet)) {
 	var ids []topology.CPUID
-	free := t.m.FreeCPUs(t.b)
+	free := t.m.Cores.Free(t.b)
 	for id := range free.All() {
 		if mask.Has(t.node(id)) {
 			ids = append(ids, id)
@@ -138,7 +138,7 @@ func (t twin) sets(mask hint.Mask, f func(topology.CPUSet)) {
 	}
 }
 
-func (t twin) node(id topology.CPUID) int { return int(t.m.cores[t.m.place[id].core].node) }
+func (t twin) node(id topology.CPUID) int { return int(t.m.Cores.cores[t.m.Cores.place[id].core].node) }
 
 func (t twin) nodes(c topology.CPUSet) (nodes hint.Mask) {
 	for id := range c.All() {
@@ -158,7 +158,7 @@ func (t twin) near() hint.Set {
 func (t twin) caches(c topology.CPUSet) map[uint16]bool {
 	out := map[uint16]bool{}
 	for id := range c.All() {
-		out[t.m.cores[t.m.place[id].core].group] = true
+		out[t.m.Cores.cores[t.m.Cores.place[id].core].group] = true
 	}
 	return out
 }
@@ -166,11 +166,11 @@ func (t twin) caches(c topology.CPUSet) map[uint16]bool {
 // keeps reports whether CPUs c on the nodes of the mask meet the terms and leave room for the
 // amounts.
 func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
-	free := t.m.FreeCPUs(t.b)
-	cost := make([]uint64, len(t.m.nodes))
+	free := t.m.Cores.Free(t.b)
+	cost := make([]uint64, len(t.m.Cores.nodes))
 	kept := 0 // CPUs on cores that are taken from
-	for i := range t.m.cores {
-		k := &t.m.cores[i]
+	for i := range t.m.Cores.cores {
+		k := &t.m.Cores.cores[i]
 		var all, mine int
 		whole := true
 		for s := range ones(k.full) {
@@ -182,8 +182,8 @@ func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 			continue
 		}
 		switch {
-		case (a.terms.bind == FullCores || a.terms.excl == ExclusiveCore) && t.m.threads == 0,
-			a.terms.bind == Spread && t.m.threads == 0,
+		case (a.terms.bind == FullCores || a.terms.excl == ExclusiveCore) && t.m.Cores.threads == 0,
+			a.terms.bind == Spread && t.m.Cores.threads == 0,
 			a.terms.bind == FullCores && mine != all,
 			a.terms.bind == Spread && mine > 1,
 			a.terms.excl == ExclusiveCore && !whole:
@@ -196,7 +196,7 @@ func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 		cost[k.node] += 1000 * uint64(mine)
 	}
 	on := t.nodes(c)
-	if (t.w.Nodes > 0 || t.near() != nil && on.Len() > 1) && a.terms.excl == ExclusiveCore && a.terms.bind != Spread && kept >= c.Len()+t.m.threads {
+	if (t.w.Nodes > 0 || t.near() != nil && on.Len() > 1) && a.terms.excl == ExclusiveCore && a.terms.bind != Spread && kept >= c.Len()+t.m.Cores.threads {
 		return false // no more cores are kept from others than the CPUs need
 	}
 	if t.w.CPUs == 0 {
@@ -224,13 +224,13 @@ func (t twin) onEach(c topology.CPUSet, mask hint.Mask) bool {
 		return t.w.PerNode > 0
 	}
 	first := t.w.Amounts[0]
-	unit := t.m.kinds[first.Kind].Unit
+	unit := t.m.Amounts.kinds[first.Kind].Unit
 	for v := range mask.All() {
-		if t.m.Room(t.b, first.Kind, v) < unit {
+		if t.m.Amounts.Room(t.b, first.Kind, v) < unit {
 			return false
 		}
 	}
-	return t.m.Whole(first) >= unit*uint64(mask.Len())
+	return t.m.Amounts.Whole(first) >= unit*uint64(mask.Len())
 }
 
 // pays reports whether the want requests all resources of the NUMA nodes that have CPUs c.
@@ -245,7 +245,7 @@ func (t twin) pays(c topology.CPUSet) bool {
 	for id := range c.All() {
 		nodes[t.node(id)] = true
 	}
-	all := t.m.FreeCPUs(t.m.empty)
+	all := t.m.Cores.Free(t.m.empty)
 	for id := range all.All() {
 		kept += 1000 * uint64(b2i(nodes[t.node(id)]))
 	}
@@ -254,19 +254,19 @@ func (t twin) pays(c topology.CPUSet) bool {
 
 func (t twin) affords(a answer, cost []uint64, mask hint.Mask) bool {
 	for v := range mask.All() {
-		if cost[v] > t.m.Room(t.b, CPU, v) || a.terms.excl == ExclusiveNUMA && t.b.used[v] > 0 {
+		if cost[v] > t.m.Amounts.Room(t.b, CPU, v) || a.terms.excl == ExclusiveNUMA && t.b.used[v] > 0 {
 			return false
 		}
 	}
 	for _, want := range t.w.Amounts {
 		var room uint64
 		for v := range mask.All() {
-			room += t.m.Room(t.b, want.Kind, v)
+			room += t.m.Amounts.Room(t.b, want.Kind, v)
 			if want.Kind == CPU {
 				room -= cost[v]
 			}
 		}
-		if room < t.m.Whole(want) {
+		if room < t.m.Amounts.Whole(want) {
 			return false
 		}
 	}
@@ -350,7 +350,7 @@ func randomBook(rng *rand.Rand, m *Model) *Book {
 	b := m.NewBook()
 	for range rng.IntN(3) {
 		var h Held
-		free := m.FreeCPUs(b)
+		free := m.Cores.Free(b)
 		for id := range free.All() {
 			if rng.IntN(4) == 0 {
 				h.CPUs.Add(id)
@@ -361,11 +361,11 @@ func randomBook(rng *rand.Rand, m *Model) *Book {
 			m.Take(b, &h)
 		}
 	}
-	for v := range m.nodes {
-		for k := range m.kinds {
-			if room := m.Room(b, KindIndex(k), v); rng.IntN(3) == 0 && room > 0 {
+	for v := range m.Cores.nodes {
+		for k := range m.Amounts.kinds {
+			if room := m.Amounts.Room(b, KindIndex(k), v); rng.IntN(3) == 0 && room > 0 {
 				n := rng.Uint64N(room + 1)
-				m.Take(b, &Held{Amounts: []NodeAmount{{Kind: KindIndex(k), Node: uint8(v), N: n / m.kinds[k].Unit * m.kinds[k].Unit}}})
+				m.Take(b, &Held{Amounts: []NodeAmount{{Kind: KindIndex(k), Node: uint8(v), N: n / m.Amounts.kinds[k].Unit * m.Amounts.kinds[k].Unit}}})
 			}
 		}
 	}
@@ -380,9 +380,9 @@ func randomWant(rng *rand.Rand, m *Model) Want {
 	if rng.IntN(5) > 0 {
 		w.CPUs = 1 + rng.IntN(4)
 	}
-	for k := range m.kinds {
+	for k := range m.Amounts.kinds {
 		if rng.IntN(3) == 0 {
-			w.Amounts = append(w.Amounts, Amount{Kind: KindIndex(k), N: 1 + rng.Uint64N(m.Capacity(KindIndex(k), 0)+2)})
+			w.Amounts = append(w.Amounts, Amount{Kind: KindIndex(k), N: 1 + rng.Uint64N(m.Amounts.Capacity(KindIndex(k), 0)+2)})
 		}
 	}
 	r := &w.Rules
@@ -415,8 +415,8 @@ func addWider(m *Model, to hint.Set, set hint.Mask) {
 
 // unevenNodes reports whether NUMA nodes have different numbers of CPUs that can be pinned.
 func unevenNodes(m *Model) bool {
-	for v := range m.nodes {
-		if m.nodeTime(v) != m.nodeTime(0) {
+	for v := range m.Cores.nodes {
+		if m.Cores.nodeTime(v) != m.Cores.nodeTime(0) {
 			return true
 		}
 	}
@@ -446,7 +446,7 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) PlaceResult 
 	}
 	say := func(format string, args ...any) {
 		t.Helper()
-		t.Fatalf("%s: %+v, free %v, used %v, reserved %v: %s", what, *w, m.FreeCPUs(b), b.used, m.reserved, fmt.Sprintf(format, args...))
+		t.Fatalf("%s: %+v, free %v, used %v, reserved %v: %s", what, *w, m.Cores.Free(b), b.used, m.Cores.reserved, fmt.Sprintf(format, args...))
 	}
 	if (got == Placed) != ok {
 		say("%v, the twin says %v %b", got, ok, want.nodes)
@@ -472,7 +472,7 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) PlaceResult 
 	if g.Nodes != want.nodes {
 		say("nodes %b, the twin says %b", g.Nodes, want.nodes)
 	}
-	free := m.FreeCPUs(b)
+	free := m.Cores.Free(b)
 	if g.CPUs.Len() != w.CPUs || !g.CPUs.IsSubsetOf(&free) || !tw.keeps(want, g.CPUs, want.nodes) || g.Exclusive != want.terms.excl {
 		say("CPUs %v, exclusive %d: do not keep %+v", g.CPUs, g.Exclusive, want)
 	}
@@ -509,15 +509,15 @@ func checkAmounts(m *Model, b *Book, w *Want, g *Grant, say func(string, ...any)
 				continue
 			}
 			sum += a.N
-			if !g.Nodes.Has(int(a.Node)) || a.N%m.kinds[a.Kind].Unit != 0 {
+			if !g.Nodes.Has(int(a.Node)) || a.N%m.Amounts.kinds[a.Kind].Unit != 0 {
 				say("amount %+v: on nodes that were not chosen, or a broken unit", a)
 			}
-			if a.N > m.Room(b, a.Kind, int(a.Node)) {
+			if a.N > m.Amounts.Room(b, a.Kind, int(a.Node)) {
 				say("amount %+v: more than there is", a)
 			}
 		}
-		if sum != m.Whole(want) {
-			say("kind %d: %d in all, want %d", want.Kind, sum, m.Whole(want))
+		if sum != m.Amounts.Whole(want) {
+			say("kind %d: %d in all, want %d", want.Kind, sum, m.Amounts.Whole(want))
 		}
 	}
 }
