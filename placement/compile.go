@@ -2,7 +2,6 @@ package placement
 
 import (
 	"cmp"
-	"errors"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -265,21 +264,13 @@ func (m *Model) compileMemory(view *KubeletView, cfg *Config) error {
 		return bad("reservedMemory", "none", "some memory: the static policy needs it")
 	}
 	if cfg.NodeReserved != nil {
-		if err := memory.CheckReserved(nodes, cfg.NodeReserved); err != nil {
-			return badReserved(err)
+		if name, sum, found := memory.Misreserved(nodes, cfg.NodeReserved); found {
+			return bad("reservedMemory[*].limits["+name+"]", strconv.FormatUint(sum, 10)+" bytes in total",
+				strconv.FormatUint(cfg.NodeReserved[name], 10)+" bytes in total: kubeReserved + systemReserved + the hard eviction threshold")
 		}
 	}
 	m.mem = memory.NewModel(m.space, nodes)
 	return nil
-}
-
-func badReserved(err error) error {
-	wrong := new(memory.ReservedError)
-	if !errors.As(err, &wrong) {
-		return err
-	}
-	return bad("reservedMemory[*].limits["+wrong.Resource+"]", strconv.FormatUint(wrong.Sum, 10)+" bytes in total",
-		strconv.FormatUint(wrong.Want, 10)+" bytes in total: kubeReserved + systemReserved + the hard eviction threshold")
 }
 
 // NewModel compiles a kubelet's configuration and its view of the machine. It returns a

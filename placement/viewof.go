@@ -2,23 +2,13 @@ package placement
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/berth-dev/berth/topology"
 )
-
-// ViewError names a part of a machine that a KubeletView cannot represent.
-type ViewError struct {
-	Field string // as in topology.Machine, "NUMANodes[3].ID"
-	Value string
-	Want  string // the expected value
-}
-
-func (e *ViewError) Error() string {
-	return e.Field + ": " + quoteShort(e.Value) + ": want " + e.Want
-}
 
 // ViewOf returns the KubeletView of a machine, as read by cAdvisor v0.56.2
 // (utils/sysinfo.GetNodesInfo, machine.GetSockets), from which kubelet v1.36 builds its topology.
@@ -28,8 +18,8 @@ func (e *ViewError) Error() string {
 // A machine without NUMA nodes gets one node for each package, without memory, as in
 // getCPUTopology. cAdvisor lists these nodes in random order, ViewOf in ascending order.
 //
-// The error is a *ViewError. NUMA ids must be unique and from 0 to 63, because the kubelet uses
-// 64-bit masks.
+// The error names the field of the machine. NUMA ids must be unique and from 0 to 63, because the
+// kubelet uses 64-bit masks.
 func ViewOf(m *topology.Machine) (*KubeletView, error) {
 	view := &KubeletView{NumSockets: sockets(m)}
 	if len(m.NUMANodes) == 0 {
@@ -39,10 +29,8 @@ func ViewOf(m *topology.Machine) (*KubeletView, error) {
 	for i := range m.NUMANodes {
 		id := m.NUMANodes[i].ID
 		if id >= topology.MaxNUMANodes || seen.Has(id) {
-			return nil, &ViewError{
-				Field: fmt.Sprintf("NUMANodes[%d].ID", i), Value: strconv.Itoa(int(id)),
-				Want: fmt.Sprintf("a NUMA id from 0 to %d that no other node has: the kubelet supports no other ids", topology.MaxNUMANodes-1),
-			}
+			return nil, fmt.Errorf(`NUMANodes[%d].ID: "%d": want a NUMA id from 0 to %d that no other node has: the kubelet supports no other ids`,
+				i, id, topology.MaxNUMANodes-1)
 		}
 		seen = seen.With(id)
 		node := viewNode(m, &m.NUMANodes[i])
@@ -87,17 +75,12 @@ func socketOf(m *topology.Machine, core *topology.Core) int {
 func (view *KubeletView) ofPackages(m *topology.Machine) (*KubeletView, error) {
 	view.NumCores = m.Online.Len() + m.Offline.Len()
 	if m.UnnumberedPackages {
-		return nil, &ViewError{
-			Field: "UnnumberedPackages", Value: "true",
-			Want: "NUMA nodes, or packages with ids: without nodes the kubelet uses the package's id, here -1, as a NUMA id",
-		}
+		return nil, errors.New(`UnnumberedPackages: "true": want NUMA nodes, or packages with ids: without nodes the kubelet uses the package's id, here -1, as a NUMA id`)
 	}
 	for _, p := range m.Packages {
 		if p.ID >= topology.MaxNUMANodes {
-			return nil, &ViewError{
-				Field: "Packages.ID", Value: strconv.Itoa(int(p.ID)),
-				Want: fmt.Sprintf("a package id from 0 to %d on a machine without NUMA nodes: the kubelet uses it as a NUMA id", topology.MaxNUMANodes-1),
-			}
+			return nil, fmt.Errorf(`Packages.ID: "%d": want a package id from 0 to %d on a machine without NUMA nodes: the kubelet uses it as a NUMA id`,
+				p.ID, topology.MaxNUMANodes-1)
 		}
 		node := ViewNode{ID: topology.NUMAID(p.ID), Cores: viewCores(m, &p.CPUs)}
 		addUncore(m, &node)

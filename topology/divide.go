@@ -5,16 +5,6 @@ import (
 	"slices"
 )
 
-// DivideError explains why Divide cannot give the packages the requested number of NUMA nodes.
-type DivideError struct {
-	Want int // NUMA nodes in each package
-	Why  string
-}
-
-func (e *DivideError) Error() string {
-	return fmt.Sprintf("%d NUMA nodes in each package: %s", e.Want, e.Why)
-}
-
 // Distances of the new NUMA nodes, as in the SLIT of servers with NPS or SNC. remoteDistance is
 // used only if the machine has no distances.
 const (
@@ -37,8 +27,7 @@ type Division struct {
 // Divide returns the machine with perPackage NUMA nodes in each package, as the firmware would
 // report it with another NPS (AMD) or SNC (Intel) setting. A package with at least perPackage
 // level-3 caches is divided by caches, otherwise by cores. Memory and huge pages are divided
-// evenly. Divide cannot know the real NUMA nodes of devices, so it assigns them with Rehang. The
-// error is a *DivideError.
+// evenly. Divide cannot know the real NUMA nodes of devices, so it assigns them with Rehang.
 func (m *Machine) Divide(perPackage int) (*Division, error) {
 	d := &Division{from: m, each: perPackage, old: make([][]NUMAID, len(m.Packages))}
 	if err := d.sort(); err != nil {
@@ -76,7 +65,7 @@ func (m *Machine) Divide(perPackage int) (*Division, error) {
 }
 
 func (d *Division) fail(why string, args ...any) error {
-	return &DivideError{d.each, fmt.Sprintf(why, args...)}
+	return fmt.Errorf("%d NUMA nodes in each package: %s", d.each, fmt.Sprintf(why, args...))
 }
 
 // sort checks the machine, and finds the NUMA nodes of each package.

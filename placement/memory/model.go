@@ -7,7 +7,6 @@
 package memory
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -175,33 +174,23 @@ func HugePages(pageBytes uint64) string {
 	return name
 }
 
-// ReservedError means that the reservations of a resource per node do not add up to the total.
-type ReservedError struct {
-	Resource string
-	// Sum is the sum of the nodes' reservations, Want the required sum, both in bytes.
-	Sum, Want uint64
-}
-
-func (e *ReservedError) Error() string {
-	return fmt.Sprintf("%s: reservedMemory adds up to %d bytes: want %d, the node's reservation", e.Resource, e.Sum, e.Want)
-}
-
-// CheckReserved checks that the reservations per node add up to the kubelet's reservation for the
-// system (validateReservedMemory). The error is a *ReservedError.
-func CheckReserved(nodes []Node, want map[string]uint64) error {
+// Misreserved returns a resource whose reservations per node do not add up to the kubelet's
+// reservation for the system (validateReservedMemory), and their sum in bytes. It returns false if
+// all add up.
+func Misreserved(nodes []Node, want map[string]uint64) (resource string, sum uint64, found bool) {
 	sums := map[string]uint64{}
+	for name := range want {
+		sums[name] = 0
+	}
 	for i := range nodes {
 		for name, bytes := range nodes[i].Reserved {
 			sums[name] += bytes
 		}
 	}
-	for name := range want {
-		sums[name] += 0
-	}
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		if sums[name] != want[name] {
-			return &ReservedError{name, sums[name], want[name]}
+			return name, sums[name], true
 		}
 	}
-	return nil
+	return "", 0, false
 }
