@@ -20,92 +20,79 @@ const kfdDir = "sys/devices/virtual/kfd/kfd/topology/nodes"
 
 // readLinks reads the links between GPUs.
 func (r *reader) readLinks() error {
-	if err := r.readNVLinks(); err != nil {
-		return err
+	for _, read := range [...]func() ([]topology.Link, error){r.nvLinks, r.xgmiLinks} {
+		links, err := read()
+		if err != nil {
+			return err
+		}
+		r.m.Links = append(r.m.Links, links...)
 	}
-	return r.readXGMI()
+	slices.SortStableFunc(r.m.Links, topology.CompareLinks)
+	return nil
 }
 
-func (r *reader) readNVLinks() error {
+func (r *reader) nvLinks() (links []topology.Link, err error) {
 	text, ok, err := r.text(MatrixFile)
 	if err != nil || !ok {
-		return err
+		return nil, err
 	}
 	matrix, err := topology.ParseSMI(text)
-	var links []topology.Link
 	if err == nil {
 		links, err = matrix.Links(&r.m)
 	}
 	if err != nil {
-		return &Error{Path: MatrixFile, Field: "links", Err: err}
+		return nil, &Error{Path: MatrixFile, Field: "links", Err: err}
 	}
-	return r.addLinks(topology.NVLink, links)
-}
-
-func (r *reader) addLinks(kind topology.LinkKind, links []topology.Link) error {
-	m, err := r.m.WithLinks(kind, links)
-	if err == nil {
-		r.m = *m
-	}
-	return err
+	return links, nil
 }
 
 // linkTypeXGMI is CRAT_IOLINK_TYPE_XGMI of drivers/gpu/drm/amd/amdkfd/kfd_crat.h.
 const linkTypeXGMI = 11
 
-// readXGMI reads the links of type XGMI between GPUs. A node in kfdDir is a GPU or a CPU.
-func (r *reader) readXGMI() error {
+// xgmiLinks reads the links of type XGMI between GPUs. A node in kfdDir is a GPU or a CPU.
+func (r *reader) xgmiLinks() (links []topology.Link, err error) {
 	nodes, err := r.numbered(kfdDir, "", topology.MaxDevices)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	gpus := map[int]string{}
 	told := map[[2]int]string{} // by the two nodes, the file that reports the link
 	for _, n := range nodes {
 		dir := path.Join(kfdDir, strconv.Itoa(n))
 		if gpus[n], err = r.kfdAddress(dir + "/properties"); err != nil {
-			return err
+			return nil, err
 		}
 		list, err := r.numbered(dir+"/io_links", "", topology.MaxLinks)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, l := range list {
 			name := fmt.Sprintf("%s/io_links/%d/properties", dir, l)
 			p, err := r.properties(name, "type", "node_to")
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if p["type"] == linkTypeXGMI {
 				told[[2]int{n, int(p["node_to"])}] = name
 			}
 		}
 	}
-	var links []topology.Link
 	for pair, name := range told {
 		a, b := gpus[pair[0]], gpus[pair[1]]
 		if a == "" || b == "" { // to a CPU
 			continue
 		}
 		if told[[2]int{pair[1], pair[0]}] == "" {
-			return &Error{Path: name, Field: "node_to", Value: strconv.Itoa(pair[1]), Want: fmt.Sprintf("a node that has a link back to node %d", pair[0])}
+			return nil, &Error{Path: name, Field: "node_to", Value: strconv.Itoa(pair[1]), Want: fmt.Sprintf("a node that has a link back to node %d", pair[0])}
 		}
 		if r.m.Device(a) != nil && r.m.Device(b) != nil && pair[0] < pair[1] {
-			links = append(links, link(topology.XGMI, a, b))
+			if topology.CompareAddresses(a, b) > 0 {
+				a, b = b, a
+			}
+			links = append(links, topology.Link{A: a, B: b, Kind: topology.XGMI, Count: 1})
 		}
 	}
-	if len(links) == 0 {
-		return nil
-	}
-	return r.addLinks(topology.XGMI, links)
-}
-
-func link(kind topology.LinkKind, a, b string) topology.Link {
-	if addresses := []string{a, b}; len(a) > len(b) || len(a) == len(b) && a > b {
-		slices.Reverse(addresses)
-		a, b = addresses[0], addresses[1]
-	}
-	return topology.Link{A: a, B: b, Kind: kind, Count: 1}
+	return links, nil
 }
 
 // kfdAddress returns the PCI address of a node in kfdDir that is a GPU, and "" for a CPU.

@@ -44,9 +44,7 @@ func (r *reader) readDevices() error {
 		}
 		r.m.Devices = append(r.m.Devices, d)
 	}
-	slices.SortFunc(r.m.Devices, func(a, b topology.Device) int {
-		return cmp.Or(cmp.Compare(len(a.Address), len(b.Address)), cmp.Compare(a.Address, b.Address))
-	})
+	slices.SortFunc(r.m.Devices, func(a, b topology.Device) int { return topology.CompareAddresses(a.Address, b.Address) })
 	return nil
 }
 
@@ -58,7 +56,7 @@ func (r *reader) places() (map[string]string, error) {
 	}
 	places := map[string]string{}
 	for _, e := range list {
-		if !isAddress(e.Name()) {
+		if !topology.IsPCIAddress(e.Name()) {
 			return nil, &Error{Path: path.Join(pciDir, e.Name()), Field: "address", Value: e.Name(), Want: `a PCI address such as "0000:3b:00.0"`}
 		}
 		places[e.Name()] = r.resolve(path.Join(pciDir, e.Name()))
@@ -80,13 +78,13 @@ func (r *reader) walk(dir string, depth int, places map[string]string) error {
 	}
 	for _, e := range list {
 		name, inside := e.Name(), path.Join(dir, e.Name())
-		if isAddress(name) && depth > 0 {
+		if topology.IsPCIAddress(name) && depth > 0 {
 			if twice := places[name]; twice != "" {
 				return &Error{Path: inside, Field: "address", Value: name, Want: "each PCI address once; it is also at " + twice}
 			}
 			places[name] = inside
 		}
-		if isRoot(name) || isAddress(name) && depth > 0 {
+		if isRoot(name) || topology.IsPCIAddress(name) && depth > 0 {
 			if err := r.walk(inside, depth+1, places); err != nil {
 				return err
 			}
@@ -109,13 +107,6 @@ func (r *reader) resolve(name string) string {
 		return strings.TrimPrefix(path.Clean(target), "/")
 	}
 	return path.Join(path.Dir(name), target)
-}
-
-// isAddress reports whether name is DOMAIN:BUS:DEVICE.FUNCTION.
-func isAddress(name string) bool {
-	domain, rest, ok := strings.Cut(name, ":")
-	return ok && len(domain) >= 4 && len(domain) <= 8 && isHex(domain) && len(rest) == 7 &&
-		isHex(rest[:2]) && rest[2] == ':' && isHex(rest[3:5]) && rest[5] == '.' && rest[6] >= '0' && rest[6] <= '7'
 }
 
 // isRoot reports whether name is a root complex, pciDOMAIN:BUS.
@@ -159,7 +150,7 @@ func (r *reader) physical(address, name string) (string, error) {
 		return r.parents[address], nil
 	}
 	pf := path.Base(target)
-	if !isAddress(pf) || pf == address {
+	if !topology.IsPCIAddress(pf) || pf == address {
 		return "", &Error{Path: name, Field: "physfn", Value: target, Want: "a link to the physical function, ../0000:3b:00.0"}
 	}
 	if _, there := r.addresses[pf]; !there {
@@ -223,7 +214,7 @@ func (r *reader) lineage(place string) (root, nearest string) {
 		case isRoot(part):
 			root = cmp.Or(root, part)
 			ports = nil // a domain of its own, behind a VMD
-		case isAddress(part):
+		case topology.IsPCIAddress(part):
 			ports = append(ports, strings.Join(parts[:i+1], "/"))
 		}
 	}
@@ -331,7 +322,7 @@ func shorter(a, b string) string {
 func lastAddress(place string) string {
 	last := ""
 	for part := range strings.SplitSeq(place, "/") {
-		if isAddress(part) {
+		if topology.IsPCIAddress(part) {
 			last = part
 		}
 	}

@@ -249,7 +249,7 @@ func (m *Machine) checkDevices() error {
 	return nil
 }
 
-func compareDevices(a, b Device) int { return compareAddresses(a.Address, b.Address) }
+func compareDevices(a, b Device) int { return CompareAddresses(a.Address, b.Address) }
 
 func (d *Device) check() error {
 	object := fmt.Sprintf("device %.40s", d.Address)

@@ -25,14 +25,15 @@ var linkNames = [...]string{NVLink: "nvlink", XGMI: "xgmi"}
 // String returns the kind as a machine string spells it.
 func (k LinkKind) String() string { return spell(k, linkNames[:]) }
 
-// compareAddresses orders PCI addresses; a longer domain ("10000:") comes after every domain of
+// CompareAddresses orders PCI addresses; a longer domain ("10000:") comes after every domain of
 // four digits.
-func compareAddresses(a, b string) int {
+func CompareAddresses(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-func compareLinks(a, b Link) int {
-	return cmp.Or(compareAddresses(a.A, b.A), compareAddresses(a.B, b.B))
+// CompareLinks orders links by their addresses.
+func CompareLinks(a, b Link) int {
+	return cmp.Or(CompareAddresses(a.A, b.A), CompareAddresses(a.B, b.B))
 }
 
 func (m *Machine) checkLinks() error {
@@ -46,9 +47,9 @@ func (m *Machine) checkLinks() error {
 			return &Violation{object, "Kind", l.Kind.String(), "nvlink or xgmi"}
 		case l.Count == 0:
 			return &Violation{object, "Count", "0", "a number of links from 1 to 255"}
-		case compareAddresses(l.A, l.B) >= 0:
+		case CompareAddresses(l.A, l.B) >= 0:
 			return &Violation{object, "B", l.B, "another device than A, after it in the order of addresses"}
-		case i > 0 && compareLinks(m.Links[i-1], l) >= 0:
+		case i > 0 && CompareLinks(m.Links[i-1], l) >= 0:
 			return &Violation{object, "A", l.A, "links in ascending order, each pair of devices once"}
 		case m.Device(l.A) == nil:
 			return &Violation{object, "A", l.A, "the address of a device of this machine"}
@@ -132,7 +133,7 @@ func linkedSets(links []Link) [][]string {
 			out = append(out, []string{l.A, l.B})
 		case !told[p]:
 			told[p] = true
-			out = append(out, slices.SortedFunc(slices.Values(members[p]), compareAddresses))
+			out = append(out, slices.SortedFunc(slices.Values(members[p]), CompareAddresses))
 		}
 	}
 	return out
@@ -144,7 +145,7 @@ func (p *parser) parseLinks() error {
 			return err
 		}
 	}
-	slices.SortStableFunc(p.m.Links, compareLinks)
+	slices.SortStableFunc(p.m.Links, CompareLinks)
 	return nil
 }
 
@@ -171,7 +172,7 @@ func (p *parser) parseLinkItem(text string) error {
 		for i := range devices {
 			for j := range i {
 				a, b := longAddress(devices[j]), longAddress(devices[i])
-				if compareAddresses(a, b) > 0 {
+				if CompareAddresses(a, b) > 0 {
 					a, b = b, a
 				}
 				p.m.Links = append(p.m.Links, Link{A: a, B: b, Kind: k, Count: uint8(n)})

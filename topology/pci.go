@@ -62,7 +62,7 @@ func (d *Device) Kind() DeviceKind {
 
 // Device returns the device with an address, or nil.
 func (m *Machine) Device(address string) *Device {
-	i, found := slices.BinarySearchFunc(m.Devices, address, func(d Device, address string) int { return compareAddresses(d.Address, address) })
+	i, found := slices.BinarySearchFunc(m.Devices, address, func(d Device, address string) int { return CompareAddresses(d.Address, address) })
 	if !found {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (m *Machine) Device(address string) *Device {
 // may be in any order. SetDevices returns the same errors as Check.
 func (m *Machine) SetDevices(devices []Device, links []Link) (*Machine, error) {
 	out := *m
-	out.Devices, out.Links = slices.SortedStableFunc(slices.Values(devices), compareDevices), slices.SortedStableFunc(slices.Values(links), compareLinks)
+	out.Devices, out.Links = slices.SortedStableFunc(slices.Values(devices), compareDevices), slices.SortedStableFunc(slices.Values(links), CompareLinks)
 	if err := out.Check(); err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (t *pciTree) port(d *Device) *PCIPort {
 			below = &PCIPort{Name: address}
 			t.ports[[2]string{d.Root, address}] = below
 			at.Ports = append(at.Ports, below)
-			slices.SortFunc(at.Ports, func(a, b *PCIPort) int { return compareAddresses(a.Name, b.Name) })
+			slices.SortFunc(at.Ports, func(a, b *PCIPort) int { return CompareAddresses(a.Name, b.Name) })
 		}
 		at = below
 	}

@@ -208,12 +208,3 @@ func (s *SMIMatrix) Links(m *Machine) ([]Link, error) {
 	}
 	return out, nil
 }
-
-// WithLinks returns the machine with the given links instead of its own links of the kind.
-func (m *Machine) WithLinks(kind LinkKind, links []Link) (*Machine, error) {
-	out := *m
-	out.Links = slices.DeleteFunc(slices.Clone(m.Links), func(l Link) bool { return l.Kind == kind })
-	out.Links = append(out.Links, links...)
-	slices.SortStableFunc(out.Links, compareLinks)
-	return &out, out.checkLinks()
-}

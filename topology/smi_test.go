@@ -36,7 +36,7 @@ func TestSMI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err = m.WithLinks(topology.NVLink, links)
+	m, err = m.SetDevices(m.Devices, links)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func FuzzParseSMI(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := m.WithLinks(topology.NVLink, links); err != nil {
+		if _, err := m.SetDevices(m.Devices, links); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
 	})
