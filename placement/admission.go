@@ -3,10 +3,8 @@ package placement
 import (
 	"slices"
 
-	"github.com/berth-dev/berth/placement/device"
 	"github.com/berth-dev/berth/placement/hint"
 	"github.com/berth-dev/berth/placement/joint"
-	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -49,9 +47,11 @@ type admission struct {
 	// pods has the pods on the node. It is empty if the admission assumes an empty node.
 	pods []podRef
 
-	cpus    cpuAdmission
-	memory  memoryAdmission
-	devices deviceAdmission
+	// managers are the kubelet's managers, by the order in which it calls them.
+	managers [managers]manager
+	cpus     cpuManager
+	memory   memoryManager
+	devices  deviceManager
 
 	// lists[:used] are the hints for the current container, and of[i] is the resource of lists[i].
 	lists []hint.List
@@ -70,37 +70,10 @@ type admission struct {
 	empty Decision // for the admission to an empty node
 }
 
-type cpuAdmission struct {
-	shared   topology.CPUSet
-	reusable topology.CPUSet
-}
-
-type memoryAdmission struct {
-	book  *memory.Book
-	reuse memory.Reuse
-	needs []memory.Need
-	query memory.Query
-	// left is the part of the pod's memory that its containers have not used yet, if the kubelet
-	// places the pod by spec.resources.
-	left []MemoryBlock
-}
-
-// deviceAdmission has a slot for each requested resource that the device manager manages.
-type deviceAdmission struct {
-	slots []slot
-	used  int
-	// nodes are the NUMA nodes of the devices that were assigned so far.
-	nodes hint.Mask
-}
-
-type slot struct {
-	pool *devicePool
-	// inUse and reusable are this admission's copies. out and held are working memory.
-	inUse, reusable, out, held device.Set
-}
-
 func newAdmission(m *Model) *admission {
 	ad := &admission{m: m}
+	ad.cpus.ad, ad.memory.ad, ad.devices.ad = ad, ad, ad
+	ad.managers = [...]manager{ofDevices: &ad.devices, ofCPUs: &ad.cpus, ofMemory: &ad.memory}
 	if m.mem != nil {
 		ad.memory.book = m.mem.NewBook()
 	}
@@ -122,12 +95,12 @@ func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 	} else if len(s.pods) > 0 {
 		ad.held = s.pod(r.UID)
 	}
-	ad.cpus = cpuAdmission{shared: books.shared}
+	ad.cpus.shared, ad.cpus.reusable = books.shared, topology.CPUSet{}
 	if ad.m.mem != nil {
 		ad.memory.book.CopyFrom(books.book)
 		ad.memory.reuse.Reset()
 	}
-	ad.beginDevices(empty)
+	ad.devices.begin(empty)
 	if ad.held != nil {
 		ad.dropLost()
 	}
@@ -179,49 +152,4 @@ func (ad *admission) list(resource string) *hint.List {
 	ad.of[ad.used] = resource
 	ad.used++
 	return &ad.lists[ad.used-1]
-}
-
-// beginDevices creates a slot for each managed resource of the request.
-func (ad *admission) beginDevices(empty bool) {
-	ad.devices.used, ad.devices.nodes = 0, 0
-	if len(ad.s.pools) == 0 {
-		return
-	}
-	for i := range ad.r.Containers {
-		for j := range ad.r.Containers[i].Devices {
-			p := ad.s.pools.index(ad.r.Containers[i].Devices[j].Resource)
-			if p >= 0 && ad.slot(ad.s.pools[p].resource) == nil {
-				ad.openSlot(&ad.s.pools[p], empty)
-			}
-		}
-	}
-}
-
-func (ad *admission) openSlot(p *devicePool, empty bool) {
-	d := &ad.devices
-	if d.used == len(d.slots) {
-		d.slots = append(d.slots, slot{})
-	}
-	s := &d.slots[d.used]
-	d.used++
-	s.pool = p
-	s.inUse = append(s.inUse[:0], p.inUse...)
-	if empty {
-		clear(s.inUse)
-	}
-	words := len(p.inUse)
-	for _, set := range [...]*device.Set{&s.reusable, &s.out, &s.held} {
-		*set = slices.Grow((*set)[:0], words)[:words]
-		clear(*set)
-	}
-}
-
-// slot returns the slot of a resource, or nil if the device manager does not manage it.
-func (ad *admission) slot(resource string) *slot {
-	for i := range ad.devices.slots[:ad.devices.used] {
-		if s := &ad.devices.slots[i]; s.pool.resource == resource {
-			return s
-		}
-	}
-	return nil
 }

@@ -30,11 +30,11 @@ func (b kubeletBooks) commit(r *Request, d *Decision, l *leaving) {
 		c := &d.Containers[i]
 		held := old.container(c.Name)
 		got := ContainerAllocation{Name: c.Name, Kind: c.Kind}
-		l.give(cpuProvider{}, i)
+		l.give(ofCPUs, i)
 		got.CPUs = b.commitCPUs(c, held)
-		l.give(memoryProvider{}, i)
+		l.give(ofMemory, i)
 		got.Memory = mem.commit(c, held)
-		l.give(deviceProvider{}, i)
+		l.give(ofDevices, i)
 		got.Devices = b.commitDevices(c, held)
 		pod.Containers = append(pod.Containers, got)
 	}

@@ -10,12 +10,11 @@
 // # How it decides
 //
 // An admission works on copies of the node's books, which record the allocations. For each
-// container, or once for a pod, every provider (provider.go) lists the sets of NUMA nodes that
-// could provide its resource. The merger (merge.go) finds the set that the kubelet would choose,
-// without trying every combination of the lists. The policy (policy.go) accepts or refuses the set,
-// and the providers assign from it. The algorithms of the three managers are in placement/cpu,
-// placement/memory and placement/device, and lists of sets in placement/hint. Code for another
-// resource manager of the kubelet implements provider.
+// container, or once for a pod, every manager (manager.go) lists the sets of NUMA nodes that could
+// provide its resource. The merger (merge.go) finds the set that the kubelet would choose, without
+// trying every combination of the lists. The policy (policy.go) accepts or refuses the set, and the
+// managers assign from it. The algorithms of the three managers are in placement/cpu,
+// placement/memory and placement/device, and lists of sets in placement/hint.
 //
 // If Berth decides (AuthorityBerth), the package does not predict a kubelet. The same functions
 // then use placement/joint, which applies the pod's rules and finds the fewest NUMA nodes for all

@@ -138,7 +138,7 @@ func (n *Need) fewestUsable() int {
 }
 
 func memoryNeeds(ad *admission, c int) (needs []Need) {
-	if ad.m.mem == nil || !ad.pins() || ad.needsOf(c) != NoDetail {
+	if ad.m.mem == nil || !ad.pins() || ad.memory.needsOf(c) != NoDetail {
 		return nil
 	}
 	for _, need := range ad.memory.needs {

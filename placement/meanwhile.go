@@ -24,16 +24,7 @@ type Meanwhile struct {
 // the request. For each container it asks each manager once to allocate. Unless the policy is none,
 // it also asks each manager once for hints: for each container, or with the scope pod for the pod.
 func (m *Model) Steps(r *Request) int {
-	rules, n := m.rulesFor(r.Rules), len(r.Containers)
-	switch {
-	case rules.Policy == PolicyNone:
-		return len(providers) * n
-	case m.whole(r):
-		return len(providers) * 2
-	case rules.Scope == PodScope:
-		return len(providers) * (n + 1)
-	}
-	return len(providers) * 2 * n
+	return m.allocates(r, len(r.Containers)-1) + managers
 }
 
 // DecideAmid does what Decide does, with events during the admission. Each pod may have one event.
@@ -57,10 +48,10 @@ func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdic
 func (s *State) Notices(e *Meanwhile) bool {
 	pod := s.pod(e.UID)
 	return pod != nil && slices.ContainsFunc(pod.Containers, func(c ContainerAllocation) bool {
-		switch providers[e.Step%len(providers)].(type) {
-		case deviceProvider:
+		switch e.Step % managers {
+		case ofDevices:
 			return len(c.Devices) > 0 && e.Container == ""
-		case cpuProvider:
+		case ofCPUs:
 			return !c.CPUs.IsEmpty() && e.Container == ""
 		}
 		return len(c.Memory) > 0
@@ -85,41 +76,39 @@ type leaving struct {
 	books  kubeletBooks
 	r      *Request
 	events []Meanwhile
-	// noticed records, by provider, the events that the manager has noticed.
+	// noticed records, by manager, the events that it has noticed.
 	noticed [managers][]bool
 }
 
 // give makes a manager notice the events that happen before it allocates for a container, by index
 // in the request.
-func (l *leaving) give(manager provider, container int) {
+func (l *leaving) give(manager, container int) {
 	if l != nil {
-		at := slices.Index(providers[:], manager)
-		l.until(at, l.books.s.m.allocates(l.r, container)+at)
+		l.until(manager, l.books.s.m.allocates(l.r, container)+manager)
 	}
 }
 
-// until makes the manager at a position in providers notice all events up to a step.
-func (l *leaving) until(at, step int) {
+// until makes a manager notice all events up to a step.
+func (l *leaving) until(manager, step int) {
 	for i := range l.events {
-		if e := &l.events[i]; !l.noticed[at][i] && e.Step <= step {
-			l.noticed[at][i] = true
-			l.giveBack(providers[at], e)
+		if e := &l.events[i]; !l.noticed[manager][i] && e.Step <= step {
+			l.noticed[manager][i] = true
+			l.giveBack(manager, e)
 		}
 	}
 }
 
 // giveBack frees the resources that a pod, or its init containers, have from a manager.
-func (l *leaving) giveBack(manager provider, e *Meanwhile) {
+func (l *leaving) giveBack(manager int, e *Meanwhile) {
 	pod := l.books.s.pod(e.UID)
-	_, ofMemory := manager.(memoryProvider)
 	switch {
 	case pod == nil:
-	case e.Container != "" && ofMemory:
+	case e.Container != "" && manager == ofMemory:
 		l.books.s.Start(e.UID, []string{e.Container})
 	case e.Container != "":
-	case manager == provider(cpuProvider{}):
+	case manager == ofCPUs:
 		l.books.releaseCPUs(pod)
-	case ofMemory:
+	case manager == ofMemory:
 		l.books.releaseMemory(pod)
 	default:
 		l.books.releaseDevices(pod)
@@ -128,8 +117,8 @@ func (l *leaving) giveBack(manager provider, e *Meanwhile) {
 
 // finish makes all managers notice all events.
 func (l *leaving) finish() {
-	for at := range providers {
-		l.until(at, math.MaxInt)
+	for manager := range managers {
+		l.until(manager, math.MaxInt)
 	}
 	for i := range l.events {
 		if at, ok := l.books.s.find(l.events[i].UID); ok && l.events[i].Container == "" {
@@ -154,7 +143,7 @@ func (s *State) Happen(meanwhile []Meanwhile) {
 // allocates returns the step at which the kubelet asks the first manager to allocate for a
 // container, by index in the request.
 func (m *Model) allocates(r *Request, container int) int {
-	n := len(providers)
+	const n = managers
 	switch rules := m.rulesFor(r.Rules); {
 	case rules.Policy == PolicyNone:
 		return n * container
@@ -202,21 +191,6 @@ func (ad *admission) happen(e *Meanwhile) {
 		ad.m.releaseBlock(ad.memory.book, b)
 	}
 	for i := range pod.Containers {
-		ad.giveBack(&pod.Containers[i])
-	}
-}
-
-// giveBack frees the devices of a container in the admission.
-func (ad *admission) giveBack(c *ContainerAllocation) {
-	for i := range c.Devices {
-		s := ad.slot(c.Devices[i].Resource)
-		if s == nil {
-			continue
-		}
-		for _, id := range c.Devices[i].IDs {
-			if j, ok := s.pool.pool.Find(id); ok {
-				s.inUse.Remove(j)
-			}
-		}
+		ad.devices.giveBack(&pod.Containers[i])
 	}
 }

@@ -2,14 +2,14 @@ package placement
 
 import "github.com/berth-dev/berth/placement/hint"
 
-// collect asks all providers for their hints for container c, or for the whole pod.
+// collect asks all managers for their hints for container c, or for the whole pod.
 func (ad *admission) collect(c int, want hint.Want) Detail {
 	ad.used = 0
-	for _, p := range providers {
+	for _, m := range ad.managers {
 		if ad.meanwhile != nil {
 			ad.pass()
 		}
-		if d := p.hints(ad, c, want); d != NoDetail {
+		if d := m.hints(c, want); d != NoDetail {
 			return d
 		}
 	}
@@ -67,12 +67,12 @@ func (ad *admission) guardMerge(c int) Detail {
 	defer func() { ad.used = kept }()
 	lists := listCount(ad.lists[:kept])
 	product := 1
-	for i := len(providers) - 1; i >= 0; i-- {
+	for i := managers - 1; i >= 0; i-- {
 		if most := power(len(ad.m.space.BySize()), lists); product*most <= maxCombinations {
 			return NoDetail
 		}
 		start := ad.used
-		if d := providers[i].hints(ad, c, hint.Offered); d != NoDetail {
+		if d := ad.managers[i].hints(c, hint.Offered); d != NoDetail {
 			return d
 		}
 		for j := start; j < ad.used; j++ {
@@ -149,14 +149,14 @@ func (ad *admission) runContainers(n int) (Detail, int) {
 	return ad.guardRestart(), 0
 }
 
-// allocate makes all providers allocate for container c within the hint.
+// allocate makes all managers allocate for container c within the hint.
 func (ad *admission) allocate(c int, h hint.Hint) Detail {
 	ad.setHint(c, h)
-	for _, p := range providers {
+	for _, m := range ad.managers {
 		if ad.meanwhile != nil {
 			ad.pass()
 		}
-		if d := p.allocate(ad, c, h); d != NoDetail {
+		if d := m.allocate(c, h); d != NoDetail {
 			return d
 		}
 	}

@@ -106,11 +106,11 @@ func (ad *admission) allocateWhole(h hint.Hint) Detail {
 	for c := range ad.d.Containers {
 		ad.setHint(c, h)
 	}
-	for _, p := range providers {
+	for _, m := range ad.managers {
 		if ad.meanwhile != nil {
 			ad.pass()
 		}
-		if d := p.allocate(ad, wholePod, h); d != NoDetail {
+		if d := m.allocate(wholePod, h); d != NoDetail {
 			return d
 		}
 	}
@@ -131,33 +131,35 @@ func (d *Decision) given() *Whole {
 	return d.Whole
 }
 
-// allocateWholeCPUs implements AllocatePod of the static CPU manager.
-func (ad *admission) allocateWholeCPUs(h hint.Hint) Detail {
+// allocateWhole implements AllocatePod of the static CPU manager.
+func (cm *cpuManager) allocateWhole(h hint.Hint) Detail {
+	ad := cm.ad
 	n := ad.m.wholeCPUs(ad.r)
 	switch {
 	case n == 0:
 		return NoDetail
-	case ad.sharesNoCPUs(n):
+	case cm.sharesNone(n):
 		return EmptySharedPool
 	}
-	in := cpu.AllocateInput{N: n, Shared: &ad.cpus.shared, Reserved: &ad.m.cpus.reserved, Siblings: &ad.m.cpus.siblings, Aligned: !h.Any, NUMA: ad.m.expand(h.Mask)}
+	in := cpu.AllocateInput{N: n, Shared: &cm.shared, Reserved: &ad.m.cpus.reserved, Siblings: &ad.m.cpus.siblings, Aligned: !h.Any, NUMA: ad.m.expand(h.Mask)}
 	var got topology.CPUSet
 	if err := ad.m.cpus.topology.Allocate(&in, &got); err != nil {
 		return cpuDetail(err)
 	}
 	if ad.m.guard {
-		if d := ad.guardCPUs(&got); d != NoDetail {
+		if d := cm.guard(&got); d != NoDetail {
 			return d
 		}
 	}
 	ad.d.given().CPUs = got
-	ad.cpus.shared = ad.cpus.shared.AndNot(&got)
-	return ad.divideCPUs(got)
+	cm.shared = cm.shared.AndNot(&got)
+	return cm.divide(got)
 }
 
-// sharesNoCPUs implements validatePodScopeResources of the CPU manager. It reports whether some
+// sharesNone implements validatePodScopeResources of the CPU manager. It reports whether some
 // container shares the rest of the pod's CPUs although there is no rest.
-func (ad *admission) sharesNoCPUs(all int) bool {
+func (cm *cpuManager) sharesNone(all int) bool {
+	ad := cm.ad
 	taken, shared := 0, false
 	for c := range ad.r.Containers {
 		switch n := ad.exclusiveCPUs(c); {
@@ -174,18 +176,20 @@ func (ad *admission) sharesNoCPUs(all int) bool {
 	return shared && taken >= all
 }
 
-// leavesNone reports whether sharesNoCPUs or sharesNoMemory is true.
+// leavesNone reports whether the containers with exclusive CPUs or memory leave none to the
+// containers that share.
 func (ad *admission) leavesNone() bool {
-	if n := ad.m.wholeCPUs(ad.r); n > 0 && ad.sharesNoCPUs(n) {
+	if n := ad.m.wholeCPUs(ad.r); n > 0 && ad.cpus.sharesNone(n) {
 		return true
 	}
 	_, readable := ad.r.Level.asksMemory()
-	return ad.m.mem != nil && ad.pins() && readable && ad.sharesNoMemory()
+	return ad.m.mem != nil && ad.pins() && readable && ad.memory.sharesNone()
 }
 
-// divideCPUs gives the containers parts of the pod's CPUs. An init container that is not a sidecar
+// divide gives the containers parts of the pod's CPUs. An init container that is not a sidecar
 // may have any CPUs except the CPUs of the sidecars before it.
-func (ad *admission) divideCPUs(left topology.CPUSet) Detail {
+func (cm *cpuManager) divide(left topology.CPUSet) Detail {
+	ad := cm.ad
 	for c := range ad.r.Containers {
 		kind, mine := ad.r.Containers[c].Kind, &ad.d.Containers[c].CPUs
 		n := ad.exclusiveCPUs(c)
@@ -213,8 +217,9 @@ func (ad *admission) divideCPUs(left topology.CPUSet) Detail {
 }
 
 // wholeNeeds sets ad.memory.needs to the request of the pod as a whole (getPodRequestedResources).
-func (ad *admission) wholeNeeds() Detail {
-	needs := ad.memory.needs[:0]
+func (mm *memoryManager) wholeNeeds() Detail {
+	ad := mm.ad
+	needs := mm.needs[:0]
 	for i := range ad.r.Level.Memory {
 		r := &ad.r.Level.Memory[i]
 		k, ok := ad.m.mem.Kind(r.Resource)
@@ -228,31 +233,32 @@ func (ad *admission) wholeNeeds() Detail {
 			needs = append(needs, memory.Need{Kind: k, Bytes: r.Bytes})
 		}
 	}
-	ad.memory.needs = needs
+	mm.needs = needs
 	return NoDetail
 }
 
-// sharesNoMemory implements validatePodScopeResources of the memory manager, which also fails if an
+// sharesNone implements validatePodScopeResources of the memory manager, which also fails if an
 // amount is not a whole number of bytes.
-func (ad *admission) sharesNoMemory() bool {
+func (mm *memoryManager) sharesNone() bool {
+	ad := mm.ad
 	for c := range ad.r.Containers {
 		if !ad.m.shares(ad.r, c) && ad.r.Containers[c].fractional() {
 			return true
 		}
 	}
 	for i := range ad.r.Level.Memory {
-		if all := &ad.r.Level.Memory[i]; all.Bytes > 0 && ad.sharesNone(all) {
+		if all := &ad.r.Level.Memory[i]; all.Bytes > 0 && mm.sharesNoneOf(all) {
 			return true
 		}
 	}
 	return false
 }
 
-func (ad *admission) sharesNone(all *MemoryRequest) bool {
+func (mm *memoryManager) sharesNoneOf(all *MemoryRequest) bool {
 	taken, shared := uint64(0), false
-	for c := range ad.r.Containers {
-		r := &ad.r.Containers[c]
-		switch shares := ad.sharesMemory(c); {
+	for c := range mm.ad.r.Containers {
+		r := &mm.ad.r.Containers[c]
+		switch shares := mm.shares(c); {
 		case r.Kind == Init:
 			if shares && taken >= all.Bytes {
 				return true
@@ -266,8 +272,9 @@ func (ad *admission) sharesNone(all *MemoryRequest) bool {
 	return shared && taken >= all.Bytes
 }
 
-// sharesMemory reports whether container c shares the rest of the pod's memory.
-func (ad *admission) sharesMemory(c int) bool {
+// shares reports whether container c shares the rest of the pod's memory.
+func (mm *memoryManager) shares(c int) bool {
+	ad := mm.ad
 	return ad.m.shares(ad.r, c) || len(ad.r.Containers[c].Memory) == 0
 }
 
@@ -283,62 +290,64 @@ func (r *LevelRequest) asksMemory() (some, readable bool) {
 
 // emptyPoolHints implements the part of the memory manager's GetPodTopologyHints that precedes the
 // search for memory.
-func (ad *admission) emptyPoolHints() (done bool) {
-	some, readable := ad.r.Level.asksMemory()
+func (mm *memoryManager) emptyPoolHints() (done bool) {
+	some, readable := mm.ad.r.Level.asksMemory()
 	switch {
 	case !readable:
 		return true
-	case !ad.sharesNoMemory():
+	case !mm.sharesNone():
 		return false
 	case some:
-		ad.list(memory.Regular).Reset(hint.Impossible)
+		mm.ad.list(memory.Regular).Reset(hint.Impossible)
 	}
 	return true
 }
 
-// allocateWholeMemory implements AllocatePod of the static memory manager. An unreadable amount is
+// allocateWhole implements AllocatePod of the static memory manager. An unreadable amount is
 // not an error.
-func (ad *admission) allocateWholeMemory(h hint.Hint) Detail {
+func (mm *memoryManager) allocateWhole(h hint.Hint) Detail {
+	ad := mm.ad
 	if _, readable := ad.r.Level.asksMemory(); !readable {
 		return NoDetail
 	}
-	if ad.sharesNoMemory() {
+	if mm.sharesNone() {
 		return EmptySharedPool
 	}
-	if d := ad.wholeNeeds(); d != NoDetail {
+	if d := mm.wholeNeeds(); d != NoDetail {
 		return d
 	}
-	if ad.m.guard && ad.m.mem.Underflows(ad.memory.needs) {
+	if ad.m.guard && ad.m.mem.Underflows(mm.needs) {
 		return DefectMemoryUnderflow
 	}
-	mask, err := ad.m.mem.Choose(ad.memoryQuery(), h)
+	mask, err := ad.m.mem.Choose(mm.newQuery(), h)
 	if err != nil {
 		return memoryDetail(err)
 	}
-	if d := ad.guardMemory(mask); d != NoDetail {
+	if d := mm.guard(mask); d != NoDetail {
 		return d
 	}
 	got := ad.d.given()
 	got.Memory = ad.d.room.blocks[:0]
-	for _, n := range ad.memory.needs {
-		ad.m.mem.Take(ad.memory.book, mask, n)
+	for _, n := range mm.needs {
+		ad.m.mem.Take(mm.book, mask, n)
 		got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.mem.Names()[n.Kind], NUMA: ad.m.expand(mask), Bytes: n.Bytes})
 	}
 	ad.d.room.blocks = got.Memory
-	ad.divideMemory(ad.m.expand(mask))
+	mm.divide(ad.m.expand(mask))
 	return NoDetail
 }
 
-// divideMemory gives the containers parts of the pod's memory, as divideCPUs does. Kinds of memory
+// divide gives the containers parts of the pod's memory, as cpuManager.divide does. Kinds of memory
 // that the pod does not request are not counted. As in the kubelet, all subtractions are unsigned
 // and may wrap around.
-func (ad *admission) divideMemory(on topology.NUMASet) {
-	left := append(ad.memory.left[:0], ad.d.Whole.Memory...)
+func (mm *memoryManager) divide(on topology.NUMASet) {
+	ad := mm.ad
+	left := append(mm.left[:0], ad.d.Whole.Memory...)
 	for c := range ad.r.Containers {
 		r := &ad.r.Containers[c]
-		if ad.sharesMemory(c) {
+		if mm.shares(c) {
 			if r.Kind == Init {
-				ad.giveBlocks(c, left)
+				mm.giveBlocks(c, left)
 			}
 			continue
 		}
@@ -359,17 +368,17 @@ func (ad *admission) divideMemory(on topology.NUMASet) {
 		}
 	}
 	for c := range ad.r.Containers {
-		if ad.sharesMemory(c) && ad.r.Containers[c].Kind != Init {
-			ad.giveBlocks(c, left)
+		if mm.shares(c) && ad.r.Containers[c].Kind != Init {
+			mm.giveBlocks(c, left)
 		}
 	}
-	ad.memory.left = left
+	mm.left = left
 }
 
-func (ad *admission) giveBlocks(c int, blocks []MemoryBlock) {
+func (mm *memoryManager) giveBlocks(c int, blocks []MemoryBlock) {
 	for _, b := range blocks {
 		if b.Bytes > 0 {
-			ad.d.Containers[c].Memory = append(ad.d.Containers[c].Memory, b)
+			mm.ad.d.Containers[c].Memory = append(mm.ad.d.Containers[c].Memory, b)
 		}
 	}
 }
@@ -386,19 +395,19 @@ func (b kubeletBooks) commitWhole(d *Decision, l *leaving) {
 	if given == nil {
 		given = new(Whole)
 	}
-	l.give(cpuProvider{}, 0)
+	l.give(ofCPUs, 0)
 	if !given.CPUs.IsEmpty() {
 		b.s.shared = b.s.shared.AndNot(&given.CPUs)
 		pod.Whole.CPUs = given.CPUs
 	}
-	l.give(memoryProvider{}, 0)
+	l.give(ofMemory, 0)
 	if given.Memory != nil {
 		for i := range given.Memory {
 			b.s.m.takeBlock(b.s.book, &given.Memory[i])
 		}
 		pod.Whole.Memory = slices.Clone(given.Memory)
 	}
-	l.give(deviceProvider{}, 0)
+	l.give(ofDevices, 0)
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		got := ContainerAllocation{Name: c.Name, Kind: c.Kind}

@@ -11,8 +11,14 @@ import (
 // cpuResource is the resource name of CPUs in explanations.
 const cpuResource = "cpu"
 
-// cpuProvider is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go).
-type cpuProvider struct{}
+// cpuManager is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go), with its CPUs
+// during an admission.
+type cpuManager struct {
+	ad *admission
+	// shared is the admission's copy of State.shared. Later containers may reuse the CPUs of init
+	// containers in reusable.
+	shared, reusable topology.CPUSet
+}
 
 // pins reports whether the CPU and memory managers may allocate exclusive resources to a pod's
 // containers.
@@ -65,12 +71,13 @@ func (m *Model) ExclusiveCPUs(r *Request) (n int) {
 }
 
 // hints implements GetTopologyHints and GetPodTopologyHints.
-func (p cpuProvider) hints(ad *admission, c int, want hint.Want) Detail {
+func (cm *cpuManager) hints(c int, want hint.Want) Detail {
+	ad := cm.ad
 	if ad.m.cpus.hinter == nil || !ad.pins() {
 		return NoDetail
 	}
 	if c == wholePod {
-		p.podHints(ad, want)
+		cm.podHints(want)
 		return NoDetail
 	}
 	n := ad.exclusiveCPUs(c)
@@ -80,16 +87,17 @@ func (p cpuProvider) hints(ad *admission, c int, want hint.Want) Detail {
 	held := ad.heldBy(c)
 	switch {
 	case held == nil || held.CPUs.IsEmpty():
-		ad.cpuHints(n, nil, &ad.cpus.reusable, want)
+		cm.addHints(n, nil, &cm.reusable, want)
 	case held.CPUs.Len() != n:
 		ad.list(cpuResource).Reset(hint.Impossible)
 	default:
-		ad.cpuHints(n, &held.CPUs, nil, want)
+		cm.addHints(n, &held.CPUs, nil, want)
 	}
 	return NoDetail
 }
 
-func (cpuProvider) podHints(ad *admission, want hint.Want) {
+func (cm *cpuManager) podHints(want hint.Want) {
+	ad := cm.ad
 	n := ad.m.podCPUs(ad.r)
 	if n == 0 {
 		return
@@ -107,21 +115,22 @@ func (cpuProvider) podHints(ad *admission, want hint.Want) {
 		}
 	}
 	switch {
-	case ad.whole && ad.sharesNoCPUs(n):
+	case ad.whole && cm.sharesNone(n):
 		ad.list(cpuResource).Reset(hint.Impossible)
 	case held.Len() == n:
-		ad.cpuHints(n, &held, nil, want)
+		cm.addHints(n, &held, nil, want)
 	default:
-		held = held.Or(&ad.cpus.reusable)
-		ad.cpuHints(n, nil, &held, want)
+		held = held.Or(&cm.reusable)
+		cm.addHints(n, nil, &held, want)
 	}
 }
 
-// cpuHints adds a list for n of the available CPUs. If available is nil, it uses the free CPUs.
-func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want hint.Want) {
+// addHints adds a list for n of the available CPUs. If available is nil, it uses the free CPUs.
+func (cm *cpuManager) addHints(n int, available, reusable *topology.CPUSet, want hint.Want) {
+	ad := cm.ad
 	var free topology.CPUSet
 	if available == nil {
-		free = ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
+		free = cm.shared.AndNot(&ad.m.cpus.reserved)
 		available = &free
 	}
 	in := cpu.HintInput{N: n, Available: available, Reusable: reusable, Want: want}
@@ -130,9 +139,10 @@ func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want 
 
 // allocate implements Allocate. Before 1.37, a kubelet with full-pcpus-only also checks containers
 // that already have their CPUs, and can kill them after a restart.
-func (cpuProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
+func (cm *cpuManager) allocate(c int, h hint.Hint) Detail {
+	ad := cm.ad
 	if c == wholePod {
-		return ad.allocateWholeCPUs(h)
+		return cm.allocateWhole(h)
 	}
 	n := ad.exclusiveCPUs(c)
 	if n == 0 {
@@ -142,40 +152,40 @@ func (cpuProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	got := &ad.d.Containers[c].CPUs
 	if held != nil && !held.CPUs.IsEmpty() {
 		if ad.m.set.version < V137 {
-			if err := ad.m.cpus.topology.CheckSMT(n, &ad.cpus.shared, &ad.m.cpus.siblings); err != nil {
+			if err := ad.m.cpus.topology.CheckSMT(n, &cm.shared, &ad.m.cpus.siblings); err != nil {
 				return cpuDetail(err)
 			}
 		}
 		*got = held.CPUs
-		ad.reuseCPUs(c)
+		cm.reuse(c)
 		return NoDetail
 	}
 	in := cpu.AllocateInput{
-		N: n, Shared: &ad.cpus.shared, Reserved: &ad.m.cpus.reserved, Siblings: &ad.m.cpus.siblings,
-		Reusable: &ad.cpus.reusable, Aligned: !h.Any, NUMA: ad.m.expand(h.Mask),
+		N: n, Shared: &cm.shared, Reserved: &ad.m.cpus.reserved, Siblings: &ad.m.cpus.siblings,
+		Reusable: &cm.reusable, Aligned: !h.Any, NUMA: ad.m.expand(h.Mask),
 	}
 	if err := ad.m.cpus.topology.Allocate(&in, got); err != nil {
 		*got = topology.CPUSet{}
 		return cpuDetail(err)
 	}
 	if ad.m.guard {
-		if d := ad.guardCPUs(got); d != NoDetail {
+		if d := cm.guard(got); d != NoDetail {
 			return d
 		}
 	}
-	ad.cpus.shared = ad.cpus.shared.AndNot(got)
-	ad.reuseCPUs(c)
+	cm.shared = cm.shared.AndNot(got)
+	cm.reuse(c)
 	return NoDetail
 }
 
-// guardCPUs refuses a pod that would get CPUs that are not free, or the last shared CPU.
-func (ad *admission) guardCPUs(got *topology.CPUSet) Detail {
-	pool := ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
-	pool = pool.Or(&ad.cpus.reusable)
+// guard refuses a pod that would get CPUs that are not free, or the last shared CPU.
+func (cm *cpuManager) guard(got *topology.CPUSet) Detail {
+	pool := cm.shared.AndNot(&cm.ad.m.cpus.reserved)
+	pool = pool.Or(&cm.reusable)
 	if !got.IsSubsetOf(&pool) {
 		return DefectForeignCPUs
 	}
-	if ad.cpus.shared.IsSubsetOf(got) {
+	if cm.shared.IsSubsetOf(got) {
 		return DefectNoSharedCPU
 	}
 	return NoDetail
@@ -212,14 +222,14 @@ func widestOf(pods []podRef) int {
 	return widest
 }
 
-// reuseCPUs implements updateCPUsToReuse: later containers may reuse the CPUs of a regular init
+// reuse implements updateCPUsToReuse: later containers may reuse the CPUs of a regular init
 // container.
-func (ad *admission) reuseCPUs(c int) {
-	got := &ad.d.Containers[c].CPUs
-	if ad.r.Containers[c].Kind == Init {
-		ad.cpus.reusable = ad.cpus.reusable.Or(got)
+func (cm *cpuManager) reuse(c int) {
+	got := &cm.ad.d.Containers[c].CPUs
+	if cm.ad.r.Containers[c].Kind == Init {
+		cm.reusable = cm.reusable.Or(got)
 	} else {
-		ad.cpus.reusable = ad.cpus.reusable.AndNot(got)
+		cm.reusable = cm.reusable.AndNot(got)
 	}
 }
 

@@ -8,14 +8,25 @@ import (
 	"github.com/berth-dev/berth/placement/memory"
 )
 
-// memoryProvider is the static memory manager (pkg/kubelet/cm/memorymanager/policy_static.go).
-type memoryProvider struct{}
+// memoryManager is the static memory manager (pkg/kubelet/cm/memorymanager/policy_static.go), with
+// its memory during an admission.
+type memoryManager struct {
+	ad    *admission
+	book  *memory.Book // a copy of State.book
+	reuse memory.Reuse
+	needs []memory.Need
+	query memory.Query
+	// left is the part of the pod's memory that its containers have not used yet, if the kubelet
+	// places the pod by spec.resources.
+	left []MemoryBlock
+}
 
 // containerNeeds sets ad.memory.needs to the request of a container.
-func (ad *admission) containerNeeds(c int) Detail {
-	needs := ad.memory.needs[:0]
+func (mm *memoryManager) containerNeeds(c int) Detail {
+	ad := mm.ad
+	needs := mm.needs[:0]
 	if ad.m.shares(ad.r, c) {
-		ad.memory.needs = needs
+		mm.needs = needs
 		return NoDetail
 	}
 	if ad.r.Containers[c].fractional() {
@@ -29,17 +40,18 @@ func (ad *admission) containerNeeds(c int) Detail {
 		}
 		needs = append(needs, memory.Need{Kind: k, Bytes: r.Bytes})
 	}
-	ad.memory.needs = needs
+	mm.needs = needs
 	return NoDetail
 }
 
 // podNeeds sets ad.memory.needs to the request of the pod, with only the kinds that some app
 // container asks for.
-func (ad *admission) podNeeds() Detail {
+func (mm *memoryManager) podNeeds() Detail {
+	ad := mm.ad
 	if ad.whole {
-		return ad.wholeNeeds()
+		return mm.wholeNeeds()
 	}
-	needs := ad.memory.needs[:0]
+	needs := mm.needs[:0]
 	for k, name := range ad.m.mem.Names() {
 		var sum Peak[uint64]
 		byApp := false
@@ -54,13 +66,14 @@ func (ad *admission) podNeeds() Detail {
 			needs = append(needs, memory.Need{Kind: memory.Kind(k), Bytes: sum.Most()})
 		}
 	}
-	ad.memory.needs = needs
-	return ad.oddMemory()
+	mm.needs = needs
+	return mm.oddMemory()
 }
 
 // oddMemory returns the reason if some amount or kind of memory makes podNeeds fail. The kubelet
 // reads all amounts before it looks up any kind.
-func (ad *admission) oddMemory() Detail {
+func (mm *memoryManager) oddMemory() Detail {
+	ad := mm.ad
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].fractional() {
 			return MemoryNotInteger
@@ -93,51 +106,53 @@ func (r *ContainerRequest) memory(name string) (bytes uint64, asked bool) {
 
 // hints implements GetTopologyHints and GetPodTopologyHints. An amount that is not a whole number
 // of bytes gives no hints, and Allocate refuses it.
-func (p memoryProvider) hints(ad *admission, c int, want hint.Want) Detail {
+func (mm *memoryManager) hints(c int, want hint.Want) Detail {
+	ad := mm.ad
 	if ad.m.mem == nil || !ad.pins() {
 		return NoDetail
 	}
-	if ad.whole && ad.emptyPoolHints() {
+	if ad.whole && mm.emptyPoolHints() {
 		return NoDetail
 	}
-	d := ad.needsOf(c)
+	d := mm.needsOf(c)
 	switch {
 	case d == MemoryNotInteger:
 		return NoDetail
 	case d != NoDetail:
 		return d
-	case len(ad.memory.needs) == 0:
+	case len(mm.needs) == 0:
 		return NoDetail
 	}
-	if held := ad.heldMemory(c); held != nil {
-		ad.hintsOfBlocks(held.Memory)
+	if held := mm.held(c); held != nil {
+		mm.hintsOfBlocks(held.Memory)
 		return NoDetail
 	}
-	if ad.m.mem.Crashes(ad.memory.needs) {
+	if ad.m.mem.Crashes(mm.needs) {
 		return DefectMissingMemoryKind
 	}
-	if ad.m.guard && ad.m.mem.Underflows(ad.memory.needs) {
+	if ad.m.guard && ad.m.mem.Underflows(mm.needs) {
 		return DefectMemoryUnderflow
 	}
-	ad.m.mem.Hints(ad.memoryQuery(), want, ad.list(memory.Regular))
+	ad.m.mem.Hints(mm.newQuery(), want, ad.list(memory.Regular))
 	return NoDetail
 }
 
-func (ad *admission) memoryQuery() *memory.Query {
-	ad.memory.query = memory.Query{Book: ad.memory.book, Needs: ad.memory.needs, Reuse: &ad.memory.reuse}
-	return &ad.memory.query
+func (mm *memoryManager) newQuery() *memory.Query {
+	mm.query = memory.Query{Book: mm.book, Needs: mm.needs, Reuse: &mm.reuse}
+	return &mm.query
 }
 
-func (ad *admission) needsOf(c int) Detail {
+func (mm *memoryManager) needsOf(c int) Detail {
 	if c == wholePod {
-		return ad.podNeeds()
+		return mm.podNeeds()
 	}
-	return ad.containerNeeds(c)
+	return mm.containerNeeds(c)
 }
 
-// heldMemory returns the container whose existing blocks the kubelet turns into hints. For the
+// held returns the container whose existing blocks the kubelet turns into hints. For the
 // whole pod this is the first container with blocks.
-func (ad *admission) heldMemory(c int) *ContainerAllocation {
+func (mm *memoryManager) held(c int) *ContainerAllocation {
+	ad := mm.ad
 	if ad.held == nil {
 		return nil
 	}
@@ -156,11 +171,12 @@ func (ad *admission) heldMemory(c int) *ContainerAllocation {
 }
 
 // hintsOfBlocks implements regenerateHints. If the blocks differ from the request, it adds no list.
-func (ad *admission) hintsOfBlocks(blocks []MemoryBlock) {
-	if len(blocks) != len(ad.memory.needs) {
+func (mm *memoryManager) hintsOfBlocks(blocks []MemoryBlock) {
+	ad := mm.ad
+	if len(blocks) != len(mm.needs) {
 		return
 	}
-	for _, n := range ad.memory.needs {
+	for _, n := range mm.needs {
 		if b := blockOf(blocks, ad.m.mem.Names()[n.Kind]); b == nil || b.Bytes != n.Bytes {
 			return
 		}
@@ -184,55 +200,56 @@ func blockOf(blocks []MemoryBlock, resource string) *MemoryBlock {
 }
 
 // allocate implements Allocate.
-func (p memoryProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
+func (mm *memoryManager) allocate(c int, h hint.Hint) Detail {
+	ad := mm.ad
 	if ad.m.mem == nil || !ad.pins() {
 		return NoDetail
 	}
 	if c == wholePod {
-		return ad.allocateWholeMemory(h)
+		return mm.allocateWhole(h)
 	}
 	got := &ad.d.Containers[c]
-	if held := ad.heldMemory(c); held != nil {
+	if held := mm.held(c); held != nil {
 		got.Memory = append(got.Memory, held.Memory...)
-		ad.m.reuseBlocks(&ad.memory.reuse, got.Kind, got.Memory)
+		ad.m.reuseBlocks(&mm.reuse, got.Kind, got.Memory)
 		return NoDetail
 	}
-	if d := ad.containerNeeds(c); d != NoDetail {
+	if d := mm.containerNeeds(c); d != NoDetail {
 		return d
 	}
-	needs := ad.memory.needs
+	needs := mm.needs
 	if len(needs) == 0 && ad.m.set.version >= V137 {
 		return NoDetail
 	}
 	if ad.m.guard && ad.m.mem.Underflows(needs) {
 		return DefectMemoryUnderflow
 	}
-	mask, err := ad.m.mem.Choose(ad.memoryQuery(), h)
+	mask, err := ad.m.mem.Choose(mm.newQuery(), h)
 	switch {
 	case err != nil && len(needs) == 0:
 		return NoMemoryAsked
 	case err != nil:
 		return memoryDetail(err)
 	}
-	if d := ad.guardMemory(mask); d != NoDetail {
+	if d := mm.guard(mask); d != NoDetail {
 		return d
 	}
 	for _, n := range needs {
-		ad.m.mem.Assign(ad.memory.book, mask, n, &ad.memory.reuse)
+		ad.m.mem.Assign(mm.book, mask, n, &mm.reuse)
 		got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.mem.Names()[n.Kind], NUMA: ad.m.expand(mask), Bytes: n.Bytes})
 	}
-	ad.m.reuseBlocks(&ad.memory.reuse, got.Kind, got.Memory)
+	ad.m.reuseBlocks(&mm.reuse, got.Kind, got.Memory)
 	shrinkInit(ad.d.Containers, c)
 	return NoDetail
 }
 
-// guardMemory refuses groups of NUMA nodes that would prevent a restart of the kubelet.
-func (ad *admission) guardMemory(mask hint.Mask) Detail {
+// guard refuses groups of NUMA nodes that would prevent a restart of the kubelet.
+func (mm *memoryManager) guard(mask hint.Mask) Detail {
 	switch {
-	case !ad.m.guard:
-	case memory.Mixes(ad.memory.book, mask):
+	case !mm.ad.m.guard:
+	case memory.Mixes(mm.book, mask):
 		return DefectMixedGroups
-	case !ad.m.mem.Uniform(mask):
+	case !mm.ad.m.mem.Uniform(mask):
 		return DefectUnequalGroup
 	}
 	return NoDetail

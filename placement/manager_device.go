@@ -7,17 +7,91 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// deviceProvider is the device manager (pkg/kubelet/cm/devicemanager).
-type deviceProvider struct{}
+// deviceManager is the device manager (pkg/kubelet/cm/devicemanager), with a slot for each resource
+// that the admission requests and the device manager manages.
+type deviceManager struct {
+	ad    *admission
+	slots []slot
+	used  int
+	// nodes are the NUMA nodes of the devices that were assigned so far.
+	nodes hint.Mask
+}
+
+type slot struct {
+	pool *devicePool
+	// inUse and reusable are this admission's copies. out and held are working memory.
+	inUse, reusable, out, held device.Set
+}
+
+// begin creates a slot for each managed resource of the request.
+func (dm *deviceManager) begin(empty bool) {
+	ad := dm.ad
+	dm.used, dm.nodes = 0, 0
+	if len(ad.s.pools) == 0 {
+		return
+	}
+	for i := range ad.r.Containers {
+		for j := range ad.r.Containers[i].Devices {
+			at := ad.s.pools.index(ad.r.Containers[i].Devices[j].Resource)
+			if at >= 0 && dm.slot(ad.s.pools[at].resource) == nil {
+				dm.open(&ad.s.pools[at], empty)
+			}
+		}
+	}
+}
+
+func (dm *deviceManager) open(pool *devicePool, empty bool) {
+	if dm.used == len(dm.slots) {
+		dm.slots = append(dm.slots, slot{})
+	}
+	s := &dm.slots[dm.used]
+	dm.used++
+	s.pool = pool
+	s.inUse = append(s.inUse[:0], pool.inUse...)
+	if empty {
+		clear(s.inUse)
+	}
+	words := len(pool.inUse)
+	for _, set := range [...]*device.Set{&s.reusable, &s.out, &s.held} {
+		*set = slices.Grow((*set)[:0], words)[:words]
+		clear(*set)
+	}
+}
+
+// slot returns the slot of a resource, or nil if the device manager does not manage it.
+func (dm *deviceManager) slot(resource string) *slot {
+	for i := range dm.slots[:dm.used] {
+		if s := &dm.slots[i]; s.pool.resource == resource {
+			return s
+		}
+	}
+	return nil
+}
+
+// giveBack frees the devices of a container in the admission.
+func (dm *deviceManager) giveBack(c *ContainerAllocation) {
+	for i := range c.Devices {
+		s := dm.slot(c.Devices[i].Resource)
+		if s == nil {
+			continue
+		}
+		for _, id := range c.Devices[i].IDs {
+			if j, ok := s.pool.pool.Find(id); ok {
+				s.inUse.Remove(j)
+			}
+		}
+	}
+}
 
 // hints implements GetTopologyHints and GetPodTopologyHints.
-func (p deviceProvider) hints(ad *admission, c int, want hint.Want) Detail {
+func (dm *deviceManager) hints(c int, want hint.Want) Detail {
+	ad := dm.ad
 	if c == wholePod {
-		return p.podHints(ad, want)
+		return dm.podHints(want)
 	}
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
-		s := ad.slot(r.Resource)
+		s := dm.slot(r.Resource)
 		if s == nil {
 			continue
 		}
@@ -32,23 +106,24 @@ func (p deviceProvider) hints(ad *admission, c int, want hint.Want) Detail {
 
 // podHints adds the hints for the pod's peak request (resource.PodLimits), without reuse of init
 // containers' devices.
-func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
-	for i := range ad.devices.slots[:ad.devices.used] {
-		s := &ad.devices.slots[i]
+func (dm *deviceManager) podHints(want hint.Want) Detail {
+	ad := dm.ad
+	for i := range dm.slots[:dm.used] {
+		s := &dm.slots[i]
 		var sum Peak[int64]
 		clear(s.held)
 		held := holding{}
 		for c := range ad.r.Containers {
 			r := &ad.r.Containers[c]
 			sum.Add(r.Kind, r.devices(s.pool.resource))
-			if ad.whole && ad.m.guard && ad.chosenLate(r, s.pool.resource) {
+			if ad.whole && ad.m.guard && dm.chosenLate(r, s.pool.resource) {
 				return DefectLateDevices
 			}
 			h := s.hold(ad.heldBy(c))
 			held = holding{held.exists || h.exists, held.vanished || h.vanished, held.n + h.n}
 		}
 		if held.n > 0 {
-			held.n = ad.distinct(s.pool.resource)
+			held.n = dm.distinct(s.pool.resource)
 		}
 		if d := s.hints(ad, held, device.HintInput{N: int(sum.Most()), Want: want}); d != NoDetail {
 			return d
@@ -59,10 +134,10 @@ func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
 
 // distinct returns the number of devices of a resource that the pod already holds. A device that
 // several containers have counts once.
-func (ad *admission) distinct(resource string) int {
+func (dm *deviceManager) distinct(resource string) int {
 	seen := map[string]bool{}
-	for c := range ad.r.Containers {
-		ids, _ := ad.heldBy(c).devices(resource)
+	for c := range dm.ad.r.Containers {
+		ids, _ := dm.ad.heldBy(c).devices(resource)
 		for _, id := range ids {
 			seen[id] = true
 		}
@@ -72,9 +147,9 @@ func (ad *admission) distinct(resource string) int {
 
 // chosenLate reports whether the kubelet chooses the container's devices only when the container
 // starts (GetDeviceRunContainerOptions).
-func (ad *admission) chosenLate(c *ContainerRequest, resource string) bool {
+func (dm *deviceManager) chosenLate(c *ContainerRequest, resource string) bool {
 	return slices.ContainsFunc(c.Devices, func(d DeviceRequest) bool {
-		return d.Resource == resource && d.Count > 0 && !(d.Claimed && ad.m.set.claims)
+		return d.Resource == resource && d.Count > 0 && !(d.Claimed && dm.ad.m.set.claims)
 	})
 }
 
@@ -144,47 +219,49 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 
 // allocate implements Allocate. It first allocates the devices of every resource, and then records
 // the devices that later containers may reuse.
-func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
+func (dm *deviceManager) allocate(c int, h hint.Hint) Detail {
+	ad := dm.ad
 	if c == wholePod {
 		return NoDetail // "Device Manager does not support pod level resource allocation"
 	}
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
-		s := ad.slot(r.Resource)
+		s := dm.slot(r.Resource)
 		if s == nil || r.Claimed && ad.m.set.claims {
 			continue
 		}
-		if d := ad.allocateDevices(c, s, int(r.Count), h); d != NoDetail {
-			if ad.anotherFails(c, i+1, h) {
+		if d := dm.take(c, s, int(r.Count), h); d != NoDetail {
+			if dm.anotherFails(c, i+1, h) {
 				ad.chance = true
 			}
 			return d
 		}
 	}
 	for i := range ad.d.Containers[c].Devices {
-		ad.reuseDevices(c, &ad.d.Containers[c].Devices[i])
+		dm.reuse(c, &ad.d.Containers[c].Devices[i])
 	}
 	return NoDetail
 }
 
 // anotherFails reports whether a later resource of the container would be refused too. The kubelet
 // iterates over a Go map, so it then reports a random one of these refusals.
-func (ad *admission) anotherFails(c, from int, h hint.Hint) bool {
-	devices := ad.r.Containers[c].Devices[from:]
+func (dm *deviceManager) anotherFails(c, from int, h hint.Hint) bool {
+	devices := dm.ad.r.Containers[c].Devices[from:]
 	for i := range devices {
-		s := ad.slot(devices[i].Resource)
-		if s == nil || devices[i].Claimed && ad.m.set.claims {
+		s := dm.slot(devices[i].Resource)
+		if s == nil || devices[i].Claimed && dm.ad.m.set.claims {
 			continue
 		}
-		if ad.allocateDevices(c, s, int(devices[i].Count), h) != NoDetail {
+		if dm.take(c, s, int(devices[i].Count), h) != NoDetail {
 			return true
 		}
 	}
 	return false
 }
 
-// allocateDevices implements devicesToAllocate.
-func (ad *admission) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail {
+// take implements devicesToAllocate.
+func (dm *deviceManager) take(c int, s *slot, n int, h hint.Hint) Detail {
+	ad := dm.ad
 	clear(s.held)
 	held := s.hold(ad.heldBy(c))
 	switch {
@@ -197,7 +274,7 @@ func (ad *admission) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail 
 	case held.exists && (held.vanished || !s.held.IsSubsetOf(s.pool.pool.Healthy())):
 		return HeldDeviceUnhealthy
 	case held.exists:
-		ad.giveDevices(c, s, s.held)
+		dm.give(c, s, s.held)
 		return NoDetail
 	}
 	clear(s.out)
@@ -209,21 +286,21 @@ func (ad *admission) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail 
 	ad.chance = ad.chance || chance
 	s.inUse.Or(s.out)
 	if n > 0 {
-		ad.giveDevices(c, s, s.out)
+		dm.give(c, s, s.out)
 	}
 	return NoDetail
 }
 
-// giveDevices writes devices to the decision.
-func (ad *admission) giveDevices(c int, s *slot, given device.Set) {
-	got := &ad.d.Containers[c]
+// give writes devices to the decision.
+func (dm *deviceManager) give(c int, s *slot, given device.Set) {
+	got := &dm.ad.d.Containers[c]
 	got.Devices = extend(got.Devices)
 	a := &got.Devices[len(got.Devices)-1]
 	a.Resource, a.IDs = s.pool.resource, a.IDs[:0]
 	for i := range given.All() {
 		a.IDs = append(a.IDs, s.pool.pool.ID(i))
 	}
-	ad.devices.nodes |= s.pool.pool.Nodes(given)
+	dm.nodes |= s.pool.pool.Nodes(given)
 }
 
 // extend makes a slice longer by one and keeps the contents of the new element, so that its memory
@@ -236,10 +313,10 @@ func extend[T any](s []T) []T {
 	return append(s, zero)
 }
 
-// reuseDevices implements addContainerAllocatedResources and removeContainerAllocatedResources.
-func (ad *admission) reuseDevices(c int, a *DeviceAllocation) {
-	s := ad.slot(a.Resource)
-	leaves := ad.r.Containers[c].Kind == Init
+// reuse implements addContainerAllocatedResources and removeContainerAllocatedResources.
+func (dm *deviceManager) reuse(c int, a *DeviceAllocation) {
+	s := dm.slot(a.Resource)
+	leaves := dm.ad.r.Containers[c].Kind == Init
 	if !leaves && s.reusable.IsEmpty() {
 		return
 	}
