@@ -12,45 +12,52 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// compileNodes reproduces the first checks of topologymanager.NewManager.
-func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
-	if len(view.Nodes) == 0 {
+// compiling is a model that is being compiled, with what it is compiled from.
+type compiling struct {
+	m    *Model
+	view *KubeletView
+	cfg  *Config
+}
+
+// nodes reproduces the first checks of topologymanager.NewManager.
+func (in *compiling) nodes() error {
+	if len(in.view.Nodes) == 0 {
 		return bad("machine", "no NUMA nodes", "at least one")
 	}
-	for i := range view.Nodes {
-		id := view.Nodes[i].ID
+	for i := range in.view.Nodes {
+		id := in.view.Nodes[i].ID
 		if id >= topology.MaxNUMANodes {
 			return unsupported("machine", "NUMA node "+strconv.Itoa(int(id)), "ids below 64, the kubelet's limit")
 		}
-		if m.nodes.Has(id) {
+		if in.m.nodes.Has(id) {
 			return bad("machine", "NUMA node "+strconv.Itoa(int(id)), "each id once")
 		}
-		m.nodes = m.nodes.With(id)
+		in.m.nodes = in.m.nodes.With(id)
 	}
-	n := m.nodes.Len()
-	if n > m.set.maxNodes {
-		err := bad("topologyManagerPolicyOptions[max-allowable-numa-nodes]", strconv.Itoa(m.set.maxNodes),
+	n := in.m.nodes.Len()
+	if n > in.m.set.maxNodes {
+		err := bad("topologyManagerPolicyOptions[max-allowable-numa-nodes]", strconv.Itoa(in.m.set.maxNodes),
 			"at least "+strconv.Itoa(n)+", the number of NUMA nodes")
-		if err := m.set.refuse(err, hinted...); err != nil {
+		if err := in.m.set.refuse(err, hinted...); err != nil {
 			return err
 		}
 	}
 	if n <= hint.MaxNodes {
-		m.space, _ = hint.NewSpace(m.nodes)
+		in.m.space, _ = hint.NewSpace(in.m.nodes)
 		return nil
 	}
-	named := nodesNamed(view)
-	beside, err := hint.NewSpaceBeside(named, m.nodes&^named)
-	if err == nil && !m.set.memory {
-		m.space = beside
+	named := nodesNamed(in.view)
+	beside, err := hint.NewSpaceBeside(named, in.m.nodes&^named)
+	if err == nil && !in.m.set.memory {
+		in.m.space = beside
 		return nil
 	}
 	err = unsupported("machine", strconv.Itoa(n)+" NUMA nodes", "at most "+strconv.Itoa(hint.MaxNodes)+", or with the memory manager None at most "+
 		strconv.Itoa(hint.MaxNodes-1)+" with CPUs or PCI devices: with more nodes most kubelets would try all sets of nodes, and hang")
-	if m.set.memory {
+	if in.m.set.memory {
 		return err
 	}
-	return m.set.refuse(err, hinted...)
+	return in.m.set.refuse(err, hinted...)
 }
 
 // minNamed is the minimum number of NUMA nodes in nodesNamed.
@@ -76,43 +83,43 @@ func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 	return named
 }
 
-// compileDistances computes layout.distance for prefer-closest-numa-nodes.
-func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
-	if !m.set.closest {
+// distances computes layout.distance for prefer-closest-numa-nodes.
+func (in *compiling) distances() error {
+	if !in.m.set.closest {
 		return nil
 	}
 	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"
-	for i := range view.Nodes {
-		if view.Nodes[i].Distances == nil {
-			return m.set.refuse(bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(view.Nodes[i].ID))+", which the machine does not report"), hinted...)
+	for i := range in.view.Nodes {
+		if in.view.Nodes[i].Distances == nil {
+			return in.m.set.refuse(bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(in.view.Nodes[i].ID))+", which the machine does not report"), hinted...)
 		}
 	}
-	if m.space == nil || m.space.Len() == 1 { // nothing to compare
+	if in.m.space == nil || in.m.space.Len() == 1 { // nothing to compare
 		return nil
 	}
-	rows := make([][]uint64, m.space.Len())
-	last := 63 - bits.LeadingZeros64(uint64(m.nodes))
-	for i := range view.Nodes {
-		n := &view.Nodes[i]
+	rows := make([][]uint64, in.m.space.Len())
+	last := 63 - bits.LeadingZeros64(uint64(in.m.nodes))
+	for i := range in.view.Nodes {
+		n := &in.view.Nodes[i]
 		if len(n.Distances) <= last {
-			return m.set.refuse(unsupported(field, "true", "NUMA ids without gaps: the kubelet would crash on the "+
+			return in.m.set.refuse(unsupported(field, "true", "NUMA ids without gaps: the kubelet would crash on the "+
 				strconv.Itoa(len(n.Distances))+" distances of NUMA node "+strconv.Itoa(int(n.ID))), PolicyBestEffort, PolicyRestricted)
 		}
-		if pos, ok := m.space.Position(n.ID); ok {
+		if pos, ok := in.m.space.Position(n.ID); ok {
 			rows[pos] = n.Distances
 		}
 	}
-	m.sumDistances(rows)
+	in.m.sumDistances(rows)
 	return nil
 }
 
-// compileCPUs reproduces cpumanager.NewManager.
-func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
-	node, err := discover(view)
+// cpus reproduces cpumanager.NewManager.
+func (in *compiling) cpus() error {
+	node, err := discover(in.view)
 	if err != nil {
 		return err
 	}
-	for id := range m.nodes.All() {
+	for id := range in.m.nodes.All() {
 		var n nodeCPUs
 		for _, t := range node.Threads {
 			if n.id = id; t.NUMA == id {
@@ -120,18 +127,18 @@ func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
 			}
 		}
 		if !n.cpus.IsEmpty() {
-			m.nodeCPUs = append(m.nodeCPUs, n)
+			in.m.nodeCPUs = append(in.m.nodeCPUs, n)
 		}
 	}
-	if !m.set.static {
+	if !in.m.set.static {
 		return nil
 	}
-	return m.compileStatic(node, cfg)
+	return in.static(node)
 }
 
-// compileStatic reproduces cpumanager.NewStaticPolicy.
-func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
-	c := &m.cpus
+// static reproduces cpumanager.NewStaticPolicy.
+func (in *compiling) static(node cpu.Node) (err error) {
+	m, c := in.m, &in.m.cpus
 	if m.set.cpu.AlignBySocket && node.NumSockets > len(m.nodeCPUs) {
 		return bad("cpuManagerPolicyOptions[align-by-socket]", "true", "no more sockets than NUMA nodes with CPUs")
 	}
@@ -149,11 +156,11 @@ func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
 			}
 		}
 	}
-	if c.reserved, err = m.reserve(cfg); err != nil {
+	if c.reserved, err = in.reserve(); err != nil {
 		return err
 	}
 	if c.siblings, err = c.topology.Siblings(c.reserved); err != nil {
-		return bad("reservedSystemCPUs", cfg.ReservedSystemCPUs, "CPUs that the machine has")
+		return bad("reservedSystemCPUs", in.cfg.ReservedSystemCPUs, "CPUs that the machine has")
 	}
 	c.initial = c.topology.CPUs()
 	if m.set.cpu.StrictReservation {
@@ -164,7 +171,8 @@ func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
 
 // reserve returns the CPUs that are kept for the system: the listed CPUs, or as many as the
 // reservation needs.
-func (m *Model) reserve(cfg *Config) (topology.CPUSet, error) {
+func (in *compiling) reserve() (topology.CPUSet, error) {
+	m, cfg := in.m, in.cfg
 	if cfg.ReservedSystemCPUs != "" {
 		set, err := topology.ParseCPUList(cfg.ReservedSystemCPUs)
 		if err != nil {
@@ -235,8 +243,9 @@ func coreThreads(node topology.NUMAID, c *ViewCore, seen *topology.CPUSet) ([]cp
 	return threads, nil
 }
 
-// compileMemory reproduces memorymanager.NewManager.
-func (m *Model) compileMemory(view *KubeletView, cfg *Config) error {
+// memory reproduces memorymanager.NewManager.
+func (in *compiling) memory() error {
+	m, view, cfg := in.m, in.view, in.cfg
 	if !m.set.memory {
 		return nil
 	}
@@ -291,8 +300,9 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	m.own.OwnCPUs, m.memoryStays = set.static, m.authority == AuthorityBerth && cfg.MemoryStays
 	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
 	m.guardRepeats = cfg.GuardRestarts && set.podLevel.managed
-	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory, m.compileJoint, m.compileSupplies} {
-		if err := compile(view, &cfg); err != nil {
+	in := compiling{m: m, view: view, cfg: &cfg}
+	for _, compile := range [...]func() error{in.nodes, in.distances, in.cpus, in.memory, in.obeying, in.supplies} {
+		if err := compile(); err != nil {
 			return nil, err
 		}
 	}

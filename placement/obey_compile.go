@@ -11,9 +11,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// compileJoint compiles a node on which Berth decides. The kubelet's managers must have the policy
+// obeying compiles a node on which Berth decides. The kubelet's managers must have the policy
 // none, so that only one program decides.
-func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
+func (in *compiling) obeying() error {
+	m, view, cfg := in.m, in.view, in.cfg
 	switch {
 	case m.authority == AuthorityKubelet:
 		return nil
@@ -40,7 +41,7 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 		c.Nodes = append(c.Nodes, joint.Node{ID: v.ID, Cores: coresOf(v), Amounts: amountsOf(v, c.Amounts), Distances: distancesOf(v, len(rows))})
 	}
 	reserveMemory(c.Nodes, c.Amounts, cfg)
-	if c.Devices, err = m.devicesOf(cfg.Devices); err != nil {
+	if c.Devices, err = in.devices(); err != nil {
 		return err
 	}
 	compiled, err := joint.New(c)

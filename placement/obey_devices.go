@@ -19,9 +19,10 @@ func (n numbering) of(name string) int {
 	return i
 }
 
-// devicesOf converts the kinds of devices for joint, with NUMA nodes as positions. Two resources
+// devices converts the kinds of devices for joint, with NUMA nodes as positions. Two resources
 // must not offer the same device.
-func (m *Model) devicesOf(kinds []DeviceKind) ([]joint.DeviceKind, error) {
+func (in *compiling) devices() ([]joint.DeviceKind, error) {
+	kinds := in.cfg.Devices
 	var out []joint.DeviceKind
 	offered, n := map[string]string{}, numbering{"": 0}
 	for i := range kinds {
@@ -33,7 +34,7 @@ func (m *Model) devicesOf(kinds []DeviceKind) ([]joint.DeviceKind, error) {
 			offered[d.ID] = k.Name
 			dev := joint.Device{ID: d.ID, Node: joint.NoNode, Root: n.of(d.Root), Switch: n.of(d.Switch), Function: n.of(d.Function)}
 			if d.HasNUMA {
-				pos, ok := m.space.Position(d.NUMA)
+				pos, ok := in.m.space.Position(d.NUMA)
 				if !ok {
 					return nil, bad("devices["+k.Name+"]", d.ID+" on NUMA node "+strconv.Itoa(int(d.NUMA)), "a NUMA node of the machine")
 				}

@@ -26,10 +26,11 @@ func (all supplies) places() (n int) {
 	return n
 }
 
-// compileSupplies asks the providers for the machine's amounts. If the kubelet decides, it records
+// supplies asks the providers for the machine's amounts. If the kubelet decides, it records
 // only the providers' resource names, because no program carries out providers' allocations there.
-func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
-	for _, p := range cfg.Providers {
+func (in *compiling) supplies() error {
+	m := in.m
+	for _, p := range in.cfg.Providers {
 		s := supply{resource: p.Resource(), from: m.supplies.places()}
 		field := "providers[" + s.resource + "]"
 		if s.resource == "" || slices.ContainsFunc(m.supplies, func(o supply) bool { return o.resource == s.resource }) {
@@ -37,7 +38,7 @@ func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
 		}
 		if m.obey != nil {
 			var err error
-			if s.supply, err = p.Supply(view, m.obey.joint.Space()); err != nil {
+			if s.supply, err = p.Supply(in.view, m.obey.joint.Space()); err != nil {
 				return unsupported(field, err.Error(), "a machine that the provider can read")
 			}
 			s.places = slices.Clone(s.supply.Places())
