@@ -111,8 +111,11 @@ func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) to
 	return set
 }
 
-// claimRoom is memory for the search for sets of NUMA nodes with enough devices.
+// claimRoom searches for sets of NUMA nodes with enough claimed devices. It is memory for this
+// search.
 type claimRoom struct {
+	ad *jointAdmission
+
 	now, always hint.Set
 	// others has the NUMA nodes that the other containers leave to each request. mine are the
 	// requests of the current container. reach is others, where each request in mine is limited to
@@ -129,14 +132,14 @@ type claimRoom struct {
 // keepNear removes the sets of NUMA nodes on which container c, or the whole pod, would not be near
 // enough of its claimed devices. For a container that is not placed yet, every NUMA node counts as
 // possible.
-func (ad *jointAdmission) keepNear(c int) {
-	claimed, room := ad.r.Rules.Claimed, &ad.claims
+func (room *claimRoom) keepNear(c int) {
+	ad, claimed := room.ad, room.ad.r.Rules.Claimed
 	if claimed == nil || !ad.liesSomewhere() {
 		return
 	}
 	room.others, room.mine = room.others[:0], 0
 	for i := range claimed.Requests {
-		others, mine := ad.reachBeside(&claimed.Requests[i], c)
+		others, mine := room.reachBeside(&claimed.Requests[i], c)
 		if room.others = append(room.others, others); mine {
 			room.mine |= 1 << i
 		}
@@ -156,7 +159,7 @@ func (ad *jointAdmission) keepNear(c int) {
 			set   hint.Set
 			empty bool
 		}{{room.now, false}, {room.always, true}} {
-			if includesOne(of.set, mask) || ad.serves(mask, of.empty) {
+			if includesOne(of.set, mask) || room.serves(mask, of.empty) {
 				of.set.Add(mask)
 			}
 		}
@@ -174,7 +177,8 @@ func (ad *jointAdmission) liesSomewhere() bool {
 
 // reachBeside returns the NUMA nodes near which a request's devices may be, according to all
 // containers other than c. mine reports whether c uses the devices.
-func (ad *jointAdmission) reachBeside(r *ClaimRequest, c int) (reach topology.NUMASet, mine bool) {
+func (room *claimRoom) reachBeside(r *ClaimRequest, c int) (reach topology.NUMASet, mine bool) {
+	ad := room.ad
 	reach = EveryNode
 	for u := range ad.d.Containers {
 		got := &ad.d.Containers[u]
@@ -204,8 +208,8 @@ func includesOne(set hint.Set, mask hint.Mask) bool {
 // serves reports whether there are devices for all requests if the current container is on the
 // mask. If empty is set, all devices count as free. If the budget has no steps left, serves returns
 // true, and the other program must find out.
-func (ad *jointAdmission) serves(mask hint.Mask, empty bool) bool {
-	claimed, room := ad.r.Rules.Claimed, &ad.claims
+func (room *claimRoom) serves(mask hint.Mask, empty bool) bool {
+	ad, claimed := room.ad, room.ad.r.Rules.Claimed
 	if ad.budget.Left() == 0 {
 		ad.budget.CutOff()
 		return true

@@ -43,7 +43,7 @@ type jointAdmission struct {
 func newJointAdmission(m *Model) *jointAdmission {
 	ad := &jointAdmission{m: m, try: m.obey.joint.NewTry(), pool: m.obey.joint.NewTry(), budget: new(joint.Budget), provision: m.obey.newProvision()}
 	ad.try.Budget, ad.pool.Budget = ad.budget, ad.budget
-	ad.search.ad = ad
+	ad.search.ad, ad.provision.ad, ad.claims.ad = ad, ad, ad
 	return ad
 }
 
@@ -187,7 +187,7 @@ func (ad *jointAdmission) runPod() (Detail, int) {
 	if d, c := ad.deal(); d != NoDetail {
 		return d, c
 	}
-	if d, c := ad.provideAll(mask); d != NoDetail {
+	if d, c := ad.provision.provideAll(mask); d != NoDetail {
 		return d, c
 	}
 	for c := range ad.d.Containers {
@@ -236,7 +236,7 @@ func (ad *jointAdmission) turn(c int) Detail {
 		return NoDetail
 	}
 	dropPodWishes(&ad.want)
-	ad.keepNear(c)
+	ad.claims.keepNear(c)
 	if !ad.dealt {
 		ad.leave(c)
 	}
@@ -303,7 +303,7 @@ func (ad *jointAdmission) runEach() (Detail, int) {
 			return detailOf[o], c
 		}
 		ad.record(c)
-		if d := ad.provide(c, ad.grant.Nodes); d != NoDetail {
+		if d := ad.provision.provide(c, ad.grant.Nodes); d != NoDetail {
 			return d, c
 		}
 	}
@@ -357,7 +357,7 @@ func (ad *jointAdmission) placeInit(c int) Detail {
 	ad.record(c)
 	ad.holdInit(c)
 	ad.m.obey.joint.Take(&ad.try.Book, &ad.held)
-	return ad.provide(c, ad.grant.Nodes)
+	return ad.provision.provide(c, ad.grant.Nodes)
 }
 
 // takeOver fills part with the pod's resources that an init container may use: CPUs if it gets

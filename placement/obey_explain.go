@@ -57,7 +57,7 @@ func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict)
 		}
 		out.Needs = append(out.Needs, n)
 	}
-	out.Needs = ad.explainProvided(out.Needs, at)
+	out.Needs = ad.provision.explain(out.Needs, at)
 	for i := range w.Devices {
 		out.Devices = ad.explainDevices(out.Devices, w.Devices[i].Kind, out.Needs)
 	}

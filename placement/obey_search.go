@@ -175,7 +175,7 @@ func (s *search) next(c, n int, mask hint.Mask) bool {
 		return false
 	}
 	ad.record(c)
-	return ad.provide(c, ad.grant.Nodes) == NoDetail || s.takeBack(c, n)
+	return ad.provision.provide(c, ad.grant.Nodes) == NoDetail || s.takeBack(c, n)
 }
 
 // takeBack removes container c, which was placed after n others. It always returns false, so that

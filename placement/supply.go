@@ -78,8 +78,11 @@ func (all supplies) foreign(r *Request) (c int, found bool) {
 	return 0, false
 }
 
-// provision is working memory for the calls of providers during an admission.
+// provision makes providers assign their resources during an admission. It is working memory for
+// their calls.
 type provision struct {
+	ad *jointAdmission
+
 	given            []uint64 // by place, the amounts that pods have
 	free, take       []uint64
 	one, now, always hint.Set
@@ -97,28 +100,25 @@ func (m *obeyModel) newProvision() provision {
 // narrow limits the search to the sets of NUMA nodes that every provider offers to container c, or
 // for the pod's peak if c is wholePod.
 func (ad *jointAdmission) narrow(c int) {
-	ad.offered(c)
-	ad.keepNear(c)
+	ad.provision.offer(c)
+	ad.claims.keepNear(c)
 	if ad.avoid.on {
 		ad.avoidKept(c)
 	}
 }
 
-// offered implements narrow for the sets of NUMA nodes that Supply.Hints adds.
-func (ad *jointAdmission) offered(c int) {
-	if len(ad.m.supplies) == 0 {
-		return
-	}
-	p, w := &ad.provision, &ad.want
-	for i := range ad.m.supplies {
-		s := &ad.m.supplies[i]
-		n := ad.asksOf(s, c)
+// offer implements narrow for the sets of NUMA nodes that Supply.Hints adds.
+func (p *provision) offer(c int) {
+	m, w := p.ad.m, &p.ad.want
+	for i := range m.supplies {
+		s := &m.supplies[i]
+		n := p.asksOf(s, c)
 		if n == 0 {
 			continue
 		}
 		if w.Within == nil {
-			w.Within, w.WithinEmpty = ad.provision.all()
-			ad.freeFor(c)
+			w.Within, w.WithinEmpty = p.all()
+			p.freeFor(c)
 		}
 		p.intersect(s, p.now, s.of(p.free), n)
 		for j := range s.places {
@@ -147,17 +147,17 @@ func (p *provision) intersect(s *supply, set hint.Set, free []uint64, n uint64) 
 }
 
 // asksOf returns the request of container c for a supply, or the pod's peak request.
-func (ad *jointAdmission) asksOf(s *supply, c int) uint64 {
+func (p *provision) asksOf(s *supply, c int) uint64 {
 	if c != wholePod {
-		return uint64(ad.r.Containers[c].devices(s.resource))
+		return uint64(p.ad.r.Containers[c].devices(s.resource))
 	}
-	return uint64(ad.r.devices(s.resource))
+	return uint64(p.ad.r.devices(s.resource))
 }
 
 // freeFor fills free with the amounts that container c can get: amounts that neither another pod
 // nor a container that runs at the same time as c has.
-func (ad *jointAdmission) freeFor(c int) {
-	p := &ad.provision
+func (p *provision) freeFor(c int) {
+	ad := p.ad
 	copy(p.free, p.given)
 	if c != wholePod {
 		for o := range ad.d.Containers {
@@ -175,15 +175,15 @@ func (ad *jointAdmission) freeFor(c int) {
 }
 
 // provide allocates providers' resources to container c on the chosen NUMA nodes.
-func (ad *jointAdmission) provide(c int, nodes hint.Mask) Detail {
+func (p *provision) provide(c int, nodes hint.Mask) Detail {
+	ad := p.ad
 	for i := range ad.m.supplies {
 		s := &ad.m.supplies[i]
 		n := uint64(ad.r.Containers[c].devices(s.resource))
 		if n == 0 {
 			continue
 		}
-		ad.freeFor(c)
-		p := &ad.provision
+		p.freeFor(c)
 		take, free := s.of(p.take), s.of(p.free)
 		clear(take)
 		if !s.supply.Allocate(take, free, n, nodes) {
@@ -205,12 +205,9 @@ func (ad *jointAdmission) provide(c int, nodes hint.Mask) Detail {
 }
 
 // provideAll allocates providers' resources to every container of a pod that is placed as one unit.
-func (ad *jointAdmission) provideAll(nodes hint.Mask) (Detail, int) {
-	if len(ad.m.supplies) == 0 {
-		return NoDetail, 0
-	}
-	for c := range ad.r.Containers {
-		if d := ad.provide(c, nodes); d != NoDetail {
+func (p *provision) provideAll(nodes hint.Mask) (Detail, int) {
+	for c := range p.ad.r.Containers {
+		if d := p.provide(c, nodes); d != NoDetail {
 			return d, c
 		}
 	}
@@ -240,17 +237,17 @@ func (all supplies) has(p Provided) bool {
 	return ok && p.Amount <= uint64(maxDevices)
 }
 
-// explainProvided appends the needs for providers' resources that container c, or the pod,
+// explain appends the needs for providers' resources that container c, or the pod,
 // requests.
-func (ad *jointAdmission) explainProvided(needs []Need, c int) []Need {
-	ad.freeFor(c)
-	for i := range ad.m.supplies {
-		s := &ad.m.supplies[i]
-		n := Need{Resource: s.resource, Asked: ad.asksOf(s, c)}
+func (p *provision) explain(needs []Need, c int) []Need {
+	p.freeFor(c)
+	for i := range p.ad.m.supplies {
+		s := &p.ad.m.supplies[i]
+		n := Need{Resource: s.resource, Asked: p.asksOf(s, c)}
 		if n.Asked == 0 {
 			continue
 		}
-		for _, free := range s.of(ad.provision.free) {
+		for _, free := range s.of(p.free) {
 			n.Free += free
 		}
 		needs = append(needs, n)
