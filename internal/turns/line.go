@@ -1,6 +1,21 @@
 package turns
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
+
+// Sort sorts a list by turns: the first item of each lane, then the second of each, and so on.
+// Items with the same turn keep their order.
+func Sort[T, L comparable](list []T, lane func(T) L) {
+	next, turn := map[L]int{}, make(map[T]int, len(list))
+	for _, item := range list {
+		in := lane(item)
+		turn[item] = next[in]
+		next[in]++
+	}
+	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(turn[a], turn[b]) })
+}
 
 // Line has a queue for each namespace. Pop returns the items of one namespace in the order in which
 // they were pushed, and namespaces take turns. The zero Line is empty. It is not safe for

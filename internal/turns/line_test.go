@@ -1,6 +1,9 @@
 package turns
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestEach: a limited number of entries of a namespace is under way, while those of others
 // continue. Data of completed entries is removed.
@@ -36,5 +39,13 @@ func TestEach(t *testing.T) {
 	l.Done("a")
 	if pop(0); len(l.lanes)+len(l.order)+l.Len() > 0 {
 		t.Errorf("%v, %v are remembered", l.lanes, l.order)
+	}
+}
+
+func TestSort(t *testing.T) {
+	list := []string{"a1", "a2", "b1", "a3", "c1", "b2"}
+	Sort(list, func(item string) byte { return item[0] })
+	if want := []string{"a1", "b1", "c1", "a2", "b2", "a3"}; !slices.Equal(list, want) {
+		t.Errorf("got %q, want %q", list, want)
 	}
 }

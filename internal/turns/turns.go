@@ -1,6 +1,6 @@
 // Package turns shares work fairly among namespaces. Waiting namespaces take turns, so that a
-// namespace with many items does not delay the others. A Line orders items; Turns makes callers
-// wait.
+// namespace with many items does not delay the others. A Line orders items as they come, and Sort
+// orders a list. Turns makes callers wait.
 package turns
 
 import (

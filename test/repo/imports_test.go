@@ -79,16 +79,16 @@ internal/web              : internal/bounded internal/clip internal/shadow topol
 internal/manifest         : api/... internal/amounts internal/pasted internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/suppose internal/survey internal/wire
 
-internal/scheduler/wake   : placement internal/ledger
+internal/scheduler/wake   : placement internal/ledger internal/turns
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later internal/turns
 internal/scheduler/lead   :
-internal/scheduler/steer  : topology placement internal/claims
+internal/scheduler/steer  : topology placement internal/bounded internal/claims
 internal/scheduler/outcome: internal/scheduler/later internal/turns
 internal/scheduler/gang   : internal/apiclient internal/amounts internal/suppose internal/gangfit internal/gangs placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
 internal/scheduler/reservation : placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/clip internal/apiclient internal/demand internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
-internal/scheduler/refit  : placement internal/clip internal/ledger internal/wire internal/scheduler/handover internal/scheduler/later internal/scheduler/nodes
+internal/scheduler/refit  : placement internal/clip internal/ledger internal/turns internal/wire internal/scheduler/handover internal/scheduler/later internal/scheduler/nodes
 internal/scheduler        : internal/scheduler/refit topology internal/claims internal/scheduler/steer internal/apiclient internal/bounded internal/brief internal/gangfit internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
 internal/scheduler/witness: api/... internal/apiclient internal/ledger internal/nodestate internal/rank internal/scheduler/later internal/scheduler/nodes internal/scheduler/wake internal/shadow internal/survey internal/version internal/wire
 internal/scheduler/command: internal/brief internal/clip internal/scheduler internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/gang internal/version

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/turns"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -179,13 +180,7 @@ func (r *Refitter) inTurn() []types.NamespacedName {
 	slices.SortFunc(list, func(a, b types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	turn := make(map[types.NamespacedName]int, len(list))
-	for i := 1; i < len(list); i++ {
-		if list[i].Namespace == list[i-1].Namespace {
-			turn[list[i]] = turn[list[i-1]] + 1
-		}
-	}
-	slices.SortStableFunc(list, func(a, b types.NamespacedName) int { return cmp.Compare(turn[a], turn[b]) })
+	turns.Sort(list, func(name types.NamespacedName) string { return name.Namespace })
 	return list
 }
 

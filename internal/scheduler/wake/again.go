@@ -1,6 +1,11 @@
 package wake
 
-import "github.com/berth-dev/berth/internal/ledger"
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/turns"
+)
 
 // maxAgain limits, between two RoundPauses, the woken pods that a node may have admitted already
 // before its change. It is not known whether the node admitted a pod before if more shapes wait
@@ -8,19 +13,15 @@ import "github.com/berth-dev/berth/internal/ledger"
 // could make each report wake pods that other plugins refuse.
 const maxAgain = 128
 
-// again has the shapes that some node admits and may have admitted before. Their classes take
-// turns. Every second turn goes to the class that is first in the order of the ring, so that a
-// namespace with few classes gets a turn soon. The other turns go around the ring, so that every
-// class gets a turn.
+// again has the shapes that some node admits and may have admitted before. A turn goes to a class,
+// and wakes pods of the class's shape.
 type again struct {
-	// order has a class of each shape. later has the classes whose shape has already had its turn
+	// line has the classes that wait for a turn. Namespaces take turns, so that a namespace with
+	// few classes gets a turn soon. later has the classes whose shape has already had its turn
 	// since the pause.
-	order, later order
-	byShape      map[ledger.Shape]*renewal
-	// at is the place of the class that had the last turn around the ring. fromStart means that the
-	// last turn started at the start of the ring.
-	at        place
-	fromStart bool
+	line    turns.Line[*members]
+	later   []*members
+	byShape map[ledger.Shape]*renewal
 	// spent is the number of woken pods since the last pause.
 	spent int
 	timed bool
@@ -46,36 +47,33 @@ type renewal struct {
 
 // add queues a class for its shape's next turn.
 func (a *again) add(m *members) {
-	if r := a.byShape[m.class.shape]; r.turned && r.room.pods == 0 {
-		a.later.add(m)
-	} else {
-		a.order.add(m)
+	switch r := a.byShape[m.class.shape]; {
+	case m.inLine:
+	case r.turned && r.room.pods == 0:
+		a.later = append(a.later, m)
+	default:
+		m.inLine = true
+		a.line.Push(m.class.namespace, m)
 	}
 }
 
 // remove forgets a class.
 func (a *again) remove(m *members) {
-	a.order.remove(m)
-	a.later.remove(m)
+	if m.inLine {
+		a.line.Drop(m.class.namespace, m)
+	}
+	a.later = slices.DeleteFunc(a.later, func(other *members) bool { return other == m })
 }
 
 // next returns the class that has the next turn, or nil if there is none or the budget is spent.
 func (a *again) next() *members {
-	if a.spent >= maxAgain || len(a.order.sorted) == 0 {
+	if a.spent >= maxAgain {
 		return nil
 	}
-	from := a.at
-	if a.fromStart = !a.fromStart; a.fromStart {
-		from = start
+	namespace, m, ok := a.line.Pop()
+	if ok {
+		a.line.Done(namespace)
+		m.inLine = false
 	}
-	found, _ := a.order.after(from, 1)
-	if len(found) == 0 {
-		found, _ = a.order.after(start, 1)
-	}
-	m := found[0] // found is a part of the order itself
-	if !a.fromStart {
-		a.at = m.place
-	}
-	a.order.remove(m)
 	return m
 }

@@ -170,7 +170,7 @@ func wantNothingKept(t *testing.T, c *cluster, present []*pod) {
 	for _, p := range present {
 		w.Done(p.UID)
 	}
-	if n := len(w.again.byShape) + len(w.again.order.sorted) + len(w.again.later.sorted) + len(w.byClass) + len(w.byShape) + len(w.classOf) + len(w.ring.sorted) + len(w.ring.lanes); n > 0 {
+	if n := len(w.again.byShape) + w.again.line.Len() + len(w.again.later) + len(w.byClass) + len(w.byShape) + len(w.classOf) + len(w.ring.sorted) + len(w.ring.lanes); n > 0 {
 		t.Errorf("%d things are kept of pods that are gone", n)
 	}
 }

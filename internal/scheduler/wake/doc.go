@@ -30,7 +30,6 @@
 //
 // A node stores its answers for 16 shapes. If more shapes wait, it is not known whether the node
 // already admitted a pod before the change, and each report could wake pods that other plugins
-// refuse. Of such shapes at most 128 pods are woken between two pauses. Half of the turns go around
-// the ring, so that every shape gets a turn. The other half start again with the first class of
-// each namespace.
+// refuse. Of such shapes at most 128 pods are woken between two pauses. Namespaces take turns, and
+// within a namespace the shape that has waited longest is first.
 package wake

@@ -39,6 +39,8 @@ type members struct {
 	// that has this pod in flight answers about this pod.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
+	// inLine means that the class is in again.line.
+	inLine bool
 }
 
 // waiter is a pod that needs a node.

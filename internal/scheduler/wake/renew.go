@@ -1,7 +1,5 @@
 package wake
 
-import "github.com/berth-dev/berth/internal/ledger"
-
 // wakeAgain records that a node admits a class and may have admitted it before. The caller holds
 // the lock.
 func (w *Waiters) wakeAgain(c *change, m *members, free room) {
@@ -34,7 +32,7 @@ func (w *Waiters) renew() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := &w.again; !a.timed && (a.spent > 0 || len(a.order.sorted)+len(a.later.sorted) > 0) {
+	if a := &w.again; !a.timed && (a.spent > 0 || a.line.Len()+len(a.later) > 0) {
 		a.timed = true
 		w.edge.After(RoundPause, w.refill)
 	}
@@ -45,11 +43,14 @@ func (w *Waiters) refill() {
 	w.mu.Lock()
 	a := &w.again
 	a.spent, a.timed = 0, false
-	for _, m := range a.later.sorted {
-		a.byShape[m.class.shape].turned = false
-		a.order.add(m)
+	later := a.later
+	a.later = nil
+	for _, m := range later {
+		if r := a.byShape[m.class.shape]; r != nil {
+			r.turned = false
+			a.add(m)
+		}
 	}
-	a.later = order{}
 	w.mu.Unlock()
 	w.renew()
 }
@@ -64,7 +65,7 @@ func (w *Waiters) renewNext() bool {
 	}
 	if r == nil || r.turned && r.room.pods == 0 {
 		if r != nil {
-			w.again.later.add(m)
+			w.again.add(m)
 		}
 		w.mu.Unlock()
 		return m != nil
@@ -99,19 +100,11 @@ func (w *Waiters) turn(m *members, r *renewal, free room, pods batch) {
 		r.more = false
 		clear(r.woken)
 	default:
-		w.endRenewal(r.shape)
+		delete(a.byShape, r.shape)
 		return
 	}
 	if w.byClass[m.class] != m { // the class is gone, but the shape has other classes
 		m = w.byShape[r.shape][0]
 	}
 	a.add(m)
-}
-
-// endRenewal removes a shape from again. The caller holds the lock.
-func (w *Waiters) endRenewal(shape ledger.Shape) {
-	delete(w.again.byShape, shape)
-	for _, m := range w.byShape[shape] {
-		w.again.remove(m)
-	}
 }

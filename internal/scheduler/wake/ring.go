@@ -6,12 +6,10 @@ import "slices"
 // second class of each, and so on. So a namespace with many classes does not delay the few classes
 // of another namespace.
 type ring struct {
-	order
-	lanes map[string]*lanes
+	// sorted has the classes, sorted by their place.
+	sorted []*members
+	lanes  map[string]*lanes
 }
-
-// order has classes of a ring, sorted by their place.
-type order struct{ sorted []*members }
 
 // lanes has the lane numbers of one namespace.
 type lanes struct {
@@ -39,41 +37,29 @@ func (r *ring) add(m *members) {
 		r.lanes[m.class.namespace] = l
 	}
 	m.place = place{l.take(), m.class.namespace}
-	r.order.add(m)
+	i, _ := r.find(m.place)
+	r.sorted = slices.Insert(r.sorted, i, m)
 }
 
 func (r *ring) remove(m *members) {
-	r.order.remove(m)
+	i, _ := r.find(m.place)
+	r.sorted = slices.Delete(r.sorted, i, i+1)
 	l := r.lanes[m.place.namespace]
 	if l.free = append(l.free, m.place.lane); len(l.free) == l.used {
 		delete(r.lanes, m.place.namespace)
 	}
 }
 
-func (o *order) find(p place) (int, bool) {
-	return slices.BinarySearchFunc(o.sorted, p, func(m *members, p place) int { return m.place.compare(p) })
-}
-
-// add adds a class, unless it is already in the order.
-func (o *order) add(m *members) {
-	if i, in := o.find(m.place); !in {
-		o.sorted = slices.Insert(o.sorted, i, m)
-	}
-}
-
-// remove removes a class, if it is in the order.
-func (o *order) remove(m *members) {
-	if i, in := o.find(m.place); in {
-		o.sorted = slices.Delete(o.sorted, i, i+1)
-	}
+func (r *ring) find(p place) (int, bool) {
+	return slices.BinarySearchFunc(r.sorted, p, func(m *members, p place) int { return m.place.compare(p) })
 }
 
 // after returns at most limit classes after a place. last means that no more classes follow.
-func (o *order) after(p place, limit int) (found []*members, last bool) {
-	i, here := o.find(p)
+func (r *ring) after(p place, limit int) (found []*members, last bool) {
+	i, here := r.find(p)
 	if here {
 		i++
 	}
-	end := min(i+limit, len(o.sorted))
-	return o.sorted[i:end], end == len(o.sorted)
+	end := min(i+limit, len(r.sorted))
+	return r.sorted[i:end], end == len(r.sorted)
 }

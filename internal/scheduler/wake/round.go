@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/turns"
 )
 
 const (
@@ -135,13 +136,8 @@ func sortByTurns(list []*waiter) {
 		priority  int32
 		woken     bool
 	}
-	next, turn := make(map[lane]int), make(map[*waiter]int, len(list))
-	for _, p := range list {
-		in := lane{p.pod.Namespace, p.pod.Priority, p.woken}
-		turn[p] = next[in]
-		next[in]++
-	}
-	slices.SortStableFunc(list, func(a, b *waiter) int { return cmp.Or(byUrgency(a, b), cmp.Compare(turn[a], turn[b])) })
+	turns.Sort(list, func(p *waiter) lane { return lane{p.pod.Namespace, p.pod.Priority, p.woken} })
+	slices.SortStableFunc(list, byUrgency)
 }
 
 // wakeOrder compares waiters by urgency and then by waiting time. It ignores namespaces.

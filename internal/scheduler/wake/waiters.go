@@ -50,7 +50,7 @@ func New(edge Edge) *Waiters {
 	return &Waiters{
 		edge: edge, byClass: map[class]*members{}, byShape: map[ledger.Shape][]*members{}, classOf: map[string]class{},
 		ring: ring{lanes: map[string]*lanes{}}, behind: behind{byNode: map[Node]*change{}}, rounds: map[roundKey]*wakeRound{},
-		again: again{byShape: map[ledger.Shape]*renewal{}, at: start},
+		again: again{byShape: map[ledger.Shape]*renewal{}},
 	}
 }
 
