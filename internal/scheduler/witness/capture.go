@@ -11,11 +11,6 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// evidence has the inputs of a prediction.
-type evidence struct {
-	moment survey.Moment
-}
-
 // capture is a file in the format of berth snapshot.
 type capture struct {
 	name string
@@ -27,28 +22,24 @@ const maxCaptures = 20
 
 // gather returns the inputs of the prediction for a pod: the node, its report, its pods, and the
 // pod as it was before its Binding. It omits pods that were bound later. The caller holds the lock.
-func (w *Witness) gather(pod *corev1.Pod, bound time.Time) *evidence {
-	m := survey.Moment{Taken: w.Clock.Now(), StaleAfter: w.StaleAfter, Node: w.node(pod.Spec.NodeName), Report: w.reports[pod.Spec.NodeName].object}
+func (w *Witness) gather(pod *corev1.Pod, bound time.Time) *survey.Moment {
+	m := &survey.Moment{Taken: w.Clock.Now(), StaleAfter: w.StaleAfter, Node: w.node(pod.Spec.NodeName), Report: w.reports[pod.Spec.NodeName].object}
 	waiting := *pod
 	waiting.Spec.NodeName, waiting.Status = "", corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
 	m.Pods = append(m.Pods, &waiting)
-	there, err := w.pods.ByIndex(byNode, pod.Spec.NodeName)
-	if err != nil {
-		return &evidence{m}
-	}
-	for _, obj := range there {
-		if other := obj.(*corev1.Pod); other.UID != pod.UID && !w.book.Later(string(other.UID), bound) {
+	for _, other := range w.pods.on(pod.Spec.NodeName) {
+		if other.UID != pod.UID && !w.book.Later(string(other.UID), bound) {
 			m.Pods = append(m.Pods, other)
 		}
 	}
-	return &evidence{m}
+	return m
 }
 
 // keep makes a capture of the inputs of a wrong prediction. The caller holds the lock.
-func (w *Witness) keep(r *shadow.Record, on *evidence) {
+func (w *Witness) keep(r *shadow.Record, on *survey.Moment) {
 	var b bytes.Buffer
-	on.moment.Where = fmt.Sprintf("node %s, when pod %s/%s was bound to it", r.Node, r.Namespace, r.Name)
-	if err := on.moment.Write(&b); err != nil {
+	on.Where = fmt.Sprintf("node %s, when pod %s/%s was bound to it", r.Node, r.Namespace, r.Name)
+	if err := on.Write(&b); err != nil {
 		w.Logger.Error(err, "The input of a prediction cannot be written", "pod", r.Name)
 		return
 	}

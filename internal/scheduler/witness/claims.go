@@ -3,6 +3,7 @@ package witness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,31 +33,16 @@ type claimed struct {
 
 // hasClaims queues a pod with claims, so that its claims are judged.
 func (w *Witness) hasClaims(node string, o *ledger.PromiseOutcome) {
-	pod := w.podOn(node, o.UID)
-	if o.Refused || pod == nil || len(pod.Spec.ResourceClaims) == 0 {
+	there := w.pods.on(node)
+	i := slices.IndexFunc(there, func(pod *corev1.Pod) bool { return string(pod.UID) == o.UID })
+	if o.Refused || i < 0 || len(there[i].Spec.ResourceClaims) == 0 {
 		return
 	}
 	select {
-	case w.claimed <- claimed{pod, *o}:
+	case w.claimed <- claimed{there[i], *o}:
 	default:
 		w.claimsNotLooked()
 	}
-}
-
-func (w *Witness) podOn(node, uid string) *corev1.Pod {
-	if w.pods == nil {
-		return nil
-	}
-	there, err := w.pods.ByIndex(byNode, node)
-	if err != nil {
-		return nil
-	}
-	for _, obj := range there {
-		if pod := obj.(*corev1.Pod); string(pod.UID) == uid {
-			return pod
-		}
-	}
-	return nil
 }
 
 // lookAtClaims judges the claims of queued pods, one pod after another, until ctx ends.
@@ -108,13 +94,13 @@ func (w *Witness) judgeClaims(ctx context.Context, client kubernetes.Interface, 
 			return nil, fmt.Errorf("claim %s/%s no longer has devices", c.pod.Namespace, *name)
 		}
 	}
-	slices, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + out.Node})
+	published, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + out.Node})
 	if err != nil {
 		return nil, err
 	}
 	on := survey.Machine{Node: out.Node, Known: w.table.Named(out.Node).Machine()}
-	for i := range slices.Items {
-		on.Slices = append(on.Slices, &slices.Items[i])
+	for i := range published.Items {
+		on.Slices = append(on.Slices, &published.Items[i])
 	}
 	out.Alignment, out.Why = on.Align(c.pod, &c.outcome.Found, found)
 	return out, nil

@@ -6,12 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	resourcehelpers "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/shadow"
@@ -124,28 +123,10 @@ func (w *Witness) feasible(pod *corev1.Pod, node *corev1.Node) bool {
 	if _, untolerated := corev1helpers.FindMatchingUntoleratedTaint(w.Logger, node.Spec.Taints, pod.Spec.Tolerations, keepsOff, false); untolerated {
 		return false
 	}
-	there, err := w.pods.ByIndex(byNode, node.Name)
-	if err != nil {
-		return false
-	}
-	asked := resourcehelpers.PodRequests(pod, resourcehelpers.PodResourcesOptions{})
-	one := resource.MustParse("1")
-	asked[corev1.ResourcePods] = one
-	for name, sum := range asked {
-		for _, obj := range there {
-			switch other := obj.(*corev1.Pod); {
-			case wire.Ended(other) || other.UID == pod.UID:
-			case name == corev1.ResourcePods:
-				sum.Add(one)
-			default:
-				sum.Add(resourcehelpers.PodRequests(other, resourcehelpers.PodResourcesOptions{})[name])
-			}
-		}
-		if sum.Cmp(node.Status.Allocatable[name]) > 0 {
-			return false
-		}
-	}
-	return true
+	others := slices.DeleteFunc(w.pods.on(node.Name), func(other *corev1.Pod) bool { return other.UID == pod.UID })
+	asks := wire.ReadAmounts(pod)
+	asks[string(corev1.ResourcePods)] = 1
+	return nodestate.RoomOf(node, others, nil).Has(asks)
 }
 
 // budget is the time that searches may use. It grows by share times the elapsed time.

@@ -61,6 +61,19 @@ var _ cache.TransformingStore = (*podStore)(nil)
 // survey.Slim removes.
 func (*podStore) Transformer() cache.TransformFunc { return survey.Slim }
 
+// on returns the pods on a node.
+func (s *podStore) on(node string) []*corev1.Pod {
+	found, err := s.ByIndex(byNode, node)
+	if err != nil {
+		return nil // impossible: the store has the index
+	}
+	pods := make([]*corev1.Pod, len(found))
+	for i := range found {
+		pods[i] = found[i].(*corev1.Pod)
+	}
+	return pods
+}
+
 // Add implements cache.ReflectorStore.
 func (s *podStore) Add(obj any) error { return s.Update(obj) }
 
