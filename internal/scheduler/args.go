@@ -1,9 +1,7 @@
 package scheduler
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -13,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -105,7 +103,7 @@ type Args struct {
 // field, value and the expected form.
 func ParseArgs(obj runtime.Object) (Args, error) {
 	var a Args
-	if err := decodeArgs(obj, &a); err != nil {
+	if err := steer.DecodeArgs(obj, &a); err != nil {
 		return Args{}, fmt.Errorf("arguments of plugin %s: %w", Name, err)
 	}
 	a.fillIn()
@@ -116,27 +114,7 @@ func ParseArgs(obj runtime.Object) (Args, error) {
 }
 
 // NoArgs returns an error if a plugin is given any arguments.
-func NoArgs(obj runtime.Object) error { return decodeArgs(obj, &struct{}{}) }
-
-func decodeArgs(obj runtime.Object, into any) error {
-	switch o := obj.(type) {
-	case nil:
-		return nil
-	case *runtime.Unknown:
-		if len(bytes.TrimSpace(o.Raw)) == 0 {
-			return nil
-		}
-		raw, err := yaml.YAMLToJSONStrict(o.Raw)
-		if err != nil {
-			return err
-		}
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields()
-		return d.Decode(into)
-	default:
-		return fmt.Errorf("got %T, want JSON or YAML", obj)
-	}
-}
+func NoArgs(obj runtime.Object) error { return steer.DecodeArgs(obj, &struct{}{}) }
 
 func (a *Args) fillIn() {
 	a.StaleAfter.Duration = cmp.Or(a.StaleAfter.Duration, time.Minute)

@@ -1,19 +1,22 @@
 package steer
 
 import (
+	"hash/maphash"
 	"sync"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/bounded"
 )
 
 // excludedFor is the longest time for which a node that refused a pod in Reserve is excluded.
 const excludedFor = time.Minute
 
-// maxExcluded is the maximum number of exclusions. If it is reached, all exclusions are dropped,
-// and each excluded node is tried once more.
+// maxExcluded is the maximum number of exclusions. If there are more, some are dropped, and their
+// nodes are tried once more.
 const maxExcluded = 4096
 
 // exclusions has, by pod, the nodes that the plugin refused in Reserve. Filter does not know which
@@ -22,7 +25,11 @@ const maxExcluded = 4096
 type exclusions struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
-	by    map[exclusion]excluded
+	by    bounded.Map[exclusion, excluded]
+}
+
+func newExclusions(c clock.PassiveClock) exclusions {
+	return exclusions{clock: c, by: bounded.New[exclusion, excluded](maxExcluded)}
 }
 
 type exclusion struct {
@@ -47,32 +54,18 @@ type version struct {
 func versionOf(list []*resourceapi.ResourceSlice, free uint64) version {
 	v := version{count: len(list), free: free}
 	for _, s := range list {
-		h := uint64(14695981039346656037) // FNV-1a
-		for _, text := range [...]string{string(s.UID), "\x00", s.ResourceVersion} {
-			for i := range len(text) {
-				h = (h ^ uint64(text[i])) * 1099511628211
-			}
-		}
-		v.sum += h
+		v.sum += maphash.Comparable(seed, [...]string{string(s.UID), s.ResourceVersion})
 	}
 	return v
 }
 
+// seed makes the hashes of slices. They are compared only within this process.
+var seed = maphash.MakeSeed()
+
 func (e *exclusions) add(pod types.UID, node string, v version, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.clock.Now()
-	if len(e.by) >= maxExcluded {
-		for k, x := range e.by {
-			if !now.Before(x.until) {
-				delete(e.by, k)
-			}
-		}
-	}
-	if e.by == nil || len(e.by) >= maxExcluded {
-		e.by = map[exclusion]excluded{}
-	}
-	e.by[exclusion{pod, node}] = excluded{v, now.Add(excludedFor), why}
+	e.by.Set(exclusion{pod, node}, excluded{v, e.clock.Now().Add(excludedFor), why})
 }
 
 // why returns the reason why the node is excluded for the pod, or "".
@@ -80,12 +73,12 @@ func (e *exclusions) why(pod types.UID, node string, v version) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	k := exclusion{pod, node}
-	x, found := e.by[k]
+	x, found := e.by.Get(k)
 	switch {
 	case !found:
 		return ""
 	case x.at != v || !e.clock.Now().Before(x.until):
-		delete(e.by, k)
+		e.by.Delete(k)
 		return ""
 	}
 	return x.why

@@ -82,7 +82,7 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) 
 	}
 	return &Plugin{
 		DynamicResources: made.(*dynamicresources.DynamicResources), berth: o.Berth, handle: handle, view: v,
-		excluded: exclusions{clock: o.Clock}, whole: o.Features.EnableDRANodeAllocatableResources, features: o.Features,
+		excluded: newExclusions(o.Clock), whole: o.Features.EnableDRANodeAllocatableResources, features: o.Features,
 		selectors: cel.NewCache(10, cel.Features{
 			EnableConsumableCapacity: o.Features.EnableDRAConsumableCapacity, EnableListTypeAttributes: o.Features.EnableDRAListTypeAttributes,
 		}),
@@ -100,29 +100,37 @@ func parseArgs(obj runtime.Object) (*config.DynamicResourcesArgs, error) {
 		FilterTimeout:  &metav1.Duration{Duration: config.DynamicResourcesFilterTimeoutDefault},
 		BindingTimeout: &metav1.Duration{Duration: config.DynamicResourcesBindingTimeoutDefault},
 	}
-	switch o := obj.(type) {
-	case nil:
-	case *runtime.Unknown:
-		if len(bytes.TrimSpace(o.Raw)) == 0 {
-			break
-		}
-		raw, err := yaml.YAMLToJSONStrict(o.Raw)
-		if err != nil {
-			return nil, err
-		}
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&said); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, fmt.Errorf("got %T, want JSON or YAML", obj)
+	if err := DecodeArgs(obj, &said); err != nil {
+		return nil, err
 	}
 	args := &config.DynamicResourcesArgs{FilterTimeout: said.FilterTimeout}
 	if said.BindingTimeout != nil && said.BindingTimeout.Duration != config.DynamicResourcesBindingTimeoutDefault {
 		args.BindingTimeout = said.BindingTimeout // an error if the feature gate is off
 	}
 	return args, nil
+}
+
+// DecodeArgs reads the arguments of a plugin, JSON or YAML, into a struct. Unlike
+// frameworkruntime.DecodeInto, it refuses unknown fields. It changes nothing if there are no
+// arguments.
+func DecodeArgs(obj runtime.Object, into any) error {
+	switch o := obj.(type) {
+	case nil:
+		return nil
+	case *runtime.Unknown:
+		if len(bytes.TrimSpace(o.Raw)) == 0 {
+			return nil
+		}
+		raw, err := yaml.YAMLToJSONStrict(o.Raw)
+		if err != nil {
+			return err
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		return d.Decode(into)
+	default:
+		return fmt.Errorf("got %T, want JSON or YAML", obj)
+	}
 }
 
 // Name implements fwk.Plugin.

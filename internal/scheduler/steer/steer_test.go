@@ -297,7 +297,7 @@ func TestExclusionsAreBounded(t *testing.T) {
 	for i := range 3 * maxExcluded {
 		w.excluded.add("pod", string(rune(i)), version{}, "why")
 	}
-	if n := len(w.excluded.by); n > maxExcluded {
+	if n := w.excluded.by.Len(); n > maxExcluded {
 		t.Errorf("%d exclusions are remembered", n)
 	}
 }
