@@ -62,7 +62,7 @@ type write struct {
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)
-	if err == nil || definite(err) && !apierrors.IsConflict(err) {
+	if err == nil || Definite(err) && !apierrors.IsConflict(err) {
 		return err
 	}
 	// The context of the cycle may have ended, but the result of the Binding must still be found
@@ -85,7 +85,7 @@ func (w *write) send(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, BindTimeout)
 	defer cancel()
 	err = w.Post(ctx, b)
-	w.lost = w.lost || err != nil && !definite(err)
+	w.lost = w.lost || err != nil && !Definite(err)
 	return err
 }
 
@@ -162,8 +162,8 @@ func (w *write) conflict(why string) error {
 	return apierrors.NewConflict(corev1.Resource("pods"), w.pod.Name, errors.New(why))
 }
 
-// definite reports whether the error proves that this request did not write the Binding.
-func definite(err error) bool {
+// Definite reports whether the error of a write proves that the API server has not carried it out.
+func Definite(err error) bool {
 	var not unsent
 	return errors.As(err, &not) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
 		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) ||

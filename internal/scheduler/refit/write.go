@@ -170,7 +170,7 @@ func (w *write) decision(ctx context.Context) (written bool, err error) {
 		switch {
 		case err == nil:
 			return true, nil
-		case !definite(err):
+		case !handover.Definite(err):
 			lost = true
 		case !lost:
 			return false, nil
@@ -196,10 +196,4 @@ func (w *write) send(ctx context.Context) error {
 	defer cancel()
 	_, err := w.Client.Pods(w.pod.Namespace).Patch(ctx, w.pod.Name, types.StrategicMergePatchType, w.body, metav1.PatchOptions{}, "status")
 	return err
-}
-
-// definite reports whether the error proves that the request was not carried out.
-func definite(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
-		apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

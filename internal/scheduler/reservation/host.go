@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -152,20 +153,8 @@ func (h *host) release(it *item) {
 // same reports whether two pods that stand for one place have equal requests.
 func same(a, b *corev1.Pod) bool {
 	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
-		return x.Name == y.Name && sameList(x.Resources.Requests, y.Resources.Requests) && sameList(x.Resources.Limits, y.Resources.Limits)
+		return x.Name == y.Name && equality.Semantic.DeepEqual(x.Resources.Requests, y.Resources.Requests) && equality.Semantic.DeepEqual(x.Resources.Limits, y.Resources.Limits)
 	}) && a.Spec.NodeName == b.Spec.NodeName && a.ResourceVersion == b.ResourceVersion
-}
-
-func sameList(a, b corev1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, q := range a {
-		if o, ok := b[name]; !ok || q.Cmp(o) != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // requeue puts the pod back into the queue, with the reason why it failed.
