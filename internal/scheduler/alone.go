@@ -208,10 +208,6 @@ func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	return max(0, betterPatience*c.plugin.args.Patience.Duration-core.clock.Now().Sub(since))
 }
 
-func (a *alone) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
-	return c.bind(ctx, pod, nodeName, "")
-}
-
 // unreserve releases the pod's place. If the node refused the pod, a change of a node also wakes
 // the pod, because the cause may end before the pod's back-off. If another plugin refused the pod,
 // only the end of its back-off wakes it.

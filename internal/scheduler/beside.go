@@ -6,11 +6,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -73,6 +75,44 @@ func (o *onNodes) bound(name string) []*corev1.Pod {
 // only amounts does not have these facts.
 func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
+}
+
+// watchNodes informs the feed, gangs and Reservations about changes of Nodes.
+func (c *core) watchNodes(informer cache.SharedIndexInformer) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			name := obj.(*corev1.Node).Name
+			c.feed.NodeSeen(name)
+			c.gangs.Stir()
+			c.reservations.NodeBack(name)
+		},
+		UpdateFunc: func(old, obj any) {
+			was, now := old.(*corev1.Node), obj.(*corev1.Node)
+			if was.Status.NodeInfo.KubeletVersion != now.Status.NodeInfo.KubeletVersion {
+				c.feed.NodeSeen(now.Name)
+			}
+			if mayHelp(was, now) {
+				c.gangs.Stir()
+			}
+			if was.UID != now.UID { // after a broken watch, a Node that was created again appears as an update
+				c.reservations.NodeGone(was.Name)
+				c.reservations.NodeBack(now.Name)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if node, ok := apiclient.Last(obj).(*corev1.Node); ok {
+				c.reservations.NodeGone(node.Name)
+				c.feed.NodeGone(node.Name)
+			}
+		},
+	})
+	return err
+}
+
+// mayHelp reports whether a change of a node may help a pod that waits.
+func mayHelp(old, now *corev1.Node) bool {
+	return old.Spec.Unschedulable != now.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, now.Spec.Taints) ||
+		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
 }
 
 // othersLate is the maximum time from the moment when the plugin sees a pod until the snapshot of a

@@ -35,15 +35,17 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if err := p.dropClaim(ctx, pod); err != nil {
 		return fwk.AsStatus(err)
 	}
-	if wire.OfReservation(pod) { // the pod is not in the API, so it cannot be bound
-		return p.core.bindReservation(ctx, pod, nodeName, c.decided())
+	from := ""
+	if o, ok := c.way.(*owner); ok {
+		from = o.from
 	}
-	return c.way.bind(ctx, c, pod, nodeName)
-}
-
-// bind writes the Binding with the decision. from is the UID of the pod's Reservation, or "".
-func (c *cycle) bind(ctx context.Context, pod *corev1.Pod, nodeName, from string) *fwk.Status {
-	b := &binding{cycle: c, pod: pod, node: c.plugin.core.table.Named(nodeName), from: from}
+	switch {
+	case wire.OfReservation(pod): // the pod is not in the API, so it cannot be bound
+		return p.core.bindReservation(ctx, pod, nodeName, c.decided())
+	case !c.decided():
+		return c.bindUndecided(ctx, pod, nodeName, from)
+	}
+	b := &binding{cycle: c, pod: pod, node: p.core.table.Named(nodeName), from: from}
 	return b.write(ctx)
 }
 
@@ -72,8 +74,8 @@ func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// decided reports whether the pod has a decision that Bind must write. It may be called on nil.
-func (c *cycle) decided() bool { return c != nil && c.number > 0 }
+// decided reports whether the pod has a decision that Bind must write.
+func (c *cycle) decided() bool { return c.number > 0 }
 
 // bindReservation writes the place into the Reservation that the pod stands for. decided means that
 // the node's account holds the place.

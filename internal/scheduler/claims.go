@@ -25,12 +25,10 @@ import (
 // ClaimsName is the name of the plugin that replaces DynamicResources (package steer).
 const ClaimsName = steer.Name
 
-// steerers has the plugins of package steer, by scheduler and profile. It is needed because a
-// plugin cannot ask the framework for another plugin of its profile.
-var steerers struct {
-	sync.Mutex
-	by map[ofProfile]*steer.Plugin
-}
+// steerers has the plugins of package steer (type *steer.Plugin) by scheduler and profile (type
+// ofProfile). It is needed because a plugin cannot ask the framework for another plugin of its
+// profile.
+var steerers sync.Map
 
 type ofProfile struct {
 	informers informers.SharedInformerFactory
@@ -39,15 +37,9 @@ type ofProfile struct {
 
 // steererOf returns the plugin BerthClaims of the profile, or nil if the profile does not have it.
 func steererOf(handle fwk.Handle) *steer.Plugin {
-	if handle == nil {
-		return nil
-	}
-	steerers.Lock()
-	defer steerers.Unlock()
-	if len(steerers.by) == 0 {
-		return nil
-	}
-	return steerers.by[ofProfile{handle.SharedInformerFactory(), handle.ProfileName()}]
+	found, _ := steerers.Load(ofProfile{handle.SharedInformerFactory(), handle.ProfileName()})
+	s, _ := found.(*steer.Plugin)
+	return s
 }
 
 // NewClaims creates the plugin of package steer. It has the signature of
@@ -61,19 +53,8 @@ func NewClaims(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.
 		return nil, err
 	}
 	key := ofProfile{handle.SharedInformerFactory(), handle.ProfileName()}
-	steerers.Lock()
-	defer steerers.Unlock()
-	if steerers.by == nil {
-		steerers.by = map[ofProfile]*steer.Plugin{}
-	}
-	steerers.by[key] = made
-	context.AfterFunc(ctx, func() {
-		steerers.Lock()
-		defer steerers.Unlock()
-		if steerers.by[key] == made {
-			delete(steerers.by, key)
-		}
-	})
+	steerers.Store(key, made)
+	context.AfterFunc(ctx, func() { steerers.CompareAndDelete(key, made) })
 	return made, nil
 }
 
@@ -100,12 +81,15 @@ func (l *lyings) Mode(pod *corev1.Pod) (dra.Mode, error) {
 	if err != nil || mode != dra.Free {
 		return mode, err
 	}
-	return l.core().profiles.claimsOf(l.handle.ProfileName()).mode, nil
+	return l.settings().claims, nil
 }
 
 // Sources implements steer.Berth.
-func (l *lyings) Sources() *dra.Sources {
-	return &l.core().profiles.claimsOf(l.handle.ProfileName()).sources
+func (l *lyings) Sources() *dra.Sources { return &l.settings().sources }
+
+func (l *lyings) settings() *settings {
+	s, _ := l.core().profiles.of(l.handle.ProfileName())
+	return s
 }
 
 // Machine implements steer.Berth.

@@ -279,9 +279,9 @@ func TestClaimsOfAProfile(t *testing.T) {
 		}
 	}
 	plain, own := dra.DefaultSources(), wire.Terms{NUMAAttributes: []string{"a.b/numa"}}
-	f.core.profiles.claims.Store("another", &claimTerms{dra.Required, own.Sources()})
+	f.core.profiles.byName.Store("another", &settings{claims: dra.Required, sources: own.Sources()})
 	check("another profile", dra.Free, plain.NUMA[0])
-	f.core.profiles.claims.Store(h.ProfileName(), &claimTerms{dra.Near, own.Sources()})
+	f.core.profiles.byName.Store(h.ProfileName(), &settings{claims: dra.Near, sources: own.Sources()})
 	check("its profile", dra.Near, "a.b/numa")
 }
 
@@ -315,17 +315,8 @@ func TestWhoseBindingIsInDoubt(t *testing.T) {
 func steered(t *testing.T) (*fixture, apiHandle) {
 	f, h := attached(t)
 	key := ofProfile{h.SharedInformerFactory(), h.ProfileName()}
-	steerers.Lock()
-	defer steerers.Unlock()
-	if steerers.by == nil {
-		steerers.by = map[ofProfile]*steer.Plugin{}
-	}
-	steerers.by[key] = &steer.Plugin{}
-	t.Cleanup(func() {
-		steerers.Lock()
-		defer steerers.Unlock()
-		delete(steerers.by, key)
-	})
+	steerers.Store(key, &steer.Plugin{})
+	t.Cleanup(func() { steerers.Delete(key) })
 	return f, h
 }
 

@@ -82,16 +82,9 @@ func (f *fixture) steers(t *testing.T, h *gangHandle, objects []runtime.Object) 
 	own := &claimsHandle{h, shared}
 	f.Plugin.handle = own
 	key := ofProfile{shared, own.ProfileName()}
-	steerers.Lock()
-	defer steerers.Unlock()
-	if steerers.by == nil {
-		steerers.by = map[ofProfile]*steer.Plugin{}
-	}
-	steerers.by[key] = plugin
+	steerers.Store(key, plugin)
 	t.Cleanup(func() {
-		steerers.Lock()
-		delete(steerers.by, key)
-		steerers.Unlock()
+		steerers.Delete(key)
 		cancel()
 		shared.Shutdown()
 		frameworkruntime.WaitForShutdown(handle)

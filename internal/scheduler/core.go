@@ -75,45 +75,42 @@ type core struct {
 	profiles profiles
 }
 
-// profiles has the settings of a scheduler's profiles. The maps have the profile names as keys.
+// profiles has the settings of a scheduler's profiles.
 type profiles struct {
-	// maxNodes has Args.looksAt of each profile.
-	maxNodes sync.Map
-	// terms has the gang.Terms of each profile.
-	terms sync.Map
-	// claims has the claimTerms of each profile.
-	claims sync.Map
+	// byName has the settings (type *settings) by the name of the profile.
+	byName sync.Map
 	// common has the arguments that must be equal in all profiles.
 	common commonArgs
 }
 
-func (p *profiles) add(name string, args *Args) {
-	p.maxNodes.Store(name, args.looksAt())
-	p.terms.Store(name, gang.Terms{Admission: args.Admission, EvictsNobody: args.EvictsNobody})
-	terms, _ := args.terms() // args have been validated
-	mode, _ := dra.ParseMode(args.Claims)
-	p.claims.Store(name, &claimTerms{mode, terms.Sources()})
-}
-
-// claimTerms are a profile's settings for claims: the default for pods without the annotation, and
-// the attributes in which drivers publish the NUMA node of a device.
-type claimTerms struct {
-	mode    dra.Mode
+// settings are those arguments of a profile that other profiles or plugins need.
+type settings struct {
+	// maxNodes is Args.looksAt.
+	maxNodes int
+	gangs    gang.Terms
+	// claims is the mode of pods with claims and without the annotation. sources are the attributes
+	// in which drivers publish the NUMA node of a device.
+	claims  dra.Mode
 	sources dra.Sources
 }
 
-// claimsOf returns the claimTerms of a profile.
-func (p *profiles) claimsOf(name string) *claimTerms {
-	terms, found := p.claims.Load(name)
-	if !found {
-		return &claimTerms{sources: dra.DefaultSources()}
+func (p *profiles) add(name string, args *Args) {
+	terms, _ := args.terms() // args have been validated
+	mode, _ := dra.ParseMode(args.Claims)
+	p.byName.Store(name, &settings{args.looksAt(), gang.Terms{Admission: args.Admission, EvictsNobody: args.EvictsNobody}, mode, terms.Sources()})
+}
+
+// of returns the settings of a profile. ours is false if no profile with the plugin has this name.
+func (p *profiles) of(name string) (s *settings, ours bool) {
+	if found, ours := p.byName.Load(name); ours {
+		return found.(*settings), true
 	}
-	return terms.(*claimTerms)
+	return &settings{sources: dra.DefaultSources()}, false
 }
 
 // ours reports whether a profile has this name.
 func (p *profiles) ours(name string) bool {
-	_, ours := p.maxNodes.Load(name)
+	_, ours := p.byName.Load(name)
 	return ours
 }
 
@@ -223,7 +220,8 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
 	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	made := &core{clock: c, pods: newPods(lister), delays: Delays{clock: c, waits: waitsBy(lister)}, table: table, waiters: w, lead: new(lead.Gate)}
+	made := &core{clock: c, pods: newPods(lister), table: table, waiters: w, lead: new(lead.Gate)}
+	made.delays.clock, made.delays.waits = c, made.pods.waits
 	made.events = newLeading(brief.Recorder(handle.EventRecorder()), made.lead, c)
 	made.minimum = func(string, string) (int, error) { return 0, nil }
 	made.profiles.common = commonOf(&args)
@@ -237,33 +235,28 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, Beside: made.onNodes.beside, Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Exists: made.onNodes.exists, Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})
-	made.refits = refit.New(refit.Options{
-		Client: handle.ClientSet().CoreV1(), Pods: lister, Table: table, Handover: refitHandover{made}, Clock: c, Logger: logger, Events: made.events,
-		Ready: func(ctx context.Context) bool { return made.lead.Leads() && made.notYet(ctx) == "" },
-	})
-	made.lead.Then(made.refits.Stir)
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
 		Clock: c, Logger: logger, SettleAfter: args.SettleAfter.Duration,
 	})
+	made.refits = refit.New(refit.Options{
+		Client: handle.ClientSet().CoreV1(), Pods: lister, Table: table, Handover: made.handover, Clock: c, Logger: logger, Events: made.events,
+		Ready: func(ctx context.Context) bool { return made.lead.Leads() && made.notYet(ctx) == "" },
+	})
+	made.lead.Then(made.refits.Stir)
 	return made
 }
 
 // takeOverBy makes the core's Handover from the options and functions of the core.
 func (c *core) takeOverBy(o handover.Options) {
-	o.BindTimeout, o.Ours, o.Decided, o.Resizing = handover.BindTimeout, c.couldBind, wire.HasPlacement, c.refits.Resizing
+	o.BindTimeout, o.Ours, o.Decided = handover.BindTimeout, c.couldBind, wire.HasPlacement
+	o.Resizing = func() []*corev1.Pod { return c.refits.Resizing() }
 	o.Done = func() {
 		c.waiters.WakeAll()
 		c.refits.Stir()
 	}
 	c.handover = handover.New(o)
 }
-
-// refitHandover forwards to the core's handover, which is made after the Refitter.
-type refitHandover struct{ *core }
-
-func (c refitHandover) Enter(ctx context.Context) error { return c.handover.Enter(ctx) }
-func (c refitHandover) Leave(err error)                 { c.handover.Leave(err) }
 
 // WhoLeads sets the function that asks the API server whether this process leads, for the scheduler
 // with these informers. Call it before the scheduler runs. It does nothing if no profile has the
@@ -330,10 +323,14 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	if err != nil {
 		return err
 	}
-	if err := c.watchForGangs(ctx, handle); err != nil {
+	if err := c.watchNodes(handle.SharedInformerFactory().Core().V1().Nodes().Informer()); err != nil {
 		return err
 	}
-	if err := c.watchForReservations(ctx, handle); err != nil {
+	gang.WatchObjects(ctx, handle.KubeConfig(), c.gangs)
+	if err := gang.WatchEnded(ctx, handle.ClientSet(), c.gangs); err != nil {
+		return err
+	}
+	if err := c.reservations.Watch(ctx, handle.KubeConfig()); err != nil {
 		return err
 	}
 	reports := c.feed.Watch(ctx, sources)
@@ -369,14 +366,6 @@ func goneBy(namespaces corev1listers.NamespaceLister) func(namespace string) boo
 	return func(namespace string) bool {
 		_, err := namespaces.Get(namespace)
 		return apierrors.IsNotFound(err)
-	}
-}
-
-// waitsBy returns a function that reports whether the pod exists and has no node.
-func waitsBy(pods corev1listers.PodLister) func(*corev1.Pod) bool {
-	return func(pod *corev1.Pod) bool {
-		now, err := pods.Pods(pod.Namespace).Get(pod.Name)
-		return err == nil && now.UID == pod.UID && now.Spec.NodeName == ""
 	}
 }
 

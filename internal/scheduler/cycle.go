@@ -38,8 +38,6 @@ type way interface {
 	reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status
 	// unreserve reverts reserve. It is also called after a refusal by reserve.
 	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)
-	// bind writes the Binding, or leaves it to the next plugin (Skip).
-	bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status
 }
 
 // cycle is the plugin's state of one attempt to place one pod.

@@ -155,7 +155,7 @@ func TestDelaysGoWithTheirPods(t *testing.T) {
 		for _, late := range []bool{false, true} {
 			pod := pinnedPod("a", nil)
 			f, h := attached(t, pod)
-			f.core.delays = Delays{clock: f.clock, waits: waitsBy(f.pods.PodLister)}
+			f.core.delays = Delays{clock: f.clock, waits: f.pods.waits}
 			try := func() { f.core.delays.Tried(pod, f.clock.Now()) }
 			if !late {
 				if try(); len(f.core.delays.of) != 1 {

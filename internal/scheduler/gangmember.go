@@ -60,13 +60,6 @@ func (m *gangMember) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nod
 	return nil
 }
 
-func (m *gangMember) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
-	if c.unpinned {
-		return c.bindUndecided(ctx, pod, nodeName, "")
-	}
-	return c.bind(ctx, pod, nodeName, "")
-}
-
 func (m *gangMember) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
 	if !c.unpinned {
 		c.giveBack(pod, n)

@@ -51,7 +51,7 @@ func TestHeldGauges(t *testing.T) {
 func TestEveryPodThatWaitsIsCounted(t *testing.T) {
 	c := testclock.NewFakeClock(time.Unix(10_000, 0))
 	core := &core{clock: c}
-	core.profiles.maxNodes.Store("berth", 0)
+	core.profiles.byName.Store("berth", new(settings))
 	age := func(seconds int, edit func(*corev1.Pod)) *corev1.Pod {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: "berth"}}
 		pod.CreationTimestamp = metav1.NewTime(c.Now().Add(-time.Duration(seconds) * time.Second))

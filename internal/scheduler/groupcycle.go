@@ -81,7 +81,7 @@ func (p *Plugin) joinTrial(state fwk.CycleState, pod *corev1.Pod) (way, error) {
 	if first := p.core.trial; first != nil && first.key() == g.key() {
 		g.evicting, g.byName = true, first.byName
 		if first.waited.Load() {
-			g.waitsFrom = p.core.pauses.waits.begin(g.key(), p.core.clock.Now())
+			g.waitsFrom = p.core.pauses.waits(g.key())
 		}
 	} else {
 		p.core.trial = g
@@ -214,8 +214,7 @@ func (g *inGroup) reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *no
 	core := c.plugin.core
 	if c.plugin.unexpectedNamed(n.Name()) {
 		if !state.IsPodGroupSchedulingCycle() {
-			core.pauses.waits.end(g.key())
-			core.pauses.placed(pod)
+			core.pauses.placed(g.key())
 			c.way = untouched{}
 		}
 		return nil
@@ -234,8 +233,7 @@ func (g *inGroup) reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *no
 	}
 	c.placed(pod, n.Name())
 	core.delays.is(pod.UID, forMates)
-	core.pauses.waits.end(g.key())
-	core.pauses.placed(pod)
+	core.pauses.placed(g.key())
 	return nil
 }
 
@@ -265,10 +263,6 @@ func (g *inGroup) unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *
 	g.lose()
 }
 
-func (g *inGroup) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
-	return c.bind(ctx, pod, nodeName, "")
-}
-
 // takeBack reverts try.
 func (g *inGroup) takeBack(pod *corev1.Pod, n *nodes.Node) {
 	tried, on := g.placed[pod.UID], g.nodes.At(n)
@@ -291,7 +285,7 @@ func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuse
 		return nil, fwk.AsStatus(err)
 	}
 	if len(waiting) > 0 {
-		g.waitsFrom = core.pauses.waits.begin(g.key(), core.clock.Now())
+		g.waitsFrom = core.pauses.waits(g.key())
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+whatWaits(len(waiting), false))
 	}
 	refusing, err := d.with(fwk.Unschedulable)
@@ -313,7 +307,7 @@ func (g *inGroup) spares(core *core) string {
 	if from := g.waitsFrom; !from.IsZero() && core.clock.Now().Sub(from) < wake.ReportLimit {
 		return "a node waits for a report; no pod is preempted before"
 	}
-	core.pauses.waits.end(g.key()) // the group may preempt in this attempt only
+	core.pauses.waited(g.key()) // the group may preempt in this attempt only
 	return ""
 }
 

@@ -31,6 +31,7 @@ type groupHandle struct {
 }
 
 func (h *groupHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
+func (h *groupHandle) ProfileName() string                                    { return "p" }
 func (h *groupHandle) SnapshotSharedLister() fwk.SharedLister                 { return snapshotOf{h: h} }
 func (h *groupHandle) PodGroupManager() fwk.PodGroupManager                   { return groupOf{h: h} }
 func (h *groupHandle) NominatedPodsForNode(string) []fwk.PodInfo              { return nil }

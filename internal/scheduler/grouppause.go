@@ -21,13 +21,11 @@ import (
 // before that queue.
 //
 // Only members that have failed are held. Groups of ordinary pods and new members are left to
-// kube-scheduler.
+// kube-scheduler. groupPauses also has the times since which groups wait for reports of nodes.
 type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate moves pods to the active queue.
 	activate func(pods map[string]*corev1.Pod)
-	// waits has the times since which groups have waited for reports.
-	waits groupWaits
 
 	mu sync.Mutex
 	by bounded.Map[string, *groupPause]
@@ -35,15 +33,18 @@ type groupPauses struct {
 
 func newGroupPauses(c clock.WithDelayedExecution, activate func(map[string]*corev1.Pod)) *groupPauses {
 	by := bounded.Shared[string, *groupPause](maxGroups, namespaceOf) // a forgotten pause still wakes its members
-	return &groupPauses{clock: c, activate: activate, waits: newGroupWaits(), by: by}
+	return &groupPauses{clock: c, activate: activate, by: by}
 }
 
-// groupPause is the pause of one group.
+// groupPause is the state of one group.
 type groupPause struct {
 	// failures counts consecutive attempts in which no member was placed.
 	failures int
 	// until is the time when its members may be tried again.
 	until time.Time
+	// waitsFrom is the time since which every attempt has found a node that waits for a report. It
+	// is zero if the last attempt found no such node.
+	waitsFrom time.Time
 	// held has the members that have failed since the pause began, by namespace and name.
 	held map[string]*corev1.Pod
 }
@@ -75,27 +76,28 @@ func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p, _ := g.by.Get(key)
+	p, known := g.by.Get(key)
 	switch now := g.clock.Now(); {
-	case p != nil && now.Before(p.until): // another member has begun the pause
+	case known && now.Before(p.until): // another member has begun the pause
 	case !ours:
 		return
 	default:
-		p = g.begin(key, p, now)
+		p = g.of(key)
+		pause := gangs.Doubled(p.failures, gangs.LongestPause)
+		p.failures++
+		p.until = now.Add(pause)
+		later.Call(g.clock, pause, func() { g.wake(p) })
 	}
 	p.held[nameOf(pod)] = pod
 }
 
-// begin begins a pause of the group; p is its last pause. The caller holds the lock.
-func (g *groupPauses) begin(key string, p *groupPause, now time.Time) *groupPause {
-	if p == nil {
+// of returns the state of a group, and creates it if necessary. The caller holds the lock.
+func (g *groupPauses) of(key string) *groupPause {
+	p, known := g.by.Get(key)
+	if !known {
 		p = &groupPause{held: map[string]*corev1.Pod{}}
 		g.by.Set(key, p)
 	}
-	pause := gangs.Doubled(p.failures, gangs.LongestPause)
-	p.failures++
-	p.until = now.Add(pause)
-	later.Call(g.clock, pause, func() { g.wake(p) })
 	return p
 }
 
@@ -135,43 +137,31 @@ func (g *groupPauses) wake(p *groupPause) {
 }
 
 // placed records that a member of the group got its node in the commit of a group cycle.
-func (g *groupPauses) placed(pod *corev1.Pod) {
-	key := ownGroup(pod)
-	if key == "" {
-		return
-	}
+func (g *groupPauses) placed(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p, known := g.by.Get(key); known {
-		p.failures = 0
+		p.failures, p.waitsFrom = 0, time.Time{}
 	}
 }
 
-// groupWaits has, by namespace and name, the times since which groups have waited for reports of
-// nodes.
-type groupWaits struct {
-	mu    sync.Mutex
-	since bounded.Map[string, time.Time]
-}
-
-func newGroupWaits() groupWaits {
-	return groupWaits{since: bounded.Shared[string, time.Time](maxGroups, namespaceOf)}
-}
-
-// begin returns the time when the group began to wait, which is now if it did not wait before.
-func (w *groupWaits) begin(key string, now time.Time) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if since, ok := w.since.Get(key); ok {
-		return since
+// waits records that a node must report before the group can be placed. It returns the time since
+// which this was so in every attempt.
+func (g *groupPauses) waits(key string) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.of(key)
+	if p.waitsFrom.IsZero() {
+		p.waitsFrom = g.clock.Now()
 	}
-	w.since.Set(key, now)
-	return now
+	return p.waitsFrom
 }
 
-// end forgets that the group has waited.
-func (w *groupWaits) end(key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.since.Delete(key)
+// waited records that the group no longer waits for a report.
+func (g *groupPauses) waited(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p, known := g.by.Get(key); known {
+		p.waitsFrom = time.Time{}
+	}
 }

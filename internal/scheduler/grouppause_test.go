@@ -50,7 +50,7 @@ func TestAGroupThatFailsPauses(t *testing.T) {
 		}
 		free("after the pause", a, b)
 	}
-	g.placed(a)
+	g.placed(ownGroup(a))
 	free("when a member was placed", b)
 	g.failed(a, true)
 	if g.hold(a) == nil {
@@ -125,16 +125,17 @@ func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
 // TestGroupWaitsAreBounded: if there are too many groups, the waits of some groups begin again, in
 // the namespace that has the most groups.
 func TestGroupWaitsAreBounded(t *testing.T) {
-	w := newGroupWaits()
-	begun := time.Unix(-1, 0)
-	w.begin("other/g", begun)
+	c := testingclock.NewFakeClock(time.Unix(0, 0))
+	g := newGroupPauses(c, func(map[string]*corev1.Pod) {})
+	begun := g.waits("other/g")
 	for i := range 3 * maxGroups {
-		w.begin(fmt.Sprint("ns/", i), time.Unix(int64(i), 0))
+		c.Step(time.Second)
+		g.waits(fmt.Sprint("ns/", i))
 	}
-	if w.since.Len() > maxGroups {
-		t.Errorf("%d groups are remembered, want at most %d", w.since.Len(), maxGroups)
+	if g.by.Len() > maxGroups {
+		t.Errorf("%d groups are remembered, want at most %d", g.by.Len(), maxGroups)
 	}
-	if since := w.begin("other/g", time.Unix(1e6, 0)); since != begun {
+	if since := g.waits("other/g"); since != begun {
 		t.Errorf("a group waits from %v on, for the groups of another namespace; it began at %v", since, begun)
 	}
 }

@@ -20,11 +20,11 @@ func MightPin(pod *corev1.Pod) bool { return wire.MightPin(pod) }
 func (p Parts) LookFurther() Look { return p.core.look }
 
 func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
-	maxNodes, ours := c.profiles.maxNodes.Load(pod.Spec.SchedulerName)
+	profile, ours := c.profiles.of(pod.Spec.SchedulerName)
 	if !ours || all == 0 || !wire.MightPin(pod) {
 		return set
 	}
-	further := int32(min(100, int64(maxNodes.(int))*100/int64(all)))
+	further := int32(min(100, int64(profile.maxNodes)*100/int64(all)))
 	if further <= usual(all, set) {
 		return set
 	}

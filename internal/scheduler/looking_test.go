@@ -14,9 +14,9 @@ import (
 // argument's limit, and never at fewer than without Berth.
 func TestPinnedPodsAreLookedForFurther(t *testing.T) {
 	c := &core{}
-	c.profiles.maxNodes.Store("berth", 1000)
+	c.profiles.byName.Store("berth", &settings{maxNodes: 1000})
 	off := Args{Candidates: -1, MaxNodes: 1000}
-	c.profiles.maxNodes.Store("off", off.looksAt())
+	c.profiles.byName.Store("off", &settings{maxNodes: off.looksAt()})
 	pod := func(scheduler string) *corev1.Pod {
 		p := pinned("x", 4)
 		p.Spec.SchedulerName = scheduler

@@ -9,11 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -42,7 +40,11 @@ func newGangs(ctx context.Context, args *Args, handle fwk.Handle, c *core, logge
 		Budgets:  func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
 		Forgo:    c.forgoFor(handle),
 		Ours:     c.profiles.ours,
-		Room:     c.roomOn(handle), Lead: c.lead, Terms: c.profiles.termsOf,
+		Room:     c.roomOn(handle), Lead: c.lead,
+		Terms: func(profile string) gang.Terms {
+			s, _ := c.profiles.of(profile)
+			return s.gangs
+		},
 		Countable: func(list amounts.List) amounts.List { return gang.Countable(handle, list, nil) },
 		Protects:  args.ProtectedNamespaces.Allow,
 		Quota:     quotaOf(ctx, handle.ClientSet()),
@@ -95,44 +97,6 @@ func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 		}
 		return gangs.RoomOn(all, there, c.gangs.Occupant), nil
 	}
-}
-
-// termsOf returns the gang.Terms of a profile.
-func (p *profiles) termsOf(name string) gang.Terms {
-	if terms, ok := p.terms.Load(name); ok {
-		return terms.(gang.Terms)
-	}
-	return gang.Terms{}
-}
-
-// watchForGangs watches the objects and ended pods of gangs, and changes of nodes that may help
-// gangs.
-func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {
-	gang.WatchObjects(ctx, handle.KubeConfig(), c.gangs)
-	if err := gang.WatchEnded(ctx, handle.ClientSet(), c.gangs); err != nil {
-		return err
-	}
-	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			c.feed.NodeSeen(obj.(*corev1.Node).Name)
-			c.gangs.Stir()
-		},
-		UpdateFunc: func(old, obj any) {
-			if was, now := old.(*corev1.Node), obj.(*corev1.Node); was.Status.NodeInfo.KubeletVersion != now.Status.NodeInfo.KubeletVersion {
-				c.feed.NodeSeen(now.Name)
-			}
-			if mayHelp(old.(*corev1.Node), obj.(*corev1.Node)) {
-				c.gangs.Stir()
-			}
-		},
-	})
-	return err
-}
-
-// mayHelp reports whether a change of a node may help a pod that waits.
-func mayHelp(old, now *corev1.Node) bool {
-	return old.Spec.Unschedulable != now.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, now.Spec.Taints) ||
-		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
 }
 
 // FollowMates returns a replacement for next, so that the scheduler tries the members of a gang one

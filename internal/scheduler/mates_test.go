@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -50,6 +51,8 @@ func (inTurns) Until(_ context.Context, n int, do workqueue.DoWorkPieceFunc, _ s
 }
 
 func (h *gangHandle) SnapshotSharedLister() fwk.SharedLister                        { return listOf{infos: h.infos} }
+func (h *gangHandle) SharedInformerFactory() informers.SharedInformerFactory        { return nil }
+func (h *gangHandle) ProfileName() string                                           { return "p" }
 func (h *gangHandle) SharedDRAManager() fwk.SharedDRAManager                        { return nil }
 func (h *gangHandle) Parallelizer() fwk.Parallelizer                                { return inTurns{} }
 func (h *gangHandle) DeleteNominatedPodIfExists(*corev1.Pod)                        {}

@@ -92,14 +92,8 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 	if err != nil {
 		return nil, err
 	}
-	agentless, err := args.withoutAgents()
-	if err != nil {
-		return nil, err
-	}
-	terms, err := args.terms()
-	if err != nil {
-		return nil, err
-	}
+	agentless, _ := args.withoutAgents() // ParseArgs has validated the arguments
+	terms, _ := args.terms()
 	own := sync.OnceValue(func() claims { return claimsOf(ctx, handle) })
 	p := &Plugin{core: c, args: args, terms: terms, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle, ownClaims: own, agentless: agentless}
 	nodeGauges.core.Store(c)

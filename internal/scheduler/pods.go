@@ -68,6 +68,9 @@ func (p *pods) gone(pod *corev1.Pod) bool {
 	return apierrors.IsNotFound(err)
 }
 
+// waits reports whether the pod is in the API and has no node.
+func (p *pods) waits(pod *corev1.Pod) bool { return !p.gone(pod) }
+
 func (p *pods) remember(r readPod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

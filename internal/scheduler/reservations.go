@@ -5,11 +5,9 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
@@ -23,30 +21,6 @@ func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger)
 		HasNode: c.onNodes.exists, Done: c.waiters.Done,
 		Ours: c.profiles.ours,
 	})
-}
-
-// watchForReservations watches Reservation objects, and informs Reservations about added and
-// removed Nodes. It also informs the feed about removed Nodes.
-func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) error {
-	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { c.reservations.NodeBack(obj.(*corev1.Node).Name) },
-		UpdateFunc: func(old, now any) { // after a broken watch, a Node that was created again appears as an update
-			if was, is := old.(*corev1.Node), now.(*corev1.Node); was.UID != is.UID {
-				c.reservations.NodeGone(was.Name)
-				c.reservations.NodeBack(is.Name)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if node, ok := apiclient.Last(obj).(*corev1.Node); ok {
-				c.reservations.NodeGone(node.Name)
-				c.feed.NodeGone(node.Name)
-			}
-		},
-	})
-	if err != nil {
-		return err
-	}
-	return c.reservations.Watch(ctx, handle.KubeConfig())
 }
 
 // stir tells gangs, Reservations and the Refitter that a pod has left a node, or that a report has
@@ -166,13 +140,6 @@ func (o *owner) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 	core.reservations.Took(pod)
 	core.waiters.Done(uidOf(pod))
 	return nil
-}
-
-func (o *owner) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
-	if o.passed {
-		return c.bindUndecided(ctx, pod, nodeName, o.from)
-	}
-	return c.bind(ctx, pod, nodeName, o.from)
 }
 
 func (o *owner) unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {

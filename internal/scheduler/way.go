@@ -105,7 +105,3 @@ func (untouched) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, _ fw
 func (untouched) reserve(fwk.CycleState, *cycle, *corev1.Pod, *nodes.Node) *fwk.Status { return nil }
 
 func (untouched) unreserve(fwk.CycleState, *cycle, *corev1.Pod, *nodes.Node) {}
-
-func (untouched) bind(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
-	return c.bindUndecided(ctx, pod, nodeName, "")
-}

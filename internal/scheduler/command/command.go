@@ -121,9 +121,7 @@ func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 		holder := now.Spec.HolderIdentity
 		return holder != nil && *holder == elected.Identity(), nil
 	}
-	if shared := informersOf(sched); shared != nil {
-		scheduler.WhoLeads(shared, leads)
-	}
+	scheduler.WhoLeads(informersOf(sched), leads)
 }
 
 // checkProfiles returns an error for profiles that have the plugin Berth, but not at all required

@@ -112,9 +112,6 @@ type equipment struct {
 // the plugin.
 func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) bool {
 	shared := informersOf(sched)
-	if shared == nil {
-		return false
-	}
 	parts, ours := scheduler.PartsOf(shared)
 	if !ours {
 		return false
