@@ -11,16 +11,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -124,34 +122,31 @@ func (a *annotating) gone(pod *corev1.Pod) {
 // follow watches the Lease until ctx ends. Pods are held until the scheduler has read the Lease
 // once, or is not allowed to read it.
 func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, lease types.NamespacedName) {
-	leases, name := client.CoordinationV1().Leases(lease.Namespace), lease.Name
-	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, lease.Name).String()
+	}))
+	informer := factory.Coordination().V1().Leases().Informer()
 	handle := func(obj any) {
-		if lease, ok := apiclient.Last(obj).(*coordinationv1.Lease); ok && lease.Name == name {
-			a.note(lease)
+		if found := obj.(*coordinationv1.Lease); found.Name == lease.Name {
+			a.note(found)
 		}
 	}
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				o.FieldSelector = only
-				list, err := leases.List(ctx, o)
-				a.forbidden(err)
-				return list, err
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				o.FieldSelector = only
-				events, err := leases.Watch(ctx, o)
-				a.forbidden(err)
-				return events, err
-			},
-		}, client),
-		ObjectType: new(coordinationv1.Lease),
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc: handle, UpdateFunc: func(_, now any) { handle(now) },
-			DeleteFunc: func(any) { a.note(new(coordinationv1.Lease)) },
-		},
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: handle, UpdateFunc: func(_, now any) { handle(now) },
+		DeleteFunc: func(any) { a.note(new(coordinationv1.Lease)) },
 	})
+	if err == nil {
+		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			if apierrors.IsForbidden(err) {
+				a.look(true)
+			}
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+		})
+	}
+	if err != nil {
+		a.logger.Error(err, "The Lease of Volcano's controller cannot be watched", "lease", lease)
+		return
+	}
 	go informer.RunWithContext(klog.NewContext(ctx, a.logger))
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
@@ -160,13 +155,6 @@ func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, le
 	}()
 	for later.Wait(ctx, a.clock, leaseEvery) {
 		a.look(false)
-	}
-}
-
-// forbidden stops holding pods if the scheduler may not read the Lease.
-func (a *annotating) forbidden(err error) {
-	if apierrors.IsForbidden(err) {
-		a.look(true)
 	}
 }
 

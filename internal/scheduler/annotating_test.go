@@ -10,9 +10,13 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -171,5 +175,34 @@ func TestTheLeaseIsWatched(t *testing.T) {
 	}
 	if got := <-woken; got != "ns/second" {
 		t.Errorf("%s is tried when the lease is gone", got)
+	}
+}
+
+// TestAForbiddenLeaseHoldsNoPods: if the plugin may not read the lease, it places pods without
+// waiting for Volcano's controller.
+func TestAForbiddenLeaseHoldsNoPods(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("*", "leases", func(clienttesting.Action) (bool, apiruntime.Object, error) {
+		return true, nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), "vc-controller-manager", nil)
+	})
+	client.PrependWatchReactor("leases", func(clienttesting.Action) (bool, watch.Interface, error) {
+		return true, nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), "vc-controller-manager", nil)
+	})
+	woken := make(chan string, 1)
+	a := &annotating{clock: clock.RealClock{}, logger: klog.Background(), waits: func(*corev1.Pod) bool { return true },
+		activate: func(pods map[string]*corev1.Pod) {
+			for name := range pods {
+				woken <- name
+			}
+		}}
+	if a.hold(volcanosPod("first")) == nil {
+		t.Fatal("the pod is not held before the lease was read")
+	}
+	go a.follow(t.Context(), client, types.NamespacedName{Namespace: "volcano-system", Name: "vc-controller-manager"})
+	if got := <-woken; got != "ns/first" {
+		t.Errorf("%s is tried", got)
+	}
+	if a.hold(volcanosPod("second")) != nil {
+		t.Error("a pod is held although the lease may not be read")
 	}
 }
