@@ -22,7 +22,8 @@ import (
 
 const cycleKey fwk.StateKey = Name
 
-// way implements the extension points after PreFilter for one kind of pod. PreFilter chooses it:
+// way implements Filter, PostFilter, Reserve and Unreserve for one kind of pod. PreFilter chooses
+// it:
 //
 //	alone      is a pod that looks for a node by itself
 //	owner      is a pod that uses the place of a Reservation
