@@ -246,7 +246,7 @@ func (r *Refitter) end(uid types.UID) {
 // decide returns the write for a resized pod, or nil if there is nothing to write.
 func (r *Refitter) decide(pod *corev1.Pod, n *nodes.Node) *write {
 	if undone(pod) {
-		return r.settled(pod)
+		return r.condition(pod, corev1.ConditionTrue, "Resized", "the decision matches the amounts that the kubelet has allocated")
 	}
 	if why := wire.Unresizable(pod); why != "" {
 		return r.deferred(pod, "not supported on nodes where Berth decides: "+why)

@@ -88,23 +88,18 @@ func summary(d *placement.Decision, generation uint64) string {
 // deferred returns the write of a condition with the reason why a resize waits, or nil if the pod
 // already has this condition.
 func (r *Refitter) deferred(pod *corev1.Pod, why string) *write {
-	w := &write{Refitter: r, pod: pod, reason: "ResizeDeferred", message: clip.Text(why, maxMessage)}
-	if c := isDeferred(pod); c != nil && c.Message == w.message {
+	why = clip.Text(why, maxMessage)
+	if c := isDeferred(pod); c != nil && c.Message == why {
 		return nil
 	}
-	if err := w.make(corev1.ConditionFalse, nil); err != nil {
-		r.Logger.Error(err, "Cannot report that a resize is deferred", "pod", klog.KObj(pod))
-		return nil
-	}
-	return w
+	return r.condition(pod, corev1.ConditionFalse, "ResizeDeferred", why)
 }
 
-// settled returns the write of a condition that says that no resize of the pod is deferred any
-// more.
-func (r *Refitter) settled(pod *corev1.Pod) *write {
-	w := &write{Refitter: r, pod: pod, quiet: true, reason: "Resized", message: "the decision matches the amounts that the kubelet has allocated"}
-	if err := w.make(corev1.ConditionTrue, nil); err != nil {
-		r.Logger.Error(err, "Cannot withdraw the report of a deferred resize", "pod", klog.KObj(pod))
+// condition returns the write of a condition without a decision.
+func (r *Refitter) condition(pod *corev1.Pod, status corev1.ConditionStatus, reason, message string) *write {
+	w := &write{Refitter: r, pod: pod, reason: reason, message: message, quiet: status == corev1.ConditionTrue}
+	if err := w.make(status, nil); err != nil {
+		r.Logger.Error(err, "Cannot report whether a resize is deferred", "pod", klog.KObj(pod))
 		return nil
 	}
 	return w
