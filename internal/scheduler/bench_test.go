@@ -220,7 +220,8 @@ func (f *fixture) placeInCrowd(b *testing.B, pod *corev1.Pod, infos []infoOf) *n
 	state := newCycleData()
 	c := f.tryKnown(pod, requestOf(b, pod))
 	c.way.(*alone).patient = false
-	c.query.Share(f.profile, true)
+	c.query.Candidate.Loose = true
+	c.query.Share(f.profile)
 	state.Write(cycleKey, c)
 	var pass []fwk.NodeInfo
 	for i := range infos {

@@ -10,9 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -341,32 +339,15 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 			c.table.FollowDemand(ctx, c.onNodes.node)
 		}
 	}()
-	uids := uidsOf(c.pods.PodLister)
 	go c.annotating.follow(ctx, handle.ClientSet(), args.volcanoLease())
-	go c.gangs.Sweep(ctx, uids, goneBy(namespaces))
-	go c.reservations.Sweep(ctx, uids)
+	go c.gangs.Sweep(ctx, c.pods.uid, func(namespace string) (gone bool) {
+		_, err := namespaces.Get(namespace)
+		return apierrors.IsNotFound(err)
+	})
+	go c.reservations.Sweep(ctx, c.pods.uid)
 	go c.feed.Sweep(ctx)
 	go c.refits.Run(ctx)
 	return nil
-}
-
-// uidsOf returns a function that finds the UID of the pod with a name, or "".
-func uidsOf(pods corev1listers.PodLister) func(namespace, name string) types.UID {
-	return func(namespace, name string) types.UID {
-		pod, err := pods.Pods(namespace).Get(name)
-		if err != nil {
-			return ""
-		}
-		return pod.UID
-	}
-}
-
-// goneBy returns a function that reports whether a namespace does not exist.
-func goneBy(namespaces corev1listers.NamespaceLister) func(namespace string) bool {
-	return func(namespace string) bool {
-		_, err := namespaces.Get(namespace)
-		return apierrors.IsNotFound(err)
-	}
 }
 
 // maxTakeover is the maximum time that the takeover blocks the first pod in the queue, and all pods

@@ -91,7 +91,7 @@ func newFixture(t testing.TB) *fixture {
 	f.core.pauses = newGroupPauses(f.clock, func(pods map[string]*corev1.Pod) { f.woken.Activate(klog.Background(), pods) })
 	f.core.gangs = gang.New(gang.Options{Clock: f.clock, Events: f.events, Ours: func(string) bool { return true }})
 	f.core.refits = refit.New(refit.Options{Table: table})
-	f.core.reservations = reservation.New(reservation.Options{Clock: f.clock, Events: f.events})
+	f.core.reservations = reservation.New(reservation.Options{Clock: f.clock, Lead: new(lead.Gate), Events: f.events})
 	f.Plugin = &Plugin{args: args, core: f.core, ownClaims: func() claims { return nil }, profile: &nodes.Profile{Table: table, Scoring: args.Scoring}}
 	f.lead()
 	f.useMachine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")

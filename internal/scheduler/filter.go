@@ -23,10 +23,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noSteerer)
 	case gang.InTrial(state):
 		return nil, p.preFilterInTrial(state, pod)
-	case wire.InGang(pod):
-		return p.preFilterMember(ctx, state, pod)
 	}
 	p.core.tellIgnored(pod)
+	if wire.InGang(pod) {
+		return p.preFilterMember(ctx, state, pod)
+	}
 	return p.preFilterAlone(ctx, state, pod)
 }
 
@@ -83,7 +84,7 @@ func (c *cycle) choose(state fwk.CycleState, pod *corev1.Pod, from, heldOn strin
 	default:
 		a := &alone{}
 		a.wait(c, pod)
-		c.query.Share(c.plugin.profile, c.query.Candidate.Loose)
+		c.query.Share(c.plugin.profile)
 		c.way = a
 	}
 	return err
@@ -91,7 +92,6 @@ func (c *cycle) choose(state fwk.CycleState, pod *corev1.Pod, from, heldOn strin
 
 // preFilterMember plans the gang of the pod, or finds the pod's planned node.
 func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	p.core.tellIgnored(pod)
 	if status := p.core.onlyHeld(ctx, pod, ""); status != nil {
 		return nil, status
 	}

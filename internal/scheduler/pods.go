@@ -68,6 +68,15 @@ func (p *pods) gone(pod *corev1.Pod) bool {
 	return apierrors.IsNotFound(err)
 }
 
+// uid returns the UID of the pod with this name, or "".
+func (p *pods) uid(namespace, name string) types.UID {
+	pod, err := p.Pods(namespace).Get(name)
+	if err != nil {
+		return ""
+	}
+	return pod.UID
+}
+
 // waits reports whether the pod is in the API and has no node.
 func (p *pods) waits(pod *corev1.Pod) bool { return !p.gone(pod) }
 

@@ -107,7 +107,8 @@ func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, play
 	}
 	q := profile.Begin(f.table.Candidate(pod, requestOf(t, pod)), "")
 	if batch > 0 {
-		q.Share(profile, batch == 3)
+		q.Candidate.Loose = batch == 3
+		q.Share(profile)
 	}
 	got, had := q.Recall(n)
 	own := q.answers.ofNode(n.Number())

@@ -47,10 +47,8 @@ func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 	return q
 }
 
-// Share makes the query use and store answers for the candidate's batch. loose is
-// ledger.Candidate.Loose.
-func (q *Query) Share(p *Profile, loose bool) {
-	q.Candidate.Loose = loose
+// Share makes the query use and store answers for the candidate's batch.
+func (q *Query) Share(p *Profile) {
 	if c := &q.Candidate; q.answers != nil {
 		q.amid = p.amid.of(batch{c.Shape, c.Created, c.Loose}, p.Table.Size())
 	}

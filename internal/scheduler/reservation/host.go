@@ -55,7 +55,7 @@ type Options struct {
 	Ours func(scheduler string) bool
 	// OwnersNeedNamespace refuses Reservations with an owner that names no namespace.
 	OwnersNeedNamespace bool
-	// Lead allows writes once it is open. If it is nil, New makes a gate. Between opens the gate.
+	// Lead allows writes once it is open. Between opens the gate.
 	Lead *lead.Gate
 }
 

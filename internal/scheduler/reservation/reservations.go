@@ -11,7 +11,6 @@ import (
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/scheduler/later"
-	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -49,9 +48,6 @@ type Reservations struct {
 
 // New returns Reservations that have no objects yet.
 func New(o Options) *Reservations {
-	if o.Lead == nil {
-		o.Lead = new(lead.Gate)
-	}
 	rs := &Reservations{
 		host: host{Options: o}, read: make(chan struct{}), all: map[types.UID]*item{},
 		dirty:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.UID]()),

@@ -22,6 +22,7 @@ import (
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -76,7 +77,7 @@ func (w *world) begin() {
 func (w *world) beginIdle() {
 	w.cached, w.queued, w.activated = map[types.UID]*corev1.Pod{}, map[types.UID]*corev1.Pod{}, make(chan string, 100)
 	w.rs = New(Options{
-		Clock: w.clock, Logger: klog.Background(), Events: events.NewFakeRecorder(1000),
+		Clock: w.clock, Logger: klog.Background(), Lead: new(lead.Gate), Events: events.NewFakeRecorder(1000),
 		Account: func(string) *ledger.Node { return w.account }, HasNode: func(string) bool { return !w.nodeGone },
 		Changed: func(string, *corev1.Pod) {}, Done: func(string) {}, Ours: func(name string) bool { return name == "berth" },
 	})

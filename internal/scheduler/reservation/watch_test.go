@@ -17,6 +17,7 @@ import (
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/scheduler/lead"
 )
 
 // TestForbiddenReservationsAreNotNone: if the kind is served but may not be read, no pod is placed
@@ -57,7 +58,7 @@ func TestForbiddenReservationsAreNotNone(t *testing.T) {
 			}))
 			t.Cleanup(api.Close)
 			clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-			rs := New(Options{Clock: clock, Logger: klog.Background()})
+			rs := New(Options{Clock: clock, Logger: klog.Background(), Lead: new(lead.Gate)})
 			client, err := apiclient.Koordinator(&rest.Config{Host: api.URL})
 			if err != nil {
 				t.Fatal(err)
