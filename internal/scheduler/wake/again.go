@@ -27,18 +27,14 @@ type again struct {
 	timed bool
 }
 
-// renewal is like a wakeRound, for a shape in again. All renewals share the budget maxAgain.
+// renewal is a round for a shape in again. Its node is the last node found to admit the shape. All
+// renewals share the budget maxAgain.
 type renewal struct {
-	shape ledger.Shape
-	// node is the last node found to admit the shape. several means that other nodes admit the
-	// shape too.
-	node    Node
+	wakeRound
+	// several means that other nodes admit the shape too.
 	several bool
 	// room is the nodes' room for the shape. If room.pods is 0, the node must be asked again.
 	room room
-	// blamed and woken are as in wakeRound.
-	blamed Node
-	woken  map[string]bool
 	// more means that a node has admitted the shape again after the first pods were woken. turned
 	// means that the shape has had a turn since the last pause. It gets another turn if nodes have
 	// more room.

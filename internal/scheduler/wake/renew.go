@@ -6,7 +6,7 @@ func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	a := &w.again
 	r := a.byShape[m.class.shape]
 	if r == nil {
-		r = &renewal{shape: m.class.shape, node: c.node, blamed: c.blamed(), woken: map[string]bool{}}
+		r = &renewal{wakeRound: newRound(c, m.class.shape)}
 		a.byShape[r.shape] = r
 	}
 	if r.node != c.node {
@@ -70,13 +70,13 @@ func (w *Waiters) renewNext() bool {
 		w.mu.Unlock()
 		return m != nil
 	}
-	node, free := r.node, r.room
+	from, free := r.roundKey, r.room
 	if r.several && free.pods == 0 {
 		free.pods = maxRoom // one of the nodes may have room
 	}
 	w.mu.Unlock()
 	if free.pods == 0 { // no lock is held while a node is asked
-		free = w.roomOf(&wakeRound{roundKey: roundKey{node, r.shape}})
+		free = w.roomOf(from)
 	}
 	pods := batch{}
 	w.mu.Lock()
@@ -91,7 +91,7 @@ func (w *Waiters) renewNext() bool {
 // turn wakes as many pods of the shape as room and budget allow. The caller holds the lock.
 func (w *Waiters) turn(m *members, r *renewal, free room, pods batch) {
 	a := &w.again
-	some, left := w.wakeSome(r.shape, r.blamed, r.woken, room{min(free.pods, maxAgain-a.spent), free.apart}, pods)
+	some, left := w.wakeSome(&r.wakeRound, room{min(free.pods, maxAgain-a.spent), free.apart}, pods)
 	a.spent += some
 	r.room, r.turned = room{}, true
 	switch {

@@ -38,12 +38,12 @@ const (
 // previous round woke pods whichever nodes they blame, the new round does too. The caller holds the
 // lock.
 func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
-	r := &wakeRound{roundKey: roundKey{c.node, shape}, blamed: c.blamed(), woken: map[string]bool{}}
+	r := newRound(c, shape)
 	if before := w.rounds[r.roundKey]; before != nil && before.blamed == nil {
 		r.blamed = nil
 	}
-	w.rounds[r.roundKey] = r
-	return r
+	w.rounds[r.roundKey] = &r
+	return &r
 }
 
 // room limits the pods of a shape that are woken at once for a node.
@@ -83,25 +83,25 @@ func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 // the round continues after a pause, because a woken pod may be placed on another node or refused
 // by other plugins. The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
-	if _, left := w.wakeSome(r.shape, r.blamed, r.woken, free, pods); left == 0 {
+	if _, left := w.wakeSome(r, free, pods); left == 0 {
 		delete(w.rounds, r.roundKey)
 		return
 	}
 	w.edge.After(RoundPause, func() { w.goOn(r) })
 }
 
-// wakeSome wakes all pods of a shape that are on trial, and the first of the other pods, as many as
+// wakeSome wakes all pods of a round that are on trial, and the first of the other pods, as many as
 // there is room for. It skips pods that were already woken or that blame only other nodes. It
 // returns how many pods not on trial it has woken, and how many are left. The caller holds the
 // lock.
-func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]bool, free room, pods batch) (some, left int) {
+func (w *Waiters) wakeSome(r *wakeRound, free room, pods batch) (some, left int) {
 	var rest []*waiter
-	for _, m := range w.byShape[shape] {
+	for _, m := range w.byShape[r.shape] {
 		for uid, p := range m.pods {
 			switch {
-			case woken[uid] || !p.blames(blamed):
+			case r.woken[uid] || !p.blames(r.blamed):
 			case p.trying:
-				woken[uid] = true
+				r.woken[uid] = true
 				pods.add(p)
 			default:
 				rest = append(rest, p)
@@ -117,7 +117,7 @@ func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]boo
 		if free.apart != nil {
 			free.apart[of] = true
 		}
-		woken[p.pod.UID] = true
+		r.woken[p.pod.UID] = true
 		pods.add(p)
 		some++
 	}
@@ -160,7 +160,7 @@ func byUrgency(a, b *waiter) int {
 // goOn continues a round if the node still has room, and otherwise ends it. The next change that
 // makes room begins another round.
 func (w *Waiters) goOn(r *wakeRound) {
-	free := w.roomOf(r)
+	free := w.roomOf(r.roundKey)
 	pods := batch{}
 	w.mu.Lock()
 	switch {
@@ -188,9 +188,9 @@ func (w *Waiters) tried(r *wakeRound) bool {
 	return true
 }
 
-// roomOf returns the node's room for the round's shape. It asks the node about the classes of the
+// roomOf returns the node's room for the shape. It asks the node about the classes of the
 // shape, the newest first, until the node admits a class.
-func (w *Waiters) roomOf(r *wakeRound) room {
+func (w *Waiters) roomOf(r roundKey) room {
 	for _, c := range w.latest(r.shape) {
 		if a := r.node.View().Ask(ledger.Question{Candidate: c}); a.OK() {
 			return roomFor(r.node, c, moments{})

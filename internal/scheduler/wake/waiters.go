@@ -243,6 +243,10 @@ type wakeRound struct {
 	woken  map[string]bool // by UID
 }
 
+func newRound(c *change, shape ledger.Shape) wakeRound {
+	return wakeRound{roundKey: roundKey{c.node, shape}, blamed: c.blamed(), woken: map[string]bool{}}
+}
+
 // roundKey identifies a round: a new round with the same key replaces the old one.
 type roundKey struct {
 	node  Node
