@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	dra "github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
@@ -165,15 +166,10 @@ type binding struct {
 	node     *nodes.Node
 	pod      *corev1.Pod
 	decision placement.Decision
-	turn     int64
+	// posting is the ledger's answer with the decision.
+	posting ledger.Posting
 	// from is the UID of the Reservation that the pod uses, or "".
 	from string
-	// report is the number of the report on which the decision is based.
-	report int64
-	// exact means that the CPUs are still certain.
-	exact bool
-	// amounts means that the node's report has only amounts.
-	amounts bool
 	// words are the other annotations of the Binding (wordsOf).
 	words map[string]string
 	// sent is called after the first attempt to send the Binding. After it, the next Binding may be
@@ -267,12 +263,13 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	if !core.feed.Prompt() {
 		n.Account().Loosen(uidOf(b.pod))
 	}
-	posting, err := n.Account().Post(uidOf(b.pod), &b.decision)
-	if err != nil {
+	answer := &b.posting.Answer
+	var err error
+	if b.posting, err = n.Account().Post(uidOf(b.pod), &b.decision); err != nil {
 		return fwk.AsStatus(err), nil
 	}
-	verdicts.WithLabelValues("Bind", posting.Answer.Outcome.String(), reasonOf(&posting.Answer)).Inc()
-	if status := b.status(nodes.Pack(0, &posting.Answer), false); status != nil {
+	verdicts.WithLabelValues("Bind", answer.Outcome.String(), reasonOf(answer)).Inc()
+	if status := b.status(nodes.Pack(0, answer), false); status != nil {
 		return status, nil
 	}
 	if b.judge != nil {
@@ -281,11 +278,10 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 		}
 	}
 	core.feed.Posted(b.pod, n)
-	b.turn, b.report, b.exact, b.amounts = posting.Turn, posting.Report, posting.Answer.Exact, posting.Answer.Amounts
 	b.words = core.wordsOf(b.from, b.pod)
 	core.tellRepeats(b.pod, n.Name(), &b.decision)
 	err = handover.Write(ctx, b, b.newest(), n.Name())
-	if near, known := n.Nearness(&b.decision); known && err == nil && !b.amounts {
+	if near, known := n.Nearness(&b.decision); known && err == nil && !answer.Amounts {
 		devicePods.WithLabelValues(string(near)).Inc()
 	}
 	return b.conclude(err), err
@@ -338,12 +334,12 @@ func (b *binding) conclude(err error) *fwk.Status {
 // Make implements handover.Binding.
 func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	placed := wire.Placement{
-		Sequence: uint64(b.turn), Report: b.report, Certainty: certainty(b.exact), Guarantee: wire.GuaranteeFull, Decision: b.decision,
+		Sequence: uint64(b.posting.Turn), Report: b.posting.Report, Certainty: certainty(b.posting.Answer.Exact), Guarantee: wire.GuaranteeFull, Decision: b.decision,
 	}
 	if b.node.Obeys() {
 		placed.Authority, placed.Koordlet = placement.AuthorityBerth, b.node.Koordlet()
 	}
-	if b.amounts {
+	if b.posting.Answer.Amounts {
 		placed.Guarantee, placed.Decision = wire.GuaranteeAmounts, wire.AmountsAlone(&b.decision)
 	}
 	if b.node.Koordlet() { // koordlet gives all containers of a pod the same CPUs
@@ -416,7 +412,7 @@ func (b *binding) Reconsider() error {
 	if !a.OK() {
 		return errChanged
 	}
-	b.exact = a.Exact
+	b.posting.Answer.Exact = a.Exact
 	b.plugin.core.feed.Again(b.pod.UID)
 	return nil
 }
