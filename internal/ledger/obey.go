@@ -19,8 +19,7 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	for i := range shown.Containers {
 		found := &shown.Containers[i]
 		at := slices.IndexFunc(held.Containers, func(c placement.ContainerAllocation) bool { return c.Name == found.Name })
-		if at >= 0 && found.CPUs.IsSubsetOf(&held.Containers[at].CPUs) && hasDevices(&held.Containers[at], found.Devices) &&
-			hasMemory(held.Containers[at].Memory, found.Memory) {
+		if at >= 0 && shownAsHeld(&held.Containers[at], found) {
 			continue
 		}
 		if out == held {
@@ -37,29 +36,12 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	return out
 }
 
-// hasMemory reports whether held has at least as much memory on each NUMA node as found.
-func hasMemory(held, found []placement.MemoryBlock) bool {
-	for _, b := range found {
-		if !slices.ContainsFunc(held, func(h placement.MemoryBlock) bool {
-			return h.Resource == b.Resource && h.NUMA == b.NUMA && h.Bytes >= b.Bytes
-		}) {
-			return false
-		}
-	}
-	return true
-}
-
-// hasDevices reports whether a container has all devices in found.
-func hasDevices(c *placement.ContainerAllocation, found []placement.DeviceAllocation) bool {
-	for i := range found {
-		at := slices.IndexFunc(c.Devices, func(a placement.DeviceAllocation) bool { return a.Resource == found[i].Resource })
-		for _, id := range found[i].IDs {
-			if at < 0 || !slices.Contains(c.Devices[at].IDs, id) {
-				return false
-			}
-		}
-	}
-	return true
+// shownAsHeld reports whether a container is shown with its own CPUs, devices and memory, or with
+// only some of them. It saves the copy that withShown otherwise makes.
+func shownAsHeld(held, found *placement.ContainerAllocation) bool {
+	return found.CPUs.IsSubsetOf(&held.CPUs) &&
+		(len(found.Devices) == 0 || slices.EqualFunc(held.Devices, found.Devices, sameDevices)) &&
+		(len(found.Memory) == 0 || slices.Equal(held.Memory, found.Memory))
 }
 
 // withDevices returns the devices of both lists.
