@@ -532,20 +532,6 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestOldPlacements: placements without an authority, from earlier releases, are still read.
-func TestOldPlacements(t *testing.T) {
-	w := newObeyingWorld(t)
-	w.m.around.enforcer = v1alpha1.EnforcerKoordlet
-	w.m.pods.see(w.rival("o", 0), w.clock)
-	old := w.placed("a", "2-3", wire.Placement{Guarantee: wire.GuaranteeAmounts})
-	old.Annotations[wire.KoordinatorStatusAnnotation] = `{"cpuset":"2-3"}`
-	w.m.pods.see(old, w.clock)
-	w.admitted("a", "o")
-	w.settle()
-	w.wantPods("o::", "a::2-3")
-	w.wantReady(v1alpha1.ReasonConsistent, "")
-}
-
 // TestKoordletCarriesOut: with koordlet as the enforcer, its pod is required instead of refused.
 // Pods have the resources of their decisions until the kubelet no longer runs them.
 func TestKoordletCarriesOut(t *testing.T) {

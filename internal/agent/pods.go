@@ -287,8 +287,8 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	}
 	switch {
 	case p.Koordlet:
-		f.by = v1alpha1.EnforcerKoordlet
-	case p.Authority == placement.AuthorityBerth || hasOwnWords(&p.Decision):
+		f.by, f.decided = v1alpha1.EnforcerKoordlet, decidedBy(&p)
+	case p.Authority == placement.AuthorityBerth:
 		f.by = v1alpha1.EnforcerAgent
 	}
 	if w := p.Decision.Whole; f.by == "" && p.Certainty == wire.VerdictOnly && w != nil {
@@ -297,18 +297,6 @@ func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	for i := 0; f.by == "" && p.Certainty == wire.VerdictOnly && i < len(p.Decision.Containers); i++ {
 		f.predicted = f.predicted.Or(&p.Decision.Containers[i].CPUs)
 	}
-	// Placements of earlier releases do not name koordlet, but have its annotation.
-	unnamed := p.Authority == placement.AuthorityKubelet && pod.Annotations[wire.KoordinatorStatusAnnotation] != ""
-	if p.Koordlet || unnamed {
-		f.decided = decidedBy(&p)
-	}
-}
-
-// hasOwnWords reports whether a decision uses fields that exist only for decisions of Berth.
-func hasOwnWords(d *placement.Decision) bool {
-	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
-		return len(c.Shares) > 0 || c.Exclusive != 0 || c.Bounds != 0
-	})
 }
 
 // decidedBy returns the allocations of a pod's containers in a placement.

@@ -44,8 +44,8 @@ func trimmed(object any) (any, error) {
 	return out, nil
 }
 
-// keptAnnotations returns the placement, which only the scheduler writes, the name of the mirrored
-// static pod, and a mark if there are annotations for koordlet.
+// keptAnnotations returns the placement, which only the scheduler writes, and the name of the
+// mirrored static pod.
 func keptAnnotations(pod *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	if text, ok := pod.Annotations[wire.PlacementAnnotation]; ok && len(text) <= wire.MaxPlacementBytes {
@@ -53,9 +53,6 @@ func keptAnnotations(pod *corev1.Pod) map[string]string {
 	}
 	if text := pod.Annotations[corev1.MirrorPodAnnotationKey]; text != "" && len(text) <= maxKeptText {
 		out[corev1.MirrorPodAnnotationKey] = text
-	}
-	if pod.Annotations[wire.KoordinatorStatusAnnotation] != "" {
-		out[wire.KoordinatorStatusAnnotation] = "{}"
 	}
 	return out
 }

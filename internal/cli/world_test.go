@@ -350,9 +350,6 @@ func busyWorld(t testing.TB) *world {
 	})
 	w.addNode("wrong-type", 1)
 	w.topologies = append(w.topologies, map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "NodeTopology", "metadata": map[string]any{"name": "wrong-type"}, "spec": []any{"x"}})
-	w.addNode("old-form", 1)
-	w.topologies = append(w.topologies, map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "NodeTopology", "metadata": map[string]any{"name": "old-form"},
-		"spec": w.topologies[0]["spec"], "status": map[string]any{"sequence": 4, "pods": []any{map[string]any{"uid": "p", "containers": []any{}}}}})
 	w.addTopology(reportOf(t, "stray"), nil)
 	w.addNode("drifted", 1)
 	w.addTopology(reportOf(t, "drifted"), func(nt *v1alpha1.NodeTopology) {

@@ -122,7 +122,7 @@ func TestUnusable(t *testing.T) {
 		{"not an object of this release", func(nt *v1alpha1.NodeTopology) { nt.Malformed = "spec: a list" }, OtherRelease, "delete that once", false, false},
 		{"pods as objects", func(nt *v1alpha1.NodeTopology) {
 			nt.Status.Pods = []v1alpha1.PodAllocation{{Malformed: `{"uid":"p"}`}}
-		}, OtherRelease, "delete that once", false, false},
+		}, Malformed, "a line of text with the resources of a pod", true, false},
 		{"an unknown machine", func(nt *v1alpha1.NodeTopology) { nt.Spec.Machine = "package:x" }, Malformed, "spec.machine", false, false},
 		{"two decide", func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth }, Unsupported, "cpuManagerPolicy", true, false},
 		{"a kubelet of tomorrow", func(nt *v1alpha1.NodeTopology) { nt.Spec.KubeletVersion = "v1.99.0" }, Unsupported, "99", true, false},

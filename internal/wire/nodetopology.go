@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -103,25 +102,11 @@ func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
 // ReadNodeSpec translates only the spec. The spec changes rarely, so callers should keep the
 // result. The error is a *FieldError, or an *OtherFormError about the whole object.
 func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
-	if err := checkForm(nt); err != nil {
-		return NodeSpec{}, err
+	if nt.Malformed != "" {
+		return NodeSpec{}, &OtherFormError{nt.Malformed}
 	}
 	r := specReader{fieldErrors("NodeTopology " + nt.Name)}
 	return r.spec(&nt.Spec)
-}
-
-// checkForm returns an *OtherFormError if another release with another format wrote the object. The
-// first agents wrote the pods of a report as objects.
-func checkForm(nt *v1alpha1.NodeTopology) error {
-	if nt.Malformed != "" {
-		return &OtherFormError{nt.Malformed}
-	}
-	for i := range nt.Status.Pods {
-		if strings.HasPrefix(nt.Status.Pods[i].Malformed, "{") {
-			return &OtherFormError{"status.pods has objects instead of lines of text"}
-		}
-	}
-	return nil
 }
 
 // WriteNodeTopology translates a Node. It fails if the object cannot represent the Node: the view

@@ -97,8 +97,7 @@ type Placement struct {
 	Guarantee Guarantee
 	// Authority is the program that decided on the node when the pod was placed. Koordlet means
 	// that koordlet had to carry out the decision. Both may differ from the node's present state,
-	// because the node's authority may have changed. A placement without an authority is a
-	// kubelet's decision, or was written before this field existed.
+	// because the node's authority may have changed.
 	Authority placement.Authority
 	Koordlet  bool
 	Decision  placement.Decision

@@ -22,8 +22,8 @@ import (
 // CheckReport and placement.Model.StateOf check that the report fits the machine. The error is a
 // *FieldError or an *OtherFormError.
 func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
-	if err := checkForm(nt); err != nil {
-		return Report{}, err
+	if nt.Malformed != "" {
+		return Report{}, &OtherFormError{nt.Malformed}
 	}
 	r := reportReader{fieldErrors: fieldErrors("NodeTopology " + nt.Name)}
 	s := &nt.Status
