@@ -205,12 +205,9 @@ func (a *agent) hasPod(uid string) bool {
 
 // node returns the Node object, or nil.
 func (a *agent) node() *corev1.Node {
-	for _, object := range a.nodes.GetStore().List() {
-		if n, ok := object.(*corev1.Node); ok && n.Name == a.opts.Node {
-			return n
-		}
-	}
-	return nil
+	object, _, _ := a.nodes.GetStore().GetByKey(a.opts.Node) // a store in memory returns no error
+	node, _ := object.(*corev1.Node)
+	return node
 }
 
 // loop calls mirror.step after each event, after the time that the last step returned, and at the
@@ -259,15 +256,8 @@ func (a *agent) kubeletIs(there bool) {
 // heartbeats renews the Lease as long as the last report is confirmed.
 func (a *agent) heartbeats(ctx context.Context) {
 	failures := newBackoff()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		timer.Reset(a.beat(ctx, &failures))
+	for ctx.Err() == nil {
+		pause(ctx, a.beat(ctx, &failures))
 	}
 }
 
