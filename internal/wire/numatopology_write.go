@@ -62,7 +62,8 @@ func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 func cpuDetail(m *topology.Machine) map[string]nodeinfo.CPUInfo {
 	out := make(map[string]nodeinfo.CPUInfo, m.Online.Len())
 	at := func(cpus *topology.CPUSet, tell func(*nodeinfo.CPUInfo)) {
-		for id := range cpus.All() {
+		online := cpus.And(&m.Online)
+		for id := range online.All() {
 			info := out[strconv.Itoa(int(id))]
 			tell(&info)
 			out[strconv.Itoa(int(id))] = info
@@ -77,11 +78,6 @@ func cpuDetail(m *topology.Machine) map[string]nodeinfo.CPUInfo {
 	}
 	for i := range m.Cores {
 		at(&m.Cores[i].CPUs, func(info *nodeinfo.CPUInfo) { info.CoreID = int(m.Cores[i].ID) })
-	}
-	for id := range out {
-		if n, err := strconv.Atoi(id); err != nil || !m.Online.Has(topology.CPUID(n)) {
-			delete(out, id)
-		}
 	}
 	return out
 }

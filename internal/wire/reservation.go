@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -342,7 +341,7 @@ func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: reservationKind},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: o.Name, UID: o.UID, CreationTimestamp: o.CreationTimestamp, Labels: merged(t.Labels, o.Labels), Annotations: merged(t.Annotations, o.Annotations),
+			Name: o.Name, UID: o.UID, CreationTimestamp: o.CreationTimestamp, Labels: labels.Merge(t.Labels, o.Labels), Annotations: labels.Merge(t.Annotations, o.Annotations),
 		},
 		Spec: corev1.PodSpec{
 			Containers: t.Spec.Containers, NodeSelector: t.Spec.NodeSelector, Affinity: t.Spec.Affinity, Tolerations: t.Spec.Tolerations,
@@ -361,14 +360,6 @@ func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 		onlyOn(pod, t.Spec.NodeName)
 	}
 	return pod
-}
-
-func merged(all ...map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, m := range all {
-		maps.Copy(out, m)
-	}
-	return out
 }
 
 // onlyOn restricts the pod to one node.
