@@ -23,7 +23,7 @@ import (
 // become changes the machine, without a restart of the kubelet.
 func (w *world) become(machine string) {
 	w.m.around.fingerprint = func() string { return machine }
-	w.m.around.machine = GivenMachine(machine)
+	w.m.around.machine = givenMachine(machine)
 }
 
 // wantCurrent checks the KubeletCurrent condition of the last report; reason "" means that there is

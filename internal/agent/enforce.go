@@ -210,7 +210,7 @@ func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 // the agent cannot offer devices, containers still get their CPUs, and the report describes the
 // problem.
 func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, error) {
-	p, err := discover(ctx, e.opts.machine(), e.opts.Config, newestRelease, decider{authority: v1alpha1.AuthorityBerth, devices: e.opts.Devices})
+	p, err := discover(ctx, e.opts.readMachine, e.opts.Config, newestRelease, decider{authority: v1alpha1.AuthorityBerth, devices: e.opts.Devices})
 	if err == nil && p.model == nil {
 		err = p.problem
 	}

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,22 +15,11 @@ import (
 	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/sysfs"
 	"github.com/berth-dev/berth/topology"
 )
 
-// MachineSource reads the hardware of the node.
-type MachineSource func() (*topology.Machine, error)
-
-// SysMachine returns a source that reads the machine from the folder that contains sys/.
-func SysMachine(root string) MachineSource {
-	return func() (*topology.Machine, error) { return sysfs.Read(os.DirFS(root)) }
-}
-
-// GivenMachine returns a source that parses a machine string.
-func GivenMachine(text string) MachineSource {
-	return func() (*topology.Machine, error) { return topology.Parse(text) }
-}
+// machineSource reads the hardware of the node.
+type machineSource func() (*topology.Machine, error)
 
 // reportedClasses are the PCI classes of devices that pods use: NVMe disks, network, display (GPU),
 // co-processors, accelerators. Other devices, such as bridges, would only enlarge the report.
@@ -131,7 +119,7 @@ func (by *decider) offers() *offer.Config {
 }
 
 // discover reads the machine and the configuration, and returns a new platform.
-func discover(ctx context.Context, machine MachineSource, config ConfigSource, version string, by decider) (platform, error) {
+func discover(ctx context.Context, machine machineSource, config ConfigSource, version string, by decider) (platform, error) {
 	m, err := machine()
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)

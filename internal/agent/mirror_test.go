@@ -121,6 +121,9 @@ func (w *world) Heartbeat(context.Context, int64, time.Time) error { return nil 
 
 const testMachine = "package:2 numa:1 core:4 pu:1 mem:8Gi dist:10,21" // CPUs 0-3, 4-7
 
+// givenMachine returns the source of a machine that never changes.
+func givenMachine(text string) machineSource { return (&Options{Machine: text}).readMachine }
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, clock: time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC), active: map[string]int{}}
@@ -141,7 +144,7 @@ func newWorld(t *testing.T) *world {
 		now: now, node: node, kubelet: w, pods: newPodBook(DefaultRivals()), presence: &presence{now: now}, devices: newDeviceBook(nil, func() (map[string]string, error) { return nil, nil }),
 		history: newHistory(), say: say, metrics: metrics,
 		books:  &checkpoints{read: func() (kubeletstate.Raw, error) { return w.files, w.readErr }},
-		around: &surroundings{now: now, machine: GivenMachine(testMachine), config: config, say: say, attempts: newLook()},
+		around: &surroundings{now: now, machine: givenMachine(testMachine), config: config, say: say, attempts: newLook()},
 		out: &publisher{
 			name: "n1", node: node, api: w, now: now, pace: pace{least: 100 * time.Millisecond}, log: log, metrics: metrics, backoff: newBackoff(),
 		},

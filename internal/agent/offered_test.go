@@ -22,7 +22,7 @@ const tokensOfGPU = "berth-token-000"
 func newOfferingWorld(t *testing.T) *world {
 	t.Helper()
 	w := newObeyingWorld(t)
-	w.m.around.machine = GivenMachine(testMachine + " dev:3b:00.0|3c:00.0,030200,10de:2330,numa=0,root=3a,switch=3a:01.0 dev:bb:00.0,030200,10de:2330,numa=1,root=ba dev:bc:00.0,00ff00,1234:11e8,numa=1,root=ba")
+	w.m.around.machine = givenMachine(testMachine + " dev:3b:00.0|3c:00.0,030200,10de:2330,numa=0,root=3a,switch=3a:01.0 dev:bb:00.0,030200,10de:2330,numa=1,root=ba dev:bc:00.0,00ff00,1234:11e8,numa=1,root=ba")
 	offers, err := offer.Read("devices.yaml", []byte(`resources: [{resource: a.b/gpu, class: gpu}, {resource: a.b/odd, vendor: "1234", product: "11e8"}]`))
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestADeviceThatComes(t *testing.T) {
 	if got, want := gpus(), "[0000:3b:00.0 0000:3c:00.0] false [0000:bb:00.0] false"; got != want {
 		t.Fatalf("at first %s, want %s", got, want)
 	}
-	w.m.around.machine = GivenMachine(testMachine + " dev:3b:00.0,030200,10de:2330,numa=0,root=3a dev:bb:00.0,030200,10de:2330,numa=1,root=ba dev:bc:00.0,00ff00,1234:11e8,numa=1,root=ba dev:cc:00.0,030200,10de:2330,numa=1,root=cb")
+	w.m.around.machine = givenMachine(testMachine + " dev:3b:00.0,030200,10de:2330,numa=0,root=3a dev:bb:00.0,030200,10de:2330,numa=1,root=ba dev:bc:00.0,00ff00,1234:11e8,numa=1,root=ba dev:cc:00.0,030200,10de:2330,numa=1,root=cb")
 	if w.m.lookAround(t.Context()) {
 		t.Error("news before the machine has others")
 	}
@@ -196,7 +196,7 @@ func TestOfferedIsRefused(t *testing.T) {
 			w.admitted("a")
 			w.allocated(registeredTokens(nil), `[{"PodUID":"a","ContainerName":"main","ResourceName":"a.b/gpu","DeviceIDs":{"0":["GPU-1"]},"AllocResp":""}]`)
 		}, "False Contradiction: pod ns/pod-a has device GPU-1 of a.b/gpu from another device plugin, but the agent offers that resource"},
-		"a machine without the devices": {func(w *world) { w.m.around.machine = GivenMachine(testMachine) },
+		"a machine without the devices": {func(w *world) { w.m.around.machine = givenMachine(testMachine) },
 			`False Unsupported: devices.yaml: resources[0]: "a.b/gpu": want a device of this machine; with optional: true the device may be missing`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestOfferedIsRefused(t *testing.T) {
 	}
 	w := newOfferingWorld(t)
 	w.m.around.authority = v1alpha1.AuthorityKubelet
-	w.m.around.machine = GivenMachine(testMachine)
+	w.m.around.machine = givenMachine(testMachine)
 	w.devices(map[string][]string{"x.y/d": {"d0", "d1"}})
 	w.steps(600)
 	if got := w.ready(); !strings.HasPrefix(got, "True") {

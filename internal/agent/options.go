@@ -155,12 +155,12 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// machine returns the source of the hardware.
-func (o *Options) machine() MachineSource {
+// readMachine parses the machine string, or reads the hardware.
+func (o *Options) readMachine() (*topology.Machine, error) {
 	if o.Machine != "" {
-		return GivenMachine(o.Machine)
+		return topology.Parse(o.Machine)
 	}
-	return SysMachine(o.SysRoot)
+	return sysfs.Read(os.DirFS(o.SysRoot))
 }
 
 // online returns a function that reads the online CPUs. It returns nil for a machine string, which

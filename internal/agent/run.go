@@ -132,7 +132,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 		return o.Now().Sub(at).Seconds()
 	})
 	around := &surroundings{
-		now: o.Now, machine: o.machine(), config: o.Config, authority: o.Authority, enforcer: o.Enforcer, devices: o.Devices, version: o.KubeletVersion, every: o.Rescan, say: say, attempts: newLook(),
+		now: o.Now, machine: o.readMachine, config: o.Config, authority: o.Authority, enforcer: o.Enforcer, devices: o.Devices, version: o.KubeletVersion, every: o.Rescan, say: say, attempts: newLook(),
 	}
 	if o.Machine == "" {
 		around.fingerprint = MachineFingerprint(os.DirFS(o.SysRoot))

@@ -90,7 +90,7 @@ type slots struct {
 // those that it would read now.
 type surroundings struct {
 	now         clock
-	machine     MachineSource
+	machine     machineSource
 	config      ConfigSource
 	authority   v1alpha1.Authority // as in Options
 	enforcer    v1alpha1.Enforcer  // as in Options
