@@ -59,10 +59,8 @@ func occupancyOf(n *wire.Node) *occupancy {
 // strandedIn returns the stranded resources on all NUMA nodes, by resource.
 func strandedIn(n *wire.Node) map[string]int64 {
 	sum := stranded.Node{Machine: n.Spec.Machine, Snapshot: &n.Report.Snapshot, PinsCPUs: n.Spec.PinsCPUs()}
-	if n.Spec.View != nil {
-		if m, err := placement.NewModel(n.Spec.View, n.Spec.Config); err == nil {
-			sum.Model = m
-		}
+	if m, err := placement.NewModel(n.Spec.View, n.Spec.Config); err == nil {
+		sum.Model = m
 	}
 	out, wants := map[string]int64{}, stranded.Wants{Shapes: shapesOn(n)}
 	for _, numa := range sum.NUMANodes() {

@@ -56,10 +56,8 @@ func WriteNodeResourceTopology(n *Node, running []PodName) *nrt.NodeResourceTopo
 		out.TopologyPolicies = []string{legacy}
 	}
 	z := zoneWriter{n: n, held: heldDevices(&n.Report.Snapshot)}
-	if n.Spec.View != nil {
-		if m, err := placement.NewModel(n.Spec.View, n.Spec.Config); err == nil {
-			z.reserved = m.ReservedCPUs()
-		}
+	if m, err := placement.NewModel(n.Spec.View, n.Spec.Config); err == nil {
+		z.reserved = m.ReservedCPUs()
 	}
 	for i := range n.Spec.Machine.NUMANodes {
 		out.Zones = append(out.Zones, z.zone(&n.Spec.Machine.NUMANodes[i]))
@@ -115,10 +113,8 @@ func (z *zoneWriter) memory(node *topology.NUMANode) nrt.ResourceInfoList {
 // capacity returns the total of a kind of memory on the NUMA node in the kubelet's view.
 func (z *zoneWriter) capacity(node *topology.NUMANode, a placement.MemoryAmounts) uint64 {
 	total, pages := node.MemoryBytes, node.HugePages
-	if z.n.Spec.View != nil {
-		if v := viewNode(z.n.Spec.View, node.ID); v != nil {
-			total, pages = v.MemoryBytes, v.HugePages
-		}
+	if v := viewNode(z.n.Spec.View, node.ID); v != nil {
+		total, pages = v.MemoryBytes, v.HugePages
 	}
 	if a.Resource == "memory" {
 		return total

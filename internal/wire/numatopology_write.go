@@ -34,7 +34,7 @@ func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 	}
 	free := n.Report.Snapshot.SharedCPUs
 	out.Spec.Resources["cpu"] = nodeinfo.ResourceInfo{Allocatable: free.String(), Capacity: n.Spec.Machine.Online.Len()}
-	if m, err := placement.NewModel(n.Spec.View, *c); n.Spec.View != nil && err == nil {
+	if m, err := placement.NewModel(n.Spec.View, *c); err == nil {
 		reserved := m.ReservedCPUs()
 		out.Spec.ResReserved = map[string]string{"cpu": resource.NewQuantity(int64(reserved.Len()), resource.DecimalSI).String()}
 	}
