@@ -2,15 +2,15 @@ package cli
 
 import (
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/kubeletconfig"
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/whatif"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -123,18 +123,12 @@ var kubeletVersions = []string{"1.33", "1.34", "1.35", "1.36", "1.37"}
 
 // parseVersion parses a release such as "1.36" or "v1.36.3".
 func parseVersion(text string) (placement.Version, error) {
-	m := versionForm.FindStringSubmatch(text)
-	if m == nil {
+	version, err := wire.ReadKubeletVersion("v" + strings.TrimPrefix(text, "v"))
+	if err != nil || version < placement.V133 || version > placement.V137 {
 		return 0, Usagef("--%s %q: want 1.33 to 1.37", kubeletVersionFlag, text)
 	}
-	minor, err := strconv.ParseUint(m[1], 10, 8)
-	if err != nil || minor < uint64(placement.V133) || minor > uint64(placement.V137) {
-		return 0, Usagef("--%s %q: want 1.33 to 1.37", kubeletVersionFlag, text)
-	}
-	return placement.Version(minor), nil
+	return version, nil
 }
-
-var versionForm = regexp.MustCompile(`^v?1\.([0-9]{1,3})(\.[0-9]+)?([-+].*)?$`)
 
 // question has the flags that the verbs about pods on one node share: the pods, the node and the
 // output format.
