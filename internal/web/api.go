@@ -290,9 +290,7 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
-	defer cancel()
-	e, err := s.Live.Explain(ctx, namespace, name)
+	e, err := s.Live.Explain(r.Context(), namespace, name)
 	if err != nil {
 		return map[string]any{"pod": sum, "problem": err.Error()}, nil
 	}
@@ -410,13 +408,11 @@ func (s *Server) waiting(v Viewer) (out []*corev1.Pod) {
 
 func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 	waiting, gangs := s.waiting(v), &survey.Gangs{}
-	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
-	defer cancel()
 	done, err := s.explains.take()
 	free := err == nil // otherwise the page shows the scheduler's message
 	if free {
 		defer done()
-		if gangs, err = s.Live.GangsOf(ctx, waiting); err != nil {
+		if gangs, err = s.Live.GangsOf(r.Context(), waiting); err != nil {
 			return nil, err
 		}
 	}
@@ -444,7 +440,7 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 	}
 	slices.SortStableFunc(groups, moreWait)
 	if free {
-		groups = s.askNodes(ctx, groups)
+		groups = s.askNodes(r.Context(), groups)
 	}
 	return map[string]any{"total": len(waiting), "groups": groups}, nil
 }

@@ -133,9 +133,7 @@ func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	}
 	defer done()
 	q.options.Draw = true
-	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
-	defer cancel()
-	all, more, err := s.Live.Fit(ctx, q.wanted, q.options)
+	all, more, err := s.Live.Fit(r.Context(), q.wanted, q.options)
 	if err != nil {
 		return nil, s.unanswered(err)
 	}
@@ -153,9 +151,7 @@ func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
-	defer cancel()
-	out, err := s.Live.Compare(ctx, q.wanted, q.options)
+	out, err := s.Live.Compare(r.Context(), q.wanted, q.options)
 	if err != nil {
 		return nil, s.unanswered(err)
 	}

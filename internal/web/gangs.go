@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,9 +15,7 @@ func (s *Server) gangs(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
-	defer cancel()
-	all, err := s.Live.Gangs(ctx)
+	all, err := s.Live.Gangs(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +39,9 @@ func (s *Server) gang(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
-	defer cancel()
-	e, err := s.Live.ExplainGang(ctx, namespace, source, name)
+	e, err := s.Live.ExplainGang(r.Context(), namespace, source, name)
 	switch {
-	case ctx.Err() != nil:
+	case r.Context().Err() != nil:
 		return nil, &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer about gang %s/%s within %v", namespace, name, s.answerPatience)}
 	case err != nil:
 		return nil, none

@@ -59,12 +59,11 @@ type reviews struct {
 	entry, access authorizationclient.AuthorizationV1Interface
 	now           func() time.Time
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// viewers has the users of the tokens that the API server accepted in their last review. The
+	// limit per address does not apply to further reviews of these tokens, because behind an ingress
+	// all users have the same address.
 	viewers bounded.Map[tokenSum, *reviewed]
-	// known has the tokens that the API server accepted in their last review. The limit per address
-	// does not apply to further reviews of these tokens, because behind an ingress all users have
-	// the same address.
-	known bounded.Map[tokenSum, bool]
 	// refused has the tokens that the API server refused. Because of it, a client that sends a
 	// refused token repeatedly, for example from an open page, does not use up the limit of its
 	// address.
@@ -100,8 +99,8 @@ func Reviews(config *rest.Config) (Gate, error) {
 }
 
 func newReviews(now func() time.Time) *reviews {
-	return &reviews{now: now, viewers: bounded.New[tokenSum, *reviewed](maxReviews), known: bounded.New[tokenSum, bool](maxReviews),
-		refused: bounded.New[tokenSum, refusal](maxReviews), strangers: bounded.New[string, flowcontrol.PassiveRateLimiter](maxStrangers)}
+	return &reviews{now: now, viewers: bounded.New[tokenSum, *reviewed](maxReviews), refused: bounded.New[tokenSum, refusal](maxReviews),
+		strangers: bounded.New[string, flowcontrol.PassiveRateLimiter](maxStrangers)}
 }
 
 // refusal is the cached refusal of a token.
@@ -133,16 +132,16 @@ func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 		return nil, &failure{http.StatusUnauthorized, "this map shows only what you may see: give it a token"}
 	}
 	key := sha256.Sum256([]byte(token))
-	if v := g.remembered(key); v != nil {
-		return v, nil
+	before := g.latest(key)
+	if before != nil && g.now().Before(before.until) {
+		return before, nil
 	}
 	if said := g.refusal(key); said != nil {
 		return nil, said
 	}
-	if !g.knows(key) && !g.mayAsk(r.RemoteAddr) {
+	if before == nil && !g.mayAsk(r.RemoteAddr) {
 		return nil, &failure{http.StatusTooManyRequests, "too many tokens come from your address: try again in a moment"}
 	}
-	before := g.latest(key)
 	v, err := g.review(r.Context(), token)
 	if err == nil && before != nil {
 		v.sees = before.unseen()
@@ -163,29 +162,18 @@ func (g *reviews) latest(key tokenSum) *reviewed {
 	return v
 }
 
-// knows reports whether the API server accepted the token in its last review.
-func (g *reviews) knows(key tokenSum) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, known := g.known.Get(key)
-	return known
-}
-
-// note records in known the result of a review. It changes nothing if the API server did not
-// answer.
+// note records the result of a review. It changes nothing if the API server did not answer.
 func (g *reviews) note(key tokenSum, v *reviewed, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
 		if said := new(failure); errors.As(err, &said) && said.status != http.StatusServiceUnavailable {
-			g.known.Delete(key)
 			g.viewers.Delete(key)
 			g.refused.Set(key, refusal{said, g.now().Add(refusalLasts)})
 		}
 		return
 	}
 	g.viewers.Set(key, v)
-	g.known.Set(key, true)
 }
 
 // mayAsk reports whether one more token from the given address may be reviewed.
@@ -212,15 +200,6 @@ func (g *reviews) refusal(key tokenSum) *failure {
 		return r.said
 	}
 	g.refused.Delete(key)
-	return nil
-}
-
-func (g *reviews) remembered(key tokenSum) *reviewed {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if v, ok := g.viewers.Get(key); ok && g.now().Before(v.until) {
-		return v
-	}
 	return nil
 }
 

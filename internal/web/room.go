@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"net/http"
 	"slices"
 
@@ -23,9 +22,7 @@ func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
-	defer cancel()
-	room, err := s.Live.MakeRoom(ctx, pods.Templates, survey.RoomOptions{Draw: true})
+	room, err := s.Live.MakeRoom(r.Context(), pods.Templates, survey.RoomOptions{Draw: true})
 	if err != nil {
 		return nil, s.unanswered(err)
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -90,16 +91,19 @@ func (s *Server) called(host string) bool {
 	return slices.Contains(s.Hosts, strings.ToLower(strings.Trim(host, "[]")))
 }
 
-// answer answers with JSON to viewers that the gate admits.
+// answer answers with JSON to viewers that the gate admits. The context of a request ends after
+// answerPatience.
 func (s *Server) answer(make func(*http.Request, Viewer) (any, error)) http.Handler {
 	return packed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		viewer, err := s.Gate.Admit(r)
 		if err == nil && r.Method == http.MethodPost {
 			err = s.readWhole(w, r)
 		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
+		defer cancel()
 		var out any
 		if err == nil {
-			out, err = make(r, viewer)
+			out, err = make(r.WithContext(ctx), viewer)
 		}
 		if err != nil {
 			out = map[string]string{"error": err.Error()}

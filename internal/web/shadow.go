@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,9 +14,7 @@ func (s *Server) shadow(r *http.Request, v Viewer) (any, error) {
 	if s.Shadow == nil {
 		return nil, missing("shadow mode is not shown here: want berth serve --shadow service, or --shadow with the address of shadow mode")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.answerPatience)
-	defer cancel()
-	data, err := s.Shadow(ctx)
+	data, err := s.Shadow(r.Context())
 	if err != nil {
 		return nil, &failure{http.StatusBadGateway, err.Error()}
 	}
