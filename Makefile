@@ -26,7 +26,7 @@ export CGO_ENABLED ?= 1
 # and gathered under test/. The two that wait longest for kubelets come first: meanwhile the others are linked and run.
 # USED are packages under test/ that are light: what only tests use.
 HEAVY  = $(filter-out $(LIGHT),$(shell $(GO) list ./test/e2e ./test/neighbours ./test/... ./cmd/... ./internal/...))
-USED   = ./test/golden ./test/protocol/... ./test/reference ./test/repo ./test/sysfstest
+USED   = ./test/golden ./test/next ./test/protocol/... ./test/reference ./test/repo ./test/sysfstest ./test/warnings
 LIGHT  = $(call once,LIGHT)
 LIST_LIGHT = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
              grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1 && $(GO) list $(USED)

@@ -6,22 +6,13 @@ API_PATHS = ./api/...
 JOB_PATHS = ./api/batch/...
 # PodGroups of scheduler-plugins are read where others have installed their definition.
 CRD_PATHS = ./api/batch/... ./api/berth/... ./api/nodeinfo/... ./api/nrt/... ./api/scheduling/volcano/...
-IGNORED = deploy/policies/ignored-annotations.yaml
-WISHES = deploy/policies/placement-wishes.yaml
-TEMPLATE_WISHES = deploy/policies/template-wishes.yaml
-UNSERVED = deploy/policies/unserved-kinds.yaml
-UNSERVED_JOBS = deploy/jobs/unserved-kinds.yaml
 
 .PHONY: generate generate-check
 generate: ## Deepcopy functions, CRDs, the policies that warn, and pages made from code.
 	$(CONTROLLER_GEN) object paths=$(API_PATHS)
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true $(CRD_PATHS:%=paths=%) output:crd:dir=deploy/crds
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true,maxDescLen=0 paths=$(JOB_PATHS) output:crd:dir=deploy/crds
-	$(GO) run ./build/warnings annotations > $(IGNORED).new && mv $(IGNORED).new $(IGNORED)
-	$(GO) run ./build/warnings wishes > $(WISHES).new && mv $(WISHES).new $(WISHES)
-	$(GO) run ./build/warnings template-wishes > $(TEMPLATE_WISHES).new && mv $(TEMPLATE_WISHES).new $(TEMPLATE_WISHES)
-	$(GO) run ./build/warnings kinds > $(UNSERVED).new && mv $(UNSERVED).new $(UNSERVED)
-	$(GO) run ./build/warnings job-kinds > $(UNSERVED_JOBS).new && mv $(UNSERVED_JOBS).new $(UNSERVED_JOBS)
+	$(GO) test -count=1 -run '^TestPolicies$$' ./test/warnings -rewrite
 	$(MAKE) --no-print-directory reference
 
 .PHONY: reference

@@ -123,7 +123,6 @@ test/protocol/obey        : test/protocol/explore
 test/reference            :
 test/sysfstest            : topology
 test/...                  : ...
-build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.

@@ -1,13 +1,11 @@
-// Command warnings writes a ValidatingAdmissionPolicy from the tables of internal/wire to standard
-// output. With the argument annotations, the policy warns about annotations and labels without
-// effect. With wishes or template-wishes, it is about values that Berth cannot read. With kinds or
-// job-kinds, it warns about kinds that the scheduler, or berth-controller, does not serve. make
-// generate calls this command.
-package main
+// Package warnings makes ValidatingAdmissionPolicies from the tables of internal/wire. They warn
+// about annotations and labels without effect, about values that Berth cannot read, and about kinds
+// that the scheduler or berth-controller does not serve. TestPolicies compares them with the files
+// in deploy, and with -rewrite writes the files.
+package warnings
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"text/template"
@@ -15,11 +13,24 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "warnings:", err)
-		os.Exit(1)
+// Policies returns the policies, by their files in the folder deploy.
+func Policies() map[string]string {
+	return map[string]string{
+		"policies/ignored-annotations.yaml": annotations(),
+		"policies/placement-wishes.yaml":    wishesPolicyOf(false),
+		"policies/template-wishes.yaml":     wishesPolicyOf(true),
+		"policies/unserved-kinds.yaml":      unserved(false),
+		"jobs/unserved-kinds.yaml":          unserved(true),
 	}
+}
+
+// filled returns the policy of a template.
+func filled(policy *template.Template, about any) string {
+	var out strings.Builder
+	if err := policy.Execute(&out, about); err != nil {
+		panic(err) // the templates use only fields that their data have
+	}
+	return out.String()
 }
 
 // kind is annotations or labels, for one validation.
@@ -30,21 +41,8 @@ type kind struct {
 	Message, Short string
 }
 
-func run(args []string) error {
-	what := strings.Join(args, " ")
-	switch what {
-	case "annotations":
-		return annotations()
-	case "wishes", "template-wishes":
-		return writeWishes(what == "template-wishes")
-	case "kinds", "job-kinds":
-		return unserved(what == "job-kinds")
-	}
-	return fmt.Errorf("argument %q: want annotations, wishes, template-wishes, kinds or job-kinds", what)
-}
-
-// unserved writes the policy of kinds.
-func unserved(ofJobs bool) error {
+// unserved returns the policy about kinds that the scheduler, or berth-controller, does not serve.
+func unserved(ofJobs bool) string {
 	about := kindsAbout{Name: "unserved-kinds.berth.dev"}
 	if ofJobs {
 		about.Name = "unserved-job-kinds.berth.dev"
@@ -54,7 +52,7 @@ func unserved(ofJobs bool) error {
 			about.Kinds = append(about.Kinds, k)
 		}
 	}
-	return kindsPolicy.Execute(os.Stdout, about)
+	return filled(kindsPolicy, about)
 }
 
 type kindsAbout struct {
@@ -62,7 +60,8 @@ type kindsAbout struct {
 	Kinds []wire.UnservedKind
 }
 
-func annotations() error {
+// annotations returns the policy about annotations and labels without effect.
+func annotations() string {
 	own := "k.startsWith(" + quote(wire.OwnPrefix) + ")"
 	about := policyAbout{Match: hasKey(known()), Common: common(), Others: others(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
 		kindOf("unknown", "keys.filter(k, "+own+" && !(k in "+list(wire.PodKeys())+"))", wire.UnknownWarning, "that is among "+wire.OwnPrefix+"*"),
@@ -88,7 +87,7 @@ func annotations() error {
 			kindOf(variable+"Labels", matching(&d, true), d.LabelWarning, "some of this object"))
 	}
 	about.AboveList = list(about.Above)
-	return policy.Execute(os.Stdout, about)
+	return filled(policy, about)
 }
 
 // plain are the groups whose controllers are not known to copy an object's own annotations to the

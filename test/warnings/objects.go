@@ -1,4 +1,4 @@
-package main
+package warnings
 
 import (
 	"fmt"
