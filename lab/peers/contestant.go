@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
+	theirs "github.com/berth-dev/berth/test/volcano"
 )
 
 // contestant is a scheduler with its differences from the demo.
@@ -71,8 +72,8 @@ func (q *question) contestant() (*contestant, error) {
 	s := &contestant{running: p, argument: path}
 	switch name {
 	case "volcano":
-		v := &demo.VolcanoScheduler{Program: path, Controller: q.controller, Source: q.source}
-		s.Scheduler, s.running, s.agent, s.change = volcano{v}, v, demo.Numatopologies, demo.NameVolcano
+		v := &theirs.Scheduler{Program: path, Controller: q.controller, Source: q.source}
+		s.Scheduler, s.running, s.agent, s.change = volcano{v}, v, theirs.Numatopologies, theirs.NamePod
 	case "nrt":
 		s.Scheduler, s.agent, s.change = &nrtMatch{p, "LeastNUMANodes"}, resourceTopologies, named(nrtName)
 	case "nrt-alloc":

@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"github.com/berth-dev/berth/internal/demo"
+	theirs "github.com/berth-dev/berth/test/volcano"
 )
 
 // volcano is Volcano's scheduler, with reports of Berth's agents.
-type volcano struct{ *demo.VolcanoScheduler }
+type volcano struct{ *theirs.Scheduler }
 
 // Manifests implements demo.Scheduler.
 func (v volcano) Manifests() ([][]byte, error) {
@@ -15,8 +16,8 @@ func (v volcano) Manifests() ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := v.VolcanoScheduler.Manifests()
-	return append(own, theirs...), err
+	more, err := v.Scheduler.Manifests()
+	return append(own, more...), err
 }
 
 // Start implements demo.Scheduler.
@@ -24,5 +25,5 @@ func (v volcano) Start(ctx context.Context, c *demo.Cluster, self []string) (fun
 	if err := c.StartAgents(ctx); err != nil {
 		return nil, err
 	}
-	return v.VolcanoScheduler.Start(ctx, c, self)
+	return v.Scheduler.Start(ctx, c, self)
 }

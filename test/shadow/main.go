@@ -24,6 +24,7 @@ import (
 	"github.com/berth-dev/berth/internal/shadow"
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/usage"
+	"github.com/berth-dev/berth/test/volcano"
 )
 
 // errNotZero makes the exit code 1. The output has the reason.
@@ -34,7 +35,7 @@ type options struct {
 	nodes      int
 	keep       bool
 	rejections int
-	volcano    demo.VolcanoScheduler
+	volcano    volcano.Scheduler
 }
 
 func main() {
@@ -185,7 +186,7 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	how, by := demo.Options{Seed: o.seed, Nodes: o.nodes, Self: []string{self}, Progress: out, Keep: o.keep}, demo.Scheduler(demo.Stock{})
 	if o.volcano.Program != "" {
 		// Volcano waits for reports, which come every 10 s.
-		by, how.Agent, how.Change, how.Patience = &o.volcano, demo.Numatopologies, demo.NameVolcano, 40*time.Second
+		by, how.Agent, how.Change, how.Patience = &o.volcano, volcano.Numatopologies, volcano.NamePod, 40*time.Second
 	}
 	report, err := demo.Play(ctx, how, watched{by, &f})
 	if err != nil {

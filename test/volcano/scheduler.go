@@ -1,4 +1,6 @@
-package demo
+// Package volcano runs Volcano's own scheduler on a cluster of the demo. The folder documents has
+// the examples of Volcano's documents.
+package volcano
 
 import (
 	"context"
@@ -13,13 +15,17 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/controlplane/controllers"
+	"github.com/berth-dev/berth/internal/demo"
 )
 
-// VolcanoScheduler is Volcano's own vc-scheduler with its numa-aware plugin, and its controller,
-// from files of the user. Berth's agents must run, because they write the Numatopologies instead of
+// name is the schedulerName of Volcano's scheduler.
+const name = "volcano"
+
+// Scheduler is Volcano's own vc-scheduler with its numa-aware plugin, and its controller, from
+// files of the user. Berth's agents must run, because they write the Numatopologies instead of
 // Volcano's exporter (see the function Numatopologies). Pods must name Volcano's scheduler
-// (NameVolcano).
-type VolcanoScheduler struct {
+// (NamePod).
+type Scheduler struct {
 	// Program is the executable vc-scheduler. Controller is vc-controller-manager, which creates
 	// the PodGroups.
 	Program, Controller string
@@ -30,26 +36,26 @@ type VolcanoScheduler struct {
 	process *child.Process // nil before the start
 }
 
-var _ Scheduler = (*VolcanoScheduler)(nil)
+var _ demo.Scheduler = (*Scheduler)(nil)
 
 // Numatopologies makes an agent write Numatopologies.
 func Numatopologies(o *agent.Options) { o.Numatopology = true }
 
-// NameVolcano makes Volcano's scheduler place the pod.
-func NameVolcano(pod *corev1.Pod) { pod.Spec.SchedulerName = volcano }
+// NamePod makes Volcano's scheduler place the pod.
+func NamePod(pod *corev1.Pod) { pod.Spec.SchedulerName = name }
 
-// Title implements Scheduler.
-func (*VolcanoScheduler) Title() string { return "Volcano" }
+// Title implements demo.Scheduler.
+func (*Scheduler) Title() string { return "Volcano" }
 
-// Predicts implements Scheduler.
-func (*VolcanoScheduler) Predicts() bool { return false }
+// Predicts implements demo.Scheduler.
+func (*Scheduler) Predicts() bool { return false }
 
-func (v *VolcanoScheduler) manager() *VolcanoController {
-	return &VolcanoController{Program: v.Controller, Definitions: filepath.Join(v.Source, "config", "crd", "volcano", "bases")}
+func (v *Scheduler) manager() *demo.VolcanoController {
+	return &demo.VolcanoController{Program: v.Controller, Definitions: filepath.Join(v.Source, "config", "crd", "volcano", "bases")}
 }
 
 // Check returns an error if the files are not usable.
-func (v *VolcanoScheduler) Check() error {
+func (v *Scheduler) Check() error {
 	if info, err := os.Stat(v.Program); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return fmt.Errorf("program %q: want vc-scheduler, an executable file", v.Program)
 	}
@@ -62,8 +68,8 @@ func (v *VolcanoScheduler) Check() error {
 	return nil
 }
 
-// Manifests implements Scheduler.
-func (v *VolcanoScheduler) Manifests() ([][]byte, error) {
+// Manifests implements demo.Scheduler.
+func (v *Scheduler) Manifests() ([][]byte, error) {
 	if err := v.Check(); err != nil {
 		return nil, err
 	}
@@ -72,7 +78,7 @@ func (v *VolcanoScheduler) Manifests() ([][]byte, error) {
 
 // config returns the scheduler configuration of Volcano's chart, with the numa-aware plugin as in
 // Volcano's user guide.
-func (v *VolcanoScheduler) config() ([]byte, error) {
+func (v *Scheduler) config() ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(v.Source, "installer", "helm", "chart", "volcano", "config", "volcano-scheduler.conf"))
 	if err != nil {
 		return nil, err
@@ -94,9 +100,9 @@ func (v *VolcanoScheduler) config() ([]byte, error) {
 	return yaml.Marshal(&config)
 }
 
-// Start implements Scheduler. The garbage collector must run, to remove the PodGroups of deleted
-// pods. With these PodGroups the scheduler would admit only few pods.
-func (v *VolcanoScheduler) Start(ctx context.Context, c *Cluster, _ []string) (func() error, error) {
+// Start implements demo.Scheduler. The garbage collector must run, to remove the PodGroups of
+// deleted pods. With these PodGroups the scheduler would admit only few pods.
+func (v *Scheduler) Start(ctx context.Context, c *demo.Cluster, _ []string) (func() error, error) {
 	stop, err := controllers.Start(ctx, c.ControlPlane.RESTConfig())
 	if err != nil {
 		return nil, err
@@ -131,8 +137,8 @@ func (v *VolcanoScheduler) Start(ctx context.Context, c *Cluster, _ []string) (f
 		}
 	}
 	// The flags follow installer/volcano-development.yaml.
-	v.process, err = child.Start(child.Spec{Name: filepath.Base(v.Program), Foreign: true, Log: filepath.Join(c.Dir(), schedulerLog), Argv: []string{
-		v.Program, "--kubeconfig=" + kubeconfig, "--scheduler-conf=" + path, "--scheduler-name=" + volcano, "--leader-elect=false",
+	v.process, err = child.Start(child.Spec{Name: filepath.Base(v.Program), Foreign: true, Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: []string{
+		v.Program, "--kubeconfig=" + kubeconfig, "--scheduler-conf=" + path, "--scheduler-name=" + name, "--leader-elect=false",
 		"--kube-api-qps=2000", "--kube-api-burst=2000", "--schedule-period=1s", "--node-worker-threads=20",
 		"--enable-healthz=true", fmt.Sprint("--healthz-address=127.0.0.1:", ports[0]),
 		"--enable-metrics=true", fmt.Sprint("--listen-address=127.0.0.1:", ports[1]),
@@ -145,7 +151,7 @@ func (v *VolcanoScheduler) Start(ctx context.Context, c *Cluster, _ []string) (f
 }
 
 // Ended returns the error with which the scheduler has ended, or nil while it runs.
-func (v *VolcanoScheduler) Ended() error {
+func (v *Scheduler) Ended() error {
 	if v.process == nil {
 		return nil
 	}
