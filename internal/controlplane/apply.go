@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -21,7 +20,6 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
-	"sigs.k8s.io/yaml"
 )
 
 // fieldManager is the owner of fields that Apply writes.
@@ -55,36 +53,26 @@ func (cp *ControlPlane) Apply(ctx context.Context, manifests ...[]byte) error {
 func decode(manifests [][]byte) ([]*unstructured.Unstructured, error) {
 	var objs []*unstructured.Unstructured
 	for _, m := range manifests {
-		r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(m)))
+		documents := utilyaml.NewYAMLToJSONDecoder(bytes.NewReader(m))
 		for {
-			doc, err := r.Read()
+			o := &unstructured.Unstructured{}
+			err := documents.Decode(&o.Object)
 			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
 				return nil, fmt.Errorf("manifest: %w", err)
 			}
-			o, err := decodeOne(doc)
-			if err != nil {
-				return nil, fmt.Errorf("manifest: %w", err)
-			}
-			if len(o.Object) > 0 { // otherwise the document has only comments
+			switch {
+			case len(o.Object) == 0: // the document has only comments
+			case o.GetKind() == "" || o.GetName() == "":
+				return nil, fmt.Errorf("manifest: document without kind or name: %.80v", o.Object)
+			default:
 				objs = append(objs, o)
 			}
 		}
 	}
 	return objs, nil
-}
-
-func decodeOne(doc []byte) (*unstructured.Unstructured, error) {
-	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(doc, &o.Object); err != nil {
-		return nil, err
-	}
-	if len(o.Object) > 0 && (o.GetKind() == "" || o.GetName() == "") {
-		return nil, fmt.Errorf("document without kind or name: %.80q", doc)
-	}
-	return o, nil
 }
 
 func (cp *ControlPlane) applyOne(ctx context.Context, dyn dynamic.Interface, mapper meta.ResettableRESTMapper, o *unstructured.Unstructured) error {
