@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/internal/demo/places"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -16,42 +15,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// holdings are the resources that a node's managers have assigned to a pod, read from their
-// checkpoints.
-type holdings struct {
-	containers []placement.ContainerAllocation
-	// devices are the NUMA nodes of the pod's devices.
-	devices topology.NUMASet
-}
-
-// of returns the resources of one container.
-func (h *holdings) of(container string) placement.ContainerAllocation {
-	for _, c := range h.containers {
-		if c.Name == container {
-			return c
-		}
-	}
-	return placement.ContainerAllocation{}
-}
-
-// nodeReader reads the assignments of one node's managers.
-type nodeReader struct {
-	dir     hollow.Dir
-	machine *topology.Machine
-}
-
-func newNodeReader(p *hollow.Process) (*nodeReader, error) {
-	spec, err := p.Dir.ReadSpec()
-	if err != nil {
-		return nil, err
-	}
-	m, err := topology.Parse(spec.Machine)
-	return &nodeReader{p.Dir, m}, err
-}
-
-// holdings returns the assignments of the pod's containers.
-func (n *nodeReader) holdings(uid string) (*holdings, error) {
-	state, err := kubeletstate.Read(os.DirFS(n.dir.Root()))
+// assigned returns the resources that the managers of the node's kubelet have assigned to the pod,
+// from their checkpoints.
+func assigned(node *hollow.Process, pod *corev1.Pod) (*placement.PodAllocation, error) {
+	state, err := kubeletstate.Read(os.DirFS(node.Dir.Root()))
 	if err != nil {
 		return nil, err
 	}
@@ -59,83 +26,30 @@ func (n *nodeReader) holdings(uid string) (*holdings, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &holdings{}
-	for i := range snap.Pods {
-		if snap.Pods[i].UID == uid {
-			h.containers = snap.Pods[i].Containers
-		}
+	i := slices.IndexFunc(snap.Pods, func(p placement.PodAllocation) bool { return p.UID == string(pod.UID) })
+	if i < 0 {
+		return &placement.PodAllocation{}, nil
 	}
-	if state.Devices == nil {
-		return h, nil
-	}
-	for _, e := range state.Devices.Entries {
-		for _, d := range e.Devices {
-			if e.PodUID == uid {
-				h.devices |= d.NUMA
-			}
-		}
-	}
-	return h, nil
-}
-
-// together returns the union of the containers' resources.
-func together(all *holdings) *places.Holdings {
-	h := &places.Holdings{}
-	for i := range all.containers {
-		h.CPUs = h.CPUs.Or(&all.containers[i].CPUs)
-		h.Devices = append(h.Devices, all.containers[i].Devices...)
-	}
-	return h
-}
-
-// spread returns the NUMA nodes of the holdings, and the number of sockets with CPUs of the
-// holdings.
-func (n *nodeReader) spread(all *holdings) (numa topology.NUMASet, sockets int) {
-	cpus := together(all).CPUs
-	numa = all.devices
-	for _, c := range all.containers {
-		for _, b := range c.Memory {
-			numa |= b.NUMA
-		}
-	}
-	for i := range n.machine.NUMANodes {
-		if node := &n.machine.NUMANodes[i]; node.CPUs.Intersects(&cpus) {
-			numa = numa.With(node.ID)
-		}
-	}
-	for i := range n.machine.Packages {
-		if n.machine.Packages[i].CPUs.Intersects(&cpus) {
-			sockets++
-		}
-	}
-	return numa, sockets
+	return &snap.Pods[i], nil
 }
 
 // Mispredicted describes how the node's assignments differ from the pod's exact placement. It
 // returns "" if they are equal, or if the pod has no exact placement.
 func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
-	all, err := holdingsOf(node, pod)
+	held, err := assigned(node, pod)
 	if err != nil {
 		return "", err
 	}
-	return judge(pod, all).wrong, nil
+	return judge(pod, held).wrong, nil
 }
 
-// Held returns the exclusive CPUs of the pod's containers in its kubelet's checkpoint.
+// Held returns the exclusive CPUs of the pod in its kubelet's checkpoint.
 func Held(node *hollow.Process, pod *corev1.Pod) (topology.CPUSet, error) {
-	all, err := holdingsOf(node, pod)
+	held, err := assigned(node, pod)
 	if err != nil {
 		return topology.CPUSet{}, err
 	}
-	return together(all).CPUs, nil
-}
-
-func holdingsOf(node *hollow.Process, pod *corev1.Pod) (*holdings, error) {
-	n, err := newNodeReader(node)
-	if err != nil {
-		return nil, err
-	}
-	return n.holdings(string(pod.UID))
+	return held.CPUs(), nil
 }
 
 // prediction compares a pod's annotation with the assignments of its containers.
@@ -145,8 +59,8 @@ type prediction struct {
 	wrong string
 }
 
-// judge compares the decision in the pod's annotation with the holdings.
-func judge(pod *corev1.Pod, all *holdings) prediction {
+// judge compares the decision in the pod's annotation with what the pod has.
+func judge(pod *corev1.Pod, held *placement.PodAllocation) prediction {
 	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
 		return prediction{made: found, wrong: err.Error()}
@@ -159,8 +73,11 @@ func judge(pod *corev1.Pod, all *holdings) prediction {
 		return out // an inexact decision may have other CPUs; the pod was admitted
 	}
 	for i := range p.Decision.Containers {
-		c := &p.Decision.Containers[i]
-		if out.wrong = differ(c, all.of(c.Name)); out.wrong != "" {
+		c, has := &p.Decision.Containers[i], placement.ContainerAllocation{}
+		if k := slices.IndexFunc(held.Containers, func(h placement.ContainerAllocation) bool { return h.Name == c.Name }); k >= 0 {
+			has = held.Containers[k]
+		}
+		if out.wrong = differ(c, has); out.wrong != "" {
 			return out
 		}
 	}

@@ -163,15 +163,9 @@ const overtaken = "Pods with CPUs other than promised: %d. A pod on the same nod
 	"API server told the scheduler only after the Binding. The kubelet gave them the CPUs that became free. This happens\n" +
 	"if a machine is too busy: see \"contended\" in docs/concepts.md.\n"
 
-// WriteJSON writes the comparison in one line.
-func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
-
 // outOfTime warns that the time limit ended one of the two runs.
 const outOfTime = "%s: the time limit ended the run before all pods had been tried; " +
 	"this machine was too slow or too busy, so the numbers are not reliable\n"
-
-// WriteTable prints the results of the two schedulers side by side.
-func (c *Comparison) WriteTable(w io.Writer) error { return Comparisons{c}.WriteTable(w) }
 
 // Comparisons are the comparisons of several runs, at least one.
 type Comparisons []*Comparison
@@ -183,15 +177,16 @@ func (c Comparisons) Kept() bool {
 
 // WriteJSON writes each comparison as a line.
 func (c Comparisons) WriteJSON(w io.Writer) error {
+	lines := json.NewEncoder(w)
 	for _, one := range c {
-		if err := one.WriteJSON(w); err != nil {
+		if err := lines.Encode(one); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// WriteTable prints the comparisons as Comparison.WriteTable does; for several runs it prints the
+// WriteTable prints the results of the two schedulers side by side. For several runs it prints the
 // median, minimum and maximum.
 func (c Comparisons) WriteTable(w io.Writer) error {
 	stock, berth := c.halves()

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/demo/places"
+	"github.com/berth-dev/berth/placement"
 )
 
 const (
@@ -53,23 +54,18 @@ type Runner struct {
 	Change   func(*corev1.Pod)
 	Progress Progress
 
-	ctx     context.Context
-	nodes   map[string]*nodeReader
-	places  *places.Places
-	idle    places.Mean // of stranded devices
-	events  chan podEvent
-	calls   *calls
-	report  *Report
-	begun   time.Time
-	live    map[string]*livePod // by object name
-	due     []again             // refused pods that must be created again
-	touched time.Time           // the time of the last event
-}
-
-// podEvent is a pod from an event of the watch.
-type podEvent struct {
-	pod     *corev1.Pod
-	deleted bool
+	ctx    context.Context
+	places *places.Places
+	idle   places.Mean // of stranded devices
+	// news are calls that Run makes: each handles an event of the watch, or the result of a
+	// request.
+	news     chan func() error
+	requests requests
+	report   *Report
+	begun    time.Time
+	live     map[string]*livePod // by object name
+	due      []again             // refused pods that must be created again
+	touched  time.Time           // the time of the last event
 }
 
 // livePod is an API object of the workload.
@@ -112,12 +108,8 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case ev := <-r.events:
-			if err := r.handle(ev); err != nil {
-				return nil, err
-			}
-		case done := <-r.calls.results:
-			if err := r.calls.take(done); err != nil {
+		case handle := <-r.news:
+			if err := handle(); err != nil {
 				return nil, err
 			}
 		case <-clock.C:
@@ -135,22 +127,26 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	}
 }
 
-// catchUp handles all events that have arrived. It runs before each step, because a slow step would
-// otherwise delay the events.
+// catchUp handles all news that have arrived. It runs before each step, because a slow step would
+// otherwise delay the news.
 func (r *Runner) catchUp() error {
 	for {
-		var err error
 		select {
-		case ev := <-r.events:
-			err = r.handle(ev)
-		case done := <-r.calls.results:
-			err = r.calls.take(done)
+		case handle := <-r.news:
+			if err := handle(); err != nil {
+				return err
+			}
 		default:
 			return nil
 		}
-		if err != nil {
-			return err
-		}
+	}
+}
+
+// tell makes Run call handle.
+func (r *Runner) tell(handle func() error) {
+	select {
+	case r.news <- handle:
+	case <-r.ctx.Done():
 	}
 }
 
@@ -158,8 +154,8 @@ func (r *Runner) catchUp() error {
 // configurations.
 func (r *Runner) prepare(ctx context.Context) error {
 	r.ctx, r.report, r.live = ctx, newReport(), map[string]*livePod{}
-	r.events = make(chan podEvent, 4096)
-	r.calls = newCalls(ctx)
+	r.news = make(chan func() error, 4096)
+	r.startRequests()
 	if err := r.readNodes(); err != nil {
 		return err
 	}
@@ -177,12 +173,8 @@ func (r *Runner) prepare(ctx context.Context) error {
 
 // readNodes reads the nodes' machines and configurations.
 func (r *Runner) readNodes() (err error) {
-	r.nodes = map[string]*nodeReader{}
 	nodes := map[string]places.Node{}
 	for _, p := range r.Cluster.Nodes {
-		if r.nodes[p.Name], err = newNodeReader(p); err != nil {
-			return err
-		}
 		spec, err := p.Dir.ReadSpec()
 		if err != nil {
 			return err
@@ -195,18 +187,15 @@ func (r *Runner) readNodes() (err error) {
 
 func (r *Runner) watch(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(r.Cluster.Client, 0, informers.WithNamespace(Namespace))
-	send := func(obj any, deleted bool) {
-		if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
-			select {
-			case r.events <- podEvent{pod, deleted}:
-			case <-ctx.Done():
-			}
-		}
-	}
+	see := func(obj any) { r.tell(func() error { return r.see(obj.(*corev1.Pod)) }) }
 	handler, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { send(obj, false) },
-		UpdateFunc: func(_, obj any) { send(obj, false) }, // no two pods have the same name
-		DeleteFunc: func(obj any) { send(obj, true) },
+		AddFunc:    see,
+		UpdateFunc: func(_, obj any) { see(obj) }, // no two pods have the same name
+		DeleteFunc: func(obj any) {
+			if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
+				r.tell(func() error { r.gone(pod); return nil })
+			}
+		},
 	})
 	if err != nil {
 		return err
@@ -253,7 +242,7 @@ func (r *Runner) create(next again) {
 	r.report.Pods++
 	r.touched = p.created
 	var sent time.Time
-	r.calls.ask(r.calls.creates, call{
+	r.ask(r.requests.creates, request{
 		send: func() error {
 			sent = time.Now()
 			pod := want.Object(name)
@@ -290,7 +279,7 @@ func (r *Runner) remove(name string, p *livePod) {
 		opts.Preconditions = &metav1.Preconditions{ResourceVersion: &version}
 	}
 	p.asked = true
-	r.calls.ask(r.calls.deletes, call{
+	r.ask(r.requests.deletes, request{
 		send: func() error { return r.Cluster.Client.CoreV1().Pods(Namespace).Delete(r.ctx, name, opts) },
 		then: func(err error) error {
 			p.asked = false
@@ -307,28 +296,32 @@ func (r *Runner) remove(name string, p *livePod) {
 	})
 }
 
-// handle records a pod event of the watch.
-func (r *Runner) handle(ev podEvent) error {
-	p := r.live[ev.pod.Name]
+// gone records that a pod was deleted.
+func (r *Runner) gone(pod *corev1.Pod) {
+	if r.live[pod.Name] == nil {
+		return
+	}
+	r.places.Gone(pod, time.Now())
+	r.strand()
+	delete(r.live, pod.Name)
+	r.touched = time.Now()
+}
+
+// see records a new or changed pod.
+func (r *Runner) see(pod *corev1.Pod) error {
+	p := r.live[pod.Name]
 	if p == nil {
 		return nil
 	}
-	if ev.deleted {
-		r.places.Gone(ev.pod, time.Now())
-		r.strand()
-		delete(r.live, ev.pod.Name)
-		r.touched = time.Now()
-		return nil
-	}
-	p.last = ev.pod
-	if p.bound.IsZero() && ev.pod.Spec.NodeName != "" {
+	p.last = pod
+	if p.bound.IsZero() && pod.Spec.NodeName != "" {
 		p.bound = time.Now()
 	}
-	r.places.Bound(ev.pod, p.want.milliCPU(), time.Now())
+	r.places.Bound(pod, time.Now())
 	if p.settled {
 		return nil
 	}
-	switch ev.pod.Status.Phase {
+	switch pod.Status.Phase {
 	case corev1.PodRunning:
 		return r.ran(p)
 	case corev1.PodFailed:
@@ -343,27 +336,26 @@ func (r *Runner) ran(p *livePod) error {
 	r.touched = time.Now()
 	r.report.Running++
 	r.timed(p)
-	node := r.nodes[p.last.Spec.NodeName]
-	if node == nil {
-		return fmt.Errorf("pod %s runs on unknown node %q", p.last.Name, p.last.Spec.NodeName)
-	}
-	all, err := node.holdings(string(p.last.UID))
+	node, err := r.Cluster.Node(p.last.Spec.NodeName)
 	if err != nil {
-		return fmt.Errorf("node %s: %w", p.last.Spec.NodeName, err)
+		return fmt.Errorf("pod %s: %w", p.last.Name, err)
 	}
-	numa, sockets := node.spread(all)
-	r.places.Ran(p.last, together(all), numa.Len(), r.touched)
+	held, err := assigned(node, p.last)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	numa, sockets := r.places.Ran(p.last, held, r.touched)
 	r.strand()
 	if p.deleting {
 		return nil // the kubelet may have freed its resources already
 	}
-	if n := numa.Len(); n > 0 {
-		r.report.NUMANodesPerPod[strconv.Itoa(n)]++
+	if numa > 0 {
+		r.report.NUMANodesPerPod[strconv.Itoa(numa)]++
 	}
 	if sockets > 1 {
 		r.report.CrossSocket++
 	}
-	r.judge(p, all, numa.Len() > 0)
+	r.judge(p, held, numa > 0)
 	return nil
 }
 
@@ -381,8 +373,8 @@ func (r *Runner) timed(p *livePod) {
 }
 
 // judge counts the pod's prediction.
-func (r *Runner) judge(p *livePod, all *holdings, holds bool) {
-	verdict := judge(p.last, all)
+func (r *Runner) judge(p *livePod, held *placement.PodAllocation, holds bool) {
+	verdict := judge(p.last, held)
 	if !verdict.made && r.Predicts && holds {
 		verdict.wrong = "no decision, though it holds something exclusively"
 	}
@@ -451,14 +443,14 @@ func (r *Runner) patience() time.Duration { return cmp.Or(r.Patience, patience) 
 
 // calm reports whether nothing is in progress: no request, and no start, end or placement of a pod.
 func (r *Runner) calm() bool {
-	if len(r.due) > 0 || r.calls.underWay > 0 || time.Since(r.touched) < quiet {
+	if len(r.due) > 0 || r.requests.underWay > 0 || time.Since(r.touched) < quiet {
 		return false
 	}
 	for _, p := range r.live {
 		if !p.expires.IsZero() && !p.deleting || p.last != nil && p.last.Spec.NodeName != "" && !p.settled {
 			return false
 		}
-		if time.Since(r.touched) < r.patience() && p.waits() && r.places.Room(p.last, p.want.milliCPU(), r.touched) != "" {
+		if time.Since(r.touched) < r.patience() && p.waits() && r.places.Room(p.last, r.touched) != "" {
 			return false
 		}
 	}
@@ -548,7 +540,7 @@ func (r *Runner) whyWaiting(p *livePod) string {
 			why = c.Message
 		}
 	}
-	if on := r.places.Room(p.last, p.want.milliCPU(), r.touched); on != "" && !r.report.OutOfTime {
+	if on := r.places.Room(p.last, r.touched); on != "" && !r.report.OutOfTime {
 		r.report.Stalled++
 		why = "although " + on + " has room: " + why
 	}

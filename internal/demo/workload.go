@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/placement"
 )
 
 // Namespace is the namespace of the demo's pods.
@@ -291,20 +290,4 @@ func (c *Container) resources() corev1.ResourceRequirements {
 		r.Limits = list(2 * c.MilliCPU)
 	}
 	return r
-}
-
-// milliCPU returns the CPUs that the scheduler counts for the pod.
-func (p *Pod) milliCPU() int64 {
-	var sum placement.Peak[int64]
-	for i := range p.Init {
-		kind := placement.Init
-		if p.Init[i].Sidecar {
-			kind = placement.Sidecar
-		}
-		sum.Add(kind, p.Init[i].MilliCPU)
-	}
-	for i := range p.Containers {
-		sum.Add(placement.App, p.Containers[i].MilliCPU)
-	}
-	return sum.Most()
 }

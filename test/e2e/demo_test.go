@@ -315,7 +315,7 @@ func TestComparisonJSON(t *testing.T) {
 		Berth: &demo.Report{Pods: 3, Running: 3, Rejected: map[string]int{}, NUMANodesPerPod: map[string]int{"1": 3}, SecondsToRunning: demo.Seconds{Quantiles: demo.Quantiles{P50: 0.1, P99: 0.25}}},
 	}
 	var out bytes.Buffer
-	if err := c.WriteJSON(&out); err != nil {
+	if err := (demo.Comparisons{&c}).WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"avoidablySplit":0,"avoidablyStranded":0,"strandedDevices":0,"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"stalled":0,"outOfTime":false,"secondsToRunning":{"p50":0,"p99":0,"inBoth":{"p50":0,"p99":0},"refused":{"p50":0,"p99":0},"toNode":{"p50":0,"p99":0},"onNode":{"p50":0,"p99":0}}},` +
@@ -342,7 +342,7 @@ func TestComparisonTable(t *testing.T) {
 		Berth: &demo.Report{Pods: 9, Running: 9, NUMANodesPerPod: map[string]int{"1": 9}, Predicted: 9, Exact: 8, Pending: 1, Stalled: 1, OutOfTime: true, SecondsToRunning: demo.Seconds{Quantiles: demo.Quantiles{P50: 0.5, P99: 12}, InBoth: demo.Quantiles{P99: 10}, ToNode: demo.Quantiles{P99: 11}, OnNode: demo.Quantiles{P99: 0.75}}},
 	}
 	var out strings.Builder
-	if err := c.WriteTable(&out); err != nil {
+	if err := (demo.Comparisons{&c}).WriteTable(&out); err != nil {
 		t.Fatal(err)
 	}
 	const want = `

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,12 +51,6 @@ type Places struct {
 	suspects []Suspect
 }
 
-// Holdings are the resources of all containers of a pod.
-type Holdings struct {
-	CPUs    topology.CPUSet
-	Devices []placement.DeviceAllocation
-}
-
 type node struct {
 	model *placement.Model
 	pools []placement.DevicePool
@@ -69,8 +64,8 @@ type node struct {
 // placed is a pod on a node, also for some time after it is gone.
 type placed struct {
 	milliCPU int64
-	// held are the pod's resources; nil before it runs.
-	held *Holdings
+	// held are the resources that the kubelet has assigned to the pod; nil before it runs.
+	held *placement.PodAllocation
 	// bound is the time when the pod was first seen with a node.
 	bound, gone time.Time // gone is zero while the pod exists
 }
@@ -135,34 +130,54 @@ func newNode(spec *Node) (*node, error) {
 		for _, d := range p.Devices {
 			pool.Devices = append(pool.Devices, placement.Device{ID: d.ID, HasTopology: true, NUMA: topology.NewNUMASet(d.NUMA...)})
 		}
+		slices.SortFunc(pool.Devices, func(a, b placement.Device) int { return strings.Compare(a.ID, b.ID) })
 		n.pools = append(n.pools, pool)
 	}
 	return n, nil
 }
 
-// Bound records a bound pod that the scheduler counts as milliCPU.
-func (p *Places) Bound(pod *corev1.Pod, milliCPU int64, now time.Time) {
+// Bound records a bound pod.
+func (p *Places) Bound(pod *corev1.Pod, now time.Time) {
 	n := p.nodes[pod.Spec.NodeName]
 	if n == nil || n.pods[string(pod.UID)] != nil {
 		return
 	}
-	n.pods[string(pod.UID)] = &placed{milliCPU: milliCPU, bound: now}
+	n.pods[string(pod.UID)] = &placed{milliCPU: milliCPU(pod), bound: now}
 }
 
-// Ran records the resources of a pod and the number of its NUMA nodes.
-func (p *Places) Ran(pod *corev1.Pod, held *Holdings, numa int, now time.Time) {
-	at := p.at(pod)
+// milliCPU returns the CPUs that the scheduler counts for the pod, in thousandths.
+func milliCPU(pod *corev1.Pod) int64 { return wire.ReadAmounts(pod)[string(corev1.ResourceCPU)] }
+
+// Ran records the resources of a running pod. It returns the number of its NUMA nodes, and the
+// number of sockets that have its exclusive CPUs.
+func (p *Places) Ran(pod *corev1.Pod, held *placement.PodAllocation, now time.Time) (numa, sockets int) {
+	at, n := p.at(pod), p.nodes[pod.Spec.NodeName]
 	if at == nil {
-		return
+		return 0, 0
 	}
 	at.held = held
+	numa = held.NUMANodes(n.machine, func(resource, id string) topology.NUMASet { return placement.DeviceAt(n.pools, resource, id) }).Len()
+	cpus := held.CPUs()
+	for i := range n.machine.Packages {
+		if n.machine.Packages[i].CPUs.Intersects(&cpus) {
+			sockets++
+		}
+	}
 	s := Suspect{Pod: pod, NUMA: numa, bound: at.bound, ran: now}
-	if numa > 0 && len(held.Devices) == 0 {
-		s.Strands = p.strands(at, p.nodes[pod.Spec.NodeName])
+	if numa > 0 && len(devicesOf(held)) == 0 {
+		s.Strands = p.strands(at, n)
 	}
 	if numa > 1 || s.Strands > 0 {
 		p.suspects = append(p.suspects, s)
 	}
+	return numa, sockets
+}
+
+func devicesOf(held *placement.PodAllocation) (all []placement.DeviceAllocation) {
+	for i := range held.Containers {
+		all = append(all, held.Containers[i].Devices...)
+	}
+	return all
 }
 
 // strands returns the number of devices for which the pod left too few CPUs. A device counts only
@@ -272,8 +287,8 @@ func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v p
 }
 
 // Room returns a node that has had room for a waiting pod from the time since on, or "" if there is
-// none. The scheduler counts the pod as milliCPU. Room does not judge pods that ask for huge pages.
-func (p *Places) Room(pod *corev1.Pod, milliCPU int64, since time.Time) string {
+// none. Room does not judge pods that ask for huge pages.
+func (p *Places) Room(pod *corev1.Pod, since time.Time) string {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || asksHugePages(&ask.Request) {
 		return ""
@@ -282,7 +297,7 @@ func (p *Places) Room(pod *corev1.Pod, milliCPU int64, since time.Time) string {
 		if only := pod.Spec.NodeSelector[corev1.LabelHostname]; only != "" && only != name {
 			continue
 		}
-		if _, ok := p.nodes[name].admit(&ask.Request, milliCPU, since); ok {
+		if _, ok := p.nodes[name].admit(&ask.Request, milliCPU(pod), since); ok {
 			return name
 		}
 	}
@@ -291,7 +306,7 @@ func (p *Places) Room(pod *corev1.Pod, milliCPU int64, since time.Time) string {
 
 // decision returns the pod's resources as the decision of one container.
 func (p *placed) decision(uid string) *placement.Decision {
-	c := placement.ContainerDecision{Name: "c", CPUs: p.held.CPUs, Devices: p.held.Devices}
+	c := placement.ContainerDecision{Name: "c", CPUs: p.held.CPUs(), Devices: devicesOf(p.held)}
 	return &placement.Decision{UID: uid, Containers: []placement.ContainerDecision{c}}
 }
 
@@ -348,8 +363,9 @@ func (n *node) free(resource string, since time.Time) (free topology.CPUSet, tak
 		if gone || at.held == nil {
 			continue
 		}
-		cpus = cpus.Or(&at.held.CPUs)
-		for _, d := range at.held.Devices {
+		held := at.held.CPUs()
+		cpus = cpus.Or(&held)
+		for _, d := range devicesOf(at.held) {
 			for _, id := range d.IDs {
 				taken[id] = taken[id] || d.Resource == resource
 			}

@@ -41,9 +41,8 @@ func asking(cpus int64) *corev1.Pod {
 	}
 }
 
-// run makes a pod run on the node with these CPUs and devices, on numa NUMA nodes, from that time
-// on.
-func (p *Places) run(t *testing.T, node, cpus string, at time.Time, numa int, devices ...string) *corev1.Pod {
+// run makes a pod run on the node with these CPUs and devices, from that time on.
+func (p *Places) run(t *testing.T, node, cpus string, at time.Time, devices ...string) *corev1.Pod {
 	t.Helper()
 	set, err := topology.ParseCPUList(cpus)
 	if err != nil {
@@ -51,22 +50,63 @@ func (p *Places) run(t *testing.T, node, cpus string, at time.Time, numa int, de
 	}
 	pod := asking(int64(set.Len()))
 	pod.UID, pod.Spec.NodeName = types.UID(node+cpus), node
-	p.Bound(pod, 1000*int64(set.Len()), at)
-	held := &Holdings{CPUs: set}
-	if len(devices) > 0 {
-		held.Devices = []placement.DeviceAllocation{{Resource: gpu, IDs: devices}}
-	}
-	p.Ran(pod, held, numa, at)
+	p.Bound(pod, at)
+	p.Ran(pod, holding(set, devices...), at)
 	return pod
+}
+
+// holding returns the resources of a pod with one container.
+func holding(cpus topology.CPUSet, devices ...string) *placement.PodAllocation {
+	c := placement.ContainerAllocation{Name: "c", CPUs: cpus}
+	if len(devices) > 0 {
+		c.Devices = []placement.DeviceAllocation{{Resource: gpu, IDs: devices}}
+	}
+	return &placement.PodAllocation{Containers: []placement.ContainerAllocation{c}}
+}
+
+// TestRan: the NUMA nodes of a pod are those of its CPUs, memory and devices. Its sockets are those
+// of its CPUs.
+func TestRan(t *testing.T) {
+	device := func(id string, numa topology.NUMAID) sampleplugin.Device {
+		return sampleplugin.Device{ID: id, NUMA: []topology.NUMAID{numa}}
+	}
+	p := follow(t, map[string]Node{"n": {Machine: "package:1 numa:2 core:4 pu:1 mem:16Gi", KubeletConfig: strict, Plugins: []sampleplugin.Plugin{
+		{Resource: gpu, Devices: []sampleplugin.Device{device("b", 1), device("a", 0)}}}}})
+	for what, tc := range map[string]struct {
+		cpus    []topology.CPUID
+		memory  topology.NUMASet
+		devices []string
+		numa    int
+		sockets int
+	}{
+		"nothing":                 {nil, 0, nil, 0, 0},
+		"CPUs of one NUMA node":   {[]topology.CPUID{1, 2}, 0, nil, 1, 1},
+		"CPUs of both":            {[]topology.CPUID{1, 4}, 0, nil, 2, 1},
+		"a device near the CPUs":  {[]topology.CPUID{1}, 0, []string{"a"}, 1, 1},
+		"a device of the other":   {[]topology.CPUID{1}, 0, []string{"b"}, 2, 1},
+		"memory of the other":     {[]topology.CPUID{1}, topology.NewNUMASet(1), nil, 2, 1},
+		"a device, and no CPUs":   {nil, 0, []string{"b"}, 1, 0},
+		"a device nobody offers":  {nil, 0, []string{"c"}, 0, 0},
+		"both devices, and a CPU": {[]topology.CPUID{5}, 0, []string{"a", "b"}, 2, 1},
+	} {
+		pod := asking(1)
+		pod.UID, pod.Spec.NodeName = types.UID(what), "n"
+		p.Bound(pod, moment(0))
+		held := holding(topology.NewCPUSet(tc.cpus...), tc.devices...)
+		held.Containers[0].Memory = []placement.MemoryBlock{{Resource: "memory", NUMA: tc.memory, Bytes: 1}}
+		if numa, sockets := p.Ran(pod, held, moment(0)); numa != tc.numa || sockets != tc.sockets {
+			t.Errorf("%s: %d NUMA nodes and %d sockets, want %d and %d", what, numa, sockets, tc.numa, tc.sockets)
+		}
+	}
 }
 
 // TestRoom: whether a waiting pod could run depends on the CPUs that pods have, not only on
 // amounts.
 func TestRoom(t *testing.T) {
 	p := follow(t, map[string]Node{"n": {Machine: small, KubeletConfig: strict}})
-	p.run(t, "n", "1-2", moment(0), 1)
-	three := p.run(t, "n", "4-6", moment(0), 1)
-	room := func(cpus int64, since time.Time) string { return p.Room(asking(cpus), 1000*cpus, since) }
+	p.run(t, "n", "1-2", moment(0))
+	three := p.run(t, "n", "4-6", moment(0))
+	room := func(cpus int64, since time.Time) string { return p.Room(asking(cpus), since) }
 	if on := room(2, moment(1)); on != "" {
 		t.Errorf("2 CPUs fit on %s, where each NUMA node has 1", on)
 	}
@@ -82,12 +122,12 @@ func TestRoom(t *testing.T) {
 	}
 	elsewhere := asking(1)
 	elsewhere.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "m"}
-	if on := p.Room(elsewhere, 1000, moment(6)); on != "" {
+	if on := p.Room(elsewhere, moment(6)); on != "" {
 		t.Errorf("a pod that names another node fits on %s", on)
 	}
 	bound := asking(1)
 	bound.UID, bound.Spec.NodeName = "bound", "n"
-	p.Bound(bound, 1000, moment(6))
+	p.Bound(bound, moment(6))
 	if on := room(1, moment(6)); on != "" {
 		t.Errorf("it fits on %s, where nobody knows what a bound pod will have", on)
 	}
@@ -108,11 +148,11 @@ func TestAvoidable(t *testing.T) {
 		"it became free in time":  {"1-2,4-7", 10, "whole", 1},
 	} {
 		p := follow(t, nodes)
-		other := p.run(t, "whole", tc.taken, moment(0), 1)
+		other := p.run(t, "whole", tc.taken, moment(0))
 		if tc.gone > 0 {
 			p.Gone(other, moment(tc.gone))
 		}
-		p.run(t, "n", "2-5", moment(20), 2)
+		p.run(t, "n", "2-5", moment(20))
 		if early := p.Judge(moment(21), false); len(early) > 0 {
 			t.Errorf("%s: judged after 1 s: %+v", what, early)
 		}
@@ -150,9 +190,9 @@ func TestAvoidablyStranded(t *testing.T) {
 		"it lies beside no device": {"1-2", "4", nil, "1-3", 0},
 	} {
 		p := follow(t, nodes)
-		p.run(t, "plain", tc.plain, moment(0), 1)
-		p.run(t, "gpus", tc.before, moment(0), 1, tc.devices...)
-		pod, got := p.run(t, "gpus", tc.cpus, moment(20), 1), 0
+		p.run(t, "plain", tc.plain, moment(0))
+		p.run(t, "gpus", tc.before, moment(0), tc.devices...)
+		pod, got := p.run(t, "gpus", tc.cpus, moment(20)), 0
 		for _, s := range p.Judge(moment(30), true) {
 			if s.Pod != pod {
 				continue
@@ -180,9 +220,9 @@ func TestStranded(t *testing.T) {
 		}
 	}
 	stranded(1, "empty: 4 CPUs serve one of a and b")
-	two := p.run(t, "n", "4-5", moment(0), 1)
+	two := p.run(t, "n", "4-5", moment(0))
 	stranded(2, "2 of 4 CPUs beside a and b are taken")
-	p.run(t, "n", "1", moment(0), 1, "b")
+	p.run(t, "n", "1", moment(0), "b")
 	stranded(2, "b is taken, and a CPU beside c")
 	p.Gone(two, moment(1))
 	stranded(1, "the CPUs beside a are free")
