@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 )
 
 // User is a user with credentials.
@@ -46,14 +48,18 @@ func (cp *ControlPlane) UserConfig(user string, groups []string) (*rest.Config, 
 	if err != nil {
 		return nil, err
 	}
+	key, err := keyutil.MarshalPrivateKeyToPEM(pair.key)
+	if err != nil {
+		return nil, err
+	}
 	return &rest.Config{
 		Host:  "https://" + cp.api.addr,
 		QPS:   -1, // no rate limit, because the demo and the tests load the server on purpose
 		Burst: -1,
 		TLSClientConfig: rest.TLSClientConfig{
-			CAData:   cp.pki.serving.pem,
-			CertData: pair.cert,
-			KeyData:  pair.key,
+			CAData:   pkiutil.EncodeCertPEM(cp.pki.serving.cert),
+			CertData: pkiutil.EncodeCertPEM(pair.cert),
+			KeyData:  key,
 		},
 	}, nil
 }

@@ -1,126 +1,48 @@
 package controlplane
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
+	"crypto"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
+
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
+	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 )
 
 // certLife is the time for which certificates are valid. It is longer than any demo, and short
 // enough that a stolen certificate is soon useless.
 const certLife = 7 * 24 * time.Hour
 
-// authority is a certificate authority with its own key.
-type authority struct {
-	cert   *x509.Certificate
-	key    *ecdsa.PrivateKey
-	pem    []byte
-	serial atomic.Int64
+// pair is a certificate with its key. It may be the certificate of an authority.
+type pair struct {
+	cert *x509.Certificate
+	key  crypto.Signer
 }
 
-// keyPair is a certificate and its private key, both in PEM.
-type keyPair struct{ cert, key []byte }
-
-func newAuthority(name string) (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	tmpl := template(pkix.Name{CommonName: name})
-	tmpl.SerialNumber = big.NewInt(1)
-	tmpl.IsCA = true
-	tmpl.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return authorityOf(cert, key), nil
+// certConfig returns the settings of a certificate. Certificates are valid from an hour ago,
+// because clocks of other processes may be behind.
+func certConfig(c certutil.Config) *pkiutil.CertConfig {
+	now := time.Now()
+	c.NotBefore = now.Add(-time.Hour)
+	return &pkiutil.CertConfig{Config: c, NotAfter: now.Add(certLife), EncryptionAlgorithm: kubeadm.EncryptionAlgorithmECDSAP256}
 }
 
-// authorityOf returns the authority with the certificate and the key. Serial numbers start from the
-// present time, so that a continued authority does not repeat them.
-func authorityOf(cert *x509.Certificate, key *ecdsa.PrivateKey) *authority {
-	a := &authority{cert: cert, key: key, pem: certPEM(cert.Raw)}
-	a.serial.Store(time.Now().UnixNano())
-	return a
-}
-
-// issue signs tmpl for a new key.
-func (a *authority) issue(tmpl *x509.Certificate) (keyPair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return keyPair{}, err
-	}
-	tmpl.SerialNumber = big.NewInt(a.serial.Add(1))
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, key.Public(), a.key)
-	if err != nil {
-		return keyPair{}, err
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return keyPair{}, err
-	}
-	return keyPair{cert: certPEM(der), key: keyPEM(keyDER)}, nil
-}
-
-// keyPEM returns the authority's own key in PEM.
-func (a *authority) keyPEM() ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(a.key)
-	if err != nil {
-		return nil, err
-	}
-	return keyPEM(der), nil
+// issue signs a certificate for a new key.
+func (p pair) issue(c certutil.Config) (out pair, err error) {
+	out.cert, out.key, err = pkiutil.NewCertAndKey(p.cert, p.key, certConfig(c))
+	return out, err
 }
 
 // client returns credentials for a user. The API server reads the user from the common name, and
 // the groups from the organisations (k8s.io/apiserver/pkg/authentication/request/x509).
-func (a *authority) client(user string, groups []string) (keyPair, error) {
-	tmpl := template(pkix.Name{CommonName: user, Organization: groups})
-	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	return a.issue(tmpl)
-}
-
-func (a *authority) server() (keyPair, error) {
-	tmpl := template(pkix.Name{CommonName: "kube-apiserver"})
-	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	tmpl.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
-	tmpl.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)}
-	return a.issue(tmpl)
-}
-
-func template(subject pkix.Name) *x509.Certificate {
-	now := time.Now()
-	return &x509.Certificate{
-		Subject:               subject,
-		NotBefore:             now.Add(-time.Hour), // clocks of other processes may be behind
-		NotAfter:              now.Add(certLife),
-		KeyUsage:              x509.KeyUsageDigitalSignature,
-		BasicConstraintsValid: true,
-	}
-}
-
-func certPEM(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func keyPEM(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+func (p pair) client(user string, groups []string) (pair, error) {
+	return p.issue(certutil.Config{CommonName: user, Organization: groups, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
 // pki has the keys and certificates of one control plane. It has separate authorities for serving,
@@ -128,7 +50,7 @@ func keyPEM(der []byte) []byte {
 // authenticate a user.
 type pki struct {
 	dir                    string
-	serving, client, proxy *authority
+	serving, client, proxy pair
 }
 
 // openPKI returns the keys and certificates in dir. If kept is set and dir has them, it reads them.
@@ -152,28 +74,22 @@ func openPKI(dir string, kept bool) (*pki, error) {
 }
 
 // authorities returns pointers to the fields with the authorities, by name.
-func (p *pki) authorities() map[string]**authority {
-	return map[string]**authority{"serving-ca": &p.serving, "client-ca": &p.client, "proxy-ca": &p.proxy}
+func (p *pki) authorities() map[string]*pair {
+	return map[string]*pair{"serving-ca": &p.serving, "client-ca": &p.client, "proxy-ca": &p.proxy}
 }
 
-func (p *pki) make(kept bool) error {
-	for name, place := range p.authorities() {
-		a, err := newAuthority("berth-" + name)
-		if err != nil {
+func (p *pki) make(kept bool) (err error) {
+	for name, a := range p.authorities() {
+		if a.cert, a.key, err = pkiutil.NewCertificateAuthority(certConfig(certutil.Config{CommonName: "berth-" + name})); err != nil {
 			return err
 		}
-		*place = a
-		if err := p.write(name+".crt", a.pem); err != nil {
+		if err := pkiutil.WriteCert(p.dir, name, a.cert); err != nil {
 			return err
 		}
 		if !kept {
 			continue
 		}
-		key, err := a.keyPEM()
-		if err != nil {
-			return err
-		}
-		if err := p.write(name+".key", key); err != nil {
+		if err := pkiutil.WriteKey(p.dir, name, a.key); err != nil {
 			return err
 		}
 	}
@@ -181,26 +97,23 @@ func (p *pki) make(kept bool) error {
 }
 
 // read reads the files of an earlier control plane.
-func (p *pki) read() error {
-	for name, place := range p.authorities() {
-		pair, err := tls.LoadX509KeyPair(p.path(name+".crt"), p.path(name+".key"))
-		if err != nil {
+func (p *pki) read() (err error) {
+	for name, a := range p.authorities() {
+		if a.cert, a.key, err = pkiutil.TryLoadCertAndKeyFromDisk(p.dir, name); err != nil {
 			return err
 		}
-		key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
-		if !ok {
-			return fmt.Errorf("%s: key is a %T: want an ECDSA key; remove %s to start again", p.path(name+".key"), pair.PrivateKey, p.dir)
+		if err := pkiutil.ValidateCertPeriod(a.cert, 0); err != nil {
+			return fmt.Errorf("%s: %w: remove %s to start again", p.path(name+".crt"), err, p.dir)
 		}
-		if time.Now().After(pair.Leaf.NotAfter) {
-			return fmt.Errorf("%s expired on %v: remove %s to start again", p.path(name+".crt"), pair.Leaf.NotAfter, p.dir)
-		}
-		*place = authorityOf(pair.Leaf, key)
 	}
 	return nil
 }
 
 func (p *pki) writePairs() error {
-	serving, err := p.serving.server()
+	serving, err := p.serving.issue(certutil.Config{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, AltNames: certutil.AltNames{
+		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		IPs:      []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)},
+	}})
 	if err != nil {
 		return err
 	}
@@ -208,29 +121,16 @@ func (p *pki) writePairs() error {
 	if err != nil {
 		return err
 	}
-	// The signing key of service account tokens belongs to no certificate, but creating a pair is
-	// the simplest way to create a key.
-	tokens, err := p.client.client("service-account-tokens", nil)
+	// The signing key of service account tokens belongs to no certificate.
+	tokens, err := pkiutil.NewPrivateKey(kubeadm.EncryptionAlgorithmECDSAP256)
 	if err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{
-		"apiserver.crt": serving.cert, "apiserver.key": serving.key,
-		"proxy.crt": proxy.cert, "proxy.key": proxy.key,
-		"tokens.key": tokens.key,
-	} {
-		if err := p.write(name, data); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(pkiutil.WriteCertAndKey(p.dir, "apiserver", serving.cert, serving.key),
+		pkiutil.WriteCertAndKey(p.dir, "proxy", proxy.cert, proxy.key), pkiutil.WriteKey(p.dir, "tokens", tokens))
 }
 
 // proxyUser is the user that the aggregation layer authenticates as.
 const proxyUser = "berth-front-proxy"
 
 func (p *pki) path(name string) string { return filepath.Join(p.dir, name) }
-
-func (p *pki) write(name string, data []byte) error {
-	return os.WriteFile(p.path(name), data, 0o600)
-}
