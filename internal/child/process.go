@@ -22,8 +22,6 @@ type Spec struct {
 	Argv []string
 	// Log is the file to which standard output and standard error are appended.
 	Log string
-	// Stdout receives standard output instead of the log; nil means the log.
-	Stdout io.Writer
 	// Foreign means that the program ignores the end of its standard input. SIGTERM ends it, and
 	// the kernel kills it when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
 	Foreign bool
@@ -66,10 +64,7 @@ func (p *Process) start(s *Spec) error {
 		return err
 	}
 	defer log.Close()
-	p.cmd.Stdout, p.cmd.Stderr = s.Stdout, log
-	if s.Stdout == nil {
-		p.cmd.Stdout = log
-	}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
 	// The child has its own process group, so an interrupt at the terminal reaches only the parent.
 	// The parent then stops its children in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -129,32 +124,6 @@ func (p *Process) How() string {
 		return "exit status 0"
 	}
 	return p.err.Error()
-}
-
-// awaitPoll is the interval of Await.
-const awaitPoll = 50 * time.Millisecond
-
-// Await waits for a file that the process writes, and returns its content. If the process ends
-// before, the error has the end of its log.
-func (p *Process) Await(ctx context.Context, file string) ([]byte, error) {
-	clock := time.NewTicker(awaitPoll)
-	defer clock.Stop()
-	for {
-		data, err := os.ReadFile(file)
-		if err == nil {
-			return data, nil
-		}
-		select {
-		case <-p.done:
-			if data, err := os.ReadFile(file); err == nil { // the file was written just before the process ended
-				return data, nil
-			}
-			return nil, p.Ended()
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%s: %w: %w", p.Name, ctx.Err(), err)
-		case <-clock.C:
-		}
-	}
 }
 
 // LogTail returns the last complete lines of the log within limit bytes, or the end of a longer

@@ -114,7 +114,7 @@ func (c *cluster) startStorage(ctx context.Context) error {
 	if err := c.add(p); err != nil {
 		return err
 	}
-	url, err := p.Process().Await(ctx, filepath.Join(c.dir, storageURLFile))
+	url, err := trial.AwaitFile(ctx, p.Process(), filepath.Join(c.dir, storageURLFile))
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *cluster) startAPIServer(ctx context.Context) error {
 	if err := c.add(p); err != nil {
 		return err
 	}
-	if _, err := p.Process().Await(ctx, filepath.Join(c.dir, standalone.ReadyFile)); err != nil {
+	if _, err := trial.AwaitFile(ctx, p.Process(), filepath.Join(c.dir, standalone.ReadyFile)); err != nil {
 		return err
 	}
 	var err error

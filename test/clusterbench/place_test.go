@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -32,13 +30,12 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	says := func(p place, argv ...string) int {
-		var out bytes.Buffer
-		c, err := child.Start(child.Spec{Name: argv[0], Argv: argv, Log: filepath.Join(t.TempDir(), "log"), Stdout: &out, At: p.start})
+		c, err := child.Start(child.Spec{Name: argv[0], Argv: argv, Log: filepath.Join(t.TempDir(), "log"), At: p.start})
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-c.Done()
-		n, err := strconv.Atoi(strings.TrimSpace(out.String()))
+		n, err := strconv.Atoi(string(c.LogTail(100)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/test/standalone"
+	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/usage"
 )
 
@@ -70,7 +71,7 @@ func startPlane(ctx context.Context, dir string, at place) (*plane, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	p := &plane{Process: c, dir: dir}
-	if _, err = c.Await(ctx, filepath.Join(dir, standalone.ReadyFile)); err == nil {
+	if _, err = trial.AwaitFile(ctx, c, filepath.Join(dir, standalone.ReadyFile)); err == nil {
 		err = p.connect()
 	}
 	if err != nil {

@@ -411,7 +411,7 @@ func (d *driver) ask(ctx context.Context, p *part, marks []string) (out remember
 		return out, err
 	}
 	p.Process().Signal(syscall.SIGUSR1)
-	text, err := p.Process().Await(ctx, p.base+".remembered")
+	text, err := trial.AwaitFile(ctx, p.Process(), p.base+".remembered")
 	if err != nil {
 		return out, err
 	}
