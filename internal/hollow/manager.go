@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	cputopology "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/dra"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/resourceupdates"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
@@ -46,7 +47,9 @@ type manager struct {
 	devices  *devicemanager.ManagerImpl
 	cpus     cpumanager.Manager
 	memory   memorymanager.Manager
-	claims   claims
+	// claims is the kubelet's own manager of ResourceClaims. DRA drivers register in the directory
+	// Dir.Registry, as on a real node, and prepare the claims of the node's pods.
+	claims *dra.Manager
 
 	// started is closed when the managers run and device plugins may register.
 	started chan struct{}
@@ -163,8 +166,8 @@ func reservedCPUs(list string, info *cadvisorapi.MachineInfo) (cpuset.CPUSet, er
 // process, so there are no earlier containers that the managers must know.
 func (m *manager) Start(ctx context.Context, _ *v1.Node, active cm.ActivePodsFunc, node cm.GetNodeFunc, ready config.SourcesReady,
 	statuses status.PodStatusProvider, runtime internalapi.RuntimeService, _ bool) error {
-	if err := m.claims.start(ctx, active, node, ready); err != nil {
-		return err
+	if err := m.claims.Start(ctx, dra.ActivePodsFunc(active), dra.GetNodeFunc(node), ready); err != nil {
+		return fmt.Errorf("start DRA manager: %w", err)
 	}
 	containers := containermap.NewContainerMap()
 	if err := m.cpus.Start(ctx, cpumanager.ActivePodsFunc(active), ready, statuses, runtime, containers.Clone()); err != nil {

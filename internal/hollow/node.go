@@ -14,9 +14,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	critest "k8s.io/cri-api/pkg/apis/testing"
+	"k8s.io/klog/v2"
 	kubeletapp "k8s.io/kubernetes/cmd/kubelet/app"
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm/dra"
 	"k8s.io/kubernetes/pkg/kubemark"
 	"k8s.io/kubernetes/pkg/volume/util/hostutil"
 
@@ -78,8 +80,8 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.manager.claims, err = newClaims(dir, client); err != nil {
-		return nil, err
+	if n.manager.claims, err = dra.NewManager(klog.Background(), client, dir.Root()); err != nil {
+		return nil, fmt.Errorf("DRA manager: %w", err)
 	}
 	runtime, err := newRuntime(dir, spec)
 	if err != nil {
