@@ -187,7 +187,7 @@ func (p *playground) keep(ctx context.Context, c *demo.Cluster, s demo.Scheduler
 	defer os.Remove(kubeconfig)
 	page, stop := "", func() error { return nil }
 	if !p.stock {
-		if page, stop, err = demo.ServeMap(ctx, c.ControlPlane.RESTConfig()); err != nil {
+		if page, stop, err = c.ServeMap(ctx); err != nil {
 			return err
 		}
 	}

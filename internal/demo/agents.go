@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -25,7 +26,6 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/offer"
-	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -206,9 +206,7 @@ func preferences(spec *hollow.Spec) map[string]placement.Preference {
 
 // waitReports waits until `berth nodes` would show the report of every node as reliable.
 func (c *Cluster) waitReports(ctx context.Context) error {
-	cluster, err := survey.Connect(survey.Options{
-		Config: c.ControlPlane.RESTConfig(), Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: c.ControlPlane.Addr(),
-	})
+	cluster, err := c.survey(metav1.NamespaceAll)
 	if err != nil {
 		return err
 	}

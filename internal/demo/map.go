@@ -5,17 +5,24 @@ import (
 	"net"
 	"time"
 
-	"k8s.io/client-go/rest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/web"
 )
 
-// ServeMap serves the map of a cluster on a free port of this machine until ctx ends. It returns
+// survey connects to the cluster as the command line does in the namespace.
+func (c *Cluster) survey(namespace string) (*survey.Cluster, error) {
+	return survey.Connect(survey.Options{
+		Config: c.ControlPlane.RESTConfig(), Namespace: namespace, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: "the playground",
+	})
+}
+
+// ServeMap serves the map of the cluster on a free port of this machine until ctx ends. It returns
 // the page's address. stop waits until the server has ended.
-func ServeMap(ctx context.Context, config *rest.Config) (address string, stop func() error, err error) {
-	c, err := survey.Connect(survey.Options{Config: config, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: "the playground"})
+func (c *Cluster) ServeMap(ctx context.Context) (address string, stop func() error, err error) {
+	found, err := c.survey(metav1.NamespaceAll)
 	if err != nil {
 		return "", nil, err
 	}
@@ -24,7 +31,7 @@ func ServeMap(ctx context.Context, config *rest.Config) (address string, stop fu
 		return "", nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	server := web.New(web.Options{Live: c.NewLive(), Hosts: web.LocalNames(listener)})
+	server := web.New(web.Options{Live: found.NewLive(), Hosts: web.LocalNames(listener)})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, listener) }()
 	return "http://" + listener.Addr().String() + "/", func() error {

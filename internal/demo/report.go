@@ -11,18 +11,6 @@ import (
 	"time"
 )
 
-// Avoidable counts splits and stranded GPUs that another choice of node would have avoided.
-type Avoidable struct {
-	// AvoidablySplit counts running pods on more NUMA nodes than they would have needed on another
-	// node. It considers only resources that were free from 3 s before the pod's Binding until 2 s
-	// after the pod started to run. Pods that name a node or ask for huge pages are not judged.
-	AvoidablySplit int `json:"avoidablySplit"`
-	// AvoidablyStranded counts GPUs for which a pod without GPUs left too few CPUs, although a node
-	// without GPUs had room for the pod on as few NUMA nodes. The same times and exceptions as for
-	// AvoidablySplit apply.
-	AvoidablyStranded int `json:"avoidablyStranded"`
-}
-
 // Report is the result of one run. It counts API objects: a pod that was refused and created again
 // counts twice.
 type Report struct {
@@ -35,7 +23,14 @@ type Report struct {
 	// NUMANodesPerPod counts running pods by the number of NUMA nodes that have their exclusive
 	// CPUs, memory and devices. Pods without exclusive resources are not counted.
 	NUMANodesPerPod map[string]int `json:"numaNodesPerPod"`
-	Avoidable
+	// AvoidablySplit counts running pods on more NUMA nodes than they would have needed on another
+	// node. It considers only resources that were free from 3 s before the pod's Binding until 2 s
+	// after the pod started to run. Pods that name a node or ask for huge pages are not judged.
+	AvoidablySplit int `json:"avoidablySplit"`
+	// AvoidablyStranded counts GPUs for which a pod without GPUs left too few CPUs, although a node
+	// without GPUs had room for the pod on as few NUMA nodes. The same times and exceptions as for
+	// AvoidablySplit apply.
+	AvoidablyStranded int `json:"avoidablyStranded"`
 	// StrandedDevices is the mean number of free GPUs with fewer than 4 free CPUs each on their
 	// NUMA node, over the time in which pods were created. 4 CPUs are the smallest request of a pod
 	// with a GPU.

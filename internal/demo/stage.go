@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/defrag"
 	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/survey"
@@ -222,17 +221,9 @@ func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 	return nil
 }
 
-// connect connects to the cluster as the command line does.
-func (s *stage) connect() (*survey.Cluster, error) {
-	return survey.Connect(survey.Options{
-		Config: s.ControlPlane.RESTConfig(), Namespace: metav1.NamespaceDefault, Heartbeats: v1alpha1.HeartbeatNamespace,
-		StaleAfter: time.Minute, Where: "the playground",
-	})
-}
-
 // free waits until the reports of all nodes show that want devices are free.
 func (s *stage) free(ctx context.Context, device string, want uint64) error {
-	c, err := s.connect()
+	c, err := s.survey(metav1.NamespaceDefault)
 	if err != nil {
 		return err
 	}
@@ -262,7 +253,7 @@ func (s *stage) free(ctx context.Context, device string, want uint64) error {
 
 // plansRoom finds the pods that must move for the named pod, as kubectl berth defrag does.
 func (s *stage) plansRoom(ctx context.Context, name string) error {
-	c, err := s.connect()
+	c, err := s.survey(metav1.NamespaceDefault)
 	if err != nil {
 		return err
 	}
