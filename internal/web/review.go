@@ -61,8 +61,8 @@ type reviews struct {
 
 	mu sync.Mutex
 	// viewers has the users of the tokens that the API server accepted in their last review. The
-	// limit per address does not apply to further reviews of these tokens, because behind an ingress
-	// all users have the same address.
+	// limit per address does not apply to further reviews of these tokens, because behind an
+	// ingress all users have the same address.
 	viewers bounded.Map[tokenSum, *reviewed]
 	// refused has the tokens that the API server refused. Because of it, a client that sends a
 	// refused token repeatedly, for example from an open page, does not use up the limit of its
