@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"github.com/berth-dev/berth/internal/child"
-	"github.com/berth-dev/berth/internal/scheduler/witness"
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/usage"
 )
@@ -83,22 +81,12 @@ func (b *bench) besideShadow(key runKey, pods int) error {
 
 // startShadow starts shadow mode on the processors of API server and nodes.
 func (t *testbed) startShadow() (*onlooker, error) {
-	port, err := child.FreePort()
+	program := child.Spec{Log: filepath.Join(t.dir, "shadow.log"), Foreign: true, At: t.places.rest.start, Argv: []string{t.options.scheduler}}
+	p, at, err := trial.StartShadow(t.ctx, program, filepath.Join(t.plane.dir, schedulerKubeconfig), fmt.Sprint("--stale-after=", max(time.Minute, 4*t.options.heartbeat)))
 	if err != nil {
 		return nil, err
 	}
-	p, err := child.Start(child.Spec{Name: "shadow", Log: filepath.Join(t.dir, "shadow.log"), Foreign: true, At: t.places.rest.start, Argv: []string{
-		t.options.scheduler, witness.Verb, "--kubeconfig=" + filepath.Join(t.plane.dir, schedulerKubeconfig), fmt.Sprint("--listen=127.0.0.1:", port),
-		fmt.Sprint("--stale-after=", max(time.Minute, 4*t.options.heartbeat)),
-	}})
-	if err != nil {
-		return nil, err
-	}
-	o := &onlooker{Process: p, Shadow: trial.ShadowAt(port)}
-	if err := o.Ready(t.ctx, p); err != nil {
-		return nil, errors.Join(err, p.Stop())
-	}
-	return o, nil
+	return &onlooker{Process: p, Shadow: at}, nil
 }
 
 // tellAll waits until shadow mode has reported all pods.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -19,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
+	"github.com/berth-dev/berth/test/trial"
 )
 
 // testbed is the environment of a measurement: a control plane, simulated nodes and one scheduler
@@ -135,11 +135,11 @@ func (t *testbed) startScheduler(who contestant, profile string) (*sched, error)
 		return nil, err
 	}
 	s := &sched{http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
-	if s.port, err = child.FreePort(); err != nil {
+	var serving []string
+	if s.port, serving, err = (trial.Scheduler{Dir: dir, Name: "certs"}).Serving(); err != nil {
 		return nil, err
 	}
-	argv := []string{t.options.scheduler, "--config=" + file, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(s.port),
-		"--cert-dir=" + dir, "--authorization-always-allow-paths=/metrics,/healthz,/readyz,/debug/*"}
+	argv := append([]string{t.options.scheduler, "--config=" + file, "--authorization-always-allow-paths=/debug/*"}, serving...)
 	s.Process, err = child.Start(child.Spec{Name: string(who), Argv: argv, Log: filepath.Join(dir, string(who)+".log"), Foreign: true, At: t.places.scheduler.start})
 	return s, err
 }

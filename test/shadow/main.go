@@ -20,7 +20,6 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
-	"github.com/berth-dev/berth/internal/scheduler/witness"
 	"github.com/berth-dev/berth/internal/shadow"
 	"github.com/berth-dev/berth/test/trial"
 	"github.com/berth-dev/berth/test/usage"
@@ -134,18 +133,9 @@ func (w watched) Start(ctx context.Context, c *demo.Cluster, self []string) (fun
 	if err := controlplane.WriteAccess(kubeconfig, access); err != nil {
 		return nil, err
 	}
-	port, err := child.FreePort()
+	p, at, err := trial.StartShadow(ctx, child.Spec{Log: filepath.Join(c.Dir(), "shadow.log"), Argv: self}, kubeconfig, "-v=2")
 	if err != nil {
 		return nil, err
-	}
-	p, err := child.Start(child.Spec{Name: "shadow", Log: filepath.Join(c.Dir(), "shadow.log"),
-		Argv: append(self[:len(self):len(self)], witness.Verb, "--kubeconfig="+kubeconfig, fmt.Sprint("--listen=127.0.0.1:", port), "-v=2")})
-	if err != nil {
-		return nil, err
-	}
-	at := trial.ShadowAt(port)
-	if err := at.Ready(ctx, p); err != nil {
-		return nil, errors.Join(err, p.Stop())
 	}
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -3,8 +3,10 @@ package trial
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -38,6 +40,26 @@ type Shadow struct{ survey.Shadow }
 // ShadowAt returns access to shadow mode on the port.
 func ShadowAt(port int) Shadow {
 	return Shadow{survey.Shadow{URL: fmt.Sprint("http://127.0.0.1:", port)}}
+}
+
+// StartShadow runs shadow mode as a process of the program in s.Argv, and returns when it has read
+// the cluster.
+func StartShadow(ctx context.Context, s child.Spec, kubeconfig string, flags ...string) (*child.Process, Shadow, error) {
+	port, err := child.FreePort()
+	if err != nil {
+		return nil, Shadow{}, err
+	}
+	s.Name = "shadow"
+	s.Argv = slices.Concat(s.Argv, []string{witness.Verb, "--kubeconfig=" + kubeconfig, fmt.Sprint("--listen=127.0.0.1:", port)}, flags)
+	p, err := child.Start(s)
+	if err != nil {
+		return nil, Shadow{}, err
+	}
+	at := ShadowAt(port)
+	if err := at.Ready(ctx, p); err != nil {
+		return nil, at, errors.Join(err, p.Stop())
+	}
+	return p, at, nil
 }
 
 // Ready waits until shadow mode has read the cluster, or the process has ended.
