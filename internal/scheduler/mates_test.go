@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/scheduler/gang"
+	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -96,10 +97,11 @@ func (f *fixture) forGangs() (*gangHandle, *fake.Clientset) {
 		info.SetNode(nodeObject(name).object)
 		h.infos = append(h.infos, info)
 	}
-	f.core.gangs = gang.New(gang.Options{Clock: f.clock, Logger: klog.Background(), Timeout: time.Minute, Client: client, Events: f.events,
+	leads := new(lead.Gate)
+	f.core.gangs = gang.New(gang.Options{Lead: leads, Clock: f.clock, Logger: klog.Background(), Timeout: time.Minute, Client: client, Events: f.events,
 		Budgets:  func() ([]*policyv1.PodDisruptionBudget, error) { return nil, nil },
 		Activate: func(map[string]*corev1.Pod) {}, Waiting: func(types.UID) fwk.WaitingPod { return nil }, Ours: func(string) bool { return true }})
-	f.core.gangs.Lead.Open()
+	leads.Open()
 	f.core.gangs.Synced()
 	return h, client
 }

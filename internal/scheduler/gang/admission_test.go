@@ -32,7 +32,7 @@ func (w *world) object(name string, minimum int, cpus string, say ...func(*wire.
 	}
 	w.objects[spec.Key] = spec
 	w.mu.Unlock()
-	w.groups.Objects, w.groups.Room = w, w.there
+	w.groups.book.Objects, w.groups.book.Room = w, w.there
 	w.groups.ObjectSeen(spec, nil)
 	return spec.Key
 }
@@ -302,7 +302,7 @@ func TestAGroupKeepsWhatWasFree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(w *world) {
 				if c.quota != nil {
-					w.groups.Quota = func(namespace string) amounts.List {
+					w.groups.book.Quota = func(namespace string) amounts.List {
 						if namespace != "default" {
 							return nil
 						}
@@ -434,7 +434,7 @@ func TestAWrongGroupWithoutPodsIsTold(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		spec := wire.Gang{Key: volcanoKey("a"), Version: "5", Phase: "Pending"}
 		w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
-		w.groups.Objects, w.groups.Room = w, w.there
+		w.groups.book.Objects, w.groups.book.Room = w, w.there
 		w.groups.ObjectSeen(spec, errWrong)
 		w.run(time.Minute)
 		if got := w.phase(spec.Key); got != "Pending" || len(w.stood) != 1 || w.stood[0].lacking != errWrong.Error() || !strings.Contains(w.said(), errWrong.Error()) {

@@ -26,7 +26,7 @@ func TestSurveyAgrees(t *testing.T) {
 		var pods []*corev1.Pod
 		var objects []*volcano.PodGroup
 		w.objects = map[wire.GangKey]wire.Gang{}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		keys, wrongs := map[string]wire.GangKey{}, map[wire.GangKey]error{}
 		for i := range 500 {
 			name := fmt.Sprintf("g%03d", i)
@@ -44,7 +44,7 @@ func TestSurveyAgrees(t *testing.T) {
 			}
 			keys[name] = key
 		}
-		w.groups.synced = false // these pods were there at the start
+		w.groups.book.synced = false // these pods were there at the start
 		for _, p := range pods {
 			w.groups.PodSeen(p)
 		}
@@ -58,9 +58,9 @@ func TestSurveyAgrees(t *testing.T) {
 		states := map[gangs.Stage]int{}
 		for i := range shown.Gangs {
 			says := &shown.Gangs[i]
-			w.groups.mu.Lock()
-			g := w.groups.groups[keys[says.Name]]
-			w.groups.mu.Unlock()
+			w.groups.book.mu.Lock()
+			g := w.groups.book.groups[keys[says.Name]]
+			w.groups.book.mu.Unlock()
 			if g == nil {
 				if says.Members > 0 && says.State != gangs.Completed {
 					t.Errorf("%s: %s with %d pods, and the scheduler knows none", says.Name, says.State, says.Members)

@@ -316,16 +316,16 @@ func (g *askedGang) tried() *result {
 		spec, wrong := wire.ReadVolcanoGroup(g.object)
 		g.groups.ObjectSeen(spec, wrong)
 	}
-	g.groups.mu.Lock()
-	of := g.groups.of[g.members[0].UID]
+	g.groups.book.mu.Lock()
+	of := g.groups.book.of[g.members[0].UID]
 	first := of.leader()
 	if first == nil || of.settled() || of.blocked() != "" {
-		g.groups.mu.Unlock()
+		g.groups.book.mu.Unlock()
 		return nil
 	}
-	j := g.groups.job(of, first.pod.UID)
+	j := g.groups.book.job(of, first.pod.UID)
 	j.gang.Claim, _ = g.groups.admitter.claim(of)
-	g.groups.mu.Unlock()
+	g.groups.book.mu.Unlock()
 	j.others = g.groups.evictor
 	profile := g.profile()
 	profile.Handle = inOrder{&fakeHandle{w: g.world}, g.machine}

@@ -32,17 +32,17 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 	if !wire.InGang(pod) {
 		return Turn{}
 	}
-	gs.mu.Lock()
+	gs.book.mu.Lock()
 	turn, a := gs.turn(pod)
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	if a == nil {
 		return turn
 	}
 	r := a.job.try(ctx, profile)
-	planDuration.Observe(gs.Clock.Now().Sub(a.begun).Seconds())
+	planDuration.Observe(gs.book.Clock.Now().Sub(a.begun).Seconds())
 	o := a.outcome(r)
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
+	gs.book.mu.Lock()
+	defer gs.book.mu.Unlock()
 	return gs.conclude(a, o)
 }
 
@@ -50,24 +50,24 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 // state again, because a pod from the back-off queue does not pass PreEnqueue again. The caller
 // holds the lock.
 func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
-	g := gs.of[pod.UID]
+	g := gs.book.of[pod.UID]
 	if g == nil {
 		return Turn{Held: notNow(unseen)}, nil
 	}
 	if at := g.placeOf(pod.UID); at != nil {
 		return Turn{Node: at.node}, nil
 	}
-	if why := gs.gate(g, pod.UID); why != "" {
+	if why := gs.book.gate(g, pod.UID); why != "" {
 		return Turn{Held: notNow(why)}, nil
 	}
 	if g.settled() && !g.asksOf(pod) {
 		return Turn{}, nil
 	}
-	now := gs.Clock.Now()
-	if until := gs.shares.Until(pod.Namespace); now.Before(until) {
+	now := gs.book.Clock.Now()
+	if until := gs.book.shares.Until(pod.Namespace); now.Before(until) {
 		return Turn{Held: gs.holdUntil(g, pod, until)}, nil
 	}
-	a := &attempt{group: g, pod: pod, job: gs.job(g, pod.UID), begun: now}
+	a := &attempt{group: g, pod: pod, job: gs.book.job(g, pod.UID), begun: now}
 	if !a.job.single {
 		a.job.gang.Claim, a.admits = gs.admitter.claim(g)
 	}
@@ -79,7 +79,7 @@ func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 // caller holds the lock.
 func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Status {
 	if g.settled() {
-		gs.callAt(until, func() { gs.lookAlone(pod.UID) })
+		gs.book.callAt(until, func() { gs.lookAlone(pod.UID) })
 		m := g.members[pod.UID]
 		m.NotBefore, gs.lone[pod.UID] = until, g
 	} else {
@@ -92,8 +92,8 @@ func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Sta
 // of nodes may show free resources. reports means that the attempt found such nodes. gangs.Wait
 // limits the waiting time.
 func (gs *Groups) patient(a *attempt, reports bool) bool {
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
+	gs.book.mu.Lock()
+	defer gs.book.mu.Unlock()
 	wait, m := &a.group.Wait, a.group.members[a.pod.UID]
 	if a.job.single {
 		if m == nil { // the pod was deleted meanwhile
@@ -101,7 +101,7 @@ func (gs *Groups) patient(a *attempt, reports bool) bool {
 		}
 		wait = &m.Wait
 	}
-	return wait.Patient(reports, gs.Clock.Now())
+	return wait.Patient(reports, gs.book.Clock.Now())
 }
 
 // attempt is one attempt to place a group or a late member, in the cycle of pod. A late member is a
@@ -243,7 +243,7 @@ func (gs *Groups) conclude(a *attempt, o *outcome) Turn {
 		plansDropped.WithLabelValues(o.failed).Inc()
 		held, pause := notNow(o.why), gs.pause(a)
 		if o.failed == failedChanged { // no member has failed, and the next plan sees the change
-			gs.on(a.group, gangs.Held{Until: gs.Clock.Now().Add(pause)})
+			gs.on(a.group, gangs.Held{Until: gs.book.Clock.Now().Add(pause)})
 		} else {
 			gs.on(a.group, gangs.Failed{})
 		}
@@ -259,25 +259,25 @@ func (gs *Groups) conclude(a *attempt, o *outcome) Turn {
 // releases the plan instead. The caller holds the lock.
 func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 	g := a.group
-	if !gs.stillThere(g, p) {
+	if !gs.book.stillThere(g, p) {
 		p.forget()
 		return Turn{Held: notNow("a member left while its gang was planned")}
 	}
-	p.took = gs.Clock.Now().Sub(a.begun)
+	p.took = gs.book.Clock.Now().Sub(a.begun)
 	g.plan, g.kept = p, nil
 	gs.passed(a, a.job.terms.Admission.KeepFor.Duration)
-	gs.on(g, gangs.PlanMade{Timeout: gs.timeout(g)})
+	gs.on(g, gangs.PlanMade{Timeout: gs.book.timeout(g)})
 	p.deadline = g.Together
 	gs.following = append(gs.following, p)
 	plansMade.Inc()
-	gs.Logger.V(2).Info("Gang is planned", "gang", g.key, "members", len(p.places), "minimum", g.spec.Minimum)
+	gs.book.Logger.V(2).Info("Gang is planned", "gang", g.key, "members", len(p.places), "minimum", g.spec.Minimum)
 	at := p.by[a.pod.UID]
 	if at == nil {
 		return Turn{Held: notNow(g.key.String() + " is being placed without this pod")}
 	}
 	at.sent = true
 	if !gs.follows {
-		go gs.send(a.job.Pods...)
+		go gs.book.send(a.job.Pods...)
 	}
 	return Turn{Node: at.node}
 }
@@ -290,7 +290,7 @@ func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	if o.asked {
 		gs.passed(a, 0) // no resources are kept, because the gang is planned as a whole later
 	}
-	m := gangs.Misfit{Tried: a.job.stirs, Stirs: gs.stirs, Pause: gs.pause(a), Lacking: o.failed == failedCapacity && o.evicts == nil}
+	m := gangs.Misfit{Tried: a.job.stirs, Stirs: gs.book.stirs, Pause: gs.pause(a), Lacking: o.failed == failedCapacity && o.evicts == nil}
 	switch o.failed {
 	case failedBudget:
 		m.Why = g.key.String() + ": " + why
@@ -330,11 +330,11 @@ func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 		gs.evictor.sendAway(e.victims, "pod "+pod.Namespace+"/"+pod.Name)
 	}
 	if m := g.members[pod.UID]; m != nil {
-		now, pause := gs.Clock.Now(), gs.pause(a)
-		m.Begin(&gangs.Misfit{Why: why, Tried: a.job.stirs, Stirs: gs.stirs, Pause: pause}, now)
+		now, pause := gs.book.Clock.Now(), gs.pause(a)
+		m.Begin(&gangs.Misfit{Why: why, Tried: a.job.stirs, Stirs: gs.book.stirs, Pause: pause}, now)
 		m.nominated, gs.lone[pod.UID] = nominated, g
 		for _, pause := range []time.Duration{pause, gangs.LongestWait} {
-			gs.callAt(now.Add(pause), func() { gs.lookAlone(pod.UID) })
+			gs.book.callAt(now.Add(pause), func() { gs.lookAlone(pod.UID) })
 		}
 	}
 	gs.teller.tell(g, pod, why)
@@ -344,8 +344,8 @@ func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 // pause charges the duration of an unsuccessful attempt to the pod's namespace. It returns how long
 // the gang is not tried, even if the cluster changes. The caller holds the lock.
 func (gs *Groups) pause(a *attempt) time.Duration {
-	now := gs.Clock.Now()
-	until := gs.shares.Spend(a.pod.Namespace, now.Sub(a.begun), now)
+	now := gs.book.Clock.Now()
+	until := gs.book.shares.Spend(a.pod.Namespace, now.Sub(a.begun), now)
 	return max(gangs.ShortestPause, until.Sub(now))
 }
 

@@ -29,10 +29,10 @@ func TestAMinimumOfAMillionIsRefused(t *testing.T) {
 func TestAGangOfManyPods(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		const pods = 20000
-		w.groups.Lead.Open()
+		w.groups.book.Lead.Open()
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
 		w.objects = map[wire.GangKey]wire.Gang{key: {Key: key, Version: "5", Minimum: 4, Tasks: map[string]int{"last": 2}}}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.groups.ObjectSeen(w.objects[key], nil)
 		all := make([]*corev1.Pod, 0, pods)
 		for i := range pods {
@@ -51,8 +51,8 @@ func TestAGangOfManyPods(t *testing.T) {
 				pass++
 			}
 		}
-		g := w.groups.groups[key]
-		j := w.groups.job(g, "")
+		g := w.groups.book.groups[key]
+		j := w.groups.book.job(g, "")
 		tasks := map[string]int{}
 		for _, task := range j.Tasks {
 			tasks[task]++
@@ -63,7 +63,7 @@ func TestAGangOfManyPods(t *testing.T) {
 		for _, pod := range all {
 			w.groups.PodGone(pod)
 		}
-		if len(w.groups.groups) > 0 || len(w.groups.of) > 0 {
+		if len(w.groups.book.groups) > 0 || len(w.groups.book.of) > 0 {
 			t.Error("pods that are gone are remembered")
 		}
 	})
@@ -77,7 +77,7 @@ func TestAGroupThatIsDeletedWhileHalfBound(t *testing.T) {
 			inWorld(t, 2, func(w *world) {
 				spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 4}
 				w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
-				w.groups.Objects = w
+				w.groups.book.Objects = w
 				w.breakBind["a-1"] = 1
 				for i := range 4 {
 					w.create(memberOf("a", fmt.Sprint("a-", i), 3))
@@ -111,14 +111,14 @@ func TestAGroupThatIsDeletedWhileHalfBound(t *testing.T) {
 // missing group.
 func TestAGroupThatIsNotThere(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.create(taskOf("a", "a-0", "worker"))
 		w.run(time.Minute)
 		w.want("a", 0, 0)
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
-		w.groups.mu.Lock()
-		defer w.groups.mu.Unlock()
-		if _, pod := w.groups.groups[key].reference(w.groups.groups[key].leader().pod).(*corev1.Pod); !pod {
+		w.groups.book.mu.Lock()
+		defer w.groups.book.mu.Unlock()
+		if _, pod := w.groups.book.groups[key].reference(w.groups.book.groups[key].leader().pod).(*corev1.Pod); !pod {
 			t.Error("the events are about an object that is not there")
 		}
 		if said := w.said(); !strings.Contains(said, "PodGroup.scheduling.volcano.sh default/a does not exist") {

@@ -39,7 +39,7 @@ func TestAMemberThatIsAboutToWait(t *testing.T) {
 					}
 				}
 				for uid := range w.pods {
-					if at := w.groups.of[uid].placeOf(uid); at != nil && !at.arrived {
+					if at := w.groups.book.of[uid].placeOf(uid); at != nil && !at.arrived {
 						w.groups.Failed(uid, "it failed")
 					}
 				}

@@ -20,7 +20,6 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
-	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/wire"
@@ -233,27 +232,6 @@ func (b *book) wantsObject(g *group) bool {
 // unseen is the message for a pod that the watch has not shown yet, or no longer shows.
 const unseen = "the pod has not been seen yet, or is gone"
 
-// PreEnqueue returns nil if the scheduler may try a pod, or the reason why it may not.
-func (b *book) PreEnqueue(pod *corev1.Pod) *fwk.Status {
-	if !wire.InGang(pod) {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	g := b.of[pod.UID]
-	if g == nil {
-		return notNow(unseen)
-	}
-	if m := g.members[pod.UID]; m.pod.ResourceVersion != pod.ResourceVersion && pod.Spec.NodeName == "" {
-		m.pod = pod
-		g.sum(m)
-	}
-	if why := b.gate(g, pod.UID); why != "" {
-		return notNow(why)
-	}
-	return nil
-}
-
 // gate returns the reason why the scheduler must not try a member, or "". The caller holds the
 // lock.
 func (b *book) gate(g *group, uid types.UID) string {
@@ -297,28 +275,6 @@ func (b *book) stillThere(g *group, p *planned) bool {
 	return g.wrong == nil && b.groups[g.key] == g && g.Doing != gangs.Ending
 }
 
-// Reserve returns the reason why a planned member may not have its node, or nil. The ledger has had
-// the reservation since the plan was made.
-func (b *book) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {
-	_, at := b.find(pod.UID)
-	switch {
-	case at == nil || at.node != node:
-		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped")
-	case account != nil && !account.View().Holds(string(pod.UID)):
-		return fwk.NewStatus(fwk.Unschedulable, "Berth: the reservation of its gang on "+node+" is no longer valid")
-	}
-	return nil
-}
-
-// Alone reports whether the scheduler places the pod like a single pod. It does so if the pod
-// belongs to no gang, or if the pod's gang has its minimum and no plan.
-func (b *book) Alone(pod *corev1.Pod) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	g := b.of[pod.UID]
-	return g == nil || !g.Planned() && g.settled()
-}
-
 // find returns a member's plan and its place in the plan, or nil twice if no plan contains the
 // member.
 func (b *book) find(uid types.UID) (*planned, *place) {
@@ -331,26 +287,6 @@ func (b *book) find(uid types.UID) (*planned, *place) {
 		return b.of[uid].plan, at
 	}
 	return nil, nil
-}
-
-// BoundFor returns the gang that the pod's Binding will name, and whether the gang is whole with
-// this pod. It returns the zero value if the pod has no gang.
-func (b *book) BoundFor(uid types.UID) wire.BoundFor {
-	if !b.any.Load() {
-		return wire.BoundFor{}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	g := b.of[uid]
-	if g == nil {
-		return wire.BoundFor{}
-	}
-	m, with := g.members[uid], gangs.Count{}
-	if !m.summed.done {
-		with.Add(m.says.Task, 1)
-	}
-	whole := g.wrong == nil && g.spec.Minimum > 0 && g.lacks(&g.done, &with) == ""
-	return wire.BoundFor{Gang: g.key, Whole: whole}
 }
 
 func (b *book) timeout(g *group) time.Duration {
@@ -378,20 +314,6 @@ func (b *book) boundSince(g *group) (first time.Time) {
 		return b.ledFrom
 	}
 	return first
-}
-
-// Count counts the groups by stage.
-func (b *book) Count() map[gangs.Stage]int {
-	out := map[gangs.Stage]int{}
-	if !b.any.Load() {
-		return out
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, g := range b.groups {
-		out[g.state()]++
-	}
-	return out
 }
 
 // notNow returns the status of a member that the scheduler does not try, for a reason other than

@@ -65,7 +65,7 @@ func TestWhoAnnotatesAMemberDoesNotMoveIt(t *testing.T) {
 				w.restart()
 				w.run(3 * gangTimeout)
 			}
-			if g := w.groups.of["a-0"]; g == nil || g.key.Name != "a" || len(g.members) != 3 || !g.settled() {
+			if g := w.groups.book.of["a-0"]; g == nil || g.key.Name != "a" || len(g.members) != 3 || !g.settled() {
 				t.Errorf("restarted: %t: the group is %+v, want a, whole", restart, g)
 			}
 		}
@@ -122,7 +122,7 @@ func TestGangsOfTheLastReleaseCount(t *testing.T) {
 		if len(w.deleted) > 0 {
 			t.Errorf("deleted: %v", w.deleted)
 		}
-		if g := w.groups.of["a-0"]; g == nil || !g.Whole {
+		if g := w.groups.book.of["a-0"]; g == nil || !g.Whole {
 			t.Errorf("the group is %+v, want one that was whole", g)
 		}
 	})
@@ -135,7 +135,7 @@ func TestTheLastBindingSaysThatTheGangIsWhole(t *testing.T) {
 		w.add("a", 4, 4, 1)
 		for w.bound("a") < 4 {
 			w.obey()
-			if pod, _ := w.next(w.groups.Logger); pod != nil {
+			if pod, _ := w.next(w.groups.book.Logger); pod != nil {
 				w.cycle(pod)
 				continue
 			}

@@ -32,14 +32,14 @@ type endings struct{ gs *Groups }
 // It also counts if its gang has members and the pod does not belong to a former run of the gang.
 // The caller holds the lock.
 func (e endings) wanted(pod *corev1.Pod) bool {
-	if e.gs.of[pod.UID] != nil {
+	if e.gs.book.of[pod.UID] != nil {
 		return true
 	}
-	m := e.gs.memberOf(pod)
+	m := e.gs.book.memberOf(pod)
 	if m == nil {
 		return false
 	}
-	g := e.gs.groups[m.says.Gang]
+	g := e.gs.book.groups[m.says.Gang]
 	return g != nil && !g.runs.Former(pod)
 }
 
@@ -59,20 +59,20 @@ func (e endings) gone(uid types.UID) {
 // is nil and open is false, the pod is gone. The caller holds the lock.
 func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	gs := e.gs
-	if gs.Ended == nil || m.pod.Spec.NodeName == "" {
+	if gs.book.Ended == nil || m.pod.Spec.NodeName == "" {
 		return nil, false
 	}
-	if ended = gs.Ended.Last(pod); ended != nil {
+	if ended = gs.book.Ended.Last(pod); ended != nil {
 		return ended, false
 	}
 	if pod.DeletionTimestamp != nil || wire.Ended(m.pod) {
 		return nil, false
 	}
 	m.parted = true
-	g := gs.of[pod.UID]
+	g := gs.book.of[pod.UID]
 	g.sum(m)
 	gs.on(g, gangs.News{})
-	later.Call(gs.Clock, endedPatience, func() { e.parted(pod) })
+	later.Call(gs.book.Clock, endedPatience, func() { e.parted(pod) })
 	return nil, true
 }
 
@@ -80,14 +80,14 @@ func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool)
 // removes it from its group.
 func (e endings) parted(pod *corev1.Pod) {
 	gs := e.gs
-	gs.mu.Lock()
-	g := gs.of[pod.UID]
+	gs.book.mu.Lock()
+	g := gs.book.of[pod.UID]
 	if g == nil || !g.members[pod.UID].parted {
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 		return
 	}
-	if ended := gs.Ended.Last(pod); ended != nil {
-		gs.mu.Unlock()
+	if ended := gs.book.Ended.Last(pod); ended != nil {
+		gs.book.mu.Unlock()
 		gs.PodSeen(ended)
 		return
 	}
@@ -101,11 +101,11 @@ func (e endings) arrives(pod *corev1.Pod) (first bool) {
 	if !belongs(pod) || wire.Ended(pod) {
 		return false
 	}
-	m := e.gs.memberOf(pod)
+	m := e.gs.book.memberOf(pod)
 	if m == nil {
 		return false
 	}
-	g := e.gs.groups[m.says.Gang]
+	g := e.gs.book.groups[m.says.Gang]
 	if g != nil && g.ended > 0 && g.ended == len(g.members) {
 		e.beginAnew(g, pod)
 	}
@@ -130,11 +130,11 @@ func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 // holds the lock.
 func (e endings) recall(g *group) {
 	gs := e.gs
-	if gs.Ended == nil {
+	if gs.book.Ended == nil {
 		return
 	}
-	for _, old := range gs.Ended.Of(g.key) {
-		if gs.of[old.UID] == nil && !g.runs.Former(old) && gs.join(old) == g {
+	for _, old := range gs.book.Ended.Of(g.key) {
+		if gs.book.of[old.UID] == nil && !g.runs.Former(old) && gs.book.join(old) == g {
 			gs.take(g, old)
 		}
 	}
@@ -201,7 +201,7 @@ func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) er
 	if err != nil {
 		return err
 	}
-	gs.Ended = &endedPods{ctx: ctx, logger: gs.Logger, informer: informer, told: told.HasSynced}
+	gs.book.Ended = &endedPods{ctx: ctx, logger: gs.book.Logger, informer: informer, told: told.HasSynced}
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (w *world) finish(name string, how corev1.PodPhase) (before, after *corev1.
 	trimmed, err := trimEnded(after)
 	w.must(err)
 	after = trimmed.(*corev1.Pod)
-	w.groups.Ended.(theEnded)[after.UID] = after
+	w.groups.book.Ended.(theEnded)[after.UID] = after
 	delete(w.pods, before.UID)
 	w.accounts[before.Spec.NodeName].Forget(string(before.UID))
 	w.release(before)
@@ -65,9 +65,9 @@ func (w *world) addRun(gang, run string, first, count, minimum int) {
 }
 
 func (w *world) doneOf(gang string) int {
-	w.groups.mu.Lock()
-	defer w.groups.mu.Unlock()
-	if g := w.groups.groups[wire.GangKey{Source: wire.GangOfPods, Namespace: "default", Name: gang}]; g != nil {
+	w.groups.book.mu.Lock()
+	defer w.groups.book.mu.Unlock()
+	if g := w.groups.book.groups[wire.GangKey{Source: wire.GangOfPods, Namespace: "default", Name: gang}]; g != nil {
 		return g.done.All
 	}
 	return 0
@@ -79,7 +79,7 @@ func (w *world) doneOf(gang string) int {
 func TestAMemberThatEndedWellCounts(t *testing.T) {
 	for _, first := range []string{"gone", "ended", "ended, and late news", "gone for long"} {
 		inWorld(t, 2, func(w *world) {
-			w.groups.Ended = theEnded{}
+			w.groups.book.Ended = theEnded{}
 			w.add("a", 4, 4, 1)
 			w.run(time.Second)
 			w.want("a", 4, 4)
@@ -97,10 +97,10 @@ func TestAMemberThatEndedWellCounts(t *testing.T) {
 					w.groups.PodSeen(before)
 					w.groups.PodGone(before)
 				default:
-					delete(w.groups.Ended.(theEnded), after.UID)
+					delete(w.groups.book.Ended.(theEnded), after.UID)
 					w.groups.PodGone(before)
 					w.run(time.Second)
-					w.groups.Ended.(theEnded)[after.UID] = after
+					w.groups.book.Ended.(theEnded)[after.UID] = after
 					w.groups.PodSeen(after)
 				}
 			}
@@ -133,7 +133,7 @@ func TestAGangThatEndsIsCompleted(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
 		w.objects = map[wire.GangKey]wire.Gang{key: {Key: key, Minimum: 2, Version: "1"}}
-		w.groups.Objects, w.groups.Ended = w, theEnded{}
+		w.groups.book.Objects, w.groups.book.Ended = w, theEnded{}
 		for i := range 2 {
 			pod := podOf("a", fmt.Sprint("a-", i), 2, 1)
 			pod.Annotations = map[string]string{volcano.GroupNameAnnotation: "a"}
@@ -160,7 +160,7 @@ func TestAGangThatEndsIsCompleted(t *testing.T) {
 // would have shown it.
 func TestAMemberThatIsGoneCountsNoLonger(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		w.groups.Ended = theEnded{}
+		w.groups.book.Ended = theEnded{}
 		w.add("a", 4, 4, 1)
 		w.run(time.Second)
 		w.remove("a-0") // by force
@@ -181,7 +181,7 @@ func TestAMemberThatIsGoneCountsNoLonger(t *testing.T) {
 		}
 		w.leave("a-1")
 		w.remove("a-1")
-		if done := w.doneOf("a"); done != 2 || w.groups.of["a-1"] != nil {
+		if done := w.doneOf("a"); done != 2 || w.groups.book.of["a-1"] != nil {
 			t.Errorf("%d are done: want 2, one was deleted", done)
 		}
 	})
@@ -191,7 +191,7 @@ func TestAMemberThatIsGoneCountsNoLonger(t *testing.T) {
 // a new gang with the same name.
 func TestANewRunBeginsAnew(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		w.groups.Ended = theEnded{}
+		w.groups.book.Ended = theEnded{}
 		w.addRun("a", "one", 0, 2, 2)
 		w.run(time.Second)
 		w.want("a", 2, 2)
@@ -202,12 +202,12 @@ func TestANewRunBeginsAnew(t *testing.T) {
 		w.addRun("a", "two", 2, 1, 2)
 		w.run(time.Second)
 		w.want("a", 0, 0)
-		for _, pod := range w.groups.Ended.(theEnded) { // another client changes them
+		for _, pod := range w.groups.book.Ended.(theEnded) { // another client changes them
 			w.groups.PodSeen(pod)
 		}
 		w.run(time.Second)
 		w.want("a", 0, 0)
-		if g := w.groups.of["a-2"]; g.Whole || len(g.members) != 1 {
+		if g := w.groups.book.of["a-2"]; g.Whole || len(g.members) != 1 {
 			t.Errorf("of the new run %d pods are there, and it was whole: %v; want 1, false", len(g.members), g.Whole)
 		}
 		w.addRun("a", "two", 3, 1, 2)
@@ -220,7 +220,7 @@ func TestANewRunBeginsAnew(t *testing.T) {
 // ones.
 func TestAGangThatIsStartedAgainBeginsAnew(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		w.groups.Ended = theEnded{}
+		w.groups.book.Ended = theEnded{}
 		w.addRun("a", "one", 0, 3, 3)
 		w.run(time.Second)
 		w.want("a", 3, 3)
@@ -229,12 +229,12 @@ func TestAGangThatIsStartedAgainBeginsAnew(t *testing.T) {
 		}
 		w.run(time.Second)
 		w.addRun("a", "one", 3, 2, 3)
-		for _, pod := range w.groups.Ended.(theEnded) { // another client changes them
+		for _, pod := range w.groups.book.Ended.(theEnded) { // another client changes them
 			w.groups.PodSeen(pod)
 		}
 		w.run(time.Second)
 		w.want("a", 0, 0)
-		if g := w.groups.of["a-3"]; g.Whole {
+		if g := w.groups.book.of["a-3"]; g.Whole {
 			t.Error("what failed says that the gang was whole")
 		}
 		w.addRun("a", "one", 5, 1, 3)
@@ -247,7 +247,7 @@ func TestAGangThatIsStartedAgainBeginsAnew(t *testing.T) {
 // succeeds. Its replacements are placed as a gang.
 func TestMembersThatAreToldToEndAreNotDone(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		w.groups.Ended = theEnded{}
+		w.groups.book.Ended = theEnded{}
 		w.add("a", 2, 2, 3)
 		w.run(time.Second)
 		w.want("a", 2, 2)
@@ -263,7 +263,7 @@ func TestMembersThatAreToldToEndAreNotDone(t *testing.T) {
 				t.Errorf("%s was told to end, and %d are done", name, done)
 			}
 		}
-		if n := len(w.groups.groups); n != 1 {
+		if n := len(w.groups.book.groups); n != 1 {
 			t.Errorf("%d gangs are known: want the one that is full alone", n)
 		}
 	})
@@ -272,7 +272,7 @@ func TestMembersThatAreToldToEndAreNotDone(t *testing.T) {
 // TestNobodyIsTriedWhileAMemberMayBeGone: for a moment it is unknown how many pods the gang needs.
 func TestNobodyIsTriedWhileAMemberMayBeGone(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		w.groups.Ended = theEnded{}
+		w.groups.book.Ended = theEnded{}
 		w.add("a", 3, 3, 1)
 		w.run(time.Second)
 		w.want("a", 3, 3)
@@ -296,7 +296,7 @@ func TestNobodyIsTriedWhileAMemberMayBeGone(t *testing.T) {
 func TestMembersOfSeveralControllers(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		ended := theEnded{}
-		w.groups.Ended = ended
+		w.groups.book.Ended = ended
 		w.addRun("a", "launcher", 0, 1, 3)
 		w.addRun("a", "workers", 1, 2, 3)
 		w.run(time.Second)
@@ -306,7 +306,7 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 			t.Errorf("%d are done: want 3", done)
 		}
 		w.restart()
-		w.groups.Ended = ended
+		w.groups.book.Ended = ended
 		w.groups.PodSeen(after)
 		if done := w.doneOf("a"); done != 3 {
 			t.Errorf("%d are done for a scheduler that has begun: want 3", done)
@@ -319,7 +319,7 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 		old.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(old.CreationTimestamp.Add(time.Minute))
 		old.OwnerReferences[0].UID = "launcher before"
 		w.groups.PodSeen(old)
-		if done := w.doneOf("a"); done != 3 || w.groups.of["a-old"] != nil {
+		if done := w.doneOf("a"); done != 3 || w.groups.book.of["a-old"] != nil {
 			t.Errorf("%d are done: want 3, without the one of a former run", done)
 		}
 		// Pods of another controller replace the workers. So the launcher belongs to an earlier
@@ -333,7 +333,7 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 		}
 		w.run(time.Second)
 		w.groups.PodSeen(w.pods["a-3"])
-		if g := w.groups.of["a-3"]; len(g.members) != 1 || g.done.All != 0 || g.Whole {
+		if g := w.groups.book.of["a-3"]; len(g.members) != 1 || g.done.All != 0 || g.Whole {
 			t.Errorf("%d members, %d done, it was whole: %v; want the new one alone, false", len(g.members), g.done.All, g.Whole)
 		}
 	})
@@ -344,19 +344,19 @@ func TestMembersOfSeveralControllers(t *testing.T) {
 func TestASchedulerThatBeginsHearsOfTheEnded(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		ended := theEnded{}
-		w.groups.Ended = ended
+		w.groups.book.Ended = ended
 		w.addRun("a", "one", 0, 2, 2)
 		w.run(time.Second)
 		w.want("a", 2, 2)
 		w.finish("a-0", corev1.PodSucceeded)
 		w.finish("a-1", corev1.PodFailed)
 		w.restart()
-		w.groups.Ended = ended
+		w.groups.book.Ended = ended
 		for _, pod := range ended { // no other pod of the gang is there
 			w.groups.PodSeen(pod)
 		}
-		if len(w.groups.groups) > 0 {
-			t.Errorf("%d gangs are known of which all pods have ended: want none", len(w.groups.groups))
+		if len(w.groups.book.groups) > 0 {
+			t.Errorf("%d gangs are known of which all pods have ended: want none", len(w.groups.book.groups))
 		}
 		w.addRun("a", "one", 2, 1, 2)
 		w.run(time.Second)
@@ -374,7 +374,7 @@ func TestTheLineForgetsWhoIsGone(t *testing.T) {
 			w.groups.PodSeen(pod)
 			w.groups.PodGone(pod)
 		}
-		g := w.groups.of["a-0"]
+		g := w.groups.book.of["a-0"]
 		if len(g.line) != 1 || g.leader() == nil || g.leader().pod.Name != "a-0" {
 			t.Errorf("%d pods are in line: want a-0 alone", len(g.line))
 		}

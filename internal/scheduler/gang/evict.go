@@ -295,10 +295,10 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)
-	if !gangs.MayPreempt([]*corev1.Pod{pod}) || !spares && !(gs.any.Load() && gs.couldTear(priority)) {
+	if !gangs.MayPreempt([]*corev1.Pod{pod}) || !spares && !(gs.book.any.Load() && gs.couldTear(priority)) {
 		return "", false
 	}
-	j := &job{Asked: gangs.Asked{Pods: []*corev1.Pod{pod}, Tasks: []string{""}}, others: gs.evictor, terms: gs.terms(pod.Spec.SchedulerName)}
+	j := &job{Asked: gangs.Asked{Pods: []*corev1.Pod{pod}, Tasks: []string{""}}, others: gs.evictor, terms: gs.book.terms(pod.Spec.SchedulerName)}
 	j.gang.Minimum = 1
 	r := j.try(ctx, profile)
 	switch {
@@ -322,9 +322,9 @@ func (gs *Groups) couldTear(limit int32) bool {
 	if gs.evictor.awaits() {
 		return true
 	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	for _, g := range gs.groups {
+	gs.book.mu.Lock()
+	defer gs.book.mu.Unlock()
+	for _, g := range gs.book.groups {
 		if g.done.All == 0 {
 			continue
 		}
@@ -362,9 +362,9 @@ func (e *eviction) text() string {
 // Nominated returns the node that is kept for the leader or a late member while evicted pods leave
 // the node, or "".
 func (gs *Groups) Nominated(uid types.UID) string {
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	if g := gs.of[uid]; g != nil && g.plan == nil {
+	gs.book.mu.Lock()
+	defer gs.book.mu.Unlock()
+	if g := gs.book.of[uid]; g != nil && g.plan == nil {
 		if m := g.members[uid]; m.nominated != "" {
 			return m.nominated
 		}

@@ -400,7 +400,7 @@ func TestProtectedPodsStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(w *world) {
 				if c.namespaces != nil {
-					w.groups.Protects = func(n string) bool { return slices.Contains(c.namespaces, n) }
+					w.groups.book.Protects = func(n string) bool { return slices.Contains(c.namespaces, n) }
 				}
 				w.seat("kept", "n0", 4, 1) // the cheaper one
 				w.seat("free", "n0", 3, 2)

@@ -178,8 +178,8 @@ func TestANewSchedulerGoesOn(t *testing.T) {
 				w.restart()
 				w.run(gangTimeout + 2*time.Second)
 				w.want("a", c.bound, c.bound)
-				dead.mu.Lock()
-				defer dead.mu.Unlock()
+				dead.book.mu.Lock()
+				defer dead.book.mu.Unlock()
 			})
 		})
 	}
@@ -238,7 +238,7 @@ func TestTheObjectMayComeFirstOrLast(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		inWorld(t, 2, func(w *world) {
 			w.objects = map[wire.GangKey]wire.Gang{}
-			w.groups.Objects = w
+			w.groups.book.Objects = w
 			if first {
 				w.objects[spec.Key] = spec
 				w.groups.ObjectSeen(spec, nil)
@@ -265,7 +265,7 @@ func TestTheObjectMayComeFirstOrLast(t *testing.T) {
 func TestAnObjectThatTheWatchHasNotShownYetCounts(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.groups.ObjectSeen(wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 1}, nil)
 		w.objects[sigsKey("a")] = wire.Gang{Key: sigsKey("a"), Version: "6", Minimum: 3}
 		for _, name := range []string{"a-0", "a-1", "a-2"} {
@@ -280,7 +280,7 @@ func TestAnObjectThatTheWatchHasNotShownYetCounts(t *testing.T) {
 func TestADeletedObjectHoldsItsPods(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.create(memberOf("a", "a-0", 2))
 		w.create(memberOf("a", "a-1", 2))
 		w.run(time.Minute)

@@ -24,8 +24,8 @@ func TestThePodsOfTheDeadAreNoMembers(t *testing.T) {
 		if turn := w.groups.PreFilter(w.t.Context(), w.profile(), old); turn.Held == nil {
 			t.Error("a pod that is gone is planned")
 		}
-		if len(w.groups.groups)+len(w.groups.of) > 0 {
-			t.Errorf("%d groups and %d members are known: want none", len(w.groups.groups), len(w.groups.of))
+		if len(w.groups.book.groups)+len(w.groups.book.of) > 0 {
+			t.Errorf("%d groups and %d members are known: want none", len(w.groups.book.groups), len(w.groups.book.of))
 		}
 		w.add("a", 2, 2, 1)
 		w.run(time.Second)
@@ -54,10 +54,10 @@ func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 3, 2, 1)
 		w.run(time.Second)
-		w.groups.mu.Lock()
-		w.groups.lone["a-2"] = w.groups.of["a-2"]
+		w.groups.book.mu.Lock()
+		w.groups.lone["a-2"] = w.groups.book.of["a-2"]
 		w.groups.evictor.evicted = map[types.UID]time.Time{"b": time.Now().Add(-leaveTimeout)}
-		w.groups.mu.Unlock()
+		w.groups.book.mu.Unlock()
 		w.groups.sweep(func(_, name string) types.UID {
 			switch name {
 			case "a-0":
@@ -67,15 +67,15 @@ func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
 			}
 			return ""
 		}, noneGone)
-		if g := w.groups.of["a-1"]; len(w.groups.of) != 1 || len(g.members) != 1 || g.done.All != 1 {
-			t.Errorf("the members are %v, want a-1 alone", w.groups.of)
+		if g := w.groups.book.of["a-1"]; len(w.groups.book.of) != 1 || len(g.members) != 1 || g.done.All != 1 {
+			t.Errorf("the members are %v, want a-1 alone", w.groups.book.of)
 		}
 		if len(w.groups.lone)+len(w.groups.evictor.evicted) > 0 {
 			t.Errorf("%v comes after its gang, %v is on its way out: want none", w.groups.lone, w.groups.evictor.evicted)
 		}
 		w.groups.sweep(noUID, noneGone)
-		if len(w.groups.groups)+len(w.groups.of) > 0 {
-			t.Errorf("%d groups and %d members are known: want none", len(w.groups.groups), len(w.groups.of))
+		if len(w.groups.book.groups)+len(w.groups.book.of) > 0 {
+			t.Errorf("%d groups and %d members are known: want none", len(w.groups.book.groups), len(w.groups.book.of))
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 // Groups are all gangs of a scheduler. Groups receives events and carries out the decisions of
 // gangs.Next. Groups is safe for concurrent use.
 type Groups struct {
-	*book
+	book     *book
 	teller   *teller
 	barrier  *barrier
 	admitter *admitter
@@ -48,28 +48,28 @@ func New(o Options) *Groups {
 	gs.admitter = &admitter{book: b, admitted: map[wire.GangKey]*admission{}, spoiled: map[string]time.Time{}, vacant: map[wire.GangKey]vacancy{}, tellStatus: gs.teller.tellStatus}
 	gs.evictor = &evictor{o: &b.Options, of: b, evicted: map[types.UID]time.Time{}, protected: map[types.UID]int32{}}
 	b.stirred = gs.Stir
-	gs.Lead.Then(gs.begin)
+	gs.book.Lead.Then(gs.begin)
 	return gs
 }
 
 // PodSeen records a pod as the scheduler's watch shows it.
 func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	gs.evictor.note(pod, pod.Spec.NodeName != "" && !wire.Ended(pod))
-	if !gs.any.Load() && !belongs(pod) {
+	if !gs.book.any.Load() && !belongs(pod) {
 		return
 	}
 	if wire.Ended(pod) {
 		gs.Stir() // the pod's resources are free, or will be
 	}
-	gs.mu.Lock()
-	if gs.Ended != nil && wire.Ended(pod) && !(endings{gs}).wanted(pod) {
-		gs.mu.Unlock()
+	gs.book.mu.Lock()
+	if gs.book.Ended != nil && wire.Ended(pod) && !(endings{gs}).wanted(pod) {
+		gs.book.mu.Unlock()
 		return
 	}
 	was := gs.leaveOther(pod)
-	known := gs.of[pod.UID] != nil
+	known := gs.book.of[pod.UID] != nil
 	first := !known && (endings{gs}).arrives(pod)
-	g := gs.join(pod)
+	g := gs.book.join(pod)
 	if g != nil {
 		if !known {
 			gs.on(g, gangs.News{})
@@ -83,9 +83,9 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	// PreEnqueue may have held this pod before the groups knew it. If its gang already has its
 	// minimum, no leader will activate the pod.
 	free := was != nil || g != nil && !known && g.Open
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	if free && pod.Spec.NodeName == "" {
-		gs.send(pod)
+		gs.book.send(pod)
 	}
 	for _, changed := range []*group{was, g} {
 		if changed != nil {
@@ -97,7 +97,7 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 // leaveOther removes a pod without a node from its group if the pod now declares another gang.
 // leaveOther returns the group that the pod left, or nil. The caller holds the lock.
 func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
-	g := gs.of[pod.UID]
+	g := gs.book.of[pod.UID]
 	if g == nil || pod.Spec.NodeName != "" || g.members[pod.UID].placed() {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	m.pod, m.parted = pod, false
 	g.sum(m)
 	if pod.Spec.NodeName != "" && m.bound.IsZero() {
-		m.bound = gs.Clock.Now()
+		m.bound = gs.book.Clock.Now()
 		m.sworn = m.sworn || swears(pod, g.key)
 		g.Whole = g.Whole || wire.GangWasWhole(pod)
 		gs.place(g, pod.UID)
@@ -127,37 +127,37 @@ func (gs *Groups) take(g *group, pod *corev1.Pod) {
 
 // Synced records that the watch has shown all pods that existed at the start and had not ended.
 func (gs *Groups) Synced() {
-	if gs.Ended == nil || !gs.any.Load() {
+	if gs.book.Ended == nil || !gs.book.any.Load() {
 		gs.allSeen()
 		return
 	}
 	go func() {
-		gs.Ended.Await()
+		gs.book.Ended.Await()
 		gs.allSeen()
 	}()
 }
 
 func (gs *Groups) allSeen() {
-	gs.mu.Lock()
-	gs.synced = true
-	gs.mu.Unlock()
+	gs.book.mu.Lock()
+	gs.book.synced = true
+	gs.book.mu.Unlock()
 	gs.begin()
 }
 
 // begin checks all groups. It is called when all pods that existed at the start are known, and when
 // this process becomes the leader.
 func (gs *Groups) begin() {
-	gs.mu.Lock()
-	all := make([]*group, 0, len(gs.groups))
-	if gs.synced && gs.Lead.Leads() {
-		gs.ledFrom = gs.Clock.Now()
+	gs.book.mu.Lock()
+	all := make([]*group, 0, len(gs.book.groups))
+	if gs.book.synced && gs.book.Lead.Leads() {
+		gs.book.ledFrom = gs.book.Clock.Now()
 	}
-	for _, g := range gs.groups {
+	for _, g := range gs.book.groups {
 		gs.placedAll(g)
 		all = append(all, g)
 	}
 	gs.admitter.lookAtVacantIn(statusPause)
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	for _, g := range all {
 		gs.look(g)
 	}
@@ -167,21 +167,21 @@ func (gs *Groups) begin() {
 // was deleted.
 func (gs *Groups) PodGone(pod *corev1.Pod) {
 	gs.evictor.note(pod, false)
-	if !gs.any.Load() {
+	if !gs.book.any.Load() {
 		return
 	}
-	gs.mu.Lock()
-	g := gs.of[pod.UID]
+	gs.book.mu.Lock()
+	g := gs.book.of[pod.UID]
 	if g == nil {
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 		return
 	}
 	switch ended, open := (endings{gs}).part(g.members[pod.UID], pod); {
 	case ended != nil:
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 		gs.PodSeen(ended)
 	case open:
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 	default:
 		gs.forget(g, pod.UID)
 		gs.unlockAndLook(g)
@@ -192,12 +192,12 @@ func (gs *Groups) PodGone(pod *corev1.Pod) {
 // holds the lock.
 func (gs *Groups) forget(g *group, uid types.UID) {
 	g.drop(g.members[uid])
-	delete(gs.of, uid)
+	delete(gs.book.of, uid)
 	delete(gs.lone, uid)
 	delete(g.members, uid)
 	gs.left(g, uid)
 	if len(g.members) == 0 {
-		delete(gs.groups, g.key)
+		delete(gs.book.groups, g.key)
 		if g.Whole {
 			gs.admitter.keepsNothing(g.key)
 		}
@@ -217,24 +217,24 @@ const sweepEvery = time.Minute
 // uid returns the UID of the pod with the given name, or "". gone reports whether a namespace does
 // not exist.
 func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID, gone func(namespace string) bool) {
-	for later.Wait(ctx, gs.Clock, sweepEvery) {
+	for later.Wait(ctx, gs.book.Clock, sweepEvery) {
 		gs.sweep(uid, gone)
 	}
 }
 
 func (gs *Groups) sweep(uid func(namespace, name string) types.UID, gone func(namespace string) bool) {
 	gs.evictor.awaits() // called to forget old evictions
-	gs.mu.Lock()
-	gs.shares.Forget(gs.Clock.Now(), gone)
+	gs.book.mu.Lock()
+	gs.book.shares.Forget(gs.book.Clock.Now(), gone)
 	gs.admitter.forgive(gone)
 	changed := map[*group]bool{}
-	for id, g := range gs.of {
-		if pod := g.members[id].pod; uid(pod.Namespace, pod.Name) != id && (gs.Ended == nil || gs.Ended.Last(pod) == nil) {
+	for id, g := range gs.book.of {
+		if pod := g.members[id].pod; uid(pod.Namespace, pod.Name) != id && (gs.book.Ended == nil || gs.book.Ended.Last(pod) == nil) {
 			gs.forget(g, id)
 			changed[g] = true
 		}
 	}
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	for g := range changed {
 		gs.look(g)
 	}
@@ -251,23 +251,23 @@ func (gs *Groups) left(g *group, uid types.UID) {
 
 // placed updates the group's progress after a member got its node. The caller holds the lock.
 func (gs *Groups) placed(g *group) {
-	if !gs.synced {
+	if !gs.book.synced {
 		return
 	}
 	was := g.Whole
-	gs.on(g, gangs.Placed{Since: gs.boundSince(g), Timeout: gs.timeout(g)})
+	gs.on(g, gangs.Placed{Since: gs.book.boundSince(g), Timeout: gs.book.timeout(g)})
 	if g.settled() {
 		gs.teller.tell(g, nil, "")
 	}
 	if g.Whole && !was {
-		gs.Logger.V(2).Info("Gang is whole", "gang", g.key)
+		gs.book.Logger.V(2).Info("Gang is whole", "gang", g.key)
 	}
 }
 
 // on applies an event to a group's progress. It carries out the resulting actions except Release
 // and Try, which the caller carries out after releasing the lock. The caller holds the lock.
 func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
-	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.Clock.Now())
+	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.book.Clock.Now())
 	if do.Drop != "" {
 		gs.drop(g, do.Drop)
 	}
@@ -297,8 +297,8 @@ func (gs *Groups) lookAt(g *group, at time.Time) {
 	if at.IsZero() {
 		return
 	}
-	g.timer = later.Call(gs.Clock, max(0, at.Sub(gs.Clock.Now())), func() {
-		gs.mu.Lock()
+	g.timer = later.Call(gs.book.Clock, max(0, at.Sub(gs.book.Clock.Now())), func() {
+		gs.book.mu.Lock()
 		g.again = time.Time{}
 		gs.unlockAndLook(g)
 	})
@@ -307,11 +307,11 @@ func (gs *Groups) lookAt(g *group, at time.Time) {
 // ObjectSeen records the object of a group. wrong names the fields that are not supported, or is
 // nil.
 func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
-	gs.mu.Lock()
-	g := gs.groups[spec.Key]
+	gs.book.mu.Lock()
+	g := gs.book.groups[spec.Key]
 	if g == nil {
 		gs.admitter.vacantSeen(spec, wrong)
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 		return
 	}
 	gs.understand(g, spec, wrong)
@@ -330,7 +330,7 @@ func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 	before := g.spec.Ignored
 	g.spec, g.wrong, g.object = spec, wrong, spec.Version
 	if spec.Ignored != "" && spec.Ignored != before {
-		gs.Events.Eventf(g.reference(nil), nil, corev1.EventTypeWarning, "PassedOver", "Scheduling", "Berth ignores %s", spec.Ignored)
+		gs.book.Events.Eventf(g.reference(nil), nil, corev1.EventTypeWarning, "PassedOver", "Scheduling", "Berth ignores %s", spec.Ignored)
 	}
 	g.Whole = g.Whole || spec.Ran && g.hasPlaced()
 	if !gangs.NotLetIn(spec.Phase) {
@@ -365,15 +365,15 @@ func (gs *Groups) placedAll(g *group) {
 
 // ObjectGone records that a group's object was deleted.
 func (gs *Groups) ObjectGone(key wire.GangKey) {
-	gs.mu.Lock()
+	gs.book.mu.Lock()
 	delete(gs.admitter.vacant, key)
 	freed := gs.admitter.discharge(key)
-	g := gs.groups[key]
+	g := gs.book.groups[key]
 	if freed {
-		gs.callAt(gs.Clock.Now(), gs.stirred)
+		gs.book.callAt(gs.book.Clock.Now(), gs.book.stirred)
 	}
 	if g == nil {
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 		return
 	}
 	g.object, g.wrong = "", g.unknown()
@@ -385,25 +385,25 @@ func (gs *Groups) ObjectGone(key wire.GangKey) {
 // Stir records a change of the cluster that could help a group that does not fit. Stir then checks
 // the groups that wait for a change.
 func (gs *Groups) Stir() {
-	if !gs.any.Load() {
+	if !gs.book.any.Load() {
 		return
 	}
-	gs.mu.Lock()
-	gs.stirs++
+	gs.book.mu.Lock()
+	gs.book.stirs++
 	gs.barrier.stir()
 	var woken []*group
-	for _, g := range gs.groups {
+	for _, g := range gs.book.groups {
 		if g.Why == "" {
 			continue
 		}
-		if gs.on(g, gangs.Stirred{Stirs: gs.stirs}); g.Why == "" {
+		if gs.on(g, gangs.Stirred{Stirs: gs.book.stirs}); g.Why == "" {
 			woken = append(woken, g)
 		}
 	}
 	alone := slices.Collect(maps.Keys(gs.lone))
 	for _, uid := range alone {
 		if m := gs.lone[uid].members[uid]; m != nil {
-			m.Stir(gs.stirs)
+			m.Stir(gs.book.stirs)
 		}
 	}
 	// The group that has waited longest comes first, so that new groups of the same priority cannot
@@ -411,7 +411,7 @@ func (gs *Groups) Stir() {
 	slices.SortFunc(woken, func(a, b *group) int {
 		return cmp.Or(a.Complete.Compare(b.Complete), strings.Compare(a.key.String(), b.key.String()))
 	})
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	for _, g := range woken {
 		gs.look(g)
 	}
@@ -423,13 +423,13 @@ func (gs *Groups) Stir() {
 // change calls do for the group of a member, with the lock held. If do returns true, change
 // releases the lock and checks the group.
 func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
-	if !gs.any.Load() {
+	if !gs.book.any.Load() {
 		return
 	}
-	gs.mu.Lock()
-	g := gs.of[uid]
+	gs.book.mu.Lock()
+	g := gs.book.of[uid]
 	if g == nil || !do(g) {
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 		return
 	}
 	gs.unlockAndLook(g)
@@ -437,7 +437,7 @@ func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 
 // unlockAndLook releases the lock after a change of the group, and checks the group.
 func (gs *Groups) unlockAndLook(g *group) {
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	gs.look(g)
 }
 
@@ -445,9 +445,9 @@ func (gs *Groups) unlockAndLook(g *group) {
 // members, look starts a request for the object, because no event shows an object that existed
 // before its pods. The caller must not hold the lock.
 func (gs *Groups) look(g *group) {
-	gs.mu.Lock()
-	if !gs.synced {
-		gs.mu.Unlock()
+	gs.book.mu.Lock()
+	if !gs.book.synced {
+		gs.book.mu.Unlock()
 		return
 	}
 	wake := g.candidates(gs.on(g, gangs.Looked{}).Try)
@@ -456,13 +456,13 @@ func (gs *Groups) look(g *group) {
 		gs.admitter.keepsNothing(g.key)
 	}
 	idle := g.forgone()
-	ask := gs.Lead.Leads() && (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
+	ask := gs.book.Lead.Leads() && (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.book.wantsObject(g)
 	if ask {
 		g.confirming = true
 	}
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	gs.teller.forgo(idle)
-	gs.send(wake...)
+	gs.book.send(wake...)
 	if ask {
 		go gs.confirm(g)
 	}
@@ -485,21 +485,21 @@ func (g *group) candidates(who gangs.Who) (pods []*corev1.Pod) {
 // confirm reads the group's object from the API server, because the watch may be older than the
 // members (volcano#6010).
 func (gs *Groups) confirm(g *group) {
-	gs.mu.Lock()
+	gs.book.mu.Lock()
 	upTo := g.changes
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
-	spec, err := gs.Objects.Read(ctx, g.key)
+	spec, err := gs.book.Objects.Read(ctx, g.key)
 	cancel()
-	gs.mu.Lock()
+	gs.book.mu.Lock()
 	g.confirming = false
 	switch {
 	case isGone(err):
 		g.object, g.wrong, g.fresh = "", g.unknown(), upTo
 	case spec.Key.IsZero(): // the object could not be read
-		gs.Logger.Info("Group cannot be read, will try again", "gang", g.key, "err", err)
-		gs.callAt(gs.Clock.Now().Add(g.reads.pause()), func() { gs.look(g) })
-		gs.mu.Unlock()
+		gs.book.Logger.Info("Group cannot be read, will try again", "gang", g.key, "err", err)
+		gs.book.callAt(gs.book.Clock.Now().Add(g.reads.pause()), func() { gs.look(g) })
+		gs.book.mu.Unlock()
 		return
 	default:
 		g.reads = retry{}
@@ -517,29 +517,29 @@ func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	if !wire.InGang(pod) {
 		return nil, 0
 	}
-	gs.mu.Lock()
-	g := gs.of[pod.UID]
+	gs.book.mu.Lock()
+	g := gs.book.of[pod.UID]
 	if g == nil {
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 		return nil, 0
 	}
 	at := g.placeOf(pod.UID)
 	switch {
 	case at == nil && g.settled():
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 		return nil, 0
 	case at == nil:
-		gs.mu.Unlock()
+		gs.book.mu.Unlock()
 		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped"), 0
 	}
 	at.arrived = true
 	if !gs.on(g, gangs.Arrived{All: g.plan.complete()}).Release {
-		left := max(time.Millisecond, g.plan.deadline.Sub(gs.Clock.Now()))
-		gs.mu.Unlock()
+		left := max(time.Millisecond, g.plan.deadline.Sub(gs.book.Clock.Now()))
+		gs.book.mu.Unlock()
 		return fwk.NewStatus(fwk.Wait, "Berth: waits for its gang"), left
 	}
 	pass := g.plan.members()
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	gs.barrier.allow(pass)
 	return nil, 0
 }
@@ -551,7 +551,7 @@ func (gs *Groups) Bound(uid types.UID, node string) {
 			m.posted, m.node, m.sworn = true, node, true
 			g.sum(m)
 			if m.bound.IsZero() {
-				m.bound = gs.Clock.Now()
+				m.bound = gs.book.Clock.Now()
 			}
 		}
 		gs.place(g, uid)
@@ -613,19 +613,19 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 // another, without other pods in between. next takes the next entry from the queue. take takes the
 // entry of the given pod, or returns the zero value. E is the type of the queue's entries.
 func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
-	gs.mu.Lock()
+	gs.book.mu.Lock()
 	gs.follows = true
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	return func(logger L) (E, error) {
 		var none E
-		gs.Lead.Open()
+		gs.book.Lead.Open()
 		gs.barrier.callAgain()
 		for pod := gs.nextMate(); pod != nil; pod = gs.nextMate() {
 			if found := take(logger, pod); found != none {
 				return found, nil
 			}
 			// The pod is not in the queue yet: activate it, so that it is tried soon.
-			gs.send(pod)
+			gs.book.send(pod)
 		}
 		return next(logger)
 	}
@@ -633,39 +633,39 @@ func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(
 
 // lookAlone activates a late member if it has waited for long enough.
 func (gs *Groups) lookAlone(uid types.UID) {
-	gs.mu.Lock()
+	gs.book.mu.Lock()
 	g := gs.lone[uid]
 	var m *member
 	if g != nil {
 		m = g.members[uid]
 	}
-	if m == nil || !m.Over(gs.Clock.Now()) {
-		gs.mu.Unlock()
+	if m == nil || !m.Over(gs.book.Clock.Now()) {
+		gs.book.mu.Unlock()
 		return
 	}
 	delete(gs.lone, uid)
 	pod := m.pod
-	gs.mu.Unlock()
-	gs.send(pod)
+	gs.book.mu.Unlock()
+	gs.book.send(pod)
 }
 
 // end deletes the bound members if the API server confirms that the gang is not whole. If a request
 // fails, end runs again later.
 func (gs *Groups) end(g *group) {
-	gs.mu.Lock()
-	fresh, overdue := g.copy(), !g.Whole && !g.Deadline.IsZero() && gs.groups[g.key] == g
-	gs.mu.Unlock()
+	gs.book.mu.Lock()
+	fresh, overdue := g.copy(), !g.Whole && !g.Deadline.IsZero() && gs.book.groups[g.key] == g
+	gs.book.mu.Unlock()
 	var err error
 	if overdue {
 		if err = gs.teller.recount(fresh); err == nil && fresh.wrong == nil && !fresh.Whole {
 			err = gs.teller.deleteAll(fresh)
 		}
 	}
-	gs.mu.Lock()
+	gs.book.mu.Lock()
 	if err != nil {
-		gs.Logger.Info("Cannot delete the members of a gang that missed its deadline, will try again", "gang", g.key, "err", err)
-		gs.callAt(gs.Clock.Now().Add(g.deletions.pause()), func() { gs.end(g) })
-		gs.mu.Unlock()
+		gs.book.Logger.Info("Cannot delete the members of a gang that missed its deadline, will try again", "gang", g.key, "err", err)
+		gs.book.callAt(gs.book.Clock.Now().Add(g.deletions.pause()), func() { gs.end(g) })
+		gs.book.mu.Unlock()
 		return
 	}
 	g.deletions = retry{}

@@ -16,9 +16,9 @@ import (
 func TestANamespaceThatHadItsShareIsHeld(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		spend := func() {
-			w.groups.mu.Lock()
-			defer w.groups.mu.Unlock()
-			w.groups.shares.Spend("default", 30*time.Second/gangs.Rarely, time.Now())
+			w.groups.book.mu.Lock()
+			defer w.groups.book.mu.Unlock()
+			w.groups.book.shares.Spend("default", 30*time.Second/gangs.Rarely, time.Now())
 			w.tried = 0
 		}
 		spend()
@@ -51,9 +51,9 @@ func TestANodeThatChangedIsAskedAgainSoon(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.add("a", 2, 2, 3)
 		gs, profile := w.groups, w.profile()
-		gs.mu.Lock()
-		_, a := gs.turn(gs.of["a-0"].leader().pod)
-		gs.mu.Unlock()
+		gs.book.mu.Lock()
+		_, a := gs.turn(gs.book.of["a-0"].leader().pod)
+		gs.book.mu.Unlock()
 		r := a.job.try(t.Context(), profile)
 		other, err := profile.Candidate(podOf("x", "x-0", 1, 4))
 		w.must(err)
@@ -64,10 +64,10 @@ func TestANodeThatChangedIsAskedAgainSoon(t *testing.T) {
 		if o.failed != failedChanged {
 			t.Fatalf("%+v", o)
 		}
-		gs.mu.Lock()
+		gs.book.mu.Lock()
 		gs.conclude(a, o)
-		wait := a.group.NotBefore.Sub(gs.Clock.Now())
-		gs.mu.Unlock()
+		wait := a.group.NotBefore.Sub(gs.book.Clock.Now())
+		gs.book.mu.Unlock()
 		if wait <= 0 || wait >= time.Second {
 			t.Errorf("the gang waits %v", wait)
 		}

@@ -45,7 +45,7 @@ func TestAReplicaThatDoesNotLeadWritesNothing(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		spec := wire.Gang{Key: sigsKey("s"), Version: "5", Minimum: 1}
 		w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.follow("a")
 		w.groups.ObjectSeen(spec, nil)
 		w.groups.PodSeen(memberOf("s", "s-0", 1))

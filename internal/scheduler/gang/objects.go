@@ -43,7 +43,7 @@ func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *API
 		ctx: ctx, config: config, groups: groups,
 		clients: map[wire.GangSource]*rest.RESTClient{}, watched: map[wire.GangSource]bool{}, apart: map[wire.GangSource]bool{},
 	}
-	groups.Objects = o
+	groups.book.Objects = o
 	go o.discover()
 	return o
 }
@@ -68,7 +68,7 @@ func (o *APIObjects) discover() {
 		if left == 0 {
 			return
 		}
-		later.Wait(o.ctx, o.groups.Clock, discoverEvery)
+		later.Wait(o.ctx, o.groups.book.Clock, discoverEvery)
 	}
 }
 
@@ -82,7 +82,7 @@ func (o *APIObjects) isWatched(s wire.GangSource) bool {
 func (o *APIObjects) Want(s wire.GangSource) {
 	c, err := o.client(s)
 	if err != nil {
-		o.groups.Logger.Error(err, "Groups cannot be read", "kind", s)
+		o.groups.book.Logger.Error(err, "Groups cannot be read", "kind", s)
 		return
 	}
 	o.mu.Lock()
@@ -96,7 +96,7 @@ func (o *APIObjects) Want(s wire.GangSource) {
 		ObjectType:    wire.GroupKinds[s].New(),
 		Handler:       o.handler(s),
 	})
-	go informer.RunWithContext(klog.NewContext(o.ctx, o.groups.Logger))
+	go informer.RunWithContext(klog.NewContext(o.ctx, o.groups.book.Logger))
 }
 
 // handler records events of the groups of a source. After a broken watch, an update may be from a

@@ -136,7 +136,7 @@ func TestEqualGangsTakeTurns(t *testing.T) {
 func TestScaleUpWithARaisedMinimumIsWholeOrNothing(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 1}}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.create(memberOf("a", "a-0", 3))
 		w.run(time.Second)
 		w.want("a", 1, 1)
@@ -177,7 +177,7 @@ func TestRoomThatIsBeingLeftDoesNotMakeAGangReady(t *testing.T) {
 func TestAMemberThatEndsMakesNoGangUnschedulable(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 3}}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		for i := range 3 {
 			w.create(memberOf("a", fmt.Sprint("a-", i), 3))
 		}
@@ -219,7 +219,7 @@ func TestOnlyMissingCapacityIsUnschedulable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 2, func(w *world) {
 				w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 3}}
-				w.groups.Objects = w
+				w.groups.book.Objects = w
 				w.create(memberOf("a", "a-0", 2))
 				w.create(memberOf("a", "a-1", 2))
 				c.do(w)
@@ -238,7 +238,7 @@ func TestATaskThatIsNotAskedForAnyMoreHoldsNobody(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
 		w.objects = map[wire.GangKey]wire.Gang{key: {Key: key, Version: "5", Minimum: 2, Tasks: map[string]int{"x": 1, "y": 1}}}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.create(taskOf("a", "a-x", "x"))
 		w.create(taskOf("a", "a-y", "y"))
 		w.run(time.Second)
@@ -366,7 +366,7 @@ func TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun(t *testing.T) {
 func TestSixPodsStartAtOneTime(t *testing.T) {
 	inWorld(t, 4, func(w *world) {
 		w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 6}}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.add("other", 2, 2, 3) // another gang competes with it
 		w.refuse["a-3"] = 2
 		for i := range 6 {

@@ -167,7 +167,7 @@ func (p *planned) forget() {
 // reported the members of earlier waves. The member at planned.last waits until no other place is
 // left. Other members without pinned resources do not wait.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
-	p, at := gs.find(uid)
+	p, at := gs.book.find(uid)
 	if at == nil {
 		return nil
 	}
@@ -197,12 +197,12 @@ func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 
 // allowPlan lets all members of a plan pass Permit.
 func (gs *Groups) allowPlan(g *group, p *planned) {
-	gs.mu.Lock()
+	gs.book.mu.Lock()
 	var members []types.UID
 	if g.plan == p {
 		members = p.members()
 	}
-	gs.mu.Unlock()
+	gs.book.mu.Unlock()
 	gs.barrier.allow(members)
 }
 
@@ -211,7 +211,7 @@ func (gs *Groups) allowPlan(g *group, p *planned) {
 func (gs *Groups) drop(g *group, why string) {
 	p := g.plan
 	g.plan = nil
-	gs.shares.Spend(g.key.Namespace, p.took, gs.Clock.Now())
+	gs.book.shares.Spend(g.key.Namespace, p.took, gs.book.Clock.Now())
 	p.forget()
 	var waiting []types.UID
 	for _, at := range p.places {
@@ -222,17 +222,17 @@ func (gs *Groups) drop(g *group, why string) {
 		}
 	}
 	plansDropped.WithLabelValues(failedMember).Inc()
-	gs.Logger.V(2).Info("Plan of a gang is dropped", "gang", g.key, "why", why)
+	gs.book.Logger.V(2).Info("Plan of a gang is dropped", "gang", g.key, "why", why)
 	gs.barrier.nowAndAgain(func() { gs.barrier.reject(waiting, why) })
 }
 
 // nextMate returns the next planned member that Follow must take from the queue, or nil.
 func (gs *Groups) nextMate() *corev1.Pod {
-	if !gs.any.Load() {
+	if !gs.book.any.Load() {
 		return nil
 	}
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
+	gs.book.mu.Lock()
+	defer gs.book.mu.Unlock()
 	for len(gs.following) > 0 {
 		p := gs.following[0]
 		for p.group.plan == p && p.next < len(p.places) {

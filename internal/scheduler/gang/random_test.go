@@ -189,8 +189,8 @@ func (w *randomWorld) drain() {
 
 // fits reports whether a plan for the pod's gang exists now.
 func (w *randomWorld) fits(pod string) bool {
-	w.groups.mu.Lock()
-	j := w.groups.job(w.groups.of[types.UID(pod)], types.UID(pod))
-	w.groups.mu.Unlock()
+	w.groups.book.mu.Lock()
+	j := w.groups.book.job(w.groups.book.of[types.UID(pod)], types.UID(pod))
+	w.groups.book.mu.Unlock()
 	return j.try(w.t.Context(), w.profile()).Whole
 }

@@ -268,7 +268,7 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 	version := ""
 	switch group := object.(type) {
 	case *volcano.PodGroup:
-		status, version = s.ofVolcano(group, metav1.NewTime(o.groups.Clock.Now())), group.ResourceVersion
+		status, version = s.ofVolcano(group, metav1.NewTime(o.groups.book.Clock.Now())), group.ResourceVersion
 	case *sigs.PodGroup:
 		status, version = s.ofSigs(group), group.ResourceVersion
 	}

@@ -107,13 +107,13 @@ func (s *stage) Tell() string {
 // placesOf returns the state of a gang, and its pods on each node.
 func (s *stage) placesOf(name string) string {
 	state := "gone"
-	s.groups.mu.Lock()
-	for key, g := range s.groups.groups {
+	s.groups.book.mu.Lock()
+	for key, g := range s.groups.book.groups {
 		if key.Name == name {
 			state = string(g.state())
 		}
 	}
-	s.groups.mu.Unlock()
+	s.groups.book.mu.Unlock()
 	on := map[string][]string{}
 	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
 		if node := s.pods[uid].Spec.NodeName; node != "" && strings.HasPrefix(string(uid), name+"-") {

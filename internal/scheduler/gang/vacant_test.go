@@ -45,8 +45,8 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 				free.Store(c.free)
 				spec.Key, spec.Version, spec.Minimum, spec.Resources = key, "5", 2, asked
 				w.objects = map[wire.GangKey]wire.Gang{key: spec}
-				w.groups.Objects = w
-				w.groups.Room = func() (*gangfit.Room, error) {
+				w.groups.book.Objects = w
+				w.groups.book.Room = func() (*gangfit.Room, error) {
 					r := new(gangfit.Room)
 					r.Offer(amounts.List{amounts.CPU: 1000 * free.Load()})
 					return r, nil
@@ -84,8 +84,8 @@ func TestAClosedQueueHoldsItsGroups(t *testing.T) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
 		spec := wire.Gang{Key: key, Version: "5", Minimum: 2, Job: "default-scheduler", Queue: "night"}
 		w.objects, w.queues = map[wire.GangKey]wire.Gang{key: spec}, map[string]string{"night": "Closed"}
-		w.groups.Objects = w
-		w.groups.Room = w.there
+		w.groups.book.Objects = w
+		w.groups.book.Room = w.there
 		w.groups.ObjectSeen(spec, nil)
 		w.run(10 * time.Second)
 		if got := w.objects[key].Phase; got != "Pending" || len(w.stood) == 0 || w.stood[0].lacking != `queue "night" is Closed: open it, or name another` {
@@ -143,7 +143,7 @@ func TestATenantsGroupsWithoutPodsHoldUpNobody(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		const many = 1000
 		w.objects, w.queues = map[wire.GangKey]wire.Gang{}, map[string]string{"night": "Closed"}
-		w.groups.Objects, w.groups.Room = w, w.there
+		w.groups.book.Objects, w.groups.book.Room = w, w.there
 		see := func(namespace, name string, spec wire.Gang) wire.GangKey {
 			spec.Key, spec.Version, spec.Minimum, spec.Job = wire.GangKey{Source: wire.GangOfVolcano, Namespace: namespace, Name: name}, "5", 1, "default-scheduler"
 			w.mu.Lock()
@@ -235,7 +235,7 @@ func TestWhatDriversStandForIsNotCounted(t *testing.T) {
 func TestAGroupWithoutPodsThatIsGoneIsForgotten(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
-		w.groups.Room = func() (*gangfit.Room, error) { return new(gangfit.Room), nil }
+		w.groups.book.Room = func() (*gangfit.Room, error) { return new(gangfit.Room), nil }
 		w.groups.ObjectSeen(wire.Gang{Key: key, Version: "5", Minimum: 2, Job: "default-scheduler", Resources: corev1.ResourceList{"cpu": resource.MustParse("1")}}, nil)
 		w.groups.ObjectGone(key)
 		w.run(time.Minute)
@@ -266,7 +266,7 @@ func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(w *world) {
 				key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
-				g := w.groups.named(key)
+				g := w.groups.book.named(key)
 				h := (&APIObjects{groups: w.groups}).handler(wire.GangOfVolcano)
 				h.OnAdd(was, true)
 				h.OnUpdate(was, c.is)

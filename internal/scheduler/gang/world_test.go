@@ -249,8 +249,8 @@ func (h *fakeHandle) RunPreFilterExtensionRemovePod(context.Context, fwk.CycleSt
 // which takes this lock, while it has its own lock.
 func (w *world) unlocked(what string) {
 	for range 50_000_000 { // others may have it for a while on a busy machine
-		if w.groups.mu.TryLock() {
-			w.groups.mu.Unlock()
+		if w.groups.book.mu.TryLock() {
+			w.groups.book.mu.Unlock()
 			return
 		}
 		runtime.Gosched()
@@ -400,7 +400,7 @@ func (w *world) begin() {
 		},
 	})
 	if w.objects != nil {
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 	}
 	w.next = Follow(w.groups, w.pop, w.take)
 	for _, pod := range w.pods {
@@ -716,7 +716,7 @@ func (w *world) bind(uid types.UID, node string) {
 		w.turn(uid, node, w.groups.AwaitTurn)
 		return
 	}
-	if p, at := w.groups.find(uid); at != nil && p.last == at && len(p.places) > 1 {
+	if p, at := w.groups.book.find(uid); at != nil && p.last == at && len(p.places) > 1 {
 		w.turn(uid, node, w.groups.AwaitTurn)
 		return
 	}
@@ -806,11 +806,11 @@ func (w *world) said() string {
 
 // stands returns the standing of a PodGroup of scheduler-plugins.
 func (w *world) stands(name string) standing {
-	w.groups.mu.Lock()
-	defer w.groups.mu.Unlock()
+	w.groups.book.mu.Lock()
+	defer w.groups.book.mu.Unlock()
 	w.groups.teller.mu.Lock()
 	defer w.groups.teller.mu.Unlock()
-	return w.groups.groups[sigsKey(name)].standing()
+	return w.groups.book.groups[sigsKey(name)].standing()
 }
 
 // taskOf returns a pod of a PodGroup of Volcano.

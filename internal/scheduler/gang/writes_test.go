@@ -45,7 +45,7 @@ func TestAGroupWithoutPodsIsToldSo(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 2}
 		w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.groups.ObjectSeen(spec, nil)
 		for i := range 2 {
 			w.create(memberOf("a", fmt.Sprintf("a-%d", i), 2))
@@ -71,7 +71,7 @@ func TestACompletedGroupWithoutPodsStaysSo(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 1}
 		w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.groups.ObjectSeen(spec, nil)
 		w.create(memberOf("a", "a-0", 2))
 		w.run(time.Second)
@@ -96,7 +96,7 @@ func TestAStatusIsWrittenWhereItChanges(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 4}
 		w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
-		w.groups.Objects = w
+		w.groups.book.Objects = w
 		w.groups.ObjectSeen(spec, nil)
 		for i := range 4 {
 			w.create(memberOf("a", fmt.Sprintf("a-%d", i), 2))

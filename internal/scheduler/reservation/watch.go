@@ -42,33 +42,33 @@ func (rs *Reservations) Watch(ctx context.Context, config *rest.Config) error {
 
 // reader watches the objects for Reservations.
 type reader struct {
-	*Reservations
-	client rest.Interface
+	reservations *Reservations
+	client       rest.Interface
 }
 
 // discover starts to watch as soon as the kind is served.
 func (r *reader) discover(ctx context.Context) {
-	begun := r.Clock.Now()
+	begun := r.reservations.Clock.Now()
 	for ctx.Err() == nil {
 		err := r.client.Get().Resource("reservations").Param("limit", "1").Do(ctx).Error()
-		pause, late := retryEvery, r.Clock.Now().Sub(begun) > readLimit
+		pause, late := retryEvery, r.reservations.Clock.Now().Sub(begun) > readLimit
 		switch {
 		case err == nil:
 			r.watch(ctx)
 			return
 		case apierrors.IsNotFound(err):
-			r.allRead()
+			r.reservations.allRead()
 			pause = discoverEvery
 		case late && apierrors.IsForbidden(err): // an API server that starts forbids everything for a while
 			if r.absent(ctx) {
-				r.allRead()
+				r.reservations.allRead()
 				pause = discoverEvery
 				break
 			}
-			r.Logger.Error(err, "The API server serves Reservations but forbids reading them: want the right to list and watch reservations.scheduling.koordinator.sh")
+			r.reservations.Logger.Error(err, "The API server serves Reservations but forbids reading them: want the right to list and watch reservations.scheduling.koordinator.sh")
 			pause = forbiddenEvery
 		}
-		later.Wait(ctx, r.Clock, pause)
+		later.Wait(ctx, r.reservations.Clock, pause)
 	}
 }
 
@@ -87,12 +87,12 @@ func (r *reader) absent(ctx context.Context) bool {
 func (r *reader) watch(ctx context.Context) {
 	seen := func(obj any) {
 		if o, ok := obj.(*koordinator.Reservation); ok {
-			r.ObjectSeen(o)
+			r.reservations.ObjectSeen(o)
 		}
 	}
 	gone := func(obj any) {
 		if o, ok := apiclient.Last(obj).(*koordinator.Reservation); ok {
-			r.ObjectGone(o.UID)
+			r.reservations.ObjectGone(o.UID)
 		}
 	}
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
@@ -109,8 +109,8 @@ func (r *reader) watch(ctx context.Context) {
 			DeleteFunc: gone,
 		},
 	})
-	go informer.RunWithContext(klog.NewContext(ctx, r.Logger))
+	go informer.RunWithContext(klog.NewContext(ctx, r.reservations.Logger))
 	if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		r.allRead()
+		r.reservations.allRead()
 	}
 }
