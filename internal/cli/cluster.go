@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -88,7 +89,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.tried(), err)
 	}
-	return survey.Connect(survey.Options{
+	return survey.Connect(source.Options{
 		Config: config, Namespace: namespace, Heartbeats: f.heartbeats, StaleAfter: f.staleAfter, Terms: f.terms,
 		Where: config.Host + " (" + f.tried() + ")",
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/web"
 )
 
@@ -72,7 +73,7 @@ func (f *serveFlags) check() error {
 		return Usagef("--auth %q: want %s or %s", f.auth, authNone, authCluster)
 	}
 	if f.shadow != ofService {
-		if err := survey.CheckShadowURL(f.shadow); err != nil {
+		if err := source.CheckShadowURL(f.shadow); err != nil {
 			return Usagef("--shadow %w, or %s", err, ofService)
 		}
 	}
@@ -99,7 +100,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, c *survey.Cluster) error {
 		}
 	}
 	if f.shadow != "" {
-		at := survey.Shadow{URL: f.shadow, Config: c.Config, Namespace: c.Heartbeats}
+		at := source.Shadow{URL: f.shadow, Config: c.Config, Namespace: c.Heartbeats}
 		if f.shadow == ofService {
 			if at.URL = ""; c.Config == nil {
 				return Usagef("--shadow %s: a snapshot has no API server: want an address", ofService)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/atomicfile"
 	"github.com/berth-dev/berth/internal/shadow"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 )
 
 // shadowFlags select the process in shadow mode.
@@ -78,10 +78,10 @@ func (f *shadowFlags) get(ctx context.Context, path string) ([]byte, error) {
 	if f.cluster.snapshot != "" {
 		return nil, Usagef("shadow --snapshot %s: want a cluster: a snapshot has no predictions", f.cluster.snapshot)
 	}
-	if err := survey.CheckShadowURL(f.url); err != nil {
+	if err := source.CheckShadowURL(f.url); err != nil {
 		return nil, Usagef("--url %w", err)
 	}
-	at := survey.Shadow{URL: f.url, Namespace: f.cluster.heartbeats}
+	at := source.Shadow{URL: f.url, Namespace: f.cluster.heartbeats}
 	if f.url == "" {
 		var err error
 		if at.Config, err = f.cluster.restConfig(); err != nil {

@@ -70,7 +70,7 @@ dev: to the string.`,
 				if v.name != form {
 					continue
 				}
-				m, err := source{root, printed, args}.read(cmd, &live)
+				m, err := machineSource{root, printed, args}.read(cmd, &live)
 				if err == nil && device != "" {
 					m, err = withDevice(cmd.ErrOrStderr(), m, device)
 				}
@@ -92,15 +92,15 @@ dev: to the string.`,
 	return cmd
 }
 
-// source has the flags and arguments that name the source of a machine.
-type source struct {
+// machineSource has the flags and arguments that name the source of a machine.
+type machineSource struct {
 	root, printed string
 	args          []string
 }
 
 // read reads the machine that a flag or an argument names. Without them, it reads this machine. An
 // argument node/NAME is a node of the cluster, unless a file has this name.
-func (from source) read(cmd *cobra.Command, live *clusterFlags) (*topology.Machine, error) {
+func (from machineSource) read(cmd *cobra.Command, live *clusterFlags) (*topology.Machine, error) {
 	given := cmd.Flags().Changed
 	named := len(from.args)
 	for _, flag := range []string{"lscpu", "root", nodeFlag} {

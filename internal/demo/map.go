@@ -9,12 +9,13 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/web"
 )
 
 // survey connects to the cluster as the command line does in the namespace.
 func (c *Cluster) survey(namespace string) (*survey.Cluster, error) {
-	return survey.Connect(survey.Options{
+	return survey.Connect(source.Options{
 		Config: c.ControlPlane.RESTConfig(), Namespace: namespace, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: "the playground",
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -70,7 +71,7 @@ func (w *answers) connect(t *testing.T, terms wire.Terms) *survey.Cluster {
 		fmt.Fprintf(out, `{"kind":"%sList","apiVersion":%q,"items":[%s]}`, kinds[resource], version, lists[r.URL.Path])
 	}))
 	t.Cleanup(s.Close)
-	c, err := survey.Connect(survey.Options{
+	c, err := survey.Connect(source.Options{
 		Config: &rest.Config{Host: s.URL}, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Terms: terms,
 	})
 	if err != nil {

@@ -31,6 +31,7 @@ import (
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -121,7 +122,7 @@ func (f *fixture) explainGang(t *testing.T, pods []*corev1.Pod, objects []runtim
 		fmt.Fprintf(out, `{"kind":"%sList","apiVersion":%q,"items":[%s]}`, kinds[kind], version, strings.Join(lists[kind], ","))
 	}))
 	t.Cleanup(s.Close)
-	c, err := survey.Connect(survey.Options{Config: &rest.Config{Host: s.URL}, Namespace: "default", Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Terms: wire.Terms{}})
+	c, err := survey.Connect(source.Options{Config: &rest.Config{Host: s.URL}, Namespace: "default", Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Terms: wire.Terms{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
@@ -44,19 +45,19 @@ type allocator struct {
 	selectors *cel.Cache
 }
 
-func newAllocator(h *handedOut, terms *wire.Terms) *allocator {
+func newAllocator(h *source.HandedOut, terms *wire.Terms) *allocator {
 	a := &allocator{
-		slices: h.slices, classes: h.classes, sources: terms.Sources(), taken: map[claims.DeviceID]string{},
+		slices: h.Slices, classes: h.Classes, sources: terms.Sources(), taken: map[claims.DeviceID]string{},
 		state: structured.AllocatedState{
 			AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection(),
 		},
 		selectors: cel.NewCache(maxSelectors, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}),
 		extended:  extendedresourcecache.NewExtendedResourceCache(klog.Logger{}),
 	}
-	for _, class := range h.classes {
+	for _, class := range h.Classes {
 		a.extended.OnAdd(class, true)
 	}
-	for _, c := range h.claims {
+	for _, c := range h.Claims {
 		if c.Status.Allocation == nil {
 			continue
 		}

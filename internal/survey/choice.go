@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/parallel"
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/stranded"
 	"github.com/berth-dev/berth/internal/wire"
@@ -127,7 +128,7 @@ type Alternative struct {
 // changes the amount of one resource, CPUs first. Each node answers in its most likely state.
 func (q *question) alternatives(s *Survey, answers []Answer) (out []Alternative) {
 	remedies := make([][]placement.Remedy, len(answers))
-	inParallel(len(answers), func(i int) {
+	parallel.Do(len(answers), func(i int) {
 		a := &answers[i]
 		n := s.nodes[a.Node]
 		switch {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/parallel"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -112,7 +114,7 @@ func (f *Fitting) explainClaims(ctx context.Context, c *Cluster, s *Survey, q *q
 	if x == nil || err != nil {
 		return err
 	}
-	known, notes, err := c.from.claimTemplates(ctx, q.pod.Namespace)
+	known, notes, err := c.from.ClaimTemplates(ctx, q.pod.Namespace)
 	if err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ type claimant struct {
 	question  *question
 	mode      claims.Mode
 	allocator *allocator
-	handedOut *handedOut
+	handedOut *source.HandedOut
 	nodes     []claimPlace
 	// found has the pod's claims in the order of spec.resourceClaims. An element is nil if the
 	// claim was not found.
@@ -158,7 +160,7 @@ func newClaimant(ctx context.Context, c *Cluster, s *Survey, q *question) (*clai
 	if !q.mayClaim() {
 		return nil, nil //nolint:nilnil // most pods have none
 	}
-	h, err := c.from.handedOut(ctx, q.pod.Namespace)
+	h, err := c.from.HandedOut(ctx, q.pod.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +181,7 @@ func (q *question) extends() bool {
 }
 
 // claimant returns a claimant for a pod, with devices from the allocator.
-func (c *Cluster) claimant(s *Survey, q *question, h *handedOut, a *allocator) *claimant {
+func (c *Cluster) claimant(s *Survey, q *question, h *source.HandedOut, a *allocator) *claimant {
 	mode, _ := c.Terms.ReadClaims(q.pod) // if there is an error, every node refuses the pod
 	x := &claimant{survey: s, question: q, mode: mode, allocator: a, handedOut: h, extends: q.extends()}
 	if q.pod.Annotations[wire.ClaimsAnnotation] == "" {
@@ -195,7 +197,7 @@ func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []strin
 	defer cancel()
 	all = x.findAll()
 	x.explain(ctx, all)
-	if notes = x.handedOut.notes; x.assumed != "" && !x.bound {
+	if notes = x.handedOut.Notes; x.assumed != "" && !x.bound {
 		notes = append(slices.Clip(notes), x.assumed)
 	}
 	return all, notes
@@ -215,7 +217,7 @@ func (x *claimant) findAll() (all []Claimed) {
 	var c *resourcev1.ResourceClaim // nil for a pod without a node, because its claim differs from node to node
 	if made := x.question.pod.Status.ExtendedResourceClaimStatus; x.bound {
 		if made != nil {
-			c = x.handedOut.claim(x.question.pod.Namespace, made.ResourceClaimName)
+			c = x.handedOut.Claim(x.question.pod.Namespace, made.ResourceClaimName)
 		}
 		if c == nil {
 			return all // a device plugin provides the resources
@@ -422,9 +424,9 @@ func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.R
 		return nil
 	}
 	out.Claim = x.question.pod.Namespace + "/" + *name
-	c := h.claim(x.question.pod.Namespace, *name)
+	c := h.Claim(x.question.pod.Namespace, *name)
 	switch {
-	case h.claims == nil:
+	case h.Claims == nil:
 		out.Message = "ResourceClaims are not known"
 		return nil
 	case c == nil:
@@ -459,7 +461,7 @@ func (x *claimant) explain(ctx context.Context, all []Claimed) {
 		return
 	}
 	nodes := make([][]*ClaimOnNode, len(x.nodes))
-	inParallel(len(x.nodes), func(i int) {
+	parallel.Do(len(x.nodes), func(i int) {
 		nodes[i] = x.onNode(ctx, &x.nodes[i], asked, i < maxClaimNodes) // the best answers come first
 	})
 	for i := range all {

@@ -3,54 +3,58 @@ package survey
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
+	"io"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 
-	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/internal/survey/source"
 )
-
-// ErrNotInstalled means that the cluster does not have the kind NodeTopology.
-var ErrNotInstalled = errors.New("this cluster has no nodetopologies.berth.dev: Berth's agent is not installed there (see docs/install.md)")
-
-// Options select the cluster that is read, and how it is read.
-type Options struct {
-	// Config is the configuration for the API server. It is copied.
-	Config *rest.Config
-	// Namespace is the namespace of pods; metav1.NamespaceAll means all.
-	Namespace string
-	// Heartbeats is the namespace of the agents' Leases.
-	Heartbeats string
-	// StaleAfter is the time without a heartbeat or report after which an agent counts as silent.
-	StaleAfter time.Duration
-	// Terms are the scheduler's arguments that apply to every pod. They have been checked.
-	Terms wire.Terms
-	// Where names the data source in errors: the API server and the kubeconfig, or the snapshot.
-	Where string
-}
 
 // Cluster reads a cluster, or a snapshot of one. It never writes to it.
 type Cluster struct {
-	Options
-	from source
+	source.Options
+	from source.Source
 }
 
 // Connect returns a Cluster that reads an API server. It sends no request yet.
-func Connect(o Options) (*Cluster, error) {
-	a, err := connect(o)
+func Connect(o source.Options) (*Cluster, error) {
+	a, err := source.Connect(o)
 	if err != nil {
 		return nil, err
 	}
 	return &Cluster{Options: o, from: a}, nil
 }
 
+// Open reads a snapshot, and returns a Cluster that never changes. name is the name of the snapshot
+// in errors.
+func Open(r io.Reader, name string) (*Cluster, error) {
+	s, o, err := source.Open(r, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{Options: o, from: s}, nil
+}
+
+// Snapshot writes to w the data that a survey reads (source.Snapshot).
+func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
+	a, err := c.live()
+	if err != nil {
+		return fmt.Errorf("%s is a snapshot already: want a live cluster", c.Where)
+	}
+	s, err := a.Snapshot(ctx, c.Namespace)
+	if err != nil {
+		return err
+	}
+	return s.Write(w)
+}
+
 // errStill is the error of watching a Cluster that reads a snapshot.
 var errStill = errors.New("--watch: a snapshot never changes: want a cluster, or no --watch")
 
 // live returns the API server that the Cluster reads, or errStill if the Cluster reads a snapshot.
-func (c *Cluster) live() (*api, error) {
-	if a, ok := c.from.(*api); ok {
+func (c *Cluster) live() (*source.API, error) {
+	if a, ok := c.from.(*source.API); ok {
 		return a, nil
 	}
 	return nil, errStill
@@ -58,7 +62,7 @@ func (c *Cluster) live() (*api, error) {
 
 // PodNames returns the names of the namespace's pods.
 func (c *Cluster) PodNames(ctx context.Context) ([]string, error) {
-	pods, err := c.from.podsIn(ctx, c.Namespace, "")
+	pods, err := c.from.PodsIn(ctx, c.Namespace, "")
 	names := make([]string, len(pods))
 	for i := range pods {
 		names[i] = pods[i].Name
@@ -67,16 +71,16 @@ func (c *Cluster) PodNames(ctx context.Context) ([]string, error) {
 }
 
 // NodeNames returns the names of the nodes.
-func (c *Cluster) NodeNames(ctx context.Context) ([]string, error) { return c.from.nodeNames(ctx) }
+func (c *Cluster) NodeNames(ctx context.Context) ([]string, error) { return c.from.NodeNames(ctx) }
 
 // NamespaceNames returns the names of the namespaces.
 func (c *Cluster) NamespaceNames(ctx context.Context) ([]string, error) {
-	return c.from.namespaces(ctx)
+	return c.from.Namespaces(ctx)
 }
 
 // podNamed returns a pod of the namespace.
 func (c *Cluster) podNamed(ctx context.Context, name string) (*corev1.Pod, error) {
-	pod, err := c.from.pod(ctx, c.Namespace, name)
+	pod, err := c.from.Pod(ctx, c.Namespace, name)
 	if pod == nil && err == nil {
 		err = c.noPod(name)
 	}

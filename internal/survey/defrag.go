@@ -147,7 +147,7 @@ func (c *Cluster) makeRoom(ctx context.Context, s *Survey, wanted []Wanted, o Ro
 	if err := m.want(ctx, c, wanted); err != nil {
 		return nil, err
 	}
-	all, err := c.from.budgets(ctx)
+	all, err := c.from.Budgets(ctx)
 	if err != nil {
 		m.out.Notes = append(m.out.Notes, fmt.Sprintf("PodDisruptionBudgets are not known, so the API server may refuse an eviction: %v", err))
 	}

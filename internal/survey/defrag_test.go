@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/suppose"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/sim"
@@ -31,10 +32,10 @@ func owned(p *corev1.Pod, kind, name string) *corev1.Pod {
 // prevent moves.
 func owning(t testing.TB) *Cluster {
 	c := playground(t)
-	for _, p := range c.from.(*still).Pods {
+	for _, p := range c.from.(*source.Snapshot).Pods {
 		owned(p, "ReplicaSet", p.Name)
 	}
-	c.from.(*still).Budgets = []*policyv1.PodDisruptionBudget{}
+	c.from.(*source.Snapshot).PodDisruptionBudgets = []*policyv1.PodDisruptionBudget{}
 	return c
 }
 
@@ -96,16 +97,16 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 		}
 	}
 	for _, m := range r.Moves {
-		i := slices.IndexFunc(c.from.(*still).Pods, func(p *corev1.Pod) bool { return string(p.UID) == m.UID })
-		if c.from.(*still).Pods[i].Spec.NodeName != m.From || m.From == m.To {
-			t.Errorf("%s moves from %s to %s, and is on %s", m.Name, m.From, m.To, c.from.(*still).Pods[i].Spec.NodeName)
+		i := slices.IndexFunc(c.from.(*source.Snapshot).Pods, func(p *corev1.Pod) bool { return string(p.UID) == m.UID })
+		if c.from.(*source.Snapshot).Pods[i].Spec.NodeName != m.From || m.From == m.To {
+			t.Errorf("%s moves from %s to %s, and is on %s", m.Name, m.From, m.To, c.from.(*source.Snapshot).Pods[i].Spec.NodeName)
 		}
 		// While the pod's placeholder is there, the pod waits, or gets the NUMA node of the plan.
 		// Otherwise the plan has no NUMA node.
 		held := &sim.Kubelet{State: kubelets[m.To].State.Clone()}
 		var got [2]placement.Verdict
 		for n, uid := range []string{"holder", "pod"} {
-			ask, err := wire.ReadPod(c.from.(*still).Pods[i])
+			ask, err := wire.ReadPod(c.from.(*source.Snapshot).Pods[i])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,12 +116,12 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 		if other := got[1].OK() && got[1].NUMA != got[0].NUMA; other != (m.ToNUMA == "") {
 			t.Errorf("%s moves to %s NUMA node %q: with its holder there %v, then %v", m.Name, m.To, m.ToNUMA, got[0].NUMA, got[1].NUMA)
 		}
-		come(c.from.(*still).Pods[i], m.UID+"/again", m.To, m.ToNUMA)
+		come(c.from.(*source.Snapshot).Pods[i], m.UID+"/again", m.To, m.ToNUMA)
 		kubelets[m.From].Remove(m.UID)
 	}
 	for i, w := range r.Wanted {
-		if at := slices.IndexFunc(c.from.(*still).Pods, func(p *corev1.Pod) bool { return string(p.UID) == w.UID }); at >= 0 {
-			wanted = c.from.(*still).Pods[at]
+		if at := slices.IndexFunc(c.from.(*source.Snapshot).Pods, func(p *corev1.Pod) bool { return string(p.UID) == w.UID }); at >= 0 {
+			wanted = c.from.(*source.Snapshot).Pods[at]
 		}
 		if w.Node != "" {
 			come(wanted, fmt.Sprint("wanted-", i), w.Node, w.NUMANodes)
@@ -197,7 +198,7 @@ func TestUncertainPlacesHaveNoNUMANode(t *testing.T) {
 func TestEndingPodsAreNotCalledStaying(t *testing.T) {
 	c := owning(t)
 	now := metav1.Now()
-	for _, p := range c.from.(*still).Pods {
+	for _, p := range c.from.(*source.Snapshot).Pods {
 		p.DeletionTimestamp = &now
 	}
 	r := makeRoomFor(t, c, gpus("3"), RoomOptions{})
@@ -299,7 +300,7 @@ func TestMakeRoomRefuses(t *testing.T) {
 		p := gpus("3")
 		p.Namespace = c.Namespace
 		change(p)
-		pods := &c.from.(*still).Pods
+		pods := &c.from.(*source.Snapshot).Pods
 		*pods = append(*pods, p)
 		if r, err := c.MakeRoomFor(t.Context(), p.Name, RoomOptions{}); err == nil || !strings.Contains(err.Error(), "pod research/big: "+want) {
 			t.Errorf("%+v, %v: want %q", r, err, want)

@@ -7,14 +7,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/berth-dev/berth/internal/claims"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
 )
 
 // Driven has the devices that drivers offer on a node (ResourceSlices), and the claims of the
@@ -56,13 +54,13 @@ func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, 
 	if n == nil {
 		return nil, nil, nil
 	}
-	read, err := c.from.handedOut(ctx, metav1.NamespaceAll)
-	if err != nil || read.absent {
+	read, err := c.from.HandedOut(ctx, metav1.NamespaceAll)
+	if err != nil || read.Absent {
 		return nil, nil, err
 	}
 	h := *read
-	if h.one {
-		h.notes = append(slices.Clip(h.notes), "resource claims of all namespaces may not be read, so devices that are allocated to claims count as free")
+	if h.One {
+		h.Notes = append(slices.Clip(h.Notes), "resource claims of all namespaces may not be read, so devices that are allocated to claims count as free")
 	}
 	a := newAllocator(&h, &c.Terms)
 	inventory := claims.Read(name, n.knownMachine(), a.slicesOf(n.object, name), &a.sources)
@@ -88,13 +86,13 @@ func (c *Cluster) Driven(ctx context.Context, s *Survey, name string) (*Driven, 
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
 	})
 	if len(out.Devices)+len(out.Claims) == 0 {
-		return nil, h.notes, nil
+		return nil, h.Notes, nil
 	}
-	return out, h.notes, nil
+	return out, h.Notes, nil
 }
 
 // claimsOf returns the claims of a pod on the node that have devices, with their alignment.
-func (n *node) claimsOf(pod *corev1.Pod, terms *wire.Terms, h *handedOut, i *claims.Inventory) (out []ClaimOfPod) {
+func (n *node) claimsOf(pod *corev1.Pod, terms *wire.Terms, h *source.HandedOut, i *claims.Inventory) (out []ClaimOfPod) {
 	mode, _ := terms.ReadClaims(pod) // Explain reports the error
 	for k := range pod.Spec.ResourceClaims {
 		of := &pod.Spec.ResourceClaims[k]
@@ -102,7 +100,7 @@ func (n *node) claimsOf(pod *corev1.Pod, terms *wire.Terms, h *handedOut, i *cla
 		if err != nil || name == nil {
 			continue
 		}
-		c := h.claim(pod.Namespace, *name)
+		c := h.Claim(pod.Namespace, *name)
 		if c == nil || c.Status.Allocation == nil {
 			continue
 		}
@@ -117,37 +115,4 @@ func (n *node) claimsOf(pod *corev1.Pod, terms *wire.Terms, h *handedOut, i *cla
 		})
 	}
 	return out
-}
-
-// Alignments returns the values of ClaimOfPod.Alignment, for metrics.
-func Alignments() []string { return claims.Alignments() }
-
-// Machine is the hardware of a pod's node, with the devices of drivers.
-type Machine struct {
-	Node   string
-	Known  *topology.Machine // nil if no report has it
-	Slices []*resourcev1.ResourceSlice
-}
-
-// Align compares the positions of the devices of a pod's claims with the CPUs and memory that the
-// kubelet gave the pod. why describes the device with the worst alignment.
-func (m *Machine) Align(pod *corev1.Pod, has *placement.PodAllocation, found map[string]*resourcev1.ResourceClaim) (alignment, why string) {
-	var d placement.Decision
-	for i := range has.Containers {
-		c := &has.Containers[i]
-		d.Containers = append(d.Containers, placement.ContainerDecision{Name: c.Name, CPUs: c.CPUs, Memory: c.Memory, Shares: c.Shares})
-	}
-	lies := claims.NUMAOf(&d, m.Known)
-	var all []claims.Claim
-	for i := range pod.Spec.ResourceClaims {
-		of := &pod.Spec.ResourceClaims[i]
-		name, _, err := resourceclaim.Name(pod, of)
-		if err != nil || name == nil || found[*name] == nil || found[*name].Status.Allocation == nil {
-			continue
-		}
-		all = append(all, claims.Claim{Name: pod.Namespace + "/" + *name, Results: found[*name].Status.Allocation.Devices.Results, Users: claims.Users(pod, of.Name, lies)})
-	}
-	sources := claims.DefaultSources()
-	j := claims.Judge(claims.Read(m.Node, m.Known, m.Slices, &sources), all)
-	return j.Alignment().String(), j.Why()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/demand"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/parallel"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -408,7 +409,7 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
 	names = q.asked(s, names)
 	answers := make([]Answer, len(names))
-	inParallel(len(names), func(i int) {
+	parallel.Do(len(names), func(i int) {
 		n := s.nodes[names[i]]
 		answers[i] = q.askNode(s, n, affinity, func() *amounts.Node { return q.room(s, n) })
 	})
@@ -430,7 +431,7 @@ func (q *question) room(s *Survey, n *node) *amounts.Node {
 func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, room func() *amounts.Node) (a Answer) {
 	defer func() { a.say(q.said) }()
 	a = Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
-	asked := q.hasSay(n) || s.facts.nodesKnown && n.object == nil // a missing node admits no pod
+	asked := q.hasSay(n) || s.facts.NodesKnown && n.object == nil // a missing node admits no pod
 	if asked && n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
 		a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
 	}

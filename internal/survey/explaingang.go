@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/parallel"
 	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
@@ -294,17 +295,17 @@ func (t *trialNodes) prepare(ctx context.Context, c *Cluster, claim *gangfit.Cla
 
 // keep fills in kept.
 func (t *trialNodes) keep(ctx context.Context, c *Cluster) (notes []string, err error) {
-	objects, err := c.from.groupsIn(ctx, metav1.NamespaceAll)
+	objects, err := c.from.GroupsIn(ctx, metav1.NamespaceAll)
 	if err != nil {
 		return nil, err
 	}
 	t.kept = map[string]bool{}
-	for _, raw := range objects.list {
+	for _, raw := range objects.List {
 		if spec, _, err := readGroup(raw); err == nil && spec.Kept {
 			t.kept[spec.Key.String()] = true
 		}
 	}
-	return objects.notes, nil
+	return objects.Notes, nil
 }
 
 // room returns the resources of the nodes for the check of minResources.
@@ -402,7 +403,7 @@ func (t *trialNodes) Nodes(kind int) []int {
 			return nil
 		}
 		affinity := nodeaffinity.GetRequiredNodeAffinity(k.pod)
-		inParallel(len(t.nodes), func(i int) { k.said[i] = k.askNode(t.survey, t.nodes[i], affinity, t.rooms[i]) })
+		parallel.Do(len(t.nodes), func(i int) { k.said[i] = k.askNode(t.survey, t.nodes[i], affinity, t.rooms[i]) })
 	}
 	var out []int
 	for i := range k.said {
@@ -458,7 +459,7 @@ func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 	k := t.kinds[t.asks.Members[p.Lacking].Kind]
 	t.Nodes(t.asks.Members[p.Lacking].Kind) // ask about the kind if the plan has not
 	out := &Lacking{Pod: t.pods[p.Lacking].Name, Nodes: make([]Answer, len(t.nodes))}
-	inParallel(len(t.nodes), func(i int) {
+	parallel.Do(len(t.nodes), func(i int) {
 		if out.Nodes[i] = k.said[i]; mates[i] > 0 {
 			out.Nodes[i] = t.again(p, i)
 			out.Nodes[i].Mates = mates[i]

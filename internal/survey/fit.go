@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/parallel"
 	"github.com/berth-dev/berth/internal/suppose"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -232,7 +233,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 		Decided: f.decided(s, names), Nodes: make([]NodeFit, len(names)), NotAsked: notAsked(w.Pod), Berths: []Berthed{},
 	}
 	seats := make([]*seat, len(names))
-	inParallel(len(names), func(i int) {
+	parallel.Do(len(names), func(i int) {
 		if ctx.Err() != nil {
 			return // the caller no longer uses the answer
 		}

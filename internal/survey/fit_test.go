@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/sim"
@@ -197,7 +198,7 @@ func TestFitOfDevices(t *testing.T) {
 	c := playground(t)
 	big := wants("waits-for-gpu", "60", "8Gi", "1")
 	big.Namespace = c.Namespace
-	c.from.(*still).Pods = append(c.from.(*still).Pods, big)
+	c.from.(*source.Snapshot).Pods = append(c.from.(*source.Snapshot).Pods, big)
 	e, err := c.Explain(t.Context(), big.Name, "")
 	if err != nil {
 		t.Fatal(err)

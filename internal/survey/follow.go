@@ -5,11 +5,56 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/parallel"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
+
+// watcher computes the present state of the nodes that a Watch follows.
+type watcher struct {
+	*source.Watch
+	look glance
+}
+
+// watch prepares to follow the facts. It sends no request yet.
+func (c *Cluster) watch(f *source.Facts, o source.Following) (*watcher, error) {
+	a, err := c.live()
+	if err != nil {
+		return nil, err
+	}
+	o.Namespace = c.Namespace
+	w, err := a.Watch(f, o)
+	return &watcher{w, c.glance()}, err
+}
+
+// at returns the present state of a node, or nil if it no longer exists.
+func (w *watcher) at(name string) *node {
+	f := w.Node(name)
+	if f == nil {
+		return nil
+	}
+	held := placesOn(w.PlacesOn(name), f.Pods)
+	f.Pods = append(f.Pods, held.pods...)
+	return w.look.at(name, f, held.left)
+}
+
+// refresh updates the nodes of a survey that may have changed, and returns their names.
+func (w *watcher) refresh(s *Survey, c *source.Changes) []string {
+	s.Now = w.Now()
+	names := slices.Sorted(maps.Keys(c.Nodes))
+	nodes := make([]*node, len(names))
+	parallel.Do(len(names), func(i int) { nodes[i] = w.at(names[i]) })
+	for i, name := range names {
+		if nodes[i] == nil {
+			delete(s.nodes, name)
+		} else {
+			s.nodes[name] = nodes[i]
+		}
+	}
+	return names
+}
 
 // Follower receives the results of a watch.
 type Follower[T any] struct {
@@ -23,11 +68,11 @@ type Follower[T any] struct {
 // WatchNodes follows the nodes of a survey until ctx ends. The keys are the names of nodes. If only
 // is set, it follows only that node.
 func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Follower[Node]) error {
-	w, err := c.watch(s.facts, only, false)
+	w, err := c.watch(s.facts, source.Following{Node: only})
 	if err != nil {
 		return err
 	}
-	return w.run(ctx, func(ch *changes) error {
+	return w.Run(ctx, func(ch *source.Changes) error {
 		names := w.refresh(s, ch)
 		items := map[string]*Node{}
 		for _, name := range names {
@@ -44,7 +89,7 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 // If only is set, it follows the pods of that name.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
-	w, err := c.watch(s.facts, "", true)
+	w, err := c.watch(s.facts, source.Following{AllPods: true})
 	if err != nil {
 		return err
 	}
@@ -52,11 +97,11 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	for i := range p.Pods {
 		last[p.Pods[i].UID] = p.Pods[i].Outcome
 	}
-	return w.run(ctx, func(ch *changes) error {
+	return w.Run(ctx, func(ch *source.Changes) error {
 		names := w.refresh(s, ch)
 		for _, name := range names {
-			for _, pod := range w.podsOn(name) {
-				ch.pods[keyOf(pod.Namespace, pod.Name)] = true
+			for _, pod := range w.PodsOn(name) {
+				ch.Pods[keyOf(pod.Namespace, pod.Name)] = true
 			}
 		}
 		held := map[string]Pod{}
@@ -65,17 +110,17 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 		}
 		items := map[string]*Pod{}
 		for key, sum := range held {
-			ch.pods[key], items[key] = true, &sum
+			ch.Pods[key], items[key] = true, &sum
 		}
-		for key := range ch.pods {
-			if pod := w.pod(key, only); pod != nil {
+		for key := range ch.Pods {
+			if pod := w.Pod(key); pod != nil && (only == "" || pod.Name == only) {
 				if sum, pinned := s.pod(pod); pinned || only != "" {
 					sum.remember(last)
 					items[key] = &sum
 				}
 			}
 		}
-		return to.Show(slices.Sorted(maps.Keys(ch.pods)), items)
+		return to.Show(slices.Sorted(maps.Keys(ch.Pods)), items)
 	}, to.Tell)
 }
 
@@ -112,18 +157,3 @@ func (s *Survey) heldOn(names []string) map[string]Pod {
 }
 
 func keyOf(namespace, name string) string { return namespace + "/" + name }
-
-// pod returns the pod with that key. It returns nil if there is none, or if only is set to another
-// name.
-func (w *watcher) pod(key, only string) *corev1.Pod {
-	obj, ok, err := w.pods.GetStore().GetByKey(key)
-	if err != nil || !ok {
-		return nil
-	}
-	pod := obj.(*corev1.Pod)
-	elsewhere := w.c.Namespace != metav1.NamespaceAll && pod.Namespace != w.c.Namespace
-	if elsewhere || only != "" && pod.Name != only {
-		return nil
-	}
-	return pod
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -33,20 +34,20 @@ type gangDevices struct {
 // scheduler refuses a member on every node.
 func (t *trialNodes) findDevices(ctx context.Context, c *Cluster) (wrong string, notes []string, err error) {
 	d := &gangDevices{ctx: ctx, members: map[int]*claimant{}, had: map[int][]resourcev1.AllocationResult{}, refused: map[[2]int]bool{}}
-	var h *handedOut
+	var h *source.HandedOut
 	for i := range t.asks.Members {
 		q := t.kinds[t.asks.Members[i].Kind].question
 		if q.pod = t.pods[i]; !q.mayClaim() {
 			continue
 		}
 		if h == nil {
-			if h, err = c.from.handedOut(ctx, q.pod.Namespace); err != nil {
+			if h, err = c.from.HandedOut(ctx, q.pod.Namespace); err != nil {
 				return "", nil, err
 			}
-			if h.slices == nil || h.classes == nil || h.claims == nil {
-				return "", h.notes, nil
+			if h.Slices == nil || h.Classes == nil || h.Claims == nil {
+				return "", h.Notes, nil
 			}
-			d.allocator, notes = newAllocator(h, &c.Terms), h.notes
+			d.allocator, notes = newAllocator(h, &c.Terms), h.Notes
 		}
 		x := c.claimant(t.survey, &q, h, d.allocator)
 		if wrong = x.refusal(c); wrong != "" {

@@ -3,14 +3,19 @@ package survey
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -80,7 +85,7 @@ func (g *Gang) HoldsBack() bool {
 
 // Gangs returns the gangs of the namespace with their totals.
 func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
-	pods, err := c.from.podsIn(ctx, c.Namespace, "")
+	pods, err := c.from.PodsIn(ctx, c.Namespace, "")
 	if err != nil {
 		return nil, err
 	}
@@ -88,24 +93,24 @@ func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
 	for i := range pods {
 		all[i] = &pods[i]
 	}
-	objects, err := c.from.groupsIn(ctx, c.Namespace)
+	objects, err := c.from.GroupsIn(ctx, c.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	return gangsOf(all, objects, c.from.now()), nil
+	return gangsOf(all, objects, c.from.Now()), nil
 }
 
 // gangsOf builds the gangs from pods and from the objects that declare gangs.
-func gangsOf(pods []*corev1.Pod, objects *groupObjects, now time.Time) *Gangs {
-	out := &Gangs{Gangs: []Gang{}, Notes: slices.Clone(objects.notes)}
+func gangsOf(pods []*corev1.Pod, objects *source.Groups, now time.Time) *Gangs {
+	out := &Gangs{Gangs: []Gang{}, Notes: slices.Clone(objects.Notes)}
 	by := map[wire.GangKey]*gathering{}
 	of := func(key wire.GangKey) *gathering {
 		if by[key] == nil {
-			by[key] = &gathering{key: key, hidden: objects.hidden[key.Source]}
+			by[key] = &gathering{key: key, hidden: objects.Hidden[key.Source]}
 		}
 		return by[key]
 	}
-	for _, raw := range objects.list {
+	for _, raw := range objects.List {
 		spec, wrong, err := readGroup(raw)
 		if err != nil {
 			out.Notes = append(out.Notes, err.Error())
@@ -304,4 +309,30 @@ func WithoutPreemption(message string) string {
 		message = strings.TrimSuffix(strings.TrimSpace(message), noise)
 	}
 	return message
+}
+
+// readGroup reads an object that declares a gang. wrong describes fields that Berth does not
+// support. err means that the object cannot be read.
+func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
+	var head struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return spec, nil, fmt.Errorf("a PodGroup: %w", err)
+	}
+	err = fmt.Errorf("apiVersion %q: want %s, %s or %s", head.APIVersion, volcano.GroupVersion, sigs.GroupVersion, sigs.OldGroupVersion)
+	for _, kind := range wire.GroupKinds {
+		if kind.Version.String() != head.APIVersion {
+			continue
+		}
+		object := kind.New()
+		if err = json.Unmarshal(raw, object); err == nil {
+			spec, wrong = kind.Read(object)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("PodGroup %s/%s: %w", head.Namespace, head.Name, err)
+	}
+	return spec, wrong, err
 }

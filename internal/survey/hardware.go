@@ -35,13 +35,13 @@ func (c *Cluster) Hardware(ctx context.Context, name string) (*Hardware, error) 
 	case n.knownMachine() == nil:
 		return nil, fmt.Errorf("node %s: its report has only amounts: want a report of berth-agent", name)
 	}
-	h, err := c.from.handedOut(ctx, c.Namespace)
+	h, err := c.from.HandedOut(ctx, c.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	a := newAllocator(h, &c.Terms)
 	inventory := claims.Read(name, n.knownMachine(), a.slicesOf(n.object, name), &a.sources)
-	out := &Hardware{Machine: n.knownMachine(), Notes: append(s.Notes, h.notes...)}
+	out := &Hardware{Machine: n.knownMachine(), Notes: append(s.Notes, h.Notes...)}
 	first, count := inventory.Contradictions(maxContradictions)
 	for _, one := range first {
 		out.Notes = append(out.Notes, one.String())

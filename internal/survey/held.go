@@ -2,19 +2,16 @@ package survey
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -23,34 +20,12 @@ import (
 // StateHeld is the state of a Reservation's resources that no pod uses yet.
 const StateHeld = "held"
 
-// readReservations reads Koordinator's Reservations. If they are not served or may not be read, the
-// list is empty.
-func (f *facts) readReservations(ctx context.Context, a *api) error {
-	raw, err := readAll[json.RawMessage](ctx, a, metav1.ListOptions{}, koordinator.GroupVersion.String(), koordinator.Reservations.Resource)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		note, rest := a.tolerate("reservations.scheduling.koordinator.sh", "the resources that they hold are not counted", err)
-		f.notes = append(f.notes, note...)
-		return rest
-	}
-	f.reservationsServed = true
-	for i := range raw {
-		var o koordinator.Reservation
-		if err := json.Unmarshal(raw[i], &o); err == nil {
-			f.reservations = append(f.reservations, &o)
-		}
-	}
-	return nil
-}
-
 // hold adds the resources of Reservations to the survey. The unused part of each place counts as a
 // pod on the node.
 func (s *Survey) hold() {
 	on := map[string][]*koordinator.Reservation{}
-	for _, o := range s.facts.reservations {
-		if name := placeOf(o); name != "" {
+	for _, o := range s.facts.Reservations {
+		if name := source.PlaceOf(o); name != "" {
 			on[name] = append(on[name], o)
 		}
 	}
@@ -60,14 +35,6 @@ func (s *Survey) hold() {
 		maps.Copy(s.held, p.left)
 		s.Notes = append(s.Notes, p.wrong...)
 	}
-}
-
-// placeOf returns the node on which a Reservation holds its place, or "".
-func placeOf(o *koordinator.Reservation) string {
-	if o.Status.Phase != koordinator.ReservationAvailable {
-		return ""
-	}
-	return o.Status.NodeName
 }
 
 // places has the unused parts of Reservations' places on one node.

@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -135,7 +135,7 @@ func heldByMessage(message string) *HeldBack {
 // unknownTopology returns the first topologyKey of a required spread constraint that no node has.
 // It returns "" if there is none, or if Nodes may not be read.
 func (s *Survey) unknownTopology(pod *corev1.Pod) string {
-	if !s.facts.nodesKnown || s.partial {
+	if !s.facts.NodesKnown || s.partial {
 		return ""
 	}
 	for i := range pod.Spec.TopologySpreadConstraints {
@@ -185,10 +185,10 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 
 // heldByClaims describes an unbound PersistentVolumeClaim that holds the pod back. It returns nil
 // if there is none, or if PersistentVolumeClaims may not be read.
-func (a *api) heldByClaims(ctx context.Context, pod *corev1.Pod) *HeldBack {
+func heldByClaims(ctx context.Context, a *source.API, pod *corev1.Pod) *HeldBack {
 	for _, c := range claimsOf(pod) {
 		name := c.name
-		claim, err := a.core.PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		claim, err := a.VolumeClaim(ctx, pod.Namespace, name)
 		switch {
 		case apierrors.IsNotFound(err) && c.made != "":
 			return &HeldBack{byVolumes, "there is no PersistentVolumeClaim " + name + " yet; kube-controller-manager creates it for volume " + c.made,
@@ -239,7 +239,7 @@ func (e *Explained) holdBack(ctx context.Context, c *Cluster, s *Survey, pod *co
 	admits := !e.Decided || slices.ContainsFunc(e.Nodes, func(a Answer) bool { return a.Answer == Admits })
 	e.HeldBack = s.heldBack(pod, admits)
 	if a, err := c.live(); err == nil && (e.HeldBack == nil || e.HeldBack.By == byVolumes) && len(claimsOf(pod)) > 0 {
-		e.HeldBack = cmp.Or(a.heldByClaims(ctx, pod), e.HeldBack)
+		e.HeldBack = cmp.Or(heldByClaims(ctx, a, pod), e.HeldBack)
 	}
 	if e.HeldBack == nil {
 		return

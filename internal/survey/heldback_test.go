@@ -5,13 +5,22 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/internal/survey/source"
 )
+
+// slimPod returns the pod as the map and snapshots have it.
+func slimPod(p *corev1.Pod) *corev1.Pod {
+	slim, _ := source.Slim(p) // it never fails
+	return slim.(*corev1.Pod)
+}
 
 // claimed returns a pod with a volume of the claim data.
 func claimed(name, message string) *corev1.Pod {
@@ -66,11 +75,11 @@ func TestHeldByClaims(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(c.claim)
 			}))
 			defer server.Close()
-			a, err := connect(Options{Config: &rest.Config{Host: server.URL}})
+			a, err := source.Connect(source.Options{Config: &rest.Config{Host: server.URL}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			held := a.heldByClaims(t.Context(), slimPod(claimed("p", c.message))) // as the map has it
+			held := heldByClaims(t.Context(), a, slimPod(claimed("p", c.message))) // as the map has it
 			if asked != "/api/v1/namespaces/default/persistentvolumeclaims/data" {
 				t.Errorf("asked for %q", asked)
 			}
@@ -88,13 +97,13 @@ func TestHeldByClaims(t *testing.T) {
 func TestEphemeralClaims(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	a, err := connect(Options{Config: &rest.Config{Host: server.URL}})
+	a, err := source.Connect(source.Options{Config: &rest.Config{Host: server.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := pod("p", 2)
 	p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
-	held := a.heldByClaims(t.Context(), slimPod(p))
+	held := heldByClaims(t.Context(), a, slimPod(p))
 	if held == nil || held.Message != "there is no PersistentVolumeClaim p-scratch yet; kube-controller-manager creates it for volume scratch" || strings.Contains(held.Advice, "create it") {
 		t.Errorf("%+v", held)
 	}
@@ -132,5 +141,22 @@ func TestWaitsForRoom(t *testing.T) {
 		if got := WaitsForRoom(claimed("p", message)); got != want {
 			t.Errorf("%q: %v, want %v", message, got, want)
 		}
+	}
+}
+
+// TestSlimPodsKeepTyingVolumes: a snapshot names the same volumes as a live cluster.
+func TestSlimPodsKeepTyingVolumes(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+		{Name: "claim", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
+		{Name: "ephemeral", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+		{Name: "inline", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "d", VolumeAttributes: map[string]string{"secret": "x"}}}},
+		{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
+	}}}
+	slim := slimPod(pod)
+	if got, want := TyingVolumes(slim), TyingVolumes(pod); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if c := slim.Spec.Volumes[2].CSI; c == nil || c.VolumeAttributes != nil {
+		t.Errorf("the inline volume is %+v", c)
 	}
 }

@@ -13,8 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/parallel"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
@@ -28,7 +29,7 @@ type Live struct {
 	// still has the pods of a snapshot, by key. It is nil for a cluster.
 	still map[string]*corev1.Pod
 	// groups are the objects that declare gangs.
-	groups recent[groupObjects]
+	groups source.Recent[source.Groups]
 
 	mu   sync.RWMutex
 	s    *Survey
@@ -44,10 +45,24 @@ type Live struct {
 // NewLive returns a Live that reads the cluster. The caller must not use c afterwards. Live reads
 // nothing before Run.
 func (c *Cluster) NewLive() *Live {
-	if s, ok := c.from.(*still); ok {
-		return s.liveOf(c)
+	l := &Live{c: c, s: &Survey{nodes: map[string]*node{}, facts: &source.Facts{}, Now: time.Now()}, rows: map[string]*Row{}, ready: make(chan struct{})}
+	if s, ok := c.from.(*source.Snapshot); ok {
+		l.show(s)
 	}
-	return &Live{c: c, s: &Survey{nodes: map[string]*node{}, facts: &facts{}, Now: time.Now()}, rows: map[string]*Row{}, ready: make(chan struct{})}
+	return l
+}
+
+// show fills in the data of a snapshot, which never changes.
+func (l *Live) show(s *source.Snapshot) {
+	f, _ := s.Facts(context.Background(), "") // a file always answers
+	l.s, l.still = l.c.surveyOf(f), map[string]*corev1.Pod{}
+	for _, p := range s.Pods {
+		l.still[keyOf(p.Namespace, p.Name)] = p
+	}
+	for name, n := range l.s.nodes {
+		l.rows[name] = n.row(l.s.Now)
+	}
+	close(l.ready)
 }
 
 // Ready returns a channel that is closed when the first data is available.
@@ -71,35 +86,34 @@ func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if err != nil {
 		return err
 	}
-	f, err := a.readable(ctx)
+	f, err := a.Readable(ctx)
 	if err != nil {
 		return err
 	}
-	if f.podsKnown {
+	if f.PodsKnown {
 		l.c.Namespace = metav1.NamespaceAll
 	}
-	w, err := l.c.watch(f, "", true)
-	if err != nil {
-		return err
-	}
-	w.swung = func() {
+	w, err := l.c.watch(f, source.Following{AllPods: true, Swung: func() {
 		if told != nil {
 			told(nil, nil)
 		}
+	}})
+	if err != nil {
+		return err
 	}
 	l.mu.Lock()
 	l.w, l.told = w, told
-	l.s.facts, l.s.Notes, l.s.bound = f, f.notes, map[string][]*corev1.Pod{}
+	l.s.facts, l.s.Notes, l.s.bound = f, f.Notes, map[string][]*corev1.Pod{}
 	l.mu.Unlock()
-	return w.run(ctx, l.changed, l.wrong)
+	return w.Run(ctx, l.changed, l.wrong)
 }
 
 // changed records the results of a watch.
-func (l *Live) changed(ch *changes) error {
-	names := slices.Sorted(maps.Keys(ch.nodes))
+func (l *Live) changed(ch *source.Changes) error {
+	names := slices.Sorted(maps.Keys(ch.Nodes))
 	nodes, rows := make([]*node, len(names)), make([]*Row, len(names))
-	now := l.w.now()
-	inParallel(len(names), func(i int) {
+	now := l.w.Now()
+	parallel.Do(len(names), func(i int) {
 		if nodes[i] = l.w.at(names[i]); nodes[i] != nil {
 			rows[i] = nodes[i].row(now)
 		}
@@ -119,7 +133,7 @@ func (l *Live) changed(ch *changes) error {
 	l.mu.Unlock()
 	l.once.Do(func() { close(l.ready) })
 	if l.told != nil {
-		l.told(names, slices.Sorted(maps.Keys(ch.pods)))
+		l.told(names, slices.Sorted(maps.Keys(ch.Pods)))
 	}
 	return nil
 }
@@ -139,19 +153,19 @@ func (l *Live) Notes() []string {
 		out = append(out, l.trouble)
 	}
 	if l.w != nil {
-		out = append(out, l.w.contact.deniedNotes()...)
+		out = append(out, l.w.Denied()...)
 	}
 	return out
 }
 
-// Lost returns the resources that cannot be followed now. Their data is as old as Lost.Since.
-func (l *Live) Lost() []Lost {
+// Lost returns the resources that cannot be followed now. Their data is as old as Since.
+func (l *Live) Lost() []source.Lost {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.w == nil {
 		return nil
 	}
-	return l.w.contact.told()
+	return l.w.Lost()
 }
 
 // Now returns the cluster's time.
@@ -159,7 +173,7 @@ func (l *Live) Now() time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.w != nil {
-		return l.w.now()
+		return l.w.Now()
 	}
 	return l.s.Now
 }
@@ -304,16 +318,12 @@ func (l *Live) survey() *Survey {
 	s := *l.s
 	s.Notes = nil
 	if l.w != nil {
-		s.Now = l.w.now()
+		s.Now = l.w.Now()
 	}
 	s.nodes, s.bound = maps.Clone(l.s.nodes), maps.Clone(l.s.bound)
-	if l.w != nil && l.w.places != nil {
+	if l.w != nil {
 		f := *l.s.facts
-		for _, obj := range l.w.places.GetStore().List() {
-			if o, ok := obj.(*koordinator.Reservation); ok {
-				f.reservations = append(f.reservations, o)
-			}
-		}
+		f.Reservations = l.w.Reservations()
 		s.facts = &f
 	}
 	return &s
@@ -348,7 +358,7 @@ func (l *Live) Pod(namespace, name string) (Pod, bool) {
 func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
 	s := l.survey()
 	out := make([]*Pod, len(pods))
-	inParallel(len(pods), func(i int) {
+	parallel.Do(len(pods), func(i int) {
 		if sum, pinned := s.pod(pods[i]); pinned {
 			sum.Containers = nil // only Pod returns containers
 			out[i] = &sum
@@ -370,7 +380,7 @@ func (l *Live) pod(key string) *corev1.Pod {
 	if l.w == nil {
 		return l.still[key]
 	}
-	return l.w.pod(key, "")
+	return l.w.Pod(key)
 }
 
 // Stranded returns the stranded resources on all nodes, as Survey.Stranded does.
@@ -401,13 +411,5 @@ func (l *Live) Pods() []*corev1.Pod {
 	if l.w == nil {
 		return slices.Collect(maps.Values(l.still))
 	}
-	if l.w.pods == nil {
-		return nil
-	}
-	list := l.w.pods.GetStore().List()
-	out := make([]*corev1.Pod, len(list))
-	for i := range list {
-		out[i] = list[i].(*corev1.Pod)
-	}
-	return out
+	return l.w.Pods()
 }

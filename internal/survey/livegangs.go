@@ -4,43 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
-
-// readLasts is the time for which a list of unwatched objects is reused. In this time, all open web
-// pages together cause one list request.
-const readLasts = 2 * time.Second
-
-// recent has the last list of objects that are not watched.
-type recent[T any] struct {
-	mu   sync.Mutex
-	last *T
-	at   time.Time
-}
-
-// get returns the objects, and lists them again if the last list is too old.
-func (r *recent[T]) get(read func() (*T, error)) (*T, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.last != nil && time.Since(r.at) < readLasts {
-		return r.last, nil
-	}
-	now, err := read()
-	if err != nil && r.last != nil {
-		return r.last, nil // the list is about as old as the data about pods
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.last, r.at = now, time.Now()
-	return now, nil
-}
 
 // Gangs returns the gangs of the known pods.
 func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
@@ -48,7 +18,7 @@ func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 	if !l.Moves() {
 		namespace = metav1.NamespaceAll
 	}
-	objects, err := l.groups.get(func() (*groupObjects, error) { return l.c.from.groupsIn(ctx, namespace) })
+	objects, err := l.groups.Get(func() (*source.Groups, error) { return l.c.from.GroupsIn(ctx, namespace) })
 	if err != nil {
 		return nil, err
 	}

@@ -8,11 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -43,50 +42,34 @@ type node struct {
 	given []Given
 }
 
-// nodeFacts has the API's data about one node.
-type nodeFacts struct {
-	object *corev1.Node           // nil if there is none, or it may not be read
-	report *v1alpha1.NodeTopology // nil if there is none
-	coarse []metav1.Object        // reports of other exporters, the preferred report first
-	beat   beat                   // the agent's last heartbeat, zero if there is none
-	pods   []*corev1.Pod          // bound to the node
-	held   map[string]ledger.Holding
-}
-
 // glance has the inputs, common to all nodes, for computing a node's state.
 type glance struct {
-	kinds      *nodestate.Kinds
-	nodesKnown bool // true if Nodes may be read
-	silence    silence
+	kinds *nodestate.Kinds
+	// staleAfter is Options.StaleAfter.
+	staleAfter time.Duration
 }
 
-// silence has the values that decide whether an agent counts as silent.
-type silence struct {
-	after time.Duration
-	told  bool // true if heartbeats could be read
-	now   time.Time
-}
-
-// at computes the state of a node.
-func (g *glance) at(name string, s *nodeFacts) *node {
-	n := &node{name: name, object: s.object, bound: s.pods, held: s.held, given: givenOf(s.pods)}
-	if s.report != nil {
-		n.reading = g.kinds.Read(s.report, nil)
-		n.heard = wire.LastWritten(&s.report.ObjectMeta, s.report.Status.ObservedTime.Time)
+// at computes the state of a node. held has the Holding of each pod that stands for a place of a
+// Reservation.
+func (g *glance) at(name string, s *source.NodeFacts, held map[string]ledger.Holding) *node {
+	n := &node{name: name, object: s.Object, bound: s.Pods, held: held, given: givenOf(s.Pods)}
+	if s.Report != nil {
+		n.reading = g.kinds.Read(s.Report, nil)
+		n.heard = wire.LastWritten(&s.Report.ObjectMeta, s.Report.Status.ObservedTime.Time)
 	}
-	if n.hears(&s.beat) {
-		n.heard = s.beat.written
+	if n.hears(&s.Beat) {
+		n.heard = s.Beat.Written
 	}
-	if s.report == nil {
+	if s.Report == nil {
 		n.goByAmounts(g, s)
 	}
-	n.judge(g)
+	n.judge(g, s)
 	if n.reading == nil || n.reading.Unusable != nil {
 		return n
 	}
 	n.account = new(ledger.Ledger).Open(nil)
 	n.account.Accept(n.reading.State)
-	for _, pod := range s.pods {
+	for _, pod := range s.Pods {
 		if err := n.see(pod); err != nil {
 			n.notes = append(n.notes, fmt.Sprintf("node %s: %v", n.name, err))
 		}
@@ -96,10 +79,10 @@ func (g *glance) at(name string, s *nodeFacts) *node {
 
 // goByAmounts uses the report of another exporter, which contains only amounts, if no agent
 // reports.
-func (n *node) goByAmounts(g *glance, s *nodeFacts) {
-	beside := nodestate.BesideOf(s.object, s.pods)
+func (n *node) goByAmounts(g *glance, s *source.NodeFacts) {
+	beside := nodestate.BesideOf(s.Object, s.Pods)
 	var readings []*nodestate.Reading
-	for _, o := range s.coarse {
+	for _, o := range s.Coarse {
 		r, err := g.kinds.ReadCoarse(o, beside, nil)
 		if err != nil {
 			n.notes = append(n.notes, fmt.Sprintf("node %s: %v", n.name, err))
@@ -108,7 +91,7 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 		readings = append(readings, r)
 	}
 	n.reading = nodestate.Prefer(readings)
-	for _, o := range s.coarse {
+	for _, o := range s.Coarse {
 		if n.reading != nil && string(o.GetUID()) == n.reading.Source.UID {
 			n.heard = wire.LastWritten(o, o.GetCreationTimestamp().Time)
 		}
@@ -116,18 +99,17 @@ func (n *node) goByAmounts(g *glance, s *nodeFacts) {
 }
 
 // hears reports whether a heartbeat is newer than the report and confirms it.
-func (n *node) hears(b *beat) bool {
+func (n *node) hears(b *source.Beat) bool {
 	if n.reading != nil && n.reading.Mark != (nodestate.Mark{}) && !b.VouchesFor(n.reading.Mark.Sequence()) {
 		return false
 	}
-	return b.written.After(n.heard)
+	return b.Written.After(n.heard)
 }
 
 // judge sets the trouble of the node if its report is not reliable.
-func (n *node) judge(g *glance) {
-	q := g.silence
+func (n *node) judge(g *glance, f *source.NodeFacts) {
 	switch {
-	case g.nodesKnown && n.object == nil:
+	case f.NodesKnown && n.object == nil:
 		n.trouble = troubleOf(nodestate.Stray(n.name), n.name)
 	case n.reading == nil:
 		n.trouble = troubleOf(nodestate.NotReported(), n.name)
@@ -137,7 +119,7 @@ func (n *node) judge(g *glance) {
 			n.trouble.Advice = "find out which program writes the object: kubectl get " + strings.ToLower(s.Kind) + " " + s.Name +
 				" --show-managed-fields -o yaml; or let berth-agent report the node"
 		}
-	case !n.reading.Coarse() && q.told && q.now.Sub(n.heard) > q.after:
+	case !n.reading.Coarse() && f.BeatsKnown && f.Now.Sub(n.heard) > g.staleAfter:
 		n.trouble = troubleOf(nodestate.FellSilent(), n.name)
 	}
 }

@@ -76,7 +76,7 @@ func (s *Survey) noNodeHas(pod *corev1.Pod, asked amounts.List, classes map[core
 			nodes = append(nodes, n.object)
 		}
 	}
-	if !s.facts.nodesKnown || s.partial || len(nodes) == 0 {
+	if !s.facts.NodesKnown || s.partial || len(nodes) == 0 {
 		return out
 	}
 	for _, t := range termsOf(pod) {

@@ -8,6 +8,7 @@ import (
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -34,7 +35,7 @@ func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 	if err != nil {
 		return nil
 	}
-	all := slices.Clone(s.facts.reservations)
+	all := slices.Clone(s.facts.Reservations)
 	slices.SortStableFunc(all, func(a, b *koordinator.Reservation) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -62,9 +63,9 @@ func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 // takes reports whether the pod would get its place in the Reservation now. If not, why has the
 // reason.
 func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *corev1.Pod, affinity *wire.ReservationAffinity) (ok bool, why string) {
-	n := s.nodes[placeOf(o)]
+	n := s.nodes[source.PlaceOf(o)]
 	switch {
-	case placeOf(o) == "":
+	case source.PlaceOf(o) == "":
 		return false, cmp.Or(unscheduled(o), "it has no place yet")
 	case r.Closed:
 		return false, "it takes no new owners (unschedulable)"

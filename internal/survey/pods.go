@@ -69,7 +69,7 @@ func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := c.from.podsIn(ctx, c.Namespace, only)
+	read, err := c.from.PodsIn(ctx, c.Namespace, only)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -18,7 +19,7 @@ func waitingGang(c *Cluster, minimum int, counts ...string) {
 		p.Name, p.UID = fmt.Sprint("train-gang-", i), types.UID(fmt.Sprint("uid-train-gang-", i))
 		p.Namespace = c.Namespace
 		p.Annotations = map[string]string{wire.GangAnnotation: "train", wire.GangMinimumAnnotation: fmt.Sprint(minimum)}
-		c.from.(*still).Pods = append(c.from.(*still).Pods, p)
+		c.from.(*source.Snapshot).Pods = append(c.from.(*source.Snapshot).Pods, p)
 	}
 }
 
@@ -55,7 +56,7 @@ func TestMakeRoomForGang(t *testing.T) {
 	}
 	c = owning(t)
 	waitingGang(c, 1, "1")
-	c.from.(*still).Pods[len(c.from.(*still).Pods)-1].Spec.NodeName = "gpu-1"
+	c.from.(*source.Snapshot).Pods[len(c.from.(*source.Snapshot).Pods)-1].Spec.NodeName = "gpu-1"
 	if _, err := c.MakeRoomForGang(t.Context(), "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "the gang is whole: want a gang with pods that wait") {
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/parallel"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -111,7 +112,7 @@ func (o *Setting) on(s *Survey, names []string) *Survey {
 		out.nodes[name], out.bound[name] = n, s.bound[name]
 	}
 	nodes := make([]*node, len(names))
-	inParallel(len(names), func(i int) { nodes[i] = o.onNode(s.nodes[names[i]], s.bound[names[i]]) })
+	parallel.Do(len(names), func(i int) { nodes[i] = o.onNode(s.nodes[names[i]], s.bound[names[i]]) })
 	for i, name := range names {
 		out.nodes[name] = nodes[i]
 		if o.empties(s.nodes[name]) {

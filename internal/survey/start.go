@@ -48,7 +48,7 @@ type StartPod struct {
 
 // Start returns the nodes to which new pods may go, by name, and a note for each other node.
 func (s *Survey) Start(ctx context.Context, c *Cluster) (all []StartNode, notes []string) {
-	budgets, err := c.from.budgets(ctx)
+	budgets, err := c.from.Budgets(ctx)
 	if err != nil {
 		notes = append(notes, fmt.Sprintf("PodDisruptionBudgets could not be read, so none keeps a pod from eviction: %v", err))
 	}
@@ -121,7 +121,7 @@ func (n *node) start(bound []*corev1.Pod, may mover) (out StartNode, err error) 
 
 // Waiting returns the pods of all namespaces that wait for a node, the oldest first.
 func (s *Survey) Waiting(ctx context.Context, c *Cluster) ([]corev1.Pod, error) {
-	pods, err := c.from.podsIn(ctx, metav1.NamespaceAll, "")
+	pods, err := c.from.PodsIn(ctx, metav1.NamespaceAll, "")
 	if err != nil {
 		return nil, err
 	}

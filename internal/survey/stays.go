@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/moving"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -163,7 +164,7 @@ func (c *Cluster) priority(ctx context.Context, pod *corev1.Pod) (priority int32
 	if pod.Spec.Priority != nil {
 		return *pod.Spec.Priority, ""
 	}
-	classes, err := c.from.priorityClasses(ctx)
+	classes, err := c.from.PriorityClasses(ctx)
 	for i := range classes {
 		one := &classes[i]
 		if one.Metadata.Name == pod.Spec.PriorityClassName || pod.Spec.PriorityClassName == "" && one.GlobalDefault {
@@ -171,7 +172,7 @@ func (c *Cluster) priority(ctx context.Context, pod *corev1.Pod) (priority int32
 		}
 	}
 	switch {
-	case pod.Spec.PriorityClassName == "" && (err == nil || errors.Is(err, errNoClasses)):
+	case pod.Spec.PriorityClassName == "" && (err == nil || errors.Is(err, source.ErrNoClasses)):
 		return 0, ""
 	case err != nil && !apierrors.IsNotFound(err):
 		return 0, fmt.Sprintf("priority classes could not be read, so pod %s counts as one of priority 0: %v", pod.Name, err)

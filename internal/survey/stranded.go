@@ -167,7 +167,7 @@ func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 
 // Wants returns the requests for devices of the cluster's pods.
 func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
-	pods, err := c.from.podsIn(ctx, metav1.NamespaceAll, "")
+	pods, err := c.from.PodsIn(ctx, metav1.NamespaceAll, "")
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/internal/parallel"
 	"github.com/berth-dev/berth/internal/stranded"
 )
 
@@ -72,7 +73,7 @@ type (
 func (s *Survey) Nodes() []Node {
 	names := s.Names()
 	all := make([]Node, len(names))
-	inParallel(len(names), func(i int) { all[i] = s.nodes[names[i]].summary(s.Now) })
+	parallel.Do(len(names), func(i int) { all[i] = s.nodes[names[i]].summary(s.Now) })
 	return all
 }
 

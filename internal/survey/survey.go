@@ -17,6 +17,8 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/parallel"
+	"github.com/berth-dev/berth/internal/survey/source"
 )
 
 // Survey is the state of nodes and of the pods bound to them, at about one moment.
@@ -26,7 +28,7 @@ type Survey struct {
 	// Notes describe data that could not be read or understood.
 	Notes []string
 
-	facts *facts
+	facts *source.Facts
 	nodes map[string]*node
 	// bound has the pods by node, and pods that stand for places of Reservations.
 	bound map[string][]*corev1.Pod
@@ -40,7 +42,7 @@ type Survey struct {
 
 // missing returns the trouble of a node that has neither a Node nor a NodeTopology.
 func (s *Survey) missing(name string) *Trouble {
-	if s.facts.nodesKnown {
+	if s.facts.NodesKnown {
 		return &Trouble{Reason: nodestate.NoReport, Message: "there is no Node " + name}
 	}
 	return &Trouble{Reason: nodestate.NoReport, Message: "there is no NodeTopology " + name, Advice: adviceFor(nodestate.NoReport, name)}
@@ -74,7 +76,7 @@ func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) er
 
 // Survey surveys one node, or all nodes if only is "".
 func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
-	f, err := c.from.facts(ctx, only)
+	f, err := c.from.Facts(ctx, only)
 	if err != nil {
 		return nil, err
 	}
@@ -84,14 +86,18 @@ func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 }
 
 // surveyOf computes the state of every known node.
-func (c *Cluster) surveyOf(f *facts) *Survey {
-	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), held: map[string]ledger.Holding{}, Notes: f.notes, Now: c.from.now()}
+func (c *Cluster) surveyOf(f *source.Facts) *Survey {
+	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.Pods), held: map[string]ledger.Holding{}, Notes: f.Notes, Now: c.from.Now()}
 	s.hold()
-	found := s.perNode()
-	look := c.glance(f, s.Now)
+	found := f.ByNode()
+	look := c.glance()
 	names := slices.Sorted(maps.Keys(found))
 	nodes := make([]*node, len(names))
-	inParallel(len(names), func(i int) { nodes[i] = look.at(names[i], found[names[i]]) })
+	parallel.Do(len(names), func(i int) {
+		f := found[names[i]]
+		f.Pods, f.Now = s.bound[names[i]], s.Now
+		nodes[i] = look.at(names[i], f, s.held)
+	})
 	for i, name := range names {
 		s.nodes[name] = nodes[i]
 		s.Notes = append(s.Notes, nodes[i].notes...)
@@ -99,35 +105,9 @@ func (c *Cluster) surveyOf(f *facts) *Survey {
 	return s
 }
 
-// perNode sorts the facts by node.
-func (s *Survey) perNode() map[string]*nodeFacts {
-	out := map[string]*nodeFacts{}
-	of := func(name string) *nodeFacts {
-		if out[name] == nil {
-			out[name] = &nodeFacts{beat: s.facts.beats[name], pods: s.bound[name], held: s.held}
-		}
-		return out[name]
-	}
-	for i := range s.facts.nodes {
-		of(s.facts.nodes[i].Name).object = &s.facts.nodes[i]
-	}
-	for i := range s.facts.reports {
-		of(s.facts.reports[i].Name).report = &s.facts.reports[i]
-	}
-	for _, o := range s.facts.coarse {
-		if one := out[o.GetName()]; one != nil || !s.facts.nodesKnown {
-			of(o.GetName()).coarse = append(of(o.GetName()).coarse, o)
-		}
-	}
-	return out
-}
-
-// glance returns the inputs for the state of nodes, given the permissions.
-func (c *Cluster) glance(f *facts, now time.Time) glance {
-	return glance{
-		kinds: new(nodestate.Kinds), nodesKnown: f.nodesKnown,
-		silence: silence{after: c.StaleAfter, told: f.beatsKnown, now: now},
-	}
+// glance returns the inputs, common to all nodes, for the state of nodes.
+func (c *Cluster) glance() glance {
+	return glance{kinds: new(nodestate.Kinds), staleAfter: c.StaleAfter}
 }
 
 // classes returns the resources of device classes, if the pod requests a resource that could be one
@@ -136,7 +116,7 @@ func (s *Survey) classes(ctx context.Context, c *Cluster, asked amounts.List) (m
 	if !foreign(asked) {
 		return nil, nil
 	}
-	classes, notes, err := c.from.deviceClasses(ctx)
+	classes, notes, err := c.from.DeviceClasses(ctx)
 	s.Notes = append(s.Notes, notes...)
 	return classes, err
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -18,11 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
-	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
-	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
@@ -36,14 +33,12 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // world is a cluster that does not change, with the kubelets of its nodes.
 type world struct {
 	*testing.T
-	still
+	source.Snapshot
 	kubelets map[string]*sim.Kubelet
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{T: t, kubelets: map[string]*sim.Kubelet{}, still: still{
-		Kind: stillKind, Version: stillVersion, Taken: noon, Where: "test", StaleAfter: "1m",
-	}}
+	return &world{T: t, kubelets: map[string]*sim.Kubelet{}, Snapshot: source.Snapshot{Taken: noon, Where: "test", StaleAfter: "1m"}}
 }
 
 func (w *world) must(err error) {
@@ -138,9 +133,7 @@ func (w *world) bind(p *corev1.Pod, node, cpus string) *corev1.Pod {
 func (w *world) cluster() *Cluster {
 	w.Helper()
 	var file bytes.Buffer
-	packed := gzip.NewWriter(&file)
-	w.must(json.NewEncoder(packed).Encode(&w.still))
-	w.must(packed.Close())
+	w.must(w.Write(&file))
 	c, err := Open(&file, "test")
 	w.must(err)
 	c.Namespace = metav1.NamespaceAll
@@ -380,75 +373,6 @@ func TestExplain(t *testing.T) {
 	}
 	if _, err := c.Explain(t.Context(), "nobody", ""); err == nil || !strings.Contains(err.Error(), "no pod nobody") {
 		t.Errorf("of nobody: %v", err)
-	}
-}
-
-// TestSnapshotsKeepWhoMayWithhold: a snapshot keeps the settings of the scheduler.
-func TestSnapshotsKeepWhoMayWithhold(t *testing.T) {
-	var file bytes.Buffer
-	packed := gzip.NewWriter(&file)
-	if err := json.NewEncoder(packed).Encode(still{Kind: stillKind, Version: stillVersion, StaleAfter: "1m", Terms: wire.Terms{ExclusiveNamespaces: wire.Namespaces{"a"}, BestEffortAnywhere: true}}); err != nil {
-		t.Fatal(err)
-	}
-	packed.Close()
-	c, err := Open(&file, "f")
-	if err != nil || !c.Terms.ExclusiveNamespaces.Allow("a") || c.Terms.ExclusiveNamespaces.Allow("b") || !c.Terms.BestEffortAnywhere {
-		t.Errorf("%v, error %v", c, err)
-	}
-}
-
-// TestSnapshotsKeepWhatIsMalformed: a snapshot keeps why an object cannot be read.
-func TestSnapshotsKeepWhatIsMalformed(t *testing.T) {
-	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
-	s := still{Kind: stillKind, Version: stillVersion, StaleAfter: "1m"}
-	s.keep(&facts{
-		coarse: []metav1.Object{&nodeinfo.Numatopology{ObjectMeta: named("a"), Malformed: "spec.cpuDetail: wrong"}, &nodeinfo.Numatopology{ObjectMeta: named("b")},
-			&nrt.NodeResourceTopology{ObjectMeta: named("a"), Malformed: "zones: wrong"}},
-		reservations: []*koordinator.Reservation{{ObjectMeta: named("r"), Malformed: "spec.template: wrong"}},
-	})
-	var file bytes.Buffer
-	packed := gzip.NewWriter(&file)
-	if err := errors.Join(json.NewEncoder(packed).Encode(s), packed.Close()); err != nil {
-		t.Fatal(err)
-	}
-	c, err := Open(&file, "f")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := c.from.facts(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := []string{f.reservations[0].Malformed}
-	for _, o := range f.coarse {
-		switch o := o.(type) {
-		case *nodeinfo.Numatopology:
-			got = append(got, o.Malformed)
-		case *nrt.NodeResourceTopology:
-			got = append(got, o.Malformed)
-		}
-	}
-	if want := []string{"spec.template: wrong", "spec.cpuDetail: wrong", "", "zones: wrong"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// TestSnapshotIsWhole: a file that is no snapshot is refused, with the reason.
-func TestSnapshotIsWhole(t *testing.T) {
-	for what, text := range map[string]string{
-		"kind \"Pod\"": `{"kind": "Pod"}`, "version 99": `{"kind": "BerthSnapshot", "version": 99}`,
-		"staleAfter": `{"kind": "BerthSnapshot", "version": 1, "staleAfter": "soon"}`, "null": `{"kind": "BerthSnapshot", "version": 1, "staleAfter": "1m", "pods": [null]}`,
-		"complete": `{"kind": "BerthSna`,
-	} {
-		var file bytes.Buffer
-		packed := gzip.NewWriter(&file)
-		if _, err := packed.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		packed.Close()
-		if _, err := Open(&file, "f"); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: %v: want %q", text, err, what)
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -40,20 +41,20 @@ func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, 
 	if e.MemberOf != nil {
 		together = append(together, e.MemberOf.pods...)
 	}
-	age, unserved := waitOf(together, s.Now)
-	if !unserved {
+	age, overdue := waitOf(together, s.Now)
+	if !overdue {
 		return
 	}
-	if said := a.eventOfScheduler(ctx, pod); said != "" {
+	if said := eventOfScheduler(ctx, a, pod); said != "" {
 		e.Message = said
 		return
 	}
-	e.Unserved = a.unserved(ctx, s, pod, age)
+	e.Unserved = unserved(ctx, a, s, pod, age)
 }
 
 // waitOf returns the age of the youngest pod, because the scheduler does not try a gang before its
-// last pod exists. unserved means that no scheduler seems to have looked at the pods.
-func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, unserved bool) {
+// last pod exists. overdue means that no scheduler seems to have looked at the pods.
+func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, overdue bool) {
 	if slices.ContainsFunc(together, isLookedAt) {
 		return 0, false
 	}
@@ -69,10 +70,10 @@ func isLookedAt(pod *corev1.Pod) bool {
 
 // unserved returns the trouble that no scheduler has looked at the pod in the time age. The message
 // names the schedulers of the pod's schedulerName that were found.
-func (a *api) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time.Duration) *Trouble {
+func unserved(ctx context.Context, a *source.API, s *Survey, pod *corev1.Pod, age time.Duration) *Trouble {
 	name := nameOfScheduler(pod)
 	served := servedBy(s)
-	lease, led := a.schedulerLease(ctx, s, name)
+	lease, led := schedulerLease(ctx, a, s, name)
 	out := &Trouble{Reason: NoScheduler, Message: "no scheduler has looked at this pod in " + AgeText(Seconds(age)) + ": "}
 	switch {
 	case lease != "" && !led:
@@ -112,14 +113,14 @@ func servedBy(s *Survey) map[string]int {
 // eventOfScheduler returns the message of the last event of the pod's scheduler about the pod. It
 // returns "" if there is none, or if events may not be read. A scheduler writes events under the
 // name of the pod's profile.
-func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
-	list, err := a.core.Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(pod.UID)})
+func eventOfScheduler(ctx context.Context, a *source.API, pod *corev1.Pod) string {
+	all, err := a.Events(ctx, pod)
 	if err != nil {
 		return ""
 	}
 	name, said := nameOfScheduler(pod), ""
-	for i := range list.Items {
-		if one := &list.Items[i]; one.InvolvedObject.UID == pod.UID && (one.ReportingController == name || one.Source.Component == name) {
+	for i := range all {
+		if one := &all[i]; one.InvolvedObject.UID == pod.UID && (one.ReportingController == name || one.Source.Component == name) {
 			said = cmp.Or(one.Message, one.Reason)
 		}
 	}
@@ -129,14 +130,14 @@ func (a *api) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
 // schedulerLease describes the election Lease of a scheduler with the given name. It returns "" if
 // it finds no such Lease or may not read it. leads means that the Lease has not expired. It tries
 // the Lease names of kube-scheduler and of Berth's chart, and the name of the profile.
-func (a *api) schedulerLease(ctx context.Context, s *Survey, name string) (said string, leads bool) {
+func schedulerLease(ctx context.Context, a *source.API, s *Survey, name string) (said string, leads bool) {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {
 		names = append(names, "kube-scheduler")
 	}
 	for _, namespace := range []string{metav1.NamespaceSystem, a.Heartbeats} {
 		for _, n := range names {
-			l, err := a.leases.Leases(namespace).Get(ctx, n, metav1.GetOptions{})
+			l, err := a.Lease(ctx, namespace, n)
 			if err != nil || l.Spec.RenewTime == nil || l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
 				continue
 			}

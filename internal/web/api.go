@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/version"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -78,7 +79,7 @@ type lost struct {
 	Why   string `json:"why"`
 }
 
-func lostOf(all []survey.Lost) *lost {
+func lostOf(all []source.Lost) *lost {
 	if len(all) == 0 {
 		return nil
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -83,7 +84,7 @@ func play(ctx context.Context, o *options, out io.Writer) (_ *result, err error)
 		return &p.result, err
 	}
 	defer stopControllers()
-	p.survey, err = survey.Connect(survey.Options{Config: config, Namespace: namespace, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: "the play"})
+	p.survey, err = survey.Connect(source.Options{Config: config, Namespace: namespace, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: "the play"})
 	if err != nil {
 		return &p.result, err
 	}

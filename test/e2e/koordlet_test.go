@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
@@ -68,7 +69,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 // awaitTrouble waits until the node's report has these words about why the node is not used.
 func (n *hollowNode) awaitTrouble(words string) {
 	n.c.Helper()
-	cluster, err := survey.Connect(survey.Options{
+	cluster, err := survey.Connect(source.Options{
 		Config: n.c.ControlPlane.RESTConfig(), Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: n.c.ControlPlane.Addr(),
 	})
 	n.c.must(err)

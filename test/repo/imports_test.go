@@ -64,6 +64,7 @@ internal/moving           : internal/wire
 internal/wire             : internal/claims internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/gangfit          : internal/amounts internal/plan internal/suppose
 internal/gangs            : internal/gangfit internal/ledger internal/plan internal/suppose internal/wire
+internal/parallel         :
 internal/suggest          :
 internal/turns            :
 internal/pasted           :
@@ -74,8 +75,9 @@ internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/pasted internal/suggest internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
-internal/survey           : internal/claims internal/demand internal/gangfit internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
-internal/web              : internal/bounded internal/clip internal/shadow topology internal/machineview internal/manifest internal/survey internal/version internal/wire
+internal/survey           : internal/survey/source internal/parallel internal/claims internal/demand internal/gangfit internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
+internal/survey/source    : topology api/... internal/apiclient internal/nodestate internal/parallel internal/wire
+internal/web              : internal/bounded internal/clip internal/shadow topology internal/machineview internal/manifest internal/survey internal/survey/source internal/version internal/wire
 internal/manifest         : api/... internal/amounts internal/pasted internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/suppose internal/survey internal/wire
 
@@ -90,7 +92,7 @@ internal/scheduler/reservation : placement internal/apiclient internal/ledger in
 internal/scheduler/nodes  : topology placement internal/clip internal/apiclient internal/demand internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
 internal/scheduler/refit  : placement internal/clip internal/ledger internal/turns internal/wire internal/scheduler/handover internal/scheduler/later internal/scheduler/nodes
 internal/scheduler        : internal/scheduler/refit topology internal/claims internal/scheduler/steer internal/apiclient internal/bounded internal/brief internal/gangfit internal/gangs internal/suppose placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/outcome internal/scheduler/reservation api/... internal/nodestate
-internal/scheduler/witness: api/... internal/apiclient internal/ledger internal/nodestate internal/rank internal/scheduler/later internal/scheduler/nodes internal/scheduler/wake internal/shadow internal/survey internal/version internal/wire
+internal/scheduler/witness: topology placement api/... internal/apiclient internal/claims internal/ledger internal/nodestate internal/rank internal/scheduler/later internal/scheduler/nodes internal/scheduler/wake internal/shadow internal/survey/source internal/version internal/wire
 internal/scheduler/command: internal/brief internal/clip internal/scheduler internal/scheduler/outcome internal/scheduler/reservation internal/scheduler/gang internal/version
 internal/offer            : internal/atomicfile internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
@@ -100,7 +102,7 @@ examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/apiclient internal/atomicfile internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : internal/shadow internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/simulate/... internal/web internal/wire internal/version
+internal/cli              : internal/shadow internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/survey/source internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/brief internal/clip internal/turns internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/scheduler/witness"
 	"github.com/berth-dev/berth/internal/shadow"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 )
 
 // ShadowRole runs shadow mode in its own process, with berth-scheduler's arguments.
@@ -35,11 +35,11 @@ func ShadowRole(args []string, stdin io.Reader, stderr io.Writer) (code int, ok 
 }
 
 // Shadow asks a process in shadow mode.
-type Shadow struct{ survey.Shadow }
+type Shadow struct{ source.Shadow }
 
 // ShadowAt returns access to shadow mode on the port.
 func ShadowAt(port int) Shadow {
-	return Shadow{survey.Shadow{URL: fmt.Sprint("http://127.0.0.1:", port)}}
+	return Shadow{source.Shadow{URL: fmt.Sprint("http://127.0.0.1:", port)}}
 }
 
 // StartShadow runs shadow mode as a process of the program in s.Argv, and returns when it has read

@@ -13,9 +13,11 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 
+	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/shadow"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // The limits of judging claims. Claims and slices are read from the API server when a report shows
@@ -98,10 +100,31 @@ func (w *Witness) judgeClaims(ctx context.Context, client kubernetes.Interface, 
 	if err != nil {
 		return nil, err
 	}
-	on := survey.Machine{Node: out.Node, Known: w.table.Named(out.Node).Machine()}
+	known := make([]*resourceapi.ResourceSlice, len(published.Items))
 	for i := range published.Items {
-		on.Slices = append(on.Slices, &published.Items[i])
+		known[i] = &published.Items[i]
 	}
-	out.Alignment, out.Why = on.Align(c.pod, &c.outcome.Found, found)
+	sources := claims.DefaultSources()
+	machine := w.table.Named(out.Node).Machine()
+	j := claims.Judge(claims.Read(out.Node, machine, known, &sources), c.claims(machine, found))
+	out.Alignment, out.Why = j.Alignment().String(), j.Why()
 	return out, nil
+}
+
+// claims returns those of the pod's claims that were found, with the places of the containers that
+// use them.
+func (c *claimed) claims(machine *topology.Machine, found map[string]*resourceapi.ResourceClaim) (out []claims.Claim) {
+	var d placement.Decision
+	for i := range c.outcome.Found.Containers {
+		has := &c.outcome.Found.Containers[i]
+		d.Containers = append(d.Containers, placement.ContainerDecision{Name: has.Name, CPUs: has.CPUs, Memory: has.Memory, Shares: has.Shares})
+	}
+	lies := claims.NUMAOf(&d, machine)
+	for i := range c.pod.Spec.ResourceClaims {
+		of := &c.pod.Spec.ResourceClaims[i]
+		if name, _, err := resourceclaim.Name(c.pod, of); err == nil && name != nil && found[*name] != nil {
+			out = append(out, claims.Claim{Name: c.pod.Namespace + "/" + *name, Results: found[*name].Status.Allocation.Devices.Results, Users: claims.Users(c.pod, of.Name, lies)})
+		}
+	}
+	return out
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 )
 
 // arrival says how shadow mode learned that a pod is on its node.
@@ -58,8 +58,8 @@ func (s *podStore) run(ctx context.Context, client kubernetes.Interface) {
 var _ cache.TransformingStore = (*podStore)(nil)
 
 // Transformer implements cache.TransformingStore. It removes the data of listed pods that
-// survey.Slim removes.
-func (*podStore) Transformer() cache.TransformFunc { return survey.Slim }
+// source.Slim removes.
+func (*podStore) Transformer() cache.TransformFunc { return source.Slim }
 
 // on returns the pods on a node.
 func (s *podStore) on(node string) []*corev1.Pod {
@@ -83,7 +83,7 @@ func (s *podStore) Update(obj any) error { return s.take(obj, watched) }
 // take stores a version of a pod and passes it on. If the pod was not known before, how says how it
 // became known.
 func (s *podStore) take(obj any, how arrival) error {
-	slim, err := survey.Slim(obj)
+	slim, err := source.Slim(obj)
 	if err != nil {
 		return err
 	}

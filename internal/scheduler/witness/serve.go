@@ -11,9 +11,9 @@ import (
 
 	"k8s.io/component-base/metrics"
 
+	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/shadow"
-	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/version"
 )
 
@@ -42,7 +42,7 @@ func newMetricSet() *metricSet {
 	}
 	m.registry.MustRegister(m.all()...)
 	m.registry.RawMustRegister(version.Info())
-	for _, alignment := range survey.Alignments() {
+	for _, alignment := range claims.Alignments() {
 		m.claims.WithLabelValues(alignment)
 	}
 	for _, r := range shadow.Results {

@@ -30,7 +30,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/shadow"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -64,7 +64,7 @@ type Witness struct {
 	book    *shadow.Book
 	reports map[string]report // the newest report of each node
 	// evidence has the inputs of the predictions that wait for an answer, by UID.
-	evidence map[types.UID]*survey.Moment
+	evidence map[types.UID]*evidence
 	captures []capture // oldest first
 	budget   budget
 
@@ -92,7 +92,7 @@ func New(o Options) *Witness {
 		o.Clock = clock.RealClock{}
 	}
 	w := &Witness{Options: o, table: nodes.NewTable(o.Clock, o.StaleAfter), metrics: newMetricSet(),
-		book: shadow.NewBook(), reports: map[string]report{}, evidence: map[types.UID]*survey.Moment{}, budget: budget{share: o.Share}, claimed: make(chan claimed, maxClaimed)}
+		book: shadow.NewBook(), reports: map[string]report{}, evidence: map[types.UID]*evidence{}, budget: budget{share: o.Share}, claimed: make(chan claimed, maxClaimed)}
 	w.pods = newPodStore(w.seen, w.podGone)
 	w.profile.Table = w.table
 	w.profile.Scoring.FillIn()
@@ -120,7 +120,7 @@ func (w *Witness) Run(ctx context.Context) error {
 		return err
 	}
 	sources.Poll = min(heartbeats, w.StaleAfter/3)
-	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(survey.Slim))
+	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(source.Slim))
 	objects := shared.Core().V1().Nodes()
 	w.objects = objects.Lister()
 	known := objects.Informer().HasSynced

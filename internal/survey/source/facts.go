@@ -1,10 +1,9 @@
-package survey
+package source
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,65 +17,39 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/parallel"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// facts has the data that was read from the API server.
-type facts struct {
-	reports []v1alpha1.NodeTopology
-	nodes   []corev1.Node
-	// coarse are the reports that contain only amounts, in the order of apiclient.CoarseKinds.
-	// served marks the kinds that the API server serves.
-	coarse []metav1.Object
-	served [2]bool
-	// reservations are Koordinator's Reservations, if they are served and may be read.
-	reservations       []*koordinator.Reservation
-	reservationsServed bool
-	// beats are the last heartbeats of agents, by node.
-	beats map[string]beat
-	// pods are the bound pods of all namespaces; nil if they may not be read.
-	pods []corev1.Pod
-	// Each of these fields is true if the objects may be read.
-	nodesKnown, beatsKnown, podsKnown bool
-	// notes describe data that may not be read.
-	notes []string
-}
-
-// beat is a heartbeat, with the time at which the API server received it.
-type beat struct {
-	nodestate.Heartbeat
-	written time.Time
-}
-
-// facts reads all data about one node, or about all nodes if only is "". It reads heartbeats before
-// reports, so that no heartbeat confirms a report newer than the one that was read. It reads pods
-// after reports, so that a pod created in between counts as in flight, and not as gone.
-func (a *api) facts(ctx context.Context, only string) (*facts, error) {
+// Facts implements Source. It reads heartbeats before reports, so that no heartbeat confirms a
+// report newer than the one that was read. It reads pods after reports, so that a pod created in
+// between counts as in flight, and not as gone.
+func (a *API) Facts(ctx context.Context, only string) (*Facts, error) {
 	f, _, err := a.readFacts(ctx, only)
 	return f, err
 }
 
-// readFacts is like facts, but also returns the reports unparsed.
-func (a *api) readFacts(ctx context.Context, only string) (*facts, []json.RawMessage, error) {
-	var f facts
+// readFacts is like Facts, but also returns the reports unparsed.
+func (a *API) readFacts(ctx context.Context, only string) (*Facts, []json.RawMessage, error) {
+	var f Facts
 	var readErr, nodesErr, beatsErr, podsErr, coarseErr error
 	var side errgroup.Group
 	side.Go(func() error {
-		f.nodes, nodesErr = a.nodeObjects(ctx, only)
+		f.Nodes, nodesErr = a.nodeObjects(ctx, only)
 		return nil
 	})
 	side.Go(func() error {
 		coarseErr = f.readCoarse(ctx, a, only)
 		return nil
 	})
-	f.beats, beatsErr = a.beats(ctx)
+	f.Beats, beatsErr = a.beats(ctx)
 	raw, reportsErr := a.topologies(ctx, only)
 	if reportsErr == nil {
 		side.Go(func() error {
-			f.reports, readErr = readTopologies(raw)
+			f.Reports, readErr = readTopologies(raw)
 			return nil
 		})
-		f.pods, podsErr = a.boundPods(ctx, only)
+		f.Pods, podsErr = a.boundPods(ctx, only)
 	}
 	_ = side.Wait() // judge handles its errors
 	if reportsErr != nil {
@@ -96,8 +69,8 @@ func (a *api) readFacts(ctx context.Context, only string) (*facts, []json.RawMes
 
 // judge determines from the errors of the lists which objects may be read. It notes missing
 // permissions, and returns all other errors.
-func (f *facts) judge(a *api, nodesErr, beatsErr, podsErr error) error {
-	f.nodesKnown, f.beatsKnown, f.podsKnown = nodesErr == nil, beatsErr == nil, podsErr == nil
+func (f *Facts) judge(a *API, nodesErr, beatsErr, podsErr error) error {
+	f.NodesKnown, f.BeatsKnown, f.PodsKnown = nodesErr == nil, beatsErr == nil, podsErr == nil
 	for _, l := range []struct {
 		what, then string
 		err        error
@@ -110,20 +83,20 @@ func (f *facts) judge(a *api, nodesErr, beatsErr, podsErr error) error {
 		if err != nil {
 			return err
 		}
-		f.notes = append(f.notes, note...)
+		f.Notes = append(f.Notes, note...)
 	}
 	return nil
 }
 
 // topologies lists the NodeTopologies, unparsed.
-func (a *api) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
+func (a *API) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
 	raw, err := readAll[json.RawMessage](ctx, a, named("metadata.name", only), v1alpha1.GroupVersion.String(), v1alpha1.NodeTopologies.Resource)
 	return raw, a.reportsFailed(err)
 }
 
 // readCoarse reads the reports that contain only amounts. If a kind is not served or may not be
 // read, its list is empty, because these kinds are optional.
-func (f *facts) readCoarse(ctx context.Context, a *api, only string) error {
+func (f *Facts) readCoarse(ctx context.Context, a *API, only string) error {
 	for i := range apiclient.CoarseKinds {
 		kind := &apiclient.CoarseKinds[i]
 		all, err := pages(func(o metav1.ListOptions) ([]runtime.Object, string, error) {
@@ -150,7 +123,7 @@ func (f *facts) readCoarse(ctx context.Context, a *api, only string) error {
 		f.served[i] = true
 		for _, o := range all {
 			if one, ok := o.(metav1.Object); ok {
-				f.coarse = append(f.coarse, one)
+				f.Coarse = append(f.Coarse, one)
 			}
 		}
 	}
@@ -158,12 +131,12 @@ func (f *facts) readCoarse(ctx context.Context, a *api, only string) error {
 }
 
 // reportsFailed converts an error of reading NodeTopologies to an error for users.
-func (a *api) reportsFailed(err error) error {
+func (a *API) reportsFailed(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		return ErrNotInstalled
+		return errNotInstalled
 	}
 	return a.failed("nodetopologies.berth.dev", err)
 }
@@ -171,15 +144,15 @@ func (a *api) reportsFailed(err error) error {
 // readTopologies parses reports, on all CPUs of this machine.
 func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 	out, errs := make([]v1alpha1.NodeTopology, len(raw)), make([]error, len(raw))
-	inParallel(len(raw), func(i int) { errs[i] = out[i].UnmarshalJSON(raw[i]) })
+	parallel.Do(len(raw), func(i int) { errs[i] = out[i].UnmarshalJSON(raw[i]) })
 	return out, errors.Join(errs...)
 }
 
 // beats returns the last heartbeat of each node's agent, by the API server's clock if possible.
-func (a *api) beats(ctx context.Context) (map[string]beat, error) {
+func (a *API) beats(ctx context.Context) (map[string]Beat, error) {
 	items := func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items }
 	leases, err := listed(ctx, a.leases.Leases(a.Heartbeats).List, items, metav1.ListOptions{})
-	out := map[string]beat{}
+	out := map[string]Beat{}
 	for i := range leases {
 		l := &leases[i]
 		if b := beatOf(l); b.Node != "" {
@@ -191,17 +164,17 @@ func (a *api) beats(ctx context.Context) (map[string]beat, error) {
 
 // beatOf returns the heartbeat in a Lease. It returns the zero value if the Lease is no heartbeat
 // or has no times.
-func beatOf(l *coordinationv1.Lease) beat {
+func beatOf(l *coordinationv1.Lease) Beat {
 	b, err := nodestate.HeartbeatOf(l)
 	if err != nil {
-		return beat{}
+		return Beat{}
 	}
-	return beat{b, wire.LastWritten(&l.ObjectMeta, b.Renewed)}
+	return Beat{b, wire.LastWritten(&l.ObjectMeta, b.Renewed)}
 }
 
 // boundPods reads the bound pods of all namespaces. If node is set, it reads only the pods of that
 // node.
-func (a *api) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) {
+func (a *API) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	o := named("spec.nodeName", node)
 	if node == "" {
 		o.FieldSelector = "spec.nodeName!="
@@ -209,10 +182,10 @@ func (a *api) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) 
 	return a.listPods(ctx, metav1.NamespaceAll, o)
 }
 
-// readable finds out with small requests which objects may be read.
-func (a *api) readable(ctx context.Context) (*facts, error) {
+// Readable finds out with small requests which objects may be read.
+func (a *API) Readable(ctx context.Context) (*Facts, error) {
 	one := metav1.ListOptions{Limit: 1}
-	var f facts
+	var f Facts
 	if err := a.reports.Get().Resource("nodetopologies").Param("limit", "1").Do(ctx).Error(); err != nil {
 		return nil, a.reportsFailed(err)
 	}
@@ -222,9 +195,31 @@ func (a *api) readable(ctx context.Context) (*facts, error) {
 	if err := f.readReservations(ctx, a); err != nil {
 		return nil, err
 	}
-	f.coarse, f.reservations = nil, nil
+	f.Coarse, f.Reservations = nil, nil
 	_, nodesErr := a.core.Nodes().List(ctx, one)
 	_, beatsErr := a.leases.Leases(a.Heartbeats).List(ctx, one)
 	_, podsErr := a.core.Pods(metav1.NamespaceAll).List(ctx, one)
 	return &f, f.judge(a, nodesErr, beatsErr, podsErr)
+}
+
+// readReservations reads Koordinator's Reservations. If they are not served or may not be read, the
+// list is empty.
+func (f *Facts) readReservations(ctx context.Context, a *API) error {
+	raw, err := readAll[json.RawMessage](ctx, a, metav1.ListOptions{}, koordinator.GroupVersion.String(), koordinator.Reservations.Resource)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		note, rest := a.tolerate("reservations.scheduling.koordinator.sh", "the resources that they hold are not counted", err)
+		f.Notes = append(f.Notes, note...)
+		return rest
+	}
+	f.reservationsServed = true
+	for i := range raw {
+		var o koordinator.Reservation
+		if err := json.Unmarshal(raw[i], &o); err == nil {
+			f.Reservations = append(f.Reservations, &o)
+		}
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package survey
+package source
 
 import (
 	"testing"
@@ -17,14 +17,12 @@ import (
 func TestSilenceIsSeenOnce(t *testing.T) {
 	reports := cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.NodeTopology{}, 0, nil)
 	leases := cache.NewSharedIndexInformer(&cache.ListWatch{}, &coordinationv1.Lease{}, 0, nil)
-	c := &Cluster{}
-	c.StaleAfter, c.Heartbeats = time.Minute, "berth-system"
-	w := &watcher{c: c, informers: informers{reports: reports, leases: leases}, begun: time.Now(), ping: make(chan struct{}, 1)}
-	w.look.silence.now = time.Now()
+	a := &API{Options: Options{StaleAfter: time.Minute, Heartbeats: "berth-system"}}
+	w := &Watch{api: a, informers: informers{reports: reports, leases: leases}, begun: time.Now(), begunHere: time.Now(), ping: make(chan struct{}, 1)}
 	w.changed.clear()
 	beats := func(ago time.Duration) {
 		written := metav1.NewMicroTime(time.Now().Add(-ago))
-		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName("n1"), Namespace: c.Heartbeats}, Spec: coordinationv1.LeaseSpec{RenewTime: &written}}
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName("n1"), Namespace: a.Heartbeats}, Spec: coordinationv1.LeaseSpec{RenewTime: &written}}
 		if err := leases.GetStore().Add(l); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +36,7 @@ func TestSilenceIsSeenOnce(t *testing.T) {
 	}{{time.Second, 0}, {2 * time.Minute, 1}, {3 * time.Minute, 0}, {time.Second, 0}, {2 * time.Minute, 1}} {
 		beats(step.ago)
 		w.lookForSilence()
-		if got := len(w.take().nodes); got != step.want {
+		if got := len(w.take().Nodes); got != step.want {
 			t.Errorf("step %d: %d nodes are looked at, want %d", i, got, step.want)
 		}
 	}
@@ -47,17 +45,17 @@ func TestSilenceIsSeenOnce(t *testing.T) {
 // TestSleepCounts: the time during which this machine slept has passed in the cluster. No agent
 // counts as silent for this time until heartbeats have been received again for some time.
 func TestSleepCounts(t *testing.T) {
-	c, err := Connect(Options{Config: &rest.Config{Host: "https://nobody.invalid"}, StaleAfter: time.Minute})
+	a, err := Connect(Options{Config: &rest.Config{Host: "https://nobody.invalid"}, StaleAfter: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := c.watch(&facts{}, "", false)
+	w, err := a.Watch(&Facts{}, Following{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := w.now()
-	w.clock.last.Store(&lastAnswer{date: now.Add(8 * time.Hour), at: time.Now()})
-	if slept := w.now().Sub(now); slept < 8*time.Hour || slept > 9*time.Hour {
+	now := w.Now()
+	a.clock.last.Store(&lastAnswer{date: now.Add(8 * time.Hour), at: time.Now()})
+	if slept := w.Now().Sub(now); slept < 8*time.Hour || slept > 9*time.Hour {
 		t.Errorf("the API server says that 8 h have passed, and it counts %v", slept)
 	}
 	w.lookForSleep()

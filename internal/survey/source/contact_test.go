@@ -1,4 +1,4 @@
-package survey
+package source
 
 import (
 	"context"
@@ -59,12 +59,10 @@ func TestContact(t *testing.T) {
 // TestNobodyIsSilentWhileNobodyListens: while heartbeats cannot be watched, and for StaleAfter
 // after that, no more agents count as silent.
 func TestNobodyIsSilentWhileNobodyListens(t *testing.T) {
-	c := &Cluster{}
-	c.StaleAfter, c.Heartbeats = time.Minute, "berth-system"
-	w := &watcher{c: c, begun: time.Now(), ping: make(chan struct{}, 1)}
+	w := &Watch{api: &API{Options: Options{StaleAfter: time.Minute, Heartbeats: "berth-system"}}, begun: time.Now(), begunHere: time.Now(), ping: make(chan struct{}, 1)}
 	w.reports = cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.NodeTopology{}, 0, nil)
 	w.leases = cache.NewSharedIndexInformer(&cache.ListWatch{}, &coordinationv1.Lease{}, 0, nil)
-	w.look.silence.now, w.contact = time.Now(), newContact(w.now)
+	w.contact = newContact(w.Now)
 	w.changed.clear()
 	if err := w.reports.GetStore().Add(&v1alpha1.NodeTopology{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}); err != nil {
 		t.Fatal(err)
@@ -76,7 +74,7 @@ func TestNobodyIsSilentWhileNobodyListens(t *testing.T) {
 	}
 	silent := func() int {
 		w.lookForSilence()
-		return len(w.take().nodes)
+		return len(w.take().Nodes)
 	}
 	say(errors.New("connection refused"))
 	if n := silent(); n != 0 || told != 1 {

@@ -1,9 +1,8 @@
-package survey
+package source
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -11,22 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
-	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// groupObjects has objects that declare gangs, mostly unparsed.
-type groupObjects struct {
-	list []json.RawMessage
-	// hidden has the kinds that may not be read. notes has a note about each of them.
-	hidden map[wire.GangSource]bool
-	notes  []string
-}
-
-// groupsIn implements source.
-func (a *api) groupsIn(ctx context.Context, namespace string) (*groupObjects, error) {
-	out := &groupObjects{hidden: map[wire.GangSource]bool{}}
+// GroupsIn implements Source.
+func (a *API) GroupsIn(ctx context.Context, namespace string) (*Groups, error) {
+	out := &Groups{Hidden: map[wire.GangSource]bool{}}
 	for _, source := range slices.Sorted(maps.Keys(wire.GroupKinds)) {
 		kind := wire.GroupKinds[source].Version
 		path := []string{kind.String()}
@@ -41,10 +30,10 @@ func (a *api) groupsIn(ctx context.Context, namespace string) (*groupObjects, er
 		if rest != nil {
 			return nil, rest
 		}
-		out.hidden[source] = err != nil
-		out.notes = append(out.notes, note...)
+		out.Hidden[source] = err != nil
+		out.Notes = append(out.Notes, note...)
 		for _, raw := range list {
-			out.list = append(out.list, slimGroup(raw, kind))
+			out.List = append(out.List, slimGroup(raw, kind))
 		}
 	}
 	return out, nil
@@ -80,30 +69,4 @@ func protecting(words map[string]string) map[string]string {
 		return nil
 	}
 	return map[string]string{wire.PreemptableKey: text}
-}
-
-// readGroup reads an object that declares a gang. wrong describes fields that Berth does not
-// support. err means that the object cannot be read.
-func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
-	var head struct {
-		metav1.TypeMeta   `json:",inline"`
-		metav1.ObjectMeta `json:"metadata"`
-	}
-	if err := json.Unmarshal(raw, &head); err != nil {
-		return spec, nil, fmt.Errorf("a PodGroup: %w", err)
-	}
-	err = fmt.Errorf("apiVersion %q: want %s, %s or %s", head.APIVersion, volcano.GroupVersion, sigs.GroupVersion, sigs.OldGroupVersion)
-	for _, kind := range wire.GroupKinds {
-		if kind.Version.String() != head.APIVersion {
-			continue
-		}
-		object := kind.New()
-		if err = json.Unmarshal(raw, object); err == nil {
-			spec, wrong = kind.Read(object)
-		}
-	}
-	if err != nil {
-		err = fmt.Errorf("PodGroup %s/%s: %w", head.Namespace, head.Name, err)
-	}
-	return spec, wrong, err
 }

@@ -1,4 +1,4 @@
-package survey
+package source
 
 import (
 	"context"
@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -25,8 +27,8 @@ import (
 	"github.com/berth-dev/berth/internal/apiclient"
 )
 
-// api implements source with an API server.
-type api struct {
+// API implements Source with an API server.
+type API struct {
 	Options
 	core   coreclient.CoreV1Interface
 	leases coordinationclient.CoordinationV1Interface
@@ -38,8 +40,8 @@ type api struct {
 	// reservations is the client for Koordinator's group.
 	reservations rest.Interface
 	clock        serverClock
-	classes      recent[classList]
-	handed       recent[handedOut]
+	classes      Recent[classList]
+	handed       Recent[HandedOut]
 }
 
 // classList has the resources of device classes, and notes about missing permissions.
@@ -54,9 +56,9 @@ const (
 	clientBurst = 100
 )
 
-// connect prepares to read an API server. It sends no request yet.
-func connect(o Options) (*api, error) {
-	a := &api{Options: o}
+// Connect prepares to read an API server. It sends no request yet.
+func Connect(o Options) (*API, error) {
+	a := &API{Options: o}
 	config := rest.CopyConfig(o.Config)
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.Wrap(a.clock.listen)
@@ -85,8 +87,8 @@ func connect(o Options) (*api, error) {
 	return a, nil
 }
 
-// podsIn implements source.
-func (a *api) podsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error) {
+// PodsIn implements Source.
+func (a *API) PodsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error) {
 	pods, err := a.listPods(ctx, namespace, named("metadata.name", only))
 	if err != nil {
 		return nil, a.failed("pods", err)
@@ -94,7 +96,7 @@ func (a *api) podsIn(ctx context.Context, namespace, only string) ([]corev1.Pod,
 	return pods, nil
 }
 
-func (a *api) listPods(ctx context.Context, namespace string, o metav1.ListOptions) ([]corev1.Pod, error) {
+func (a *API) listPods(ctx context.Context, namespace string, o metav1.ListOptions) ([]corev1.Pod, error) {
 	return listed(ctx, a.core.Pods(namespace).List, func(l *corev1.PodList) []corev1.Pod { return l.Items }, o)
 }
 
@@ -109,8 +111,8 @@ func listed[T any, L interface{ GetContinue() string }](ctx context.Context, lis
 	}, o)
 }
 
-// pod implements source.
-func (a *api) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+// Pod implements Source.
+func (a *API) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	pod, err := a.core.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -121,8 +123,8 @@ func (a *api) pod(ctx context.Context, namespace, name string) (*corev1.Pod, err
 	return pod, nil
 }
 
-// nodeNames implements source.
-func (a *api) nodeNames(ctx context.Context) ([]string, error) {
+// NodeNames implements Source.
+func (a *API) NodeNames(ctx context.Context) ([]string, error) {
 	nodes, err := a.nodeObjects(ctx, "")
 	names := make([]string, len(nodes))
 	for i := range nodes {
@@ -131,12 +133,12 @@ func (a *api) nodeNames(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-func (a *api) nodeObjects(ctx context.Context, only string) ([]corev1.Node, error) {
+func (a *API) nodeObjects(ctx context.Context, only string) ([]corev1.Node, error) {
 	return listed(ctx, a.core.Nodes().List, func(l *corev1.NodeList) []corev1.Node { return l.Items }, named("metadata.name", only))
 }
 
-// namespaces implements source.
-func (a *api) namespaces(ctx context.Context) ([]string, error) {
+// Namespaces implements Source.
+func (a *API) Namespaces(ctx context.Context) ([]string, error) {
 	l, err := a.core.Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -148,27 +150,27 @@ func (a *api) namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// budgets implements source.
-func (a *api) budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error) {
+// Budgets implements Source.
+func (a *API) Budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error) {
 	return readAll[policyv1.PodDisruptionBudget](ctx, a, metav1.ListOptions{}, policyv1.SchemeGroupVersion.String(), "poddisruptionbudgets")
 }
 
-// priorityClasses implements source.
-func (a *api) priorityClasses(ctx context.Context) ([]priorityClass, error) {
-	return readAll[priorityClass](ctx, a, metav1.ListOptions{}, "scheduling.k8s.io/v1", "priorityclasses")
+// PriorityClasses implements Source.
+func (a *API) PriorityClasses(ctx context.Context) ([]PriorityClass, error) {
+	return readAll[PriorityClass](ctx, a, metav1.ListOptions{}, "scheduling.k8s.io/v1", "priorityclasses")
 }
 
-// deviceClasses implements source. It caches the list for a short time, because the web page
+// DeviceClasses implements Source. It caches the list for a short time, because the web page
 // requests the list for each pod.
-func (a *api) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, []string, error) {
-	list, err := a.classes.get(func() (*classList, error) { return a.listClasses(ctx) })
+func (a *API) DeviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, []string, error) {
+	list, err := a.classes.Get(func() (*classList, error) { return a.listClasses(ctx) })
 	if err != nil {
 		return nil, nil, err
 	}
 	return list.resources, list.notes, nil
 }
 
-func (a *api) listClasses(ctx context.Context) (*classList, error) {
+func (a *API) listClasses(ctx context.Context) (*classList, error) {
 	classes, err := resources[resourcev1.DeviceClass](ctx, a, "deviceclasses")
 	out := &classList{}
 	if apierrors.IsNotFound(err) {
@@ -193,7 +195,7 @@ func resourcesOf(classes []*resourcev1.DeviceClass) map[corev1.ResourceName]bool
 
 // tolerate handles the error of a list. If the user may not read the list, it returns a note about
 // the consequence. It returns all other errors.
-func (a *api) tolerate(what, then string, err error) (note []string, rest error) {
+func (a *API) tolerate(what, then string, err error) (note []string, rest error) {
 	switch {
 	case err == nil:
 		return nil, nil
@@ -203,11 +205,30 @@ func (a *api) tolerate(what, then string, err error) (note []string, rest error)
 	return nil, a.failed(what, err)
 }
 
-// now implements source.
-func (a *api) now() time.Time { return a.clock.now() }
+// Now implements Source.
+func (a *API) Now() time.Time { return a.clock.now() }
+
+// VolumeClaim returns a PersistentVolumeClaim.
+func (a *API) VolumeClaim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	return a.core.PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// Lease returns a Lease.
+func (a *API) Lease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
+	return a.leases.Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// Events returns the events about a pod.
+func (a *API) Events(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, error) {
+	list, err := a.core.Events(pod.Namespace).List(ctx, named("involvedObject.uid", string(pod.UID)))
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
 
 // failed describes which request failed. It adds advice if there is some.
-func (a *api) failed(what string, err error) error {
+func (a *API) failed(what string, err error) error {
 	var unreachable *url.Error
 	switch {
 	case errors.As(err, &unreachable):
@@ -286,9 +307,38 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// readLasts is the time for which a list of unwatched objects is reused. In this time, all open web
+// pages together cause one list request.
+const readLasts = 2 * time.Second
+
+// Recent has the last list of objects that are not watched.
+type Recent[T any] struct {
+	mu   sync.Mutex
+	last *T
+	at   time.Time
+}
+
+// Get returns the objects, and lists them again if the last list is too old.
+func (r *Recent[T]) Get(read func() (*T, error)) (*T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last != nil && time.Since(r.at) < readLasts {
+		return r.last, nil
+	}
+	now, err := read()
+	if err != nil && r.last != nil {
+		return r.last, nil // the list is about as old as the data about pods
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.last, r.at = now, time.Now()
+	return now, nil
+}
+
 // readAll reads all pages of a list of a kind without a typed client. path begins with the kind's
 // group and version.
-func readAll[T any](ctx context.Context, a *api, o metav1.ListOptions, path ...string) ([]T, error) {
+func readAll[T any](ctx context.Context, a *API, o metav1.ListOptions, path ...string) ([]T, error) {
 	return pages(func(o metav1.ListOptions) ([]T, string, error) {
 		answer := a.reports.Get().AbsPath("/apis").Suffix(path...).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
 		if err := answer.Error(); err != nil { // the error of Raw has less detail

@@ -1,12 +1,13 @@
-package survey
+package source
 
 import (
-	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -37,19 +38,11 @@ func TestSlimPodsKeepWhatBerthReads(t *testing.T) {
 	}
 }
 
-// TestSlimPodsKeepTyingVolumes: a snapshot names the same volumes as a live cluster.
-func TestSlimPodsKeepTyingVolumes(t *testing.T) {
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{
-		{Name: "claim", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
-		{Name: "ephemeral", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
-		{Name: "inline", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "d", VolumeAttributes: map[string]string{"secret": "x"}}}},
-		{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
-	}}}
-	slim := slimPod(pod)
-	if got, want := TyingVolumes(slim), TyingVolumes(pod); !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if c := slim.Spec.Volumes[2].CSI; c == nil || c.VolumeAttributes != nil {
-		t.Errorf("the inline volume is %+v", c)
+// TestSlimGroupsKeepProtection: a group keeps the annotation that protects it from eviction, and no
+// annotations of others.
+func TestSlimGroupsKeepProtection(t *testing.T) {
+	raw := slimGroup([]byte(`{"metadata":{"name":"kept","namespace":"other","annotations":{"volcano.sh/preemptable":"false","secret":"x"}},"spec":{"minMember":1}}`), volcano.GroupVersion)
+	if text := string(raw); !strings.Contains(text, "volcano.sh/preemptable") || !strings.Contains(text, volcano.GroupVersion.String()) || strings.Contains(text, "secret") {
+		t.Errorf("kept is %s", text)
 	}
 }

@@ -1,10 +1,9 @@
-package survey
+package source
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -42,25 +41,25 @@ const (
 	podsResource   = "pods"
 )
 
-// watcher follows the data of a survey through client-go's informers. If a watch breaks, they list
-// and watch again by themselves.
-type watcher struct {
-	c *Cluster
+// Watch follows the facts through client-go's informers. If a watch breaks, they list and watch
+// again by themselves.
+type Watch struct {
+	api *API
+	Following
 	informers
-	look  glance
-	begun time.Time
-	// clock is the API server's clock, by its last answer.
-	clock *serverClock
+	// nodesKnown and beatsKnown are as in Facts.
+	nodesKnown, beatsKnown bool
+	// begun is the time of the first data, by the API server's clock. begunHere is the same time by
+	// this machine's clock.
+	begun, begunHere time.Time
 	// synced has a function for each resource. It reports whether the resource was listed, or may
 	// not be listed.
 	synced []cache.InformerSynced
-	// contact tracks the resources that cannot be followed. swung is called when these change. If
-	// swung is nil, Follower.Tell receives a description.
+	// contact tracks the resources that cannot be followed.
 	contact *contact
-	swung   func()
 
 	mu      sync.Mutex
-	changed changes
+	changed Changes
 	ping    chan struct{}
 	notes   chan string
 	fatal   chan error
@@ -85,34 +84,40 @@ type informers struct {
 	places cache.SharedIndexInformer
 }
 
-// changes has the names of nodes, and the keys of pods, whose data may have changed.
-type changes struct{ nodes, pods map[string]bool }
+// Following selects the facts that a Watch follows.
+type Following struct {
+	// Namespace is the namespace of the results of Pod. metav1.NamespaceAll means all.
+	Namespace string
+	// AllPods means that pods without a node are followed, too. Otherwise Node is the only node
+	// that is followed; "" means all nodes.
+	AllPods bool
+	Node    string
+	// Swung is called when the result of Lost changes. If it is nil, the function tell of Run
+	// receives a description of the change.
+	Swung func()
+}
 
-func (c *changes) clear() { c.nodes, c.pods = map[string]bool{}, map[string]bool{} }
+// Changes has the names of nodes, and the keys of pods, whose data may have changed. The key of a
+// pod is NAMESPACE/NAME. The key of a Reservation's unused resources is /reservation/NAME.
+type Changes struct{ Nodes, Pods map[string]bool }
 
-// watch prepares to follow the facts. It sends no request yet. If allPods is set, it also follows
-// pods without a node.
-func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
-	a, err := c.live()
-	if err != nil {
-		return nil, err
-	}
-	w := &watcher{c: c, begun: time.Now(), clock: &a.clock, ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
+func (c *Changes) clear() { c.Nodes, c.Pods = map[string]bool{}, map[string]bool{} }
+
+// Watch prepares to follow the facts, of which f are the first. It sends no request yet.
+func (a *API) Watch(f *Facts, o Following) (*Watch, error) {
+	w := &Watch{api: a, Following: o, nodesKnown: f.NodesKnown, beatsKnown: f.BeatsKnown, begun: a.clock.now(), begunHere: time.Now(),
+		ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
 	w.changed.clear()
-	w.look, w.contact = c.glance(f, a.clock.now()), newContact(w.now)
-	namespace, bound := metav1.NamespaceAll, fields.Everything()
-	if !f.podsKnown {
-		namespace = c.Namespace
+	w.contact = newContact(w.Now)
+	namespace, bound, name := metav1.NamespaceAll, fields.Everything(), fields.Everything()
+	if !f.PodsKnown {
+		namespace = o.Namespace
 	}
-	if !allPods {
+	if !o.AllPods {
 		bound = fields.OneTermNotEqualSelector("spec.nodeName", "")
 	}
-	if !allPods && only != "" {
-		bound = fields.OneTermEqualSelector("spec.nodeName", only)
-	}
-	name := fields.Everything()
-	if only != "" && !allPods {
-		name = fields.OneTermEqualSelector("metadata.name", only)
+	if !o.AllPods && o.Node != "" {
+		bound, name = fields.OneTermEqualSelector("spec.nodeName", o.Node), fields.OneTermEqualSelector("metadata.name", o.Node)
 	}
 	kinds := apiclient.CoarseKinds
 	for _, s := range []struct {
@@ -126,9 +131,9 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 		told      func(any)
 	}{
 		{&w.reports, true, a.reports, v1alpha1.NodeTopologies.Resource, "", name, &v1alpha1.NodeTopology{}, w.nodeTold},
-		{&w.nodes, f.nodesKnown, rester(a.core), "nodes", "", name, &corev1.Node{}, w.nodeTold},
-		{&w.leases, f.beatsKnown, rester(a.leases), leasesResource, c.Heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
-		{&w.pods, f.podsKnown || allPods, rester(a.core), podsResource, namespace, bound, &corev1.Pod{}, w.podTold},
+		{&w.nodes, f.NodesKnown, rester(a.core), "nodes", "", name, &corev1.Node{}, w.nodeTold},
+		{&w.leases, f.BeatsKnown, rester(a.leases), leasesResource, a.Heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
+		{&w.pods, f.PodsKnown || o.AllPods, rester(a.core), podsResource, namespace, bound, &corev1.Pod{}, w.podTold},
 		{&w.coarse[0], f.served[0], a.coarse[0], kinds[0].Resource.Resource, "", name, kinds[0].New(), w.nodeTold},
 		{&w.coarse[1], f.served[1], a.coarse[1], kinds[1].Resource.Resource, "", name, kinds[1].New(), w.nodeTold},
 		{&w.places, f.reservationsServed, a.reservations, koordinator.Reservations.Resource, "", fields.Everything(), &koordinator.Reservation{}, w.placeTold},
@@ -165,7 +170,7 @@ func nodeOf(obj any) ([]string, error) {
 	case *corev1.Pod:
 		node = o.Spec.NodeName
 	case *koordinator.Reservation:
-		node = placeOf(o)
+		node = PlaceOf(o)
 	}
 	if node == "" {
 		return nil, nil
@@ -173,14 +178,14 @@ func nodeOf(obj any) ([]string, error) {
 	return []string{node}, nil
 }
 
-func (w *watcher) note(nodes, pods string) {
+func (w *Watch) note(nodes, pods string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if nodes != "" {
-		w.changed.nodes[nodes] = true
+		w.changed.Nodes[nodes] = true
 	}
 	if pods != "" {
-		w.changed.pods[pods] = true
+		w.changed.Pods[pods] = true
 	}
 	select {
 	case w.ping <- struct{}{}:
@@ -188,27 +193,27 @@ func (w *watcher) note(nodes, pods string) {
 	}
 }
 
-func (w *watcher) nodeTold(obj any) {
+func (w *Watch) nodeTold(obj any) {
 	if o, err := meta.Accessor(apiclient.Last(obj)); err == nil {
 		w.note(o.GetName(), "")
 	}
 }
 
-func (w *watcher) podTold(obj any) {
+func (w *Watch) podTold(obj any) {
 	if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
-		w.note(pod.Spec.NodeName, keyOf(pod.Namespace, pod.Name))
+		w.note(pod.Spec.NodeName, pod.Namespace+"/"+pod.Name)
 	}
 }
 
-func (w *watcher) placeTold(obj any) {
+func (w *Watch) placeTold(obj any) {
 	if o, ok := apiclient.Last(obj).(*koordinator.Reservation); ok {
-		w.note(placeOf(o), keyOf("", "reservation/"+o.Name)) // the Pod.Key of the Reservation's unused resources
+		w.note(PlaceOf(o), "/reservation/"+o.Name)
 	}
 }
 
 // leaseTold handles an event of a heartbeat. A heartbeat changes only whether the agent counts as
 // silent.
-func (w *watcher) leaseTold(obj any) {
+func (w *Watch) leaseTold(obj any) {
 	if l, ok := apiclient.Last(obj).(*coordinationv1.Lease); ok {
 		if b, err := nodestate.HeartbeatOf(l); err == nil {
 			w.note(b.Node, "")
@@ -222,7 +227,7 @@ var vital = []string{v1alpha1.NodeTopologies.Resource, podsResource}
 // failed returns the error handler of a resource. If a vital resource may not be watched, the
 // handler ends the watch. It reports other problems, after which informers try again by themselves.
 // The contact reports other missing permissions.
-func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
+func (w *Watch) failed(resource string) cache.WatchErrorHandlerWithContext {
 	said := ""
 	return func(_ context.Context, _ *cache.Reflector, err error) {
 		switch {
@@ -243,21 +248,19 @@ func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	}
 }
 
-// now returns the API server's time. If this machine was suspended, the next answer of the API
+// Now returns the API server's time. If this machine was suspended, the next answer of the API
 // server corrects the result.
-func (w *watcher) now() time.Time {
-	now := w.look.silence.now.Add(time.Since(w.begun))
-	if w.clock != nil {
-		if told := w.clock.running(); told.After(now) {
-			return told
-		}
+func (w *Watch) Now() time.Time {
+	now := w.begun.Add(time.Since(w.begunHere))
+	if told := w.api.clock.running(); told.After(now) {
+		return told
 	}
 	return now
 }
 
-// run follows the data until ctx ends. It calls each with the nodes and pods that may have changed,
+// Run follows the data until ctx ends. It calls each with the nodes and pods that may have changed,
 // the first time with all of them. It calls tell with problems.
-func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(string)) error {
+func (w *Watch) Run(ctx context.Context, each func(*Changes) error, tell func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -276,7 +279,7 @@ func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(
 	return w.follow(ctx, ready, each, tell)
 }
 
-func (w *watcher) follow(ctx context.Context, ready <-chan struct{}, each func(*changes) error, tell func(string)) error {
+func (w *Watch) follow(ctx context.Context, ready <-chan struct{}, each func(*Changes) error, tell func(string)) error {
 	tick := time.NewTicker(watchTick)
 	defer tick.Stop()
 	var due, swung <-chan time.Time
@@ -316,7 +319,7 @@ func (w *watcher) follow(ctx context.Context, ready <-chan struct{}, each func(*
 	}
 }
 
-func (w *watcher) take() changes {
+func (w *Watch) take() Changes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.changed
@@ -326,7 +329,7 @@ func (w *watcher) take() changes {
 
 // sayLost reports the resources that cannot or may not be followed, if there is a change since the
 // last call.
-func (w *watcher) sayLost(tell func(string)) {
+func (w *Watch) sayLost(tell func(string)) {
 	lost, news := w.contact.say()
 	deaf := slices.ContainsFunc(lost, func(l Lost) bool { return l.Resource == leasesResource }) || w.contact.isDenied(leasesResource)
 	if w.deaf && !deaf {
@@ -339,8 +342,8 @@ func (w *watcher) sayLost(tell func(string)) {
 	}
 	switch {
 	case len(notes) == 0:
-	case w.swung != nil:
-		w.swung()
+	case w.Swung != nil:
+		w.Swung()
 	default:
 		for _, note := range notes {
 			tell(note)
@@ -350,9 +353,9 @@ func (w *watcher) sayLost(tell func(string)) {
 
 // hears reports whether heartbeats could be received during all of the last StaleAfter. If not, no
 // agent counts as silent.
-func (w *watcher) hears() bool {
+func (w *Watch) hears() bool {
 	denied := w.contact != nil && w.contact.isDenied(leasesResource)
-	return !w.deaf && !denied && time.Since(w.listens) > w.c.StaleAfter
+	return !w.deaf && !denied && time.Since(w.listens) > w.api.StaleAfter
 }
 
 // filled reports whether an informer has its initial objects. A nil informer needs none.
@@ -360,7 +363,7 @@ func filled(informer cache.SharedIndexInformer) bool { return informer == nil ||
 
 // lookForSleep sets listens to the present time if this machine was suspended, because heartbeats
 // from the time of suspension have not arrived yet.
-func (w *watcher) lookForSleep() {
+func (w *Watch) lookForSleep() {
 	now := time.Now()
 	if slept := now.Round(0).Sub(w.lookedWall) - now.Sub(w.looked); !w.looked.IsZero() && slept > watchTick {
 		w.listens = now
@@ -369,13 +372,13 @@ func (w *watcher) lookForSleep() {
 }
 
 // lookForSilence requests a check of each node whose agent has become silent.
-func (w *watcher) lookForSilence() {
+func (w *Watch) lookForSilence() {
 	if w.leases == nil || !w.hears() {
 		return
 	}
 	silent := map[string]bool{}
 	for _, key := range w.reports.GetStore().ListKeys() {
-		if w.now().Sub(w.beat(key).written) <= w.c.StaleAfter {
+		if w.Now().Sub(w.beat(key).Written) <= w.api.StaleAfter {
 			continue
 		}
 		silent[key] = true
@@ -387,49 +390,52 @@ func (w *watcher) lookForSilence() {
 }
 
 // beat returns the last heartbeat of the node's agent, or the zero value if there is none.
-func (w *watcher) beat(node string) beat {
-	obj, ok, err := w.leases.GetStore().GetByKey(w.c.Heartbeats + "/" + v1alpha1.HeartbeatName(node))
+func (w *Watch) beat(node string) Beat {
+	obj, ok, err := w.leases.GetStore().GetByKey(w.api.Heartbeats + "/" + v1alpha1.HeartbeatName(node))
 	if err != nil || !ok {
-		return beat{}
+		return Beat{}
 	}
 	return beatOf(obj.(*coordinationv1.Lease))
 }
 
-// at returns the present state of a node, or nil if it no longer exists.
-func (w *watcher) at(name string) *node {
-	var s nodeFacts
+// Node returns the present facts about a node, or nil if it no longer exists.
+func (w *Watch) Node(name string) *NodeFacts {
+	var f NodeFacts
 	if obj, ok, err := w.reports.GetStore().GetByKey(name); err == nil && ok {
-		s.report = obj.(*v1alpha1.NodeTopology)
+		f.Report = obj.(*v1alpha1.NodeTopology)
 	}
 	if w.nodes != nil {
 		if obj, ok, err := w.nodes.GetStore().GetByKey(name); err == nil && ok {
-			s.object = obj.(*corev1.Node)
+			f.Object = obj.(*corev1.Node)
 		}
 	}
 	for _, i := range w.coarse {
-		if i == nil || s.object == nil && w.nodes != nil && filled(w.nodes) {
+		if i == nil || f.Object == nil && w.nodes != nil && filled(w.nodes) {
 			continue
 		}
 		if obj, ok, err := i.GetStore().GetByKey(name); err == nil && ok {
-			s.coarse = append(s.coarse, obj.(metav1.Object))
+			f.Coarse = append(f.Coarse, obj.(metav1.Object))
 		}
 	}
-	if s.report == nil && s.object == nil && s.coarse == nil {
+	if f.Report == nil && f.Object == nil && f.Coarse == nil {
 		return nil
 	}
 	if w.leases != nil {
-		s.beat = w.beat(name)
+		f.Beat = w.beat(name)
 	}
-	s.pods = w.podsOn(name)
-	held := placesOn(on[koordinator.Reservation](w.places, name), s.pods)
-	s.pods, s.held = append(s.pods, held.pods...), held.left
-	look := w.look
-	look.silence.now, look.nodesKnown = w.now(), look.nodesKnown && filled(w.nodes)
-	look.silence.told = look.silence.told && (w.hears() || w.silent[name])
-	return look.at(name, &s)
+	f.Pods, f.Now = w.PodsOn(name), w.Now()
+	f.NodesKnown = w.nodesKnown && filled(w.nodes)
+	f.BeatsKnown = w.beatsKnown && (w.hears() || w.silent[name])
+	return &f
 }
 
-func (w *watcher) podsOn(node string) []*corev1.Pod { return on[corev1.Pod](w.pods, node) }
+// PodsOn returns the pods that are bound to a node.
+func (w *Watch) PodsOn(node string) []*corev1.Pod { return on[corev1.Pod](w.pods, node) }
+
+// PlacesOn returns the Reservations with places on a node.
+func (w *Watch) PlacesOn(node string) []*koordinator.Reservation {
+	return on[koordinator.Reservation](w.places, node)
+}
 
 // on returns the objects of an informer on a node. It returns none if the informer is nil.
 func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
@@ -440,6 +446,11 @@ func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
 	if err != nil {
 		return nil
 	}
+	return all[T](objs)
+}
+
+// all returns the objects of type T.
+func all[T any](objs []any) (out []*T) {
 	for _, obj := range objs {
 		if one, ok := obj.(*T); ok {
 			out = append(out, one)
@@ -448,18 +459,36 @@ func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
 	return out
 }
 
-// refresh updates the nodes of a survey that may have changed, and returns their names.
-func (w *watcher) refresh(s *Survey, c *changes) []string {
-	s.Now = w.now()
-	names := slices.Sorted(maps.Keys(c.nodes))
-	nodes := make([]*node, len(names))
-	inParallel(len(names), func(i int) { nodes[i] = w.at(names[i]) })
-	for i, name := range names {
-		if nodes[i] == nil {
-			delete(s.nodes, name)
-		} else {
-			s.nodes[name] = nodes[i]
-		}
+// Pod returns the pod with that key, or nil if there is none in the namespace.
+func (w *Watch) Pod(key string) *corev1.Pod {
+	obj, ok, err := w.pods.GetStore().GetByKey(key)
+	if err != nil || !ok {
+		return nil
 	}
-	return names
+	if pod := obj.(*corev1.Pod); w.Namespace == metav1.NamespaceAll || pod.Namespace == w.Namespace {
+		return pod
+	}
+	return nil
 }
+
+// Pods returns all pods, in no particular order. They are shared: do not change them.
+func (w *Watch) Pods() []*corev1.Pod {
+	if w.pods == nil {
+		return nil
+	}
+	return all[corev1.Pod](w.pods.GetStore().List())
+}
+
+// Reservations returns all Reservations, in no particular order.
+func (w *Watch) Reservations() []*koordinator.Reservation {
+	if w.places == nil {
+		return nil
+	}
+	return all[koordinator.Reservation](w.places.GetStore().List())
+}
+
+// Lost returns the resources that cannot be followed now.
+func (w *Watch) Lost() []Lost { return w.contact.told() }
+
+// Denied returns a note for each resource that may not be followed now.
+func (w *Watch) Denied() []string { return w.contact.deniedNotes() }

@@ -1,0 +1,183 @@
+// Package source reads the objects that a survey needs, from an API server or from a snapshot file.
+// It can follow the changes of an API server, and it writes nothing to the cluster.
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// errNotInstalled means that the cluster does not have the kind NodeTopology.
+var errNotInstalled = errors.New("this cluster has no nodetopologies.berth.dev: Berth's agent is not installed there (see docs/install.md)")
+
+// Options select the cluster that is read, and how it is read.
+type Options struct {
+	// Config is the configuration for the API server. It is copied.
+	Config *rest.Config
+	// Namespace is the namespace of pods; metav1.NamespaceAll means all.
+	Namespace string
+	// Heartbeats is the namespace of the agents' Leases.
+	Heartbeats string
+	// StaleAfter is the time without a heartbeat or report after which an agent counts as silent.
+	StaleAfter time.Duration
+	// Terms are the scheduler's arguments that apply to every pod. They have been checked.
+	Terms wire.Terms
+	// Where names the data source in errors: the API server and the kubeconfig, or the snapshot.
+	Where string
+}
+
+// Source is an API server, or a file with its data at one moment.
+type Source interface {
+	// Now returns the cluster's time.
+	Now() time.Time
+	// Facts returns the facts about one node, or about all nodes if only is "".
+	Facts(ctx context.Context, only string) (*Facts, error)
+	NodeNames(ctx context.Context) ([]string, error)
+	Namespaces(ctx context.Context) ([]string, error)
+	// PodsIn returns the pods of a namespace, bound or not. If only is set, it returns only the pod
+	// of that name.
+	PodsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error)
+	// Pod returns one pod, or nil if there is none.
+	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// GroupsIn returns the objects of a namespace that declare gangs. A kind that is not served has
+	// no objects. The notes name kinds that may not be read.
+	GroupsIn(ctx context.Context, namespace string) (*Groups, error)
+	// Budgets returns the PodDisruptionBudgets of all namespaces.
+	Budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error)
+	// PriorityClasses returns all PriorityClasses. It fails with ErrNoClasses for a snapshot.
+	PriorityClasses(ctx context.Context) ([]PriorityClass, error)
+	// DeviceClasses returns the extended resources of device classes. A class has a default name,
+	// and may set another one; the result has both. The notes name missing permissions.
+	DeviceClasses(ctx context.Context) (classes map[corev1.ResourceName]bool, notes []string, err error)
+	// HandedOut returns the devices of Dynamic Resource Allocation, and the claims that pods of a
+	// namespace depend on.
+	HandedOut(ctx context.Context, namespace string) (*HandedOut, error)
+	// ClaimTemplates returns the ResourceClaimTemplates of a namespace. The notes name missing
+	// permissions.
+	ClaimTemplates(ctx context.Context, namespace string) (all []*resourcev1.ResourceClaimTemplate, notes []string, err error)
+}
+
+// Facts has the objects about nodes, read at about the same time.
+type Facts struct {
+	Reports []v1alpha1.NodeTopology
+	Nodes   []corev1.Node
+	// Coarse are the reports that contain only amounts, in the order of apiclient.CoarseKinds.
+	// served marks the kinds that the API server serves.
+	Coarse []metav1.Object
+	served [2]bool
+	// Reservations are Koordinator's Reservations, if they are served and may be read.
+	Reservations       []*koordinator.Reservation
+	reservationsServed bool
+	// Beats are the last heartbeats of agents, by node.
+	Beats map[string]Beat
+	// Pods are the bound pods of all namespaces; nil if they may not be read.
+	Pods []corev1.Pod
+	// Each of these fields is true if the objects may be read.
+	NodesKnown, BeatsKnown, PodsKnown bool
+	// Notes describe data that may not be read.
+	Notes []string
+}
+
+// Beat is a heartbeat, with the time at which the API server received it.
+type Beat struct {
+	nodestate.Heartbeat
+	Written time.Time
+}
+
+// NodeFacts has the objects about one node.
+type NodeFacts struct {
+	Object *corev1.Node           // nil if there is none, or it may not be read
+	Report *v1alpha1.NodeTopology // nil if there is none
+	Coarse []metav1.Object        // reports of other exporters, the preferred report first
+	Beat   Beat                   // the agent's last heartbeat, zero if there is none
+	Pods   []*corev1.Pod          // bound to the node
+	// NodesKnown means that Nodes may be read. BeatsKnown means that heartbeats could be received.
+	NodesKnown, BeatsKnown bool
+	// Now is the cluster's time.
+	Now time.Time
+}
+
+// ByNode sorts the facts by node, except the pods. It includes the nodes of reports whose Node is
+// gone.
+func (f *Facts) ByNode() map[string]*NodeFacts {
+	out := map[string]*NodeFacts{}
+	of := func(name string) *NodeFacts {
+		if out[name] == nil {
+			out[name] = &NodeFacts{Beat: f.Beats[name], NodesKnown: f.NodesKnown, BeatsKnown: f.BeatsKnown}
+		}
+		return out[name]
+	}
+	for i := range f.Nodes {
+		of(f.Nodes[i].Name).Object = &f.Nodes[i]
+	}
+	for i := range f.Reports {
+		of(f.Reports[i].Name).Report = &f.Reports[i]
+	}
+	for _, o := range f.Coarse {
+		if out[o.GetName()] != nil || !f.NodesKnown {
+			of(o.GetName()).Coarse = append(of(o.GetName()).Coarse, o)
+		}
+	}
+	return out
+}
+
+// PlaceOf returns the node on which a Reservation holds its place, or "".
+func PlaceOf(o *koordinator.Reservation) string {
+	if o.Status.Phase != koordinator.ReservationAvailable {
+		return ""
+	}
+	return o.Status.NodeName
+}
+
+// Groups has objects that declare gangs, mostly unparsed.
+type Groups struct {
+	List []json.RawMessage
+	// Hidden has the kinds that may not be read. Notes has a note about each of them.
+	Hidden map[wire.GangSource]bool
+	Notes  []string
+}
+
+// HandedOut has the devices of Dynamic Resource Allocation, and the claims. A list is nil if it
+// could not be read. Then Notes has the reason.
+type HandedOut struct {
+	Slices  []*resourcev1.ResourceSlice
+	Claims  []*resourcev1.ResourceClaim
+	Classes []*resourcev1.DeviceClass
+	Notes   []string
+	// One means that only the claims of one namespace may be read. Absent means that the kinds are
+	// not served.
+	One, Absent bool
+}
+
+// Claim returns the claim with the name, or nil if there is none.
+func (h *HandedOut) Claim(namespace, name string) *resourcev1.ResourceClaim {
+	for _, c := range h.Claims {
+		if c.Namespace == namespace && c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// ErrNoClasses is the error of reading PriorityClasses from a snapshot.
+var ErrNoClasses = errors.New("a snapshot has no PriorityClasses")
+
+// PriorityClass has the fields of a PriorityClass that determine a pod's priority.
+type PriorityClass struct {
+	Metadata      metav1.ObjectMeta `json:"metadata"`
+	Value         int32             `json:"value"`
+	GlobalDefault bool              `json:"globalDefault"`
+}
