@@ -27,6 +27,7 @@ import (
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/web"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -53,7 +54,7 @@ func TestAllSayTheSame(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	for _, what := range []string{survey.Admits, survey.Refuses, survey.Waits, survey.Unreliable, survey.Excluded,
+	for _, what := range []string{query.Admits, query.Refuses, query.Waits, query.Unreliable, query.Excluded,
 		"shares", "passes", "berth", "kubelet", "admitted", "in flight", "ended", "stranded", "copies", "short"} {
 		if seen[what] < 5 {
 			t.Errorf("%q came up %d times: the clusters are not as they should be; of all: %v", what, seen[what], seen)
@@ -613,7 +614,7 @@ func (a *agreeing) checkWaiting(p *corev1.Pod) {
 			continue
 		}
 		a.seen["passes"]++
-		if n.Answer == survey.Waits || n.Answer == survey.Unreliable || n.Refusal != nil {
+		if n.Answer == query.Waits || n.Answer == query.Unreliable || n.Refusal != nil {
 			a.Errorf("%s passes on %s, which says %s: %s", p.Name, n.Node, n.Answer, n.Message)
 		}
 	}
@@ -708,9 +709,9 @@ func (a *agreeing) reserve(node string, c ledger.Candidate) int {
 func (a *agreeing) checkAnswer(p *corev1.Pod, n *answered, copies int, next string) {
 	a.seen[n.Answer]++
 	what := p.Name + " on " + n.Node
-	a.agree(what+": admitted, and copies", n.Answer == survey.Admits, copies > 0)
+	a.agree(what+": admitted, and copies", n.Answer == query.Admits, copies > 0)
 	switch {
-	case n.Answer == survey.Unreliable || n.Answer == survey.Excluded:
+	case n.Answer == query.Unreliable || n.Answer == query.Excluded:
 		return
 	case strings.Contains(next, "pods, and admits at most") || strings.Contains(next, "left for more pods, but"):
 		a.seen["short"]++ // of amounts that the ledger does not count
@@ -719,9 +720,9 @@ func (a *agreeing) checkAnswer(p *corev1.Pod, n *answered, copies int, next stri
 	candidate := ledger.Candidate{Request: requestOf(a, p), Created: noon.Unix() + 1}
 	view := a.books[n.Node].View()
 	said := view.Ask(ledger.Question{Candidate: &candidate})
-	word := map[ledger.Outcome]string{ledger.Admitted: survey.Admits, ledger.Refused: survey.Refuses, ledger.Waiting: survey.Waits}[said.Outcome]
+	word := map[ledger.Outcome]string{ledger.Admitted: query.Admits, ledger.Refused: query.Refuses, ledger.Waiting: query.Waits}[said.Outcome]
 	a.agree(what+": fit and ledger", n.Answer, word)
-	if word == survey.Admits {
+	if word == query.Admits {
 		a.seen["copies"]++
 		a.agree(what+": NUMA nodes by fit and ledger", n.NUMANodes, said.Verdict.NUMA.String())
 		a.agree(what+": copies by fit and ledger", copies, a.reserve(n.Node, candidate))

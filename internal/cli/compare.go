@@ -9,23 +9,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 )
 
 // compared prints how the pods fit before and after a change. It returns an error if no replica of
 // some pod fits after the change.
-func compared(cmd *cobra.Command, out *output, c *survey.Cluster, wanted []survey.Wanted, o survey.FitOptions, notes []string) error {
-	got, err := survey.Compare(cmd.Context(), c, wanted, o)
+func compared(cmd *cobra.Command, out *output, c *survey.Cluster, wanted []query.Wanted, o query.FitOptions, notes []string) error {
+	got, err := query.Compare(cmd.Context(), c, wanted, o)
 	if err != nil {
 		return err
 	}
 	got.Notes = slices.Concat(notes, got.Notes)
 	writeNotes(cmd, got.Notes)
-	none := slices.ContainsFunc(got.Pods, func(p survey.ComparedPods) bool { return p.After.Placed == 0 && p.Replicas > 0 })
+	none := slices.ContainsFunc(got.Pods, func(p query.ComparedPods) bool { return p.After.Placed == 0 && p.Replicas > 0 })
 	asTable := func(w io.Writer) error { return comparedTable(w, got) }
 	return cmp.Or(printCleaned(cmd, *out, got, asTable), answerNo(none, errNoCopy))
 }
 
-func comparedTable(w io.Writer, c *survey.Comparison) error {
+func comparedTable(w io.Writer, c *query.Comparison) error {
 	var rows [][]string
 	for _, r := range c.Rows {
 		rows = append(rows, []string{r.About, r.What, r.Before, r.After, r.Change})

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/defrag"
 	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -105,7 +106,7 @@ func (q *defragQuestion) run(cmd *cobra.Command, args []string) error {
 }
 
 // carryOut moves the pods of a plan, and reports progress on stderr.
-func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *survey.Room) error {
+func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *query.Room) error {
 	client, err := coreclient.NewForConfig(c.Config)
 	if err != nil {
 		return err
@@ -121,17 +122,21 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *s
 }
 
 // plan returns the plan. partly is errPartly if some documents could not be read.
-func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (room *survey.Room, partly, err error) {
-	o := survey.RoomOptions{MostMoves: q.moves}
+func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (room *query.Room, partly, err error) {
+	o := query.RoomOptions{MostMoves: q.moves}
 	if len(args) > 0 {
 		s, err := subjectOf("defrag", args)
 		if err != nil {
 			return nil, nil, err
 		}
 		if s.gang {
-			room, err = c.MakeRoomForGang(cmd.Context(), s.source, s.name, o)
+			g, _, named := c.GangNamed(cmd.Context(), s.source, s.name)
+			if named != nil {
+				return nil, nil, named
+			}
+			room, err = query.MakeRoomForGang(cmd.Context(), c, g, o)
 		} else {
-			room, err = c.MakeRoomFor(cmd.Context(), s.name, o)
+			room, err = query.MakeRoomFor(cmd.Context(), c, c.Namespace, s.name, o)
 		}
 		return room, nil, err
 	}
@@ -139,14 +144,14 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 	if err != nil {
 		return nil, nil, err
 	}
-	if room, err = c.MakeRoom(cmd.Context(), pods.Templates, o); err == nil {
+	if room, err = query.MakeRoom(cmd.Context(), c, pods.Templates, o); err == nil {
 		room.Notes = slices.Concat(pods.Notes, room.Notes)
 	}
 	return room, pods.partly(), err
 }
 
 // roomText prints a plan for users.
-func roomText(w io.Writer, r *survey.Room) error {
+func roomText(w io.Writer, r *query.Room) error {
 	switch {
 	case r.Outcome == defrag.NoRoom.String():
 		fmt.Fprintf(w, "No plan within --moves makes room. In total, %s can be moved.\n", wire.Counted(r.Movable, "pod"))
@@ -185,7 +190,7 @@ func roomText(w io.Writer, r *survey.Room) error {
 }
 
 // stayingText explains why pods are not moved, the most frequent reason first.
-func stayingText(w io.Writer, r *survey.Room) error {
+func stayingText(w io.Writer, r *query.Room) error {
 	reasons := slices.Sorted(maps.Keys(r.Staying))
 	slices.SortStableFunc(reasons, func(a, b string) int { return r.Staying[b] - r.Staying[a] })
 	var rows [][]string

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -164,7 +165,7 @@ func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
 	if err != nil {
 		return err
 	}
-	e, err := c.Explain(cmd.Context(), name, q.only)
+	e, err := query.Explain(cmd.Context(), c, c.Namespace, name, q.only)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed stri
 
 // tables returns the number of nodes that are explained in full. For a pod that runs on its node it
 // returns 0, unless the user sets --nodes or --node.
-func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
+func (q *podQuestion) tables(cmd *cobra.Command, e *query.Explained) int {
 	if e.Node != "" && !e.Refused && q.only == "" && !cmd.Flags().Changed("nodes") {
 		return 0
 	}
@@ -192,8 +193,8 @@ func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
 }
 
 // whyNot returns the error for a negative answer, and nil for a positive answer.
-func whyNot(e *survey.Explained) error {
-	admits := slices.ContainsFunc(e.Nodes, func(a survey.Answer) bool { return a.Answer == survey.Admits })
+func whyNot(e *query.Explained) error {
+	admits := slices.ContainsFunc(e.Nodes, func(a query.Answer) bool { return a.Answer == query.Admits })
 	switch {
 	case e.Refused:
 		return errKubeletRefused
@@ -218,7 +219,7 @@ const maxNamed = 6
 
 // explainedText prints an explanation for users. limit is the number of nodes that are explained in
 // full.
-func explainedText(w io.Writer, e *survey.Explained, limit int) error {
+func explainedText(w io.Writer, e *query.Explained, limit int) error {
 	fmt.Fprintf(w, "pod %s/%s: %s\n", e.Namespace, e.Name, whereIs(e))
 	fmt.Fprintf(w, "scheduler: %s\n", e.Scheduler)
 	if h := e.HeldBack; h != nil {
@@ -288,7 +289,7 @@ func gangHalf(g *survey.Gang) string {
 }
 
 // reservationText describes in one line whether the pod uses a Reservation, or could use it.
-func reservationText(r *survey.Owned) string {
+func reservationText(r *query.Owned) string {
 	switch {
 	case r.Has:
 		return "uses: Reservation " + r.Name
@@ -301,7 +302,7 @@ func reservationText(r *survey.Owned) string {
 }
 
 // whereIs describes the pod's state and node, as the second half of a sentence.
-func whereIs(e *survey.Explained) string {
+func whereIs(e *query.Explained) string {
 	if e.Node == "" {
 		return strings.ToLower(e.Phase) + ", on no node"
 	}
@@ -311,7 +312,7 @@ func whereIs(e *survey.Explained) string {
 	return strings.ToLower(e.Phase) + " on node " + e.Node
 }
 
-func boundText(w io.Writer, e *survey.Explained) error {
+func boundText(w io.Writer, e *query.Explained) error {
 	var rows [][]string
 	switch p := e.Promise; {
 	case p != nil && !p.Pins():
@@ -373,14 +374,14 @@ func containerRows(what string, containers []survey.Container) [][]string {
 }
 
 // answersText prints the answers of nodes. limit is the number of nodes that are explained in full.
-func answersText(w io.Writer, e *survey.Explained, limit int) {
+func answersText(w io.Writer, e *query.Explained, limit int) {
 	if len(e.Groups) > 0 {
 		fmt.Fprintf(w, "\n%s:\n", whoAnswers(e))
 	}
 	others := 0
-	var groups []survey.Group
+	var groups []query.Group
 	for _, g := range e.Groups {
-		if e.Node == "" || len(e.Nodes) == 1 || g.Answer != survey.Unreliable && g.Answer != survey.Excluded {
+		if e.Node == "" || len(e.Nodes) == 1 || g.Answer != query.Unreliable && g.Answer != query.Excluded {
 			groups = append(groups, g)
 		} else {
 			others += len(g.Nodes)
@@ -411,22 +412,22 @@ const maxChoices = 5
 
 // choicesText lists the nodes that admit the pod with the values by which the scheduler ranks them,
 // the best node first.
-func choicesText(w io.Writer, e *survey.Explained) {
+func choicesText(w io.Writer, e *query.Explained) {
 	var rows [][]string
 	for i := range e.Nodes {
-		if a := &e.Nodes[i]; a.Choice != nil && a.Answer == survey.Admits && len(rows) < maxChoices {
+		if a := &e.Nodes[i]; a.Choice != nil && a.Answer == query.Admits && len(rows) < maxChoices {
 			rows = append(rows, []string{a.Node, dash(a.NUMANodes), strconv.Itoa(a.Choice.Devices), strconv.Itoa(a.Choice.Stranded), fmt.Sprintf("%d%%", a.Choice.Demand), a.Choice.Policy, strconv.Itoa(a.Choice.Score)})
 		}
 	}
 	if len(rows) < 2 {
 		return
 	}
-	fmt.Fprintf(w, "\nWith the default scoring (%s), the scheduler ranks these nodes as follows. Between nodes of equal rank, other plugins count:\n", survey.DefaultScoring())
+	fmt.Fprintf(w, "\nWith the default scoring (%s), the scheduler ranks these nodes as follows. Between nodes of equal rank, other plugins count:\n", query.DefaultScoring())
 	_ = columns(w, "NODE | NUMA | DEVICES LEFT | STRANDED | DEMAND | POLICY | SCORE", rows)
 }
 
 // whoAnswers returns the heading above the answers.
-func whoAnswers(e *survey.Explained) string {
+func whoAnswers(e *query.Explained) string {
 	switch {
 	case e.Node == "" && e.HeldBack != nil:
 		return wire.Counted(len(e.Nodes), "node") + ", asked as if nothing else held the pod back"
@@ -451,7 +452,7 @@ func someNames(names []string) string {
 
 // refusalsText explains at most limit refusing nodes. If there are more, it mentions the flag
 // --nodes. others is a text about another way to see the other nodes.
-func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string) {
+func refusalsText(w io.Writer, answers []query.Answer, limit int, others string) {
 	refusals := refusalsOf(answers)
 	for _, a := range refusals[:min(len(refusals), limit)] {
 		answerText(w, a)
@@ -462,8 +463,8 @@ func refusalsText(w io.Writer, answers []survey.Answer, limit int, others string
 }
 
 // refusalsOf returns the refusing nodes: first one node of each group, then the others.
-func refusalsOf(answers []survey.Answer) []*survey.Answer {
-	var first, others []*survey.Answer
+func refusalsOf(answers []query.Answer) []*query.Answer {
+	var first, others []*query.Answer
 	seen := map[string]bool{}
 	for i := range answers {
 		switch a := &answers[i]; {
@@ -480,7 +481,7 @@ func refusalsOf(answers []survey.Answer) []*survey.Answer {
 
 // groupsText prints answers and advice by group. If consecutive groups have the same advice, it
 // prints the advice once, below the last of these groups.
-func groupsText(w io.Writer, groups []survey.Group) {
+func groupsText(w io.Writer, groups []query.Group) {
 	for i := range groups {
 		g := &groups[i]
 		indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", wire.Counted(len(g.Nodes), "node"), answerStyles[g.Answer].Mark(groupVerb(g)), g.Message, someNames(g.Labels)))
@@ -491,17 +492,17 @@ func groupsText(w io.Writer, groups []survey.Group) {
 }
 
 // answerStyles has the styles of nodes' answers.
-var answerStyles = map[string]table.Style{survey.Admits: table.Good, survey.Waits: table.Doubtful, survey.Refuses: table.Bad, survey.Unreliable: table.Doubtful, survey.Excluded: table.Aside}
+var answerStyles = map[string]table.Style{query.Admits: table.Good, query.Waits: table.Doubtful, query.Refuses: table.Bad, query.Unreliable: table.Doubtful, query.Excluded: table.Aside}
 
 // groupVerb returns the verb that describes the answer of a group.
-func groupVerb(g *survey.Group) string {
+func groupVerb(g *query.Group) string {
 	if len(g.Nodes) == 1 {
-		return map[string]string{survey.Admits: "admits", survey.Waits: "waits", survey.Refuses: "refuses", survey.Unreliable: "is not relied on", survey.Excluded: "is excluded"}[g.Answer]
+		return map[string]string{query.Admits: "admits", query.Waits: "waits", query.Refuses: "refuses", query.Unreliable: "is not relied on", query.Excluded: "is excluded"}[g.Answer]
 	}
-	return map[string]string{survey.Admits: "admit", survey.Waits: "wait", survey.Refuses: "refuse", survey.Unreliable: "are not relied on", survey.Excluded: "are excluded"}[g.Answer]
+	return map[string]string{query.Admits: "admit", query.Waits: "wait", query.Refuses: "refuse", query.Unreliable: "are not relied on", query.Excluded: "are excluded"}[g.Answer]
 }
 
-func answerText(w io.Writer, a *survey.Answer) {
+func answerText(w io.Writer, a *query.Answer) {
 	fmt.Fprintf(w, "\nnode %s (report %d", a.Node, a.Report)
 	if a.InFlight > 0 {
 		fmt.Fprintf(w, ", and %s bound since", wire.Counted(a.InFlight, "pod"))

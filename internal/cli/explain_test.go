@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -248,9 +249,9 @@ func TestResize(t *testing.T) {
 // TestGivenIsShown: the used amounts of a provider's resource are printed below the nodes' answers.
 func TestGivenIsShown(t *testing.T) {
 	var b strings.Builder
-	e := &survey.Explained{Name: "p", Namespace: "default", Pinnable: true, Answers: survey.Answers{Nodes: []survey.Answer{
-		{Node: "n1", Answer: survey.Admits, Given: []survey.Given{{Resource: "example.com/licence", Place: "socket 0", Amount: 3}}},
-		{Node: "n2", Answer: survey.Admits},
+	e := &query.Explained{Name: "p", Namespace: "default", Pinnable: true, Answers: query.Answers{Nodes: []query.Answer{
+		{Node: "n1", Answer: query.Admits, Given: []survey.Given{{Resource: "example.com/licence", Place: "socket 0", Amount: 3}}},
+		{Node: "n2", Answer: query.Admits},
 	}}}
 	if err := explainedText(&b, e, 0); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -15,7 +15,7 @@ const maxDevicesShown = 4
 
 // claimsText prints, for each claim of a pod, the devices on the nodes. Nodes with the same devices
 // and answers are grouped.
-func claimsText(w io.Writer, all []survey.Claimed) error {
+func claimsText(w io.Writer, all []query.Claimed) error {
 	for i := range all {
 		c := &all[i]
 		fmt.Fprintf(w, "\nclaim %s%s:\n", c.Name, because(claimText(c)))
@@ -26,7 +26,7 @@ func claimsText(w io.Writer, all []survey.Claimed) error {
 		left := slices.Clone(c.Nodes)
 		for len(left) > 0 {
 			first := left[0]
-			same := func(n survey.ClaimOnNode) bool { return sameDevices(&first, &n) }
+			same := func(n query.ClaimOnNode) bool { return sameDevices(&first, &n) }
 			var names []string
 			for _, n := range left {
 				if same(n) {
@@ -51,7 +51,7 @@ func claimsText(w io.Writer, all []survey.Claimed) error {
 }
 
 // claimText describes the claim and its request.
-func claimText(c *survey.Claimed) string {
+func claimText(c *query.Claimed) string {
 	var parts []string
 	if c.Claim != "" {
 		parts = append(parts, "ResourceClaim "+c.Claim)
@@ -65,8 +65,8 @@ func claimText(c *survey.Claimed) string {
 	return strings.Join(parts, ", ")
 }
 
-func sameDevices(a, b *survey.ClaimOnNode) bool {
-	return a.Near == b.Near && a.Message == b.Message && slices.EqualFunc(a.NUMANodes, b.NUMANodes, func(x, y survey.ClaimOnNUMANode) bool {
+func sameDevices(a, b *query.ClaimOnNode) bool {
+	return a.Near == b.Near && a.Message == b.Message && slices.EqualFunc(a.NUMANodes, b.NUMANodes, func(x, y query.ClaimOnNUMANode) bool {
 		return x.NUMANode == y.NUMANode && x.Near == y.Near && x.Why == y.Why && x.FreeCount == y.FreeCount && x.TakenCount == y.TakenCount &&
 			slices.Equal(x.Free, y.Free) && slices.Equal(x.Taken, y.Taken)
 	})

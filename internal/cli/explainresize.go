@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/cli/table"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -32,7 +32,7 @@ func (q *podQuestion) resized(cmd *cobra.Command, name string, o output) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.Resize(cmd.Context(), name, changes)
+	r, err := query.Resize(cmd.Context(), c, c.Namespace, name, changes)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (q *podQuestion) resized(cmd *cobra.Command, name string, o output) error {
 }
 
 // changesOf parses the values of --resize.
-func changesOf(texts []string) (out []survey.Change, err error) {
+func changesOf(texts []string) (out []query.Change, err error) {
 	seen := map[string]bool{}
 	for _, text := range texts {
 		what, amount, ok := strings.Cut(text, "=")
@@ -50,7 +50,7 @@ func changesOf(texts []string) (out []survey.Change, err error) {
 		if !named {
 			container, name = "", what
 		}
-		change := survey.Change{Container: container, Resource: corev1.ResourceName(name)}
+		change := query.Change{Container: container, Resource: corev1.ResourceName(name)}
 		if !ok || named && container == "" || change.Resource != corev1.ResourceCPU && change.Resource != corev1.ResourceMemory {
 			return nil, Usagef("--resize %q: want [CONTAINER:]cpu=AMOUNT or [CONTAINER:]memory=AMOUNT, with CONTAINER if the pod has several containers", text)
 		}
@@ -72,7 +72,7 @@ var outcomeStyles = map[placement.ResizeOutcome]table.Style{
 	placement.ResizeRejected: table.Bad, placement.ResizeUnknown: table.Doubtful,
 }
 
-func resizedText(w io.Writer, r *survey.Resized) error {
+func resizedText(w io.Writer, r *query.Resized) error {
 	fmt.Fprintf(w, "pod %s/%s: on node %s", r.Namespace, r.Name, r.Node)
 	if r.Kubelet != "" {
 		fmt.Fprintf(w, ", kubelet %s", r.Kubelet)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -37,7 +38,7 @@ func (q *fitQuestion) register(cmd *cobra.Command) {
 	fs.IntVar(&q.limit, "limit", q.limit, "stop after this many copies on a node")
 	fs.IntVar(&q.nodes, "nodes", q.nodes, "in a cluster: how many refusing nodes are explained in full")
 	fs.StringSliceVar(&q.on, "on", nil, "in a cluster: ask only these nodes; may be repeated")
-	fs.StringArrayVar(&q.set, "set", nil, "in a cluster: ask as if the nodes had these settings, KEY=VALUE with "+strings.Join(survey.SettingKeys(), ", ")+"; may be repeated")
+	fs.StringArrayVar(&q.set, "set", nil, "in a cluster: ask as if the nodes had these settings, KEY=VALUE with "+strings.Join(query.SettingKeys(), ", ")+"; may be repeated")
 	fs.BoolVar(&q.empty, "empty", false, "in a cluster: ask as if no pods were on the nodes")
 	fs.BoolVar(&q.compare, "compare", false, "in a cluster: compare the nodes as they are with the nodes after --set and --empty, with and without moving pods, and count the nodes of each kind that the pods need")
 	q.cluster.register(cmd)
@@ -48,7 +49,7 @@ func (q *fitQuestion) register(cmd *cobra.Command) {
 // completeSettings completes the keys of --set. No space follows a completed key, because the value
 // follows.
 func completeSettings(*cobra.Command, []string, string) (out []string, _ cobra.ShellCompDirective) {
-	for _, key := range survey.SettingKeys() {
+	for _, key := range query.SettingKeys() {
 		out = append(out, key+"=")
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
@@ -59,7 +60,7 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	if q.nodes < 0 {
 		return Usagef("--nodes %d: want 0 or more", q.nodes)
 	}
-	setting, err := survey.ParseSetting(q.set)
+	setting, err := query.ParseSetting(q.set)
 	if err != nil {
 		return Usagef("--set %w", err)
 	}
@@ -72,22 +73,22 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	if err != nil {
 		return err
 	}
-	options := survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting, Templates: pods.Claims}
+	options := query.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting, Templates: pods.Claims}
 	if q.compare {
 		return cmp.Or(compared(cmd, &from.output, c, pods.Templates, options, pods.Notes), pods.partly())
 	}
-	all, more, err := c.Fit(cmd.Context(), pods.Templates, options)
+	all, more, err := query.Fit(cmd.Context(), c, pods.Templates, options)
 	if err != nil {
 		return err
 	}
 	notes := slices.Concat(pods.Notes, more, setting.Notes())
 	writeNotes(cmd, notes)
-	none := slices.ContainsFunc(all, func(f survey.Fitting) bool { return f.Placed == 0 && f.Replicas > 0 })
+	none := slices.ContainsFunc(all, func(f query.Fitting) bool { return f.Placed == 0 && f.Replicas > 0 })
 	asTable := func(w io.Writer) error { return q.table(w, all) }
 	return cmp.Or(printCleaned(cmd, from.output, listing("pods", all, notes), asTable), answerNo(none, errNoCopy), pods.partly())
 }
 
-func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {
+func (q *fitQuestion) table(w io.Writer, all []query.Fitting) error {
 	for i := range all {
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -103,7 +104,7 @@ func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {
 // number of copies.
 const maxBerths = 20
 
-func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
+func (q *fitQuestion) one(w io.Writer, f *query.Fitting) error {
 	fmt.Fprintf(w, "pod %s: %s\n", f.Name, fitSum(f))
 	for _, a := range f.Asks {
 		fmt.Fprintf(w, "asks: %s\n", a)
@@ -119,7 +120,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 	}
 	fmt.Fprintf(w, "\n%s:\n", wire.Counted(len(f.Nodes), "node"))
 	groupsText(w, f.Groups)
-	answers := make([]survey.Answer, len(f.Nodes))
+	answers := make([]query.Answer, len(f.Nodes))
 	for i := range f.Nodes {
 		answers[i] = f.Nodes[i].Answer
 	}
@@ -134,7 +135,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 }
 
 // fitSum says how many replicas fit, as the second half of a sentence.
-func fitSum(f *survey.Fitting) string {
+func fitSum(f *query.Fitting) string {
 	tried := f.Replicas - f.Untried
 	switch {
 	case f.Replicas == 0:
@@ -152,7 +153,7 @@ func fitSum(f *survey.Fitting) string {
 }
 
 // berthsTable prints the places that the replicas would get.
-func berthsTable(w io.Writer, f *survey.Fitting) error {
+func berthsTable(w io.Writer, f *query.Fitting) error {
 	var rows [][]string
 	for i := range f.Berths[:min(len(f.Berths), maxBerths)] {
 		rows = append(rows, berthRows(strconv.Itoa(i+1), &f.Berths[i])...)
@@ -167,7 +168,7 @@ func berthsTable(w io.Writer, f *survey.Fitting) error {
 }
 
 // berthRows returns a row for each container of a copy.
-func berthRows(copied string, b *survey.Berthed) (rows [][]string) {
+func berthRows(copied string, b *query.Berthed) (rows [][]string) {
 	containers := b.Containers
 	if len(containers) == 0 {
 		containers = []survey.Container{{Name: "-"}}
@@ -180,7 +181,7 @@ func berthRows(copied string, b *survey.Berthed) (rows [][]string) {
 }
 
 // copiesTable prints the number of copies that each node admits, the best node first.
-func copiesTable(w io.Writer, f *survey.Fitting) error {
+func copiesTable(w io.Writer, f *query.Fitting) error {
 	var rows [][]string
 	taking := 0
 	for i := range f.Nodes {

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 )
 
 // NewGangsCommand returns the verb that lists the gangs of a cluster.
@@ -171,7 +172,11 @@ func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error
 	if q.only != "" {
 		return Usagef("explain gang %s --node %s: want no --node: pods of a gang may go to any node", s.name, q.only)
 	}
-	e, err := c.ExplainGang(cmd.Context(), s.source, s.name)
+	g, notes, err := c.GangNamed(cmd.Context(), s.source, s.name)
+	if err != nil {
+		return err
+	}
+	e, err := query.ExplainGang(cmd.Context(), c, g, notes)
 	if err != nil {
 		return err
 	}
@@ -183,7 +188,7 @@ func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error
 
 // explainedGangText prints an explanation for users. limit is the number of nodes that are
 // explained in full.
-func explainedGangText(w io.Writer, e *survey.ExplainedGang, limit int) error {
+func explainedGangText(w io.Writer, e *query.ExplainedGang, limit int) error {
 	fmt.Fprintf(w, "gang %s/%s: %s\n", e.Namespace, e.Name, gangStyles[e.State].Mark(string(e.State)))
 	fmt.Fprintf(w, "declared by: %s%s\n", sourceText(e.Source), afterComma("phase ", e.Phase))
 	fmt.Fprintf(w, "bound: %s%s\n", boundOf(&e.Gang), tasksText(e.Tasks))
@@ -226,7 +231,7 @@ func tasksText(tasks map[string]int) string {
 }
 
 // gangPodsText lists the members.
-func gangPodsText(w io.Writer, e *survey.ExplainedGang) error {
+func gangPodsText(w io.Writer, e *query.ExplainedGang) error {
 	var rows [][]string
 	for _, p := range e.Pods {
 		rows = append(rows, []string{p.Name, dash(p.Task), p.State, dash(p.Node), dash(p.NUMANodes), dash(p.Certainty)})

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 )
 
 // TestHelpHasHeadings: the flags that select a cluster, and those that describe a node instead,
@@ -34,7 +34,7 @@ func TestHelpHasHeadings(t *testing.T) {
 func TestSettingsAreCompleted(t *testing.T) {
 	for _, verb := range []string{"fit", "need"} {
 		_, keys, _ := run(t, "__complete", verb, "--set", "")
-		if !strings.HasPrefix(keys, strings.Join(survey.SettingKeys(), "=\n")+"=\n:") {
+		if !strings.HasPrefix(keys, strings.Join(query.SettingKeys(), "=\n")+"=\n:") {
 			t.Errorf("%s --set offers %q", verb, keys)
 		}
 	}

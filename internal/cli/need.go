@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/manifest"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
@@ -57,7 +57,7 @@ Exit code 1 means that some pod does not fit even on an empty node.`,
 		},
 	}
 	q.register(cmd)
-	cmd.Flags().StringArrayVar(&sets, "set", nil, "also compute with these settings of the nodes, KEY=VALUE[,KEY=VALUE...] with "+strings.Join(survey.SettingKeys(), ", ")+"; repeat for another row")
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "also compute with these settings of the nodes, KEY=VALUE[,KEY=VALUE...] with "+strings.Join(query.SettingKeys(), ", ")+"; repeat for another row")
 	_ = cmd.RegisterFlagCompletionFunc("set", completeSettings)
 	return cmd
 }
@@ -97,7 +97,7 @@ func (q *question) needOne(ctx context.Context, machine, set string, load []mani
 	}
 	spec.Machine = machine
 	if set != "" {
-		if spec.Setting, err = survey.ParseSetting(settingsOf(set)); err != nil {
+		if spec.Setting, err = query.ParseSetting(settingsOf(set)); err != nil {
 			return row, nil, Usagef("--set %w", err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
@@ -144,7 +145,7 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 	for i := range all {
 		if len(q.names) > 0 {
 			all[i].Holders, all[i].Resizes = s.Holders(all[i].Name), s.Resizes(all[i].Name)
-			driven, notes, err := q.cluster.Driven(cmd.Context(), s, all[i].Name)
+			driven, notes, err := query.DrivenOn(cmd.Context(), q.cluster, s.States[all[i].Name])
 			if err != nil {
 				return err
 			}

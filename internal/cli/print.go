@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 )
 
 // printCleaned prints like output.print. It removes control characters from the text for users,
@@ -77,7 +78,7 @@ var styles = map[string]map[string]table.Style{
 		"True": table.Plain, "False": table.Plain, "Unknown": table.Plain}, // the states of conditions
 	"GUARANTEE": {"none": table.Bad},
 	"STATE": {survey.StateAdmitted: table.Good, survey.StateRefused: table.Bad, survey.StatePending: table.Doubtful,
-		survey.StateGone: table.Aside, survey.StateEnded: table.Aside, survey.StateWouldFit: table.Good},
+		survey.StateGone: table.Aside, survey.StateEnded: table.Aside, query.StateWouldFit: table.Good},
 	"GANG STATE": gangWords(),
 	"PROMISE":    promiseStyles,
 	"ALIGNED":    {"yes": table.Good, "-": table.Plain, "": table.Doubtful},

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/simulate"
 	"github.com/berth-dev/berth/internal/simulate/trace"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 )
 
 // labelGPUModel is the label in which NVIDIA's GPU operator publishes the model of a node's GPUs.
@@ -28,7 +28,7 @@ func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) err
 	if err != nil {
 		return err
 	}
-	found, notes := s.Start(cmd.Context(), c)
+	found, notes := query.Start(cmd.Context(), c, s)
 	var nodes []simulate.StartNode
 	for i := range found {
 		n, err := startNode(&found[i], s.Now)
@@ -52,7 +52,7 @@ func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) err
 	if len(q.files) > 0 {
 		return nil
 	}
-	waiting, err := s.Waiting(cmd.Context(), c)
+	waiting, err := query.Waiting(cmd.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) err
 }
 
 // startNode converts a node to the simulator's type.
-func startNode(n *survey.StartNode, now time.Time) (out simulate.StartNode, err error) {
+func startNode(n *query.StartNode, now time.Time) (out simulate.StartNode, err error) {
 	out = simulate.StartNode{Machine: n.Machine, Model: n.Model, State: n.State, KeptCPU: n.Kept["cpu"], KeptMiB: mebibytes(n.Kept["memory"]), Others: othersIn(n.Has), KeptOthers: othersIn(n.Kept)}
 	out.Node = trace.Node{Name: n.Name, MilliCPU: n.Has["cpu"], MiB: n.Has["memory"] >> 20, GPUs: int(n.Has[simulatedGPU]), GPUModel: n.Object.Labels[labelGPUModel]}
 	if out.MilliCPU < 1 || out.MilliCPU > maxSimulated || out.MiB < 1 || n.Has[simulatedGPU] > trace.MaxGPUs {

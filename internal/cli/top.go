@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -263,7 +264,7 @@ func topPods(l *survey.Live) (out []*corev1.Pod) {
 func topWaits(w io.Writer, pods []*corev1.Pod, gangs *survey.Gangs, now time.Time) error {
 	var rows [][]string
 	for _, p := range pods[:min(len(pods), topWaiting)] {
-		_, why := survey.WhyWaiting(p, gangs.Of(p))
+		_, why := query.WhyWaiting(p, gangs.Of(p))
 		rows = append(rows, []string{p.Namespace + "/" + p.Name, survey.AgeText(survey.Seconds(now.Sub(p.CreationTimestamp.Time))), clipped(why)})
 	}
 	if err := section(w, "", "POD THAT WAITS | SINCE | BECAUSE", rows); err != nil {

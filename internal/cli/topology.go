@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/strict"
 	"github.com/berth-dev/berth/internal/suggest"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
@@ -128,7 +129,7 @@ func (from machineSource) read(cmd *cobra.Command, live *clusterFlags) (*topolog
 	if err != nil {
 		return nil, err
 	}
-	h, err := c.Hardware(cmd.Context(), name)
+	h, err := query.HardwareOf(cmd.Context(), c, name)
 	if err != nil {
 		return nil, err
 	}

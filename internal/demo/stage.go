@@ -18,7 +18,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/defrag"
 	"github.com/berth-dev/berth/internal/moving"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -29,7 +29,7 @@ type stage struct {
 	// named are the replicas that were already printed.
 	named []string
 	// room is the plan that plansRoom found.
-	room *survey.Room
+	room *query.Room
 }
 
 // runs creates the pod and waits until it runs.
@@ -257,7 +257,7 @@ func (s *stage) plansRoom(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s.room, err = c.MakeRoomFor(ctx, name, survey.RoomOptions{})
+	s.room, err = query.MakeRoomFor(ctx, c, c.Namespace, name, query.RoomOptions{})
 	if err != nil {
 		return err
 	}

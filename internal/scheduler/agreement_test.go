@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -103,12 +104,12 @@ func TestWhoMayWithholdAgrees(t *testing.T) {
 			w := answers{now: f.clock.Now(), report: f.written(nil), lease: f.beat(func(l *coordinationv1.Lease) {
 				l.Annotations[v1alpha1.SequenceAnnotation] = fmt.Sprint(f.seq)
 			})}
-			fits, _, err := w.connect(t, wire.Terms{ExclusiveNamespaces: exclusive}).Fit(t.Context(), []survey.Wanted{{Pod: pod, Replicas: 1}}, survey.FitOptions{Limit: 1})
+			fits, _, err := query.Fit(t.Context(), w.connect(t, wire.Terms{ExclusiveNamespaces: exclusive}), []query.Wanted{{Pod: pod, Replicas: 1}}, query.FitOptions{Limit: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := fits[0].Nodes[0].Answer
-			if (got.Answer == survey.Admits) != says.IsSuccess() || event != "" && !strings.Contains(event, got.Message) {
+			if (got.Answer == query.Admits) != says.IsSuccess() || event != "" && !strings.Contains(event, got.Message) {
 				t.Errorf("the command line says %s, %q, the scheduler %q", got.Answer, got.Message, event)
 			}
 			if (len(exclusive) == 0 || exclusive[0] == "other") == says.IsSuccess() {
@@ -158,14 +159,14 @@ func podsThatShareAgree(t *testing.T, pod *corev1.Pod, node string) {
 	decided, takes := f.decidesFor(pod)
 	c := w.connect(t, wire.Terms{})
 	c.Namespace = pod.Namespace
-	e, err := c.Explain(t.Context(), pod.Name, "")
+	e, err := query.Explain(t.Context(), c, c.Namespace, pod.Name, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Decided != decided || len(e.Nodes) > 0 != decided || decided && (e.Nodes[0].Answer == survey.Admits) != takes {
+	if e.Decided != decided || len(e.Nodes) > 0 != decided || decided && (e.Nodes[0].Answer == query.Admits) != takes {
 		t.Errorf("explain says decided %t, %+v; the scheduler %t, it takes the pod: %t", e.Decided, e.Nodes, decided, takes)
 	}
-	fits, _, err := c.Fit(t.Context(), []survey.Wanted{{Pod: pod, Replicas: 1}}, survey.FitOptions{Limit: 1})
+	fits, _, err := query.Fit(t.Context(), c, []query.Wanted{{Pod: pod, Replicas: 1}}, query.FitOptions{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ import (
 	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/scheduler/steer"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -93,7 +94,7 @@ func (f *fixture) steers(t *testing.T, h *gangHandle, objects []runtime.Object) 
 }
 
 // explainGang asks the command line about the gang of the pods.
-func (f *fixture) explainGang(t *testing.T, pods []*corev1.Pod, objects []runtime.Object) *survey.ExplainedGang {
+func (f *fixture) explainGang(t *testing.T, pods []*corev1.Pod, objects []runtime.Object) *query.ExplainedGang {
 	t.Helper()
 	lists := map[string][]string{}
 	for _, name := range []string{"n", "m"} {
@@ -126,7 +127,11 @@ func (f *fixture) explainGang(t *testing.T, pods []*corev1.Pod, objects []runtim
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := c.ExplainGang(t.Context(), "", "a")
+	named, notes, err := c.GangNamed(t.Context(), "", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := query.ExplainGang(t.Context(), c, named, notes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -79,12 +79,12 @@ func TestKeepAgrees(t *testing.T) {
 		w := answers{now: f.clock.Now(), report: f.written(nil), lease: f.beat(func(l *coordinationv1.Lease) {
 			l.Annotations[v1alpha1.SequenceAnnotation] = fmt.Sprint(f.seq)
 		})}
-		fits, _, err := w.connect(t, f.terms).Fit(t.Context(), []survey.Wanted{{Pod: pod, Replicas: 1}}, survey.FitOptions{Limit: 1})
+		fits, _, err := query.Fit(t.Context(), w.connect(t, f.terms), []query.Wanted{{Pod: pod, Replicas: 1}}, query.FitOptions{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := fits[0].Nodes[0].Answer
-		if got.Answer == survey.Admits || !strings.Contains(got.Message, "NUMA 0 has 1 CPUs left for pods that ask for none of its devices (4 needed)") || !strings.Contains(event, got.Message) {
+		if got.Answer == query.Admits || !strings.Contains(got.Message, "NUMA 0 has 1 CPUs left for pods that ask for none of its devices (4 needed)") || !strings.Contains(event, got.Message) {
 			t.Errorf("%s: %s\n%s", got.Answer, got.Message, event)
 		}
 	})

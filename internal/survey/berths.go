@@ -15,8 +15,8 @@ import (
 
 // Machine returns a node's hardware, or an empty Machine if the hardware is not known.
 func (s *Survey) Machine(name string) *topology.Machine {
-	if n := s.nodes[name]; n != nil {
-		return n.machine()
+	if n := s.States[name]; n != nil {
+		return n.Machine()
 	}
 	return new(topology.Machine)
 }
@@ -24,36 +24,36 @@ func (s *Survey) Machine(name string) *topology.Machine {
 // Berths returns the CPUs, memory and devices of a node, and the pods that hold them. It includes
 // pending changes. The error explains why nothing is known about the node.
 func (s *Survey) Berths(name string) (*machineview.Berths, error) {
-	n := s.nodes[name]
+	n := s.States[name]
 	if n == nil {
 		return nil, fmt.Errorf("node %s: %s", name, s.missing(name).Message)
 	}
-	if n.account == nil {
-		return nil, fmt.Errorf("node %s: %s", name, n.trouble.Message)
+	if n.Account == nil {
+		return nil, fmt.Errorf("node %s: %s", name, n.Trouble.Message)
 	}
 	out := &machineview.Berths{
-		Title: name, Snapshot: n.snapshot(),
-		Pinning: n.spec().PinsCPUs(), Reserved: n.reading.Kind.Model.ReservedCPUs(),
+		Title: name, Snapshot: n.Snapshot(),
+		Pinning: n.Spec().PinsCPUs(), Reserved: n.Reading.Kind.Model.ReservedCPUs(),
 	}
 	if n.coarse() {
 		out.Snapshot.Pods = withoutCPUs(out.Snapshot.Pods)
 	}
 	sum := n.summary(s.Now)
 	out.Facts = fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s", sum.Policy, sum.Scope, sum.CPUManager, sum.MemoryManager)
-	if state := stranded.Decided(n.reading.Kind.Model, &out.Snapshot); state != nil {
+	if state := stranded.Decided(n.Reading.Kind.Model, &out.Snapshot); state != nil {
 		out.Facts = fmt.Sprintf("authority berth, default policy %s, default scope %s", sum.Policy, sum.Scope)
 		out.Free = map[topology.NUMAID]int{}
-		for i := range n.machine().NUMANodes {
-			out.Free[n.machine().NUMANodes[i].ID] = state.FreeCPUsOn(&n.machine().NUMANodes[i])
+		for i := range n.Machine().NUMANodes {
+			out.Free[n.Machine().NUMANodes[i].ID] = state.FreeCPUsOn(&n.Machine().NUMANodes[i])
 		}
 	}
 	if n.coarse() {
 		out.Facts += "; the report has only amounts, so the CPUs of pods are not known"
 	}
-	if n.trouble != nil {
-		out.Facts += "; " + n.trouble.Message
+	if n.Trouble != nil {
+		out.Facts += "; " + n.Trouble.Message
 	}
-	for _, pod := range s.bound[name] {
+	for _, pod := range n.Bound {
 		out.Tenants = append(out.Tenants, machineview.Tenant{UID: string(pod.UID), Name: nameOf(pod), Note: n.note(pod), Held: wire.OfReservation(pod)})
 	}
 	return out, nil
@@ -76,8 +76,8 @@ func withoutCPUs(pods []placement.PodAllocation) []placement.PodAllocation {
 
 // note returns a remark about a pod that is bound to the node. It returns "" if the node's report
 // shows that the pod runs.
-func (n *node) note(pod *corev1.Pod) string {
-	_, state := n.reported(string(pod.UID))
+func (n *NodeState) note(pod *corev1.Pod) string {
+	_, state := n.Reported(string(pod.UID))
 	switch {
 	case wire.OfReservation(pod):
 		return StateHeld

@@ -14,7 +14,7 @@ import (
 // Cluster reads a cluster, or a snapshot of one. It never writes to it.
 type Cluster struct {
 	source.Options
-	from source.Source
+	From source.Source
 }
 
 // Connect returns a Cluster that reads an API server. It sends no request yet.
@@ -23,7 +23,7 @@ func Connect(o source.Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{Options: o, from: a}, nil
+	return &Cluster{Options: o, From: a}, nil
 }
 
 // Open reads a snapshot, and returns a Cluster that never changes. name is the name of the snapshot
@@ -33,12 +33,12 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{Options: o, from: s}, nil
+	return &Cluster{Options: o, From: s}, nil
 }
 
 // Snapshot writes to w the data that a survey reads (source.Snapshot).
 func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
-	a, err := c.live()
+	a, err := c.API()
 	if err != nil {
 		return fmt.Errorf("%s is a snapshot already: want a live cluster", c.Where)
 	}
@@ -52,9 +52,9 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 // errStill is the error of watching a Cluster that reads a snapshot.
 var errStill = errors.New("--watch: a snapshot never changes: want a cluster, or no --watch")
 
-// live returns the API server that the Cluster reads, or errStill if the Cluster reads a snapshot.
-func (c *Cluster) live() (*source.API, error) {
-	if a, ok := c.from.(*source.API); ok {
+// API returns the API server that the Cluster reads, or errStill if the Cluster reads a snapshot.
+func (c *Cluster) API() (*source.API, error) {
+	if a, ok := c.From.(*source.API); ok {
 		return a, nil
 	}
 	return nil, errStill
@@ -62,7 +62,7 @@ func (c *Cluster) live() (*source.API, error) {
 
 // PodNames returns the names of the namespace's pods.
 func (c *Cluster) PodNames(ctx context.Context) ([]string, error) {
-	pods, err := c.from.PodsIn(ctx, c.Namespace, "")
+	pods, err := c.From.PodsIn(ctx, c.Namespace, "")
 	names := make([]string, len(pods))
 	for i := range pods {
 		names[i] = pods[i].Name
@@ -71,18 +71,21 @@ func (c *Cluster) PodNames(ctx context.Context) ([]string, error) {
 }
 
 // NodeNames returns the names of the nodes.
-func (c *Cluster) NodeNames(ctx context.Context) ([]string, error) { return c.from.NodeNames(ctx) }
+func (c *Cluster) NodeNames(ctx context.Context) ([]string, error) { return c.From.NodeNames(ctx) }
 
 // NamespaceNames returns the names of the namespaces.
 func (c *Cluster) NamespaceNames(ctx context.Context) ([]string, error) {
-	return c.from.Namespaces(ctx)
+	return c.From.Namespaces(ctx)
 }
 
-// podNamed returns a pod of the namespace.
-func (c *Cluster) podNamed(ctx context.Context, name string) (*corev1.Pod, error) {
-	pod, err := c.from.Pod(ctx, c.Namespace, name)
+// Cluster returns c.
+func (c *Cluster) Cluster() *Cluster { return c }
+
+// PodNamed returns a pod. If there is none, it returns an error.
+func (c *Cluster) PodNamed(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pod, err := c.From.Pod(ctx, namespace, name)
 	if pod == nil && err == nil {
-		err = c.noPod(name)
+		err = c.noPod(namespace, name)
 	}
 	return pod, err
 }

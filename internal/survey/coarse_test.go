@@ -9,48 +9,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
-	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
-// addZones makes a node that only NodeResourceTopology describes. It has two zones of seven CPUs
-// for pods, of which free are free in the first.
-func (w *world) addZones(name, free string) {
-	zone := func(zone, free string) nrt.Zone {
-		return nrt.Zone{Name: zone, Type: "Node", Resources: nrt.ResourceInfoList{{
-			Name: "cpu", Capacity: resource.MustParse("8"), Allocatable: resource.MustParse("7"), Available: resource.MustParse(free),
-		}}}
-	}
-	w.Nodes = append(w.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	w.Zones = append(w.Zones, &nrt.NodeResourceTopology{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "zones", CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))},
-		Attributes: nrt.AttributeList{{Name: "topologyManagerPolicy", Value: "single-numa-node"}},
-		Zones:      nrt.ZoneList{zone("node-0", free), zone("node-1", "7")},
-	})
-}
-
 // TestCoarse: a node that only other exporters report is shown as such. An agent's report has
 // priority, and a snapshot has both.
 func TestCoarse(t *testing.T) {
 	w := newWorld(t)
-	w.addZones("n", "4")
+	w.AddZones("n", "4")
 	flying := pod("flying", 3)
 	flying.Spec.NodeName = "n"
 	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Report: 1, Guarantee: wire.GuaranteeAmounts, Decision: placement.Decision{
 		UID: string(flying.UID), Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{NUMA: topology.NewNUMASet(1)}}}}})
-	w.must(err)
+	w.Must(err)
 	flying.Annotations = map[string]string{wire.PlacementAnnotation: text}
 	w.Pods = append(w.Pods, flying)
-	w.report(w.addNode("both"))
-	w.addZones("both", "1")
+	w.Report(w.AddNode("both"))
+	w.AddZones("both", "1")
 	w.Nodes = w.Nodes[:2]
-	w.addZones("spoilt", "8")
+	w.AddZones("spoilt", "8")
 	w.Numatopologies = append(w.Numatopologies, &nodeinfo.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "stray"}})
 
 	s, err := w.cluster().Survey(t.Context(), "")
-	w.must(err)
+	w.Must(err)
 	all := map[string]Node{}
 	for _, n := range s.Nodes() {
 		all[n.Name] = n
@@ -71,14 +54,14 @@ func TestCoarse(t *testing.T) {
 	if len(all) != 3 {
 		t.Errorf("%d nodes: an object of a node that is none is nothing", len(all))
 	}
-	if p, _ := s.pod(flying); p.NUMANodes != "1" || p.Guarantee != "amounts" || p.Certainty != "verdict" || p.State != StateInFlight {
+	if p, _ := s.Pod(flying); p.NUMANodes != "1" || p.Guarantee != "amounts" || p.Certainty != "verdict" || p.State != StateInFlight {
 		t.Errorf("%+v", p)
 	}
 	started := metav1.NewTime(noon.Add(-2 * time.Hour))
 	flying.Status.StartTime = &started
 	s, err = w.cluster().Survey(t.Context(), "n")
-	w.must(err)
-	if p, _ := s.pod(flying); p.NUMANodes != "1" || p.State != StateAdmitted {
+	w.Must(err)
+	if p, _ := s.Pod(flying); p.NUMANodes != "1" || p.State != StateAdmitted {
 		t.Errorf("counted by the report: %+v", p)
 	}
 }
@@ -87,17 +70,17 @@ func TestCoarse(t *testing.T) {
 // of CPUs, but without their ids. On a node of which nothing is known, it is shown without CPUs.
 func TestPinnedCPUsUnknown(t *testing.T) {
 	w := newWorld(t)
-	w.addZones("n", "4")
+	w.AddZones("n", "4")
 	placed := func(p *corev1.Pod) *corev1.Pod {
 		text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Report: 1, Guarantee: wire.GuaranteeAmounts, Decision: placement.Decision{
 			UID: string(p.UID), Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{NUMA: topology.NewNUMASet(1)}}}}})
-		w.must(err)
+		w.Must(err)
 		p.Annotations = map[string]string{wire.PlacementAnnotation: text}
 		return p
 	}
 	started := metav1.NewTime(noon.Add(-2 * time.Hour))
 	on := func(p *corev1.Pod, node string) *corev1.Pod {
-		w.bind(p, node, "")
+		w.Bind(p, node, "")
 		p.Status.StartTime = &started
 		return p
 	}
@@ -109,20 +92,21 @@ func TestPinnedCPUsUnknown(t *testing.T) {
 	first := *withInit.Spec.Containers[0].DeepCopy()
 	first.Name = "first"
 	withInit.Spec.InitContainers = []corev1.Container{first}
+	mine := placed(on(pod("placed", 3), "n"))
 	pods := map[*corev1.Pod]int{
-		placed(on(pod("placed", 3), "n")): 3, on(pod("not-ours", 3), "n"): 3, on(shared, "n"): 0, on(mixed, "n"): 0,
+		mine: 3, on(pod("not-ours", 3), "n"): 3, on(shared, "n"): 0, on(mixed, "n"): 0,
 		on(withInit, "n"): 3, placed(on(pod("nowhere", 3), "gone")): 0,
 	}
 	s, err := w.cluster().Survey(t.Context(), "")
-	w.must(err)
+	w.Must(err)
 	for p, want := range pods {
-		if got, _ := s.pod(p); got.UnknownCPUs != want || got.CPUs != "" {
+		if got, _ := s.Pod(p); got.UnknownCPUs != want || got.CPUs != "" {
 			t.Errorf("%s: %d unknown CPUs, CPUs %q; want %d and none: %+v", p.Name, got.UnknownCPUs, got.CPUs, want, got)
 		}
 	}
-	e, err := w.cluster().Explain(t.Context(), "placed", "")
-	w.must(err)
-	if e.Promise == nil || e.Promise.Containers[0].UnknownCPUs != 3 || e.Promise.Containers[0].CPUs != "" {
-		t.Errorf("%+v", e.Promise)
+	ask, err := wire.ReadBound(mine)
+	w.Must(err)
+	if b, _ := s.BoundTo(mine, &ask.Request); b.Promise == nil || b.Promise.Containers[0].UnknownCPUs != 3 || b.Promise.Containers[0].CPUs != "" {
+		t.Errorf("%+v", b.Promise)
 	}
 }

@@ -74,8 +74,8 @@ const CPUsUnknown = "pinned, CPUs unknown"
 
 // countUnknown counts the exclusive CPUs of containers on a node whose report does not list CPU
 // ids. If there are no containers, it creates them.
-func (n *node) countUnknown(containers []Container, r *placement.Request) []Container {
-	if !n.coarse() || !n.spec().PinsCPUs() || !r.Guaranteed {
+func (n *NodeState) countUnknown(containers []Container, r *placement.Request) []Container {
+	if !n.coarse() || !n.Spec().PinsCPUs() || !r.Guaranteed {
 		return containers
 	}
 	for i := range r.Containers {

@@ -17,27 +17,27 @@ import (
 
 // warnings returns problems of a node whose report may still be correct. For example, the kubelet
 // is not ready, or it started before the machine changed.
-func (n *node) warnings() (out []Trouble) {
-	if r := n.report(); r != nil {
+func (n *NodeState) warnings() (out []Trouble) {
+	if r := n.Report(); r != nil {
 		for _, c := range r.Conditions {
-			known := n.trouble != nil && n.trouble.Reason == c.Reason
+			known := n.Trouble != nil && n.Trouble.Reason == c.Reason
 			if c.Type != v1alpha1.ConditionReady && c.Status != metav1.ConditionTrue && !known {
-				out = append(out, Trouble{Reason: c.Reason, Message: fmt.Sprintf("%s is %s: ", c.Type, c.Status) + c.Message, Advice: adviceForDoubt(c.Reason, n.name)})
+				out = append(out, Trouble{Reason: c.Reason, Message: fmt.Sprintf("%s is %s: ", c.Type, c.Status) + c.Message, Advice: adviceForDoubt(c.Reason, n.Name)})
 			}
 		}
 	}
 	if c := n.readiness(); c != nil && c.Status != corev1.ConditionTrue {
 		out = append(out, Trouble{Reason: NotReady, Message: strings.TrimSuffix("the Node's condition Ready is "+string(c.Status)+": "+c.Reason+": "+c.Message, ": "),
-			Advice: adviceForDoubt(NotReady, n.name)})
+			Advice: adviceForDoubt(NotReady, n.Name)})
 	}
 	if vain := n.labelsInVain(); vain != "" {
-		out = append(out, Trouble{Reason: LabelIgnored, Message: "labels without effect: " + vain, Advice: adviceForDoubt(LabelIgnored, n.name)})
+		out = append(out, Trouble{Reason: labelIgnored, Message: "labels without effect: " + vain, Advice: adviceForDoubt(labelIgnored, n.Name)})
 	}
-	if n.trouble == nil && n.reading != nil && n.reading.Kind != nil && n.reading.Kind.Model != nil && n.reading.Kind.Model.PlacesWholes() {
-		out = append(out, Trouble{Reason: RestartRepeats, Message: "pods with spec.resources: " + placement.DefectRestartRepeats.Text(), Advice: adviceForDoubt(RestartRepeats, n.name)})
+	if n.Trouble == nil && n.Reading != nil && n.Reading.Kind != nil && n.Reading.Kind.Model != nil && n.Reading.Kind.Model.PlacesWholes() {
+		out = append(out, Trouble{Reason: restartRepeats, Message: "pods with spec.resources: " + placement.DefectRestartRepeats.Text(), Advice: adviceForDoubt(restartRepeats, n.Name)})
 	}
-	if n.trouble == nil && n.account != nil {
-		if w := n.account.View().Flooded(); w != ledger.WaitsForNothing {
+	if n.Trouble == nil && n.Account != nil {
+		if w := n.Account.View().Flooded(); w != ledger.WaitsForNothing {
 			out = append(out, Trouble{Reason: w.String(), Message: "pods wait for its next report: " + w.Text() + "; the amounts above are those of the last one", Advice: adviceForFlood})
 		}
 	}
@@ -46,46 +46,46 @@ func (n *node) warnings() (out []Trouble) {
 
 // labelsInVain describes Koordinator's labels on the node that do not match the configuration of
 // its kubelet.
-func (n *node) labelsInVain() string {
-	if n.object == nil || n.reading == nil || n.reading.Kind == nil {
+func (n *NodeState) labelsInVain() string {
+	if n.Object == nil || n.Reading == nil || n.Reading.Kind == nil {
 		return ""
 	}
-	return wire.KoordinatorLabelsIgnored(n.object, n.reading.Kind.Model)
+	return wire.KoordinatorLabelsIgnored(n.Object, n.Reading.Kind.Model)
 }
 
 // readiness returns the Node's condition Ready, or nil if it is not known.
-func (n *node) readiness() *corev1.NodeCondition {
-	if n.object == nil {
+func (n *NodeState) readiness() *corev1.NodeCondition {
+	if n.Object == nil {
 		return nil
 	}
-	i := slices.IndexFunc(n.object.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	i := slices.IndexFunc(n.Object.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
 	if i < 0 {
 		return nil
 	}
-	return &n.object.Status.Conditions[i]
+	return &n.Object.Status.Conditions[i]
 }
 
 // conditions returns all conditions that report a problem, in short form.
-func (n *node) conditions() (out []string) {
+func (n *NodeState) conditions() (out []string) {
 	short := func(kind, status, reason string) {
 		out = append(out, fmt.Sprintf("%s=%s(%s)", kind, status, reason))
 	}
-	if r := n.report(); r != nil {
+	if r := n.Report(); r != nil {
 		for _, c := range r.Conditions {
 			if c.Status != metav1.ConditionTrue {
 				short(c.Type, string(c.Status), c.Reason)
 			}
 		}
 	}
-	if n.object == nil {
+	if n.Object == nil {
 		return out
 	}
-	for _, c := range n.object.Status.Conditions {
+	for _, c := range n.Object.Status.Conditions {
 		if wrong := (c.Type == corev1.NodeReady) != (c.Status == corev1.ConditionTrue); wrong {
 			short("Node"+string(c.Type), string(c.Status), c.Reason)
 		}
 	}
-	if n.object.Spec.Unschedulable {
+	if n.Object.Spec.Unschedulable {
 		out = append(out, cordoned)
 	}
 	return out
@@ -109,12 +109,12 @@ type Condition struct {
 // Conditions returns the conditions of a node's report and of its Node. It returns none if there is
 // no such node.
 func (s *Survey) Conditions(name string) []Condition {
-	n := s.nodes[name]
+	n := s.States[name]
 	if n == nil {
 		return nil
 	}
 	var out []Condition
-	if r := n.report(); r != nil {
+	if r := n.Report(); r != nil {
 		for _, c := range r.Conditions {
 			out = append(out, Condition{"NodeTopology", c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime.Time})
 		}

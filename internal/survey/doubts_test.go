@@ -9,12 +9,12 @@ import (
 // container.
 func TestALabelThatTheKubeletDoesNotKeepIsDoubtful(t *testing.T) {
 	w := newWorld(t)
-	w.report(w.addNode("n"))
+	w.Report(w.AddNode("n"))
 	w.Nodes[0].Labels = map[string]string{"node.koordinator.sh/numa-topology-policy": "SingleNUMANode"}
 	s, err := w.cluster().Survey(t.Context(), "")
-	w.must(err)
+	w.Must(err)
 	n := s.Nodes()[0]
-	if len(n.Warnings) != 1 || n.Warnings[0].Reason != LabelIgnored || !strings.Contains(n.Warnings[0].Message, "numa-topology-policy=SingleNUMANode") || n.Trouble != nil {
+	if len(n.Warnings) != 1 || n.Warnings[0].Reason != labelIgnored || !strings.Contains(n.Warnings[0].Message, "numa-topology-policy=SingleNUMANode") || n.Trouble != nil {
 		t.Errorf("warnings %+v, trouble %+v", n.Warnings, n.Trouble)
 	}
 }
@@ -23,14 +23,14 @@ func TestALabelThatTheKubeletDoesNotKeepIsDoubtful(t *testing.T) {
 func TestAKubeletThatPlacesPodsOnceMoreIsDoubtful(t *testing.T) {
 	for scope, want := range map[string]int{"pod": 1, "container": 0} {
 		w := newWorld(t)
-		nt := w.addNode("n")
+		nt := w.AddNode("n")
 		nt.Spec.FeatureGates = map[string]bool{"PodLevelResourceManagers": true}
 		nt.Spec.TopologyManager.Scope = scope
-		w.report(nt)
+		w.Report(nt)
 		s, err := w.cluster().Survey(t.Context(), "")
-		w.must(err)
+		w.Must(err)
 		n := s.Nodes()[0]
-		if len(n.Warnings) != want || n.Trouble != nil || want == 1 && (n.Warnings[0].Reason != RestartRepeats || !strings.Contains(n.Warnings[0].Message, "kubernetes#140989")) {
+		if len(n.Warnings) != want || n.Trouble != nil || want == 1 && (n.Warnings[0].Reason != restartRepeats || !strings.Contains(n.Warnings[0].Message, "kubernetes#140989")) {
 			t.Errorf("%s: warnings %+v, trouble %+v", scope, n.Warnings, n.Trouble)
 		}
 	}

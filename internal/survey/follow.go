@@ -20,7 +20,7 @@ type watcher struct {
 
 // watch prepares to follow the facts. It sends no request yet.
 func (c *Cluster) watch(f *source.Facts, o source.Following) (*watcher, error) {
-	a, err := c.live()
+	a, err := c.API()
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (c *Cluster) watch(f *source.Facts, o source.Following) (*watcher, error) {
 }
 
 // at returns the present state of a node, or nil if it no longer exists.
-func (w *watcher) at(name string) *node {
+func (w *watcher) at(name string) *NodeState {
 	f := w.Node(name)
 	if f == nil {
 		return nil
@@ -44,13 +44,13 @@ func (w *watcher) at(name string) *node {
 func (w *watcher) refresh(s *Survey, c *source.Changes) []string {
 	s.Now = w.Now()
 	names := slices.Sorted(maps.Keys(c.Nodes))
-	nodes := make([]*node, len(names))
+	nodes := make([]*NodeState, len(names))
 	parallel.Do(len(names), func(i int) { nodes[i] = w.at(names[i]) })
 	for i, name := range names {
 		if nodes[i] == nil {
-			delete(s.nodes, name)
+			delete(s.States, name)
 		} else {
-			s.nodes[name] = nodes[i]
+			s.States[name] = nodes[i]
 		}
 	}
 	return names
@@ -68,7 +68,7 @@ type Follower[T any] struct {
 // WatchNodes follows the nodes of a survey until ctx ends. The keys are the names of nodes. If only
 // is set, it follows only that node.
 func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Follower[Node]) error {
-	w, err := c.watch(s.facts, source.Following{Node: only})
+	w, err := c.watch(s.Facts, source.Following{Node: only})
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 		names := w.refresh(s, ch)
 		items := map[string]*Node{}
 		for _, name := range names {
-			if n := s.nodes[name]; n != nil && (s.narrowed == nil || s.narrowed(n)) {
+			if n := s.States[name]; n != nil && (s.narrowed == nil || s.narrowed(n)) {
 				sum := n.summary(s.Now)
 				items[name] = &sum
 			}
@@ -89,7 +89,7 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 // If only is set, it follows the pods of that name.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
-	w, err := c.watch(s.facts, source.Following{AllPods: true})
+	w, err := c.watch(s.Facts, source.Following{AllPods: true})
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 		}
 		for key := range ch.Pods {
 			if pod := w.Pod(key); pod != nil && (only == "" || pod.Name == only) {
-				if sum, pinned := s.pod(pod); pinned || only != "" {
+				if sum, pinned := s.Pod(pod); pinned || only != "" {
 					sum.remember(last)
 					items[key] = &sum
 				}
@@ -142,11 +142,11 @@ func (p *Pod) Key() string { return keyOf(p.Namespace, p.Name) }
 func (s *Survey) heldOn(names []string) map[string]Pod {
 	out := map[string]Pod{}
 	for _, name := range names {
-		n := s.nodes[name]
+		n := s.States[name]
 		if n == nil {
 			continue
 		}
-		for _, pod := range n.bound {
+		for _, pod := range n.Bound {
 			if wire.OfReservation(pod) {
 				sum := s.heldPod(pod)
 				out[sum.Key()] = sum

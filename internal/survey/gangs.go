@@ -44,13 +44,13 @@ type Gang struct {
 	// unknown.
 	Why string `json:"why,omitempty"`
 
-	key  wire.GangKey
-	spec wire.Gang
-	pods []*corev1.Pod
-	// waiting are the members without a node, the oldest first. done counts members that have a
+	Key  wire.GangKey  `json:"-"`
+	Spec wire.Gang     `json:"-"`
+	Pods []*corev1.Pod `json:"-"`
+	// Waiting are the members without a node, the oldest first. done counts members that have a
 	// node or have succeeded.
-	waiting []*corev1.Pod
-	done    gangs.Count
+	Waiting []*corev1.Pod `json:"-"`
+	Done    gangs.Count   `json:"-"`
 }
 
 // Gangs are the gangs of a cluster, by namespace and name.
@@ -70,7 +70,7 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	if says.Gang.IsZero() {
 		return &Gang{Namespace: pod.Namespace, State: gangs.Wrong, Why: err.Error(), Members: 1}
 	}
-	at := slices.IndexFunc(g.Gangs, func(one Gang) bool { return one.key == says.Gang })
+	at := slices.IndexFunc(g.Gangs, func(one Gang) bool { return one.Key == says.Gang })
 	if at < 0 {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (g *Gang) HoldsBack() bool {
 
 // Gangs returns the gangs of the namespace with their totals.
 func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
-	pods, err := c.from.PodsIn(ctx, c.Namespace, "")
+	pods, err := c.From.PodsIn(ctx, c.Namespace, "")
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +93,11 @@ func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
 	for i := range pods {
 		all[i] = &pods[i]
 	}
-	objects, err := c.from.GroupsIn(ctx, c.Namespace)
+	objects, err := c.From.GroupsIn(ctx, c.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	return gangsOf(all, objects, c.from.Now()), nil
+	return gangsOf(all, objects, c.From.Now()), nil
 }
 
 // gangsOf builds the gangs from pods and from the objects that declare gangs.
@@ -111,7 +111,7 @@ func gangsOf(pods []*corev1.Pod, objects *source.Groups, now time.Time) *Gangs {
 		return by[key]
 	}
 	for _, raw := range objects.List {
-		spec, wrong, err := readGroup(raw)
+		spec, wrong, err := ReadGroup(raw)
 		if err != nil {
 			out.Notes = append(out.Notes, err.Error())
 			continue
@@ -207,14 +207,14 @@ func (g *gathering) sum(now time.Time) Gang {
 	g.readMembers()
 	out := Gang{
 		Namespace: g.key.Namespace, Name: g.key.Name, Source: g.key.Source.String(), Phase: g.spec.Phase,
-		Minimum: g.spec.Minimum, Tasks: g.spec.Tasks, Members: len(g.pods), key: g.key, spec: g.spec, pods: g.pods,
+		Minimum: g.spec.Minimum, Tasks: g.spec.Tasks, Members: len(g.pods), Key: g.key, Spec: g.spec, Pods: g.pods,
 	}
 	facts, ending := g.count(&out)
 	wrong := g.whatIsWrong()
 	facts.Wrong = wrong != nil
 	out.State = facts.Stage()
-	if len(out.waiting) > 0 {
-		out.WaitingSeconds = Seconds(now.Sub(out.waiting[0].CreationTimestamp.Time))
+	if len(out.Waiting) > 0 {
+		out.WaitingSeconds = Seconds(now.Sub(out.Waiting[0].CreationTimestamp.Time))
 	}
 	if out.State == gangs.Wrong {
 		out.Why = wrong.Error()
@@ -226,7 +226,7 @@ func (g *gathering) sum(now time.Time) Gang {
 
 // count counts the pods. ending is the number of pods that will soon be gone.
 func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
-	facts = gangs.Facts{Spec: &g.spec, Pods: len(g.pods), Was: g.spec.Ran, Waiting: new(gangs.Count), Done: &out.done}
+	facts = gangs.Facts{Spec: &g.spec, Pods: len(g.pods), Was: g.spec.Ran, Waiting: new(gangs.Count), Done: &out.Done}
 	for i, pod := range g.pods {
 		placed := pod.Spec.NodeName != ""
 		switch {
@@ -243,39 +243,34 @@ func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 		}
 		facts.Was = facts.Was || placed && wire.GangWasWhole(pod)
 		if gangs.Done(pod, placed) {
-			out.done.Add(g.tasks[i], 1)
+			out.Done.Add(g.tasks[i], 1)
 		}
 		if gangs.Waits(pod, placed) {
 			facts.Waiting.Add(g.tasks[i], 1)
-			out.waiting = append(out.waiting, pod)
+			out.Waiting = append(out.Waiting, pod)
 		}
 	}
-	slices.SortFunc(out.waiting, gangs.Compare)
+	slices.SortFunc(out.Waiting, gangs.Compare)
 	return facts, ending
 }
 
 // why explains why a valid gang has not started, or why its additional pods wait.
 func (g *Gang) why(facts *gangs.Facts, ending int) string {
-	lack := gangs.Lacks(&g.spec, facts.Waiting, facts.Done)
-	gated := gangs.Gated(g.pods)
-	switch enough := lack == "" || gangs.Enough(&g.spec, facts.Done, facts.Was); {
-	case enough && len(g.waiting) == 0:
+	lack := gangs.Lacks(&g.Spec, facts.Waiting, facts.Done)
+	gated := gangs.Gated(g.Pods)
+	switch enough := lack == "" || gangs.Enough(&g.Spec, facts.Done, facts.Was); {
+	case enough && len(g.Waiting) == 0:
 		return ""
 	case enough:
-		return whySaid(g.pods, g.waiting[0])
+		return whySaid(g.Pods, g.Waiting[0])
 	case gated != "":
 		return lack + " are there; " + gated
-	case ending > 0 && len(g.waiting) == 0:
+	case ending > 0 && len(g.Waiting) == 0:
 		return lack + " are there, and " + wire.Counted(ending, "pod") + " ending"
-	case gangs.NotLetIn(g.spec.Phase) && g.spec.Unschedulable != "": // the group was not admitted, so its controller creates no pods
-		return lack + " are there: " + g.spec.Unschedulable
+	case gangs.NotLetIn(g.Spec.Phase) && g.Spec.Unschedulable != "": // the group was not admitted, so its controller creates no pods
+		return lack + " are there: " + g.Spec.Unschedulable
 	}
 	return lack + " are there"
-}
-
-func taskOf(pod *corev1.Pod) string {
-	says, _ := wire.ReadMembership(pod) // the gang's Why describes an error
-	return says.Task
 }
 
 // whySaid returns the scheduler's message about a waiting gang, or "". It reads the message on
@@ -311,9 +306,9 @@ func WithoutPreemption(message string) string {
 	return message
 }
 
-// readGroup reads an object that declares a gang. wrong describes fields that Berth does not
+// ReadGroup reads an object that declares a gang. wrong describes fields that Berth does not
 // support. err means that the object cannot be read.
-func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
+func ReadGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	var head struct {
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata"`
@@ -335,4 +330,42 @@ func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 		err = fmt.Errorf("PodGroup %s/%s: %w", head.Namespace, head.Name, err)
 	}
 	return spec, wrong, err
+}
+
+// GangNames returns the names of the gangs of the namespace; source is as in GangNamed.
+func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error) {
+	all, err := c.Gangs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range all.Gangs {
+		if g := &all.Gangs[i]; strings.Contains(strings.ToLower(g.Source), source) {
+			names = append(names, g.Name)
+		}
+	}
+	return names, nil
+}
+
+// GangNamed finds a gang of the namespace. source is a part of the name of its declaration
+// (wire.GangSource), or "" for any.
+func (c *Cluster) GangNamed(ctx context.Context, source, name string) (_ *Gang, notes []string, err error) {
+	all, err := c.Gangs(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var found []*Gang
+	var sources []string
+	for i := range all.Gangs {
+		if g := &all.Gangs[i]; g.Name == name && g.Namespace == c.Namespace && strings.Contains(strings.ToLower(g.Source), source) {
+			found, sources = append(found, g), append(sources, strings.ToLower(g.Source))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil, fmt.Errorf("no %s %s in namespace %s at %s", cmp.Or(source, "gang"), name, c.Namespace, c.Where)
+	case 1:
+		return found[0], all.Notes, nil
+	}
+	return nil, nil, fmt.Errorf("gang %s/%s: %d gangs have this name: want %s before the name", c.Namespace, name, len(found), strings.Join(sources, " or "))
 }

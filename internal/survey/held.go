@@ -20,21 +20,22 @@ import (
 // StateHeld is the state of a Reservation's resources that no pod uses yet.
 const StateHeld = "held"
 
-// hold adds the resources of Reservations to the survey. The unused part of each place counts as a
-// pod on the node.
-func (s *Survey) hold() {
+// addHeld adds a pod to bound for the unused part of each place of a Reservation, and the pod's
+// Holding to held. The notes describe Reservations that cannot be read.
+func addHeld(all []*koordinator.Reservation, bound map[string][]*corev1.Pod, held map[string]ledger.Holding) (notes []string) {
 	on := map[string][]*koordinator.Reservation{}
-	for _, o := range s.facts.Reservations {
+	for _, o := range all {
 		if name := source.PlaceOf(o); name != "" {
 			on[name] = append(on[name], o)
 		}
 	}
-	for name, all := range on {
-		p := placesOn(all, s.bound[name])
-		s.bound[name] = append(s.bound[name], p.pods...)
-		maps.Copy(s.held, p.left)
-		s.Notes = append(s.Notes, p.wrong...)
+	for name, reservations := range on {
+		p := placesOn(reservations, bound[name])
+		bound[name] = append(bound[name], p.pods...)
+		maps.Copy(held, p.left)
+		notes = append(notes, p.wrong...)
 	}
+	return notes
 }
 
 // places has the unused parts of Reservations' places on one node.
@@ -58,7 +59,7 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 			continue
 		}
 		var taken []*placement.PodAllocation
-		owners := ownersOn(r, pods)
+		owners := OwnersOn(r, pods)
 		for _, pod := range owners {
 			if p, found, err := wire.ReadPlacement(pod); found && err == nil {
 				taken = append(taken, p.Decision.Held())
@@ -79,12 +80,12 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 }
 
 // seeHeld adds the unused resources of a Reservation, for which pod stands, to the node's account.
-func (n *node) seeHeld(pod *corev1.Pod) error {
+func (n *NodeState) seeHeld(pod *corev1.Pod) error {
 	ask, err := wire.HeldRequest(pod)
 	if err == nil {
 		h := n.held[string(pod.UID)]
 		h.UID, h.Request = string(pod.UID), ask
-		n.account.Hold(h)
+		n.Account.Hold(h)
 	}
 	return err
 }
@@ -103,11 +104,9 @@ func nameOf(pod *corev1.Pod) string {
 // heldPods describes the unused part of each Reservation's place as a pod. The result is sorted by
 // name.
 func (s *Survey) heldPods() (out []Pod) {
-	for _, pods := range s.bound {
-		for _, pod := range pods {
-			if wire.OfReservation(pod) {
-				out = append(out, s.heldPod(pod))
-			}
+	for pod := range s.Bound() {
+		if wire.OfReservation(pod) {
+			out = append(out, s.heldPod(pod))
 		}
 	}
 	slices.SortFunc(out, func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
@@ -117,7 +116,7 @@ func (s *Survey) heldPods() (out []Pod) {
 // heldPod describes the unused part of a Reservation's place as a pod.
 func (s *Survey) heldPod(pod *corev1.Pod) Pod {
 	out := Pod{Name: heldName(pod), UID: string(pod.UID), Node: pod.Spec.NodeName, State: StateHeld}
-	n := s.nodes[pod.Spec.NodeName]
+	n := s.States[pod.Spec.NodeName]
 	if n == nil {
 		return out
 	}
@@ -174,8 +173,8 @@ func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 }
 
 // holds returns the resources that Reservations hold on the node, by name and NUMA node.
-func (n *node) holds() (out []Vacancy) {
-	for _, pod := range n.bound {
+func (n *NodeState) holds() (out []Vacancy) {
+	for _, pod := range n.Bound {
 		if wire.OfReservation(pod) {
 			out = append(out, n.heldBy(pod)...)
 		}
@@ -186,12 +185,12 @@ func (n *node) holds() (out []Vacancy) {
 
 // heldBy returns the resources of the Reservation that the pod stands for, by NUMA node. Resources
 // without a NUMA node come last.
-func (n *node) heldBy(pod *corev1.Pod) []Vacancy {
+func (n *NodeState) heldBy(pod *corev1.Pod) []Vacancy {
 	p := n.held[string(pod.UID)].Held
 	if p == nil {
 		return heldAnywhere(pod)
 	}
-	machine := n.machine()
+	machine := n.Machine()
 	all := make([]Vacancy, len(machine.NUMANodes)+1)
 	at := func(numa topology.NUMASet) *Vacancy {
 		i := slices.IndexFunc(machine.NUMANodes, func(m topology.NUMANode) bool { return numa.Has(m.ID) })
@@ -254,9 +253,19 @@ func heldAnywhere(pod *corev1.Pod) []Vacancy {
 
 // deviceAt returns the NUMA nodes of a device. It returns none if the device has none or is not
 // reported.
-func (n *node) deviceAt(resource, id string) topology.NUMASet {
-	if r := n.report(); r != nil {
+func (n *NodeState) deviceAt(resource, id string) topology.NUMASet {
+	if r := n.Report(); r != nil {
 		return placement.DeviceAt(r.Snapshot.Devices, resource, id)
 	}
 	return 0
+}
+
+// OwnersOn returns the pods in bound that use a part of the Reservation.
+func OwnersOn(r *wire.Reservation, bound []*corev1.Pod) (out []*corev1.Pod) {
+	for _, pod := range bound {
+		if wire.ReadAllocated(pod) == r.UID && !wire.Ended(pod) && r.Owns(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out
 }

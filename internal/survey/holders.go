@@ -29,18 +29,18 @@ type Holder struct {
 // Holders returns the holders of a node's CPUs, including pending changes. They are sorted by NUMA
 // node and CPU.
 func (s *Survey) Holders(name string) []Holder {
-	n := s.nodes[name]
-	if n == nil || n.account == nil {
+	n := s.States[name]
+	if n == nil || n.Account == nil {
 		return nil
 	}
 	names := map[string]*corev1.Pod{}
-	for _, pod := range s.bound[name] {
+	for _, pod := range n.Bound {
 		names[string(pod.UID)] = pod
 	}
-	snap := n.snapshot()
+	snap := n.Snapshot()
 	var out []Holder
-	for i := range n.machine().NUMANodes {
-		m := &n.machine().NUMANodes[i]
+	for i := range n.Machine().NUMANodes {
+		m := &n.Machine().NUMANodes[i]
 		from := len(out)
 		for p := range snap.Pods {
 			out = append(out, holdersOn(m, &snap.Pods[p], names[snap.Pods[p].UID])...)
@@ -76,11 +76,11 @@ func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod
 	return out
 }
 
-// snapshot returns the state after all pods in flight have arrived, or the reported state if too
+// Snapshot returns the state after all pods in flight have arrived, or the reported state if too
 // much is uncertain. The node must have an account.
-func (n *node) snapshot() placement.Snapshot {
-	if snap, ok := n.account.View().Snapshot(); ok {
+func (n *NodeState) Snapshot() placement.Snapshot {
+	if snap, ok := n.Account.View().Snapshot(); ok {
 		return snap
 	}
-	return n.report().Snapshot
+	return n.Report().Snapshot
 }

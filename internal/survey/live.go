@@ -3,7 +3,6 @@ package survey
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -45,8 +44,8 @@ type Live struct {
 // NewLive returns a Live that reads the cluster. The caller must not use c afterwards. Live reads
 // nothing before Run.
 func (c *Cluster) NewLive() *Live {
-	l := &Live{c: c, s: &Survey{nodes: map[string]*node{}, facts: &source.Facts{}, Now: time.Now()}, rows: map[string]*Row{}, ready: make(chan struct{})}
-	if s, ok := c.from.(*source.Snapshot); ok {
+	l := &Live{c: c, s: &Survey{States: map[string]*NodeState{}, Facts: &source.Facts{}, Now: time.Now()}, rows: map[string]*Row{}, ready: make(chan struct{})}
+	if s, ok := c.From.(*source.Snapshot); ok {
 		l.show(s)
 	}
 	return l
@@ -59,7 +58,7 @@ func (l *Live) show(s *source.Snapshot) {
 	for _, p := range s.Pods {
 		l.still[keyOf(p.Namespace, p.Name)] = p
 	}
-	for name, n := range l.s.nodes {
+	for name, n := range l.s.States {
 		l.rows[name] = n.row(l.s.Now)
 	}
 	close(l.ready)
@@ -82,7 +81,7 @@ func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 		<-ctx.Done()
 		return nil
 	}
-	a, err := l.c.live()
+	a, err := l.c.API()
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	}
 	l.mu.Lock()
 	l.w, l.told = w, told
-	l.s.facts, l.s.Notes, l.s.bound = f, f.Notes, map[string][]*corev1.Pod{}
+	l.s.Facts, l.s.Notes = f, f.Notes
 	l.mu.Unlock()
 	return w.Run(ctx, l.changed, l.wrong)
 }
@@ -111,7 +110,7 @@ func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 // changed records the results of a watch.
 func (l *Live) changed(ch *source.Changes) error {
 	names := slices.Sorted(maps.Keys(ch.Nodes))
-	nodes, rows := make([]*node, len(names)), make([]*Row, len(names))
+	nodes, rows := make([]*NodeState, len(names)), make([]*Row, len(names))
 	now := l.w.Now()
 	parallel.Do(len(names), func(i int) {
 		if nodes[i] = l.w.at(names[i]); nodes[i] != nil {
@@ -122,13 +121,11 @@ func (l *Live) changed(ch *source.Changes) error {
 	l.s.Now, l.trouble = now, ""
 	for i, name := range names {
 		if nodes[i] == nil {
-			delete(l.s.nodes, name)
+			delete(l.s.States, name)
 			delete(l.rows, name)
-			delete(l.s.bound, name)
 			continue
 		}
-		l.s.nodes[name], l.rows[name] = nodes[i], rows[i]
-		l.s.bound[name] = nodes[i].bound
+		l.s.States[name], l.rows[name] = nodes[i], rows[i]
 	}
 	l.mu.Unlock()
 	l.once.Do(func() { close(l.ready) })
@@ -224,21 +221,21 @@ var poolLabels = []string{
 	"karpenter.sh/nodepool", "node.kubernetes.io/instance-type",
 }
 
-// pool returns the name of the node's pool, or "" if no label has it.
-func (n *node) pool() string {
+// Pool returns the name of the node's pool, or "" if no label has it.
+func (n *NodeState) Pool() string {
 	for _, label := range poolLabels {
-		if n.object != nil && n.object.Labels[label] != "" {
-			return n.object.Labels[label]
+		if n.Object != nil && n.Object.Labels[label] != "" {
+			return n.Object.Labels[label]
 		}
 	}
 	return ""
 }
 
 // row returns a node's line for a list.
-func (n *node) row(now time.Time) *Row {
-	out := &Row{Node: n.summary(now), Pool: n.pool()}
+func (n *NodeState) row(now time.Time) *Row {
+	out := &Row{Node: n.summary(now), Pool: n.Pool()}
 	seen := map[string]bool{}
-	for _, pod := range n.bound {
+	for _, pod := range n.Bound {
 		if seen[pod.Namespace] || wire.OfReservation(pod) {
 			continue
 		}
@@ -246,7 +243,7 @@ func (n *node) row(now time.Time) *Row {
 			seen[pod.Namespace] = true
 		}
 	}
-	out.Namespaces, out.Packages = slices.Sorted(maps.Keys(seen)), packagesOf(n.machine(), out.NUMANodes)
+	out.Namespaces, out.Packages = slices.Sorted(maps.Keys(seen)), packagesOf(n.Machine(), out.NUMANodes)
 	return out
 }
 
@@ -283,20 +280,20 @@ type Standing struct {
 // Standing returns all data about one node, or false if there is none.
 func (l *Live) Standing(name string) (Standing, bool) {
 	s := l.surveyOf(name)
-	n := s.nodes[name]
+	n := s.States[name]
 	if n == nil {
 		return Standing{}, false
 	}
-	out := Standing{Machine: n.machine(), Conditions: s.Conditions(name)}
-	if n.object != nil {
-		out.Labels = n.object.Labels
+	out := Standing{Machine: n.Machine(), Conditions: s.Conditions(name)}
+	if n.Object != nil {
+		out.Labels = n.Object.Labels
 	}
 	var err error
 	if out.Berths, err = s.Berths(name); err != nil {
 		out.Problem = err.Error()
 	}
-	for _, pod := range s.bound[name] {
-		if sum, pinned := s.pod(pod); pinned {
+	for _, pod := range n.Bound {
+		if sum, pinned := s.Pod(pod); pinned {
 			out.Pods = append(out.Pods, sum)
 		}
 	}
@@ -304,14 +301,17 @@ func (l *Live) Standing(name string) (Standing, bool) {
 	return out, true
 }
 
-// Driven returns the drivers' devices on a node, or nil.
-func (l *Live) Driven(ctx context.Context, name string) (*Driven, error) {
-	d, _, err := l.c.Driven(ctx, l.surveyOf(name), name)
-	return d, err
+// State returns the state of a node, or nil if there is none.
+func (l *Live) State(name string) *NodeState {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.s.States[name]
 }
 
-// survey returns a copy of the present state, without notes. Callers may read it without the lock,
-// because its nodes and pods are never changed, only replaced.
+// Survey returns a copy of the present state of all nodes, without notes. Callers may read it
+// without the lock, because its nodes and pods are never changed, only replaced.
+func (l *Live) Survey(context.Context, string) (*Survey, error) { return l.survey(), nil }
+
 func (l *Live) survey() *Survey {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -320,11 +320,11 @@ func (l *Live) survey() *Survey {
 	if l.w != nil {
 		s.Now = l.w.Now()
 	}
-	s.nodes, s.bound = maps.Clone(l.s.nodes), maps.Clone(l.s.bound)
+	s.States = maps.Clone(l.s.States)
 	if l.w != nil {
-		f := *l.s.facts
+		f := *l.s.Facts
 		f.Reservations = l.w.Reservations()
-		s.facts = &f
+		s.Facts = &f
 	}
 	return &s
 }
@@ -334,9 +334,9 @@ func (l *Live) surveyOf(name string) *Survey {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	s := *l.s
-	s.nodes, s.bound = map[string]*node{}, map[string][]*corev1.Pod{name: l.s.bound[name]}
-	if n := l.s.nodes[name]; n != nil {
-		s.nodes[name] = n
+	s.States = map[string]*NodeState{}
+	if n := l.s.States[name]; n != nil {
+		s.States[name] = n
 	}
 	return &s
 }
@@ -349,7 +349,7 @@ func (l *Live) Pod(namespace, name string) (Pod, bool) {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	sum, _ := l.s.pod(pod)
+	sum, _ := l.s.Pod(pod)
 	return sum, true
 }
 
@@ -359,7 +359,7 @@ func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
 	s := l.survey()
 	out := make([]*Pod, len(pods))
 	parallel.Do(len(pods), func(i int) {
-		if sum, pinned := s.pod(pods[i]); pinned {
+		if sum, pinned := s.Pod(pods[i]); pinned {
 			sum.Containers = nil // only Pod returns containers
 			out[i] = &sum
 		}
@@ -367,13 +367,15 @@ func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
 	return out
 }
 
-// Explain explains why a pod is on its node, or has no node.
-func (l *Live) Explain(ctx context.Context, namespace, name string) (*Explained, error) {
-	pod := l.pod(keyOf(namespace, name))
-	if pod == nil {
-		return nil, fmt.Errorf("no pod %s in namespace %s at %s", name, namespace, l.c.Where)
+// Cluster returns the cluster that is surveyed.
+func (l *Live) Cluster() *Cluster { return l.c }
+
+// PodNamed returns a pod. If there is none, it returns an error.
+func (l *Live) PodNamed(_ context.Context, namespace, name string) (*corev1.Pod, error) {
+	if pod := l.pod(keyOf(namespace, name)); pod != nil {
+		return pod, nil
 	}
-	return l.c.explain(ctx, pod, lookup{survey: func(string) (*Survey, error) { return l.survey(), nil }, gangs: l.Gangs}, "")
+	return nil, l.c.noPod(namespace, name)
 }
 
 func (l *Live) pod(key string) *corev1.Pod {

@@ -18,7 +18,7 @@ func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 	if !l.Moves() {
 		namespace = metav1.NamespaceAll
 	}
-	objects, err := l.groups.Get(func() (*source.Groups, error) { return l.c.from.GroupsIn(ctx, namespace) })
+	objects, err := l.groups.Get(func() (*source.Groups, error) { return l.c.From.GroupsIn(ctx, namespace) })
 	if err != nil {
 		return nil, err
 	}
@@ -34,9 +34,8 @@ func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) 
 	return l.Gangs(ctx)
 }
 
-// ExplainGang explains why a gang's pods are on their nodes, or have no node. source is the Source
-// of a Gang.
-func (l *Live) ExplainGang(ctx context.Context, namespace, source, name string) (*ExplainedGang, error) {
+// GangNamed finds a gang. source is the Source of a Gang.
+func (l *Live) GangNamed(ctx context.Context, namespace, source, name string) (*Gang, error) {
 	all, err := l.Gangs(ctx)
 	if err != nil {
 		return nil, err
@@ -45,5 +44,5 @@ func (l *Live) ExplainGang(ctx context.Context, namespace, source, name string) 
 	if at < 0 {
 		return nil, fmt.Errorf("no %s %s in namespace %s at %s", source, name, namespace, l.c.Where)
 	}
-	return l.c.explainGang(ctx, l.survey(), &all.Gangs[at], nil)
+	return &all.Gangs[at], nil
 }

@@ -17,29 +17,29 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// node is the state of one node: its report and the pods that are bound to it, read at about the
-// same time.
-type node struct {
-	name   string
-	object *corev1.Node // nil if nodes may not be read
-	// heard is the time of the agent's last sign of life, or zero.
-	heard time.Time
-	// reading is the node's report, or nil.
-	reading *nodestate.Reading
-	// account is the ledger's account of report and pods, or nil if there is no reliable report.
-	account *ledger.Node
-	trouble *Trouble
-	// inFlight and lingering count bound pods that no report lists. lingering counts those that
-	// have ended or are being deleted, and inFlight the others.
-	inFlight, lingering int
+// NodeState is the state of one node: its report and its pods, read at about the same time.
+type NodeState struct {
+	Name   string
+	Object *corev1.Node // nil if nodes may not be read
+	// Heard is the time of the agent's last sign of life, or zero.
+	Heard time.Time
+	// Reading is the node's report, or nil.
+	Reading *nodestate.Reading
+	// Account is the ledger's account of report and pods, or nil if there is no reliable report.
+	Account *ledger.Node
+	// Trouble explains why the report is not reliable. It is nil if the report is reliable.
+	Trouble *Trouble
+	// InFlight and Lingering count bound pods that no report lists. Lingering counts those that
+	// have ended or are being deleted, and InFlight the others.
+	InFlight, Lingering int
 	// notes has a note about each pod that could not be read.
 	notes []string
-	// bound are the node's pods, and pods that stand for places of Reservations on the node.
-	bound []*corev1.Pod
+	// Bound are the node's pods, and pods that stand for places of Reservations on the node.
+	Bound []*corev1.Pod
 	// held has the unused parts of Reservations' places, by UID, or is nil.
 	held map[string]ledger.Holding
-	// given has the providers' resources that the node's pods use.
-	given []Given
+	// Given has the providers' resources that the node's pods use.
+	Given []Given
 }
 
 // glance has the inputs, common to all nodes, for computing a node's state.
@@ -51,27 +51,27 @@ type glance struct {
 
 // at computes the state of a node. held has the Holding of each pod that stands for a place of a
 // Reservation.
-func (g *glance) at(name string, s *source.NodeFacts, held map[string]ledger.Holding) *node {
-	n := &node{name: name, object: s.Object, bound: s.Pods, held: held, given: givenOf(s.Pods)}
+func (g *glance) at(name string, s *source.NodeFacts, held map[string]ledger.Holding) *NodeState {
+	n := &NodeState{Name: name, Object: s.Object, Bound: s.Pods, held: held, Given: givenOf(s.Pods)}
 	if s.Report != nil {
-		n.reading = g.kinds.Read(s.Report, nil)
-		n.heard = wire.LastWritten(&s.Report.ObjectMeta, s.Report.Status.ObservedTime.Time)
+		n.Reading = g.kinds.Read(s.Report, nil)
+		n.Heard = wire.LastWritten(&s.Report.ObjectMeta, s.Report.Status.ObservedTime.Time)
 	}
 	if n.hears(&s.Beat) {
-		n.heard = s.Beat.Written
+		n.Heard = s.Beat.Written
 	}
 	if s.Report == nil {
 		n.goByAmounts(g, s)
 	}
 	n.judge(g, s)
-	if n.reading == nil || n.reading.Unusable != nil {
+	if n.Reading == nil || n.Reading.Unusable != nil {
 		return n
 	}
-	n.account = new(ledger.Ledger).Open(nil)
-	n.account.Accept(n.reading.State)
+	n.Account = new(ledger.Ledger).Open(nil)
+	n.Account.Accept(n.Reading.State)
 	for _, pod := range s.Pods {
-		if err := n.see(pod); err != nil {
-			n.notes = append(n.notes, fmt.Sprintf("node %s: %v", n.name, err))
+		if err := n.See(pod); err != nil {
+			n.notes = append(n.notes, fmt.Sprintf("node %s: %v", n.Name, err))
 		}
 	}
 	return n
@@ -79,53 +79,53 @@ func (g *glance) at(name string, s *source.NodeFacts, held map[string]ledger.Hol
 
 // goByAmounts uses the report of another exporter, which contains only amounts, if no agent
 // reports.
-func (n *node) goByAmounts(g *glance, s *source.NodeFacts) {
+func (n *NodeState) goByAmounts(g *glance, s *source.NodeFacts) {
 	beside := nodestate.BesideOf(s.Object, s.Pods)
 	var readings []*nodestate.Reading
 	for _, o := range s.Coarse {
 		r, err := g.kinds.ReadCoarse(o, beside, nil)
 		if err != nil {
-			n.notes = append(n.notes, fmt.Sprintf("node %s: %v", n.name, err))
+			n.notes = append(n.notes, fmt.Sprintf("node %s: %v", n.Name, err))
 			continue
 		}
 		readings = append(readings, r)
 	}
-	n.reading = nodestate.Prefer(readings)
+	n.Reading = nodestate.Prefer(readings)
 	for _, o := range s.Coarse {
-		if n.reading != nil && string(o.GetUID()) == n.reading.Source.UID {
-			n.heard = wire.LastWritten(o, o.GetCreationTimestamp().Time)
+		if n.Reading != nil && string(o.GetUID()) == n.Reading.Source.UID {
+			n.Heard = wire.LastWritten(o, o.GetCreationTimestamp().Time)
 		}
 	}
 }
 
 // hears reports whether a heartbeat is newer than the report and confirms it.
-func (n *node) hears(b *source.Beat) bool {
-	if n.reading != nil && n.reading.Mark != (nodestate.Mark{}) && !b.VouchesFor(n.reading.Mark.Sequence()) {
+func (n *NodeState) hears(b *source.Beat) bool {
+	if n.Reading != nil && n.Reading.Mark != (nodestate.Mark{}) && !b.VouchesFor(n.Reading.Mark.Sequence()) {
 		return false
 	}
-	return b.Written.After(n.heard)
+	return b.Written.After(n.Heard)
 }
 
 // judge sets the trouble of the node if its report is not reliable.
-func (n *node) judge(g *glance, f *source.NodeFacts) {
+func (n *NodeState) judge(g *glance, f *source.NodeFacts) {
 	switch {
-	case f.NodesKnown && n.object == nil:
-		n.trouble = troubleOf(nodestate.Stray(n.name), n.name)
-	case n.reading == nil:
-		n.trouble = troubleOf(nodestate.NotReported(), n.name)
-	case n.reading.Unusable != nil:
-		n.trouble = troubleOf(n.reading.Unusable, n.name)
-		if s := &n.reading.Source; n.coarse() {
-			n.trouble.Advice = "find out which program writes the object: kubectl get " + strings.ToLower(s.Kind) + " " + s.Name +
+	case f.NodesKnown && n.Object == nil:
+		n.Trouble = troubleOf(nodestate.Stray(n.Name), n.Name)
+	case n.Reading == nil:
+		n.Trouble = troubleOf(nodestate.NotReported(), n.Name)
+	case n.Reading.Unusable != nil:
+		n.Trouble = troubleOf(n.Reading.Unusable, n.Name)
+		if s := &n.Reading.Source; n.coarse() {
+			n.Trouble.Advice = "find out which program writes the object: kubectl get " + strings.ToLower(s.Kind) + " " + s.Name +
 				" --show-managed-fields -o yaml; or let berth-agent report the node"
 		}
-	case !n.reading.Coarse() && f.BeatsKnown && f.Now.Sub(n.heard) > g.staleAfter:
-		n.trouble = troubleOf(nodestate.FellSilent(), n.name)
+	case !n.Reading.Coarse() && f.BeatsKnown && f.Now.Sub(n.Heard) > g.staleAfter:
+		n.Trouble = troubleOf(nodestate.FellSilent(), n.Name)
 	}
 }
 
-// see adds a pod that is bound to the node.
-func (n *node) see(pod *corev1.Pod) error {
+// See adds a pod that is bound to the node.
+func (n *NodeState) See(pod *corev1.Pod) error {
 	if wire.OfReservation(pod) {
 		return n.seeHeld(pod)
 	}
@@ -135,66 +135,66 @@ func (n *node) see(pod *corev1.Pod) error {
 		return nil
 	case err != nil:
 		return err
-	case wire.Ended(pod) && !n.account.View().Report().Has(s.UID):
+	case wire.Ended(pod) && !n.Account.View().Report().Has(s.UID):
 		return nil // an ended pod holds no resources, and schedulers do not watch ended pods
 	}
-	n.account.See(s.Sighting)
-	switch listed := n.account.View().Report().Has(s.UID); {
+	n.Account.See(s.Sighting)
+	switch listed := n.Account.View().Report().Has(s.UID); {
 	case listed:
 	case s.Ending():
-		n.lingering++
+		n.Lingering++
 	default:
-		n.inFlight++
+		n.InFlight++
 	}
 	return s.Ignored
 }
 
-// report returns the node's report, or nil if it could not be read.
-func (n *node) report() *wire.Report {
-	if n == nil || n.reading == nil {
+// Report returns the node's report, or nil if it could not be read.
+func (n *NodeState) Report() *wire.Report {
+	if n == nil || n.Reading == nil {
 		return nil
 	}
-	return n.reading.Report
+	return n.Reading.Report
 }
 
-// spec returns the node's machine and configuration, or nil if it could not be read.
-func (n *node) spec() *wire.NodeSpec {
-	if n == nil || n.reading == nil || n.reading.Kind == nil {
+// Spec returns the node's machine and configuration, or nil if it could not be read.
+func (n *NodeState) Spec() *wire.NodeSpec {
+	if n == nil || n.Reading == nil || n.Reading.Kind == nil {
 		return nil
 	}
-	return &n.reading.Kind.Spec
+	return &n.Reading.Kind.Spec
 }
 
-// machine returns the node's hardware, or an empty machine if it is not known.
-func (n *node) machine() *topology.Machine {
-	if s := n.spec(); s != nil {
+// Machine returns the node's hardware, or an empty machine if it is not known.
+func (n *NodeState) Machine() *topology.Machine {
+	if s := n.Spec(); s != nil {
 		return s.Machine
 	}
 	return new(topology.Machine)
 }
 
 // guarantee returns the node's guarantee.
-func (n *node) guarantee() wire.Guarantee {
-	if n.trouble != nil {
+func (n *NodeState) guarantee() wire.Guarantee {
+	if n.Trouble != nil {
 		return wire.GuaranteeNone
 	}
-	return n.reading.Guarantee
+	return n.Reading.Guarantee
 }
 
 // coarse reports whether the report has only amounts. It is false for a missing node.
-func (n *node) coarse() bool { return n != nil && n.reading != nil && n.reading.Coarse() }
+func (n *NodeState) coarse() bool { return n != nil && n.Reading != nil && n.Reading.Coarse() }
 
-// sequence returns the number of the report, or 0.
-func (n *node) sequence() int64 {
-	if r := n.report(); r != nil {
+// Sequence returns the number of the report, or 0.
+func (n *NodeState) Sequence() int64 {
+	if r := n.Report(); r != nil {
 		return r.Sequence
 	}
 	return 0
 }
 
-// reported returns the pod's entry in the report, or nil, and the pod's state.
-func (n *node) reported(uid string) (*placement.PodAllocation, string) {
-	r := n.report()
+// Reported returns the pod's entry in the report, or nil, and the pod's state.
+func (n *NodeState) Reported(uid string) (*placement.PodAllocation, string) {
+	r := n.Report()
 	if r == nil {
 		return nil, StateAbsent
 	}

@@ -69,7 +69,7 @@ func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := c.from.PodsIn(ctx, c.Namespace, only)
+	read, err := c.From.PodsIn(ctx, c.Namespace, only)
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +78,13 @@ func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
 		all = append(all, s.heldPods()...)
 	}
 	if only != "" && len(all) == 0 {
-		return nil, c.noPod(only)
+		return nil, c.noPod(c.Namespace, only)
 	}
 	return &Pods{Pods: all, Notes: s.Notes, survey: s}, nil
 }
 
-func (c *Cluster) noPod(name string) error {
-	return fmt.Errorf("no pod %s in namespace %s at %s", name, c.Namespace, c.Where)
+func (c *Cluster) noPod(namespace, name string) error {
+	return fmt.Errorf("no pod %s in namespace %s at %s", name, namespace, c.Where)
 }
 
 // podsOf returns the summaries of the pods that could be pinned, sorted by namespace and name. If
@@ -92,7 +92,7 @@ func (c *Cluster) noPod(name string) error {
 func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	all := []Pod{}
 	for i := range pods {
-		if sum, pinned := s.pod(&pods[i]); pinned || only != "" {
+		if sum, pinned := s.Pod(&pods[i]); pinned || only != "" {
 			all = append(all, sum)
 		}
 	}
@@ -102,9 +102,9 @@ func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	return all
 }
 
-// pod returns the summary of a pod. It also reports whether the pod could be pinned, or has a
+// Pod returns the summary of a pod. It also reports whether the pod could be pinned, or has a
 // placement that pins it.
-func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
+func (s *Survey) Pod(pod *corev1.Pod) (Pod, bool) {
 	if wire.OfReservation(pod) {
 		return s.heldPod(pod), true
 	}
@@ -114,7 +114,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		out.Error = err.Error()
 		return out, true
 	}
-	n := s.nodes[pod.Spec.NodeName]
+	n := s.States[pod.Spec.NodeName]
 	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
 		out.Error, found = err.Error(), false
@@ -132,7 +132,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 			out.Outcome = outcome
 		}
 		out.hold(promise.NUMANodes, promise.Containers)
-		out.Alignment = n.machine().Spread(n.promisedNodes(&p))
+		out.Alignment = n.Machine().Spread(n.promisedNodes(&p))
 	}
 	h := n.holding(string(pod.UID), s.Now)
 	switch {

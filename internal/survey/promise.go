@@ -36,29 +36,6 @@ func (p *Promise) Pins() bool {
 	})
 }
 
-// fractions describes containers of a Guaranteed pod that get no exclusive CPUs, because they
-// request a fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
-func fractions(r *placement.Request) (out []string) {
-	for i := range r.Containers {
-		c := &r.Containers[i]
-		if !r.Guaranteed || c.MilliCPU%1000 == 0 {
-			continue
-		}
-		name := Container{Name: c.Name, Kind: kindNames[c.Kind]}
-		out = append(out, fmt.Sprintf("%s: %dm is not a whole number of CPUs, so it gets CPU time but no CPUs of its own: want %s", name.Label(),
-			c.MilliCPU, wholeBeside(c.MilliCPU)))
-	}
-	return out
-}
-
-// wholeBeside names the whole numbers of CPUs just below and above a fraction.
-func wholeBeside(milli int64) string {
-	if milli < 1000 {
-		return "1"
-	}
-	return fmt.Sprintf("%d or %d", milli/1000, milli/1000+1)
-}
-
 // Holding is a pod's entry in its node's report.
 type Holding struct {
 	Report     int64  `json:"report"`
@@ -103,10 +80,10 @@ func stateWord(s v1alpha1.PodState) string {
 }
 
 // promise describes the placement of a pod; asked is the pod's request.
-func (n *node) promise(p *wire.Placement, asked *placement.Request) *Promise {
+func (n *NodeState) promise(p *wire.Placement, asked *placement.Request) *Promise {
 	out := &Promise{Sequence: p.Sequence, Report: p.Report, Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String()}
 	for i := range p.Decision.Containers {
-		out.Containers = append(out.Containers, ContainerOf(n.machine(), &p.Decision.Containers[i]))
+		out.Containers = append(out.Containers, ContainerOf(n.Machine(), &p.Decision.Containers[i]))
 	}
 	out.Containers = n.countUnknown(out.Containers, asked)
 	out.NUMANodes = n.promisedNodes(p).String()
@@ -115,7 +92,7 @@ func (n *node) promise(p *wire.Placement, asked *placement.Request) *Promise {
 
 // promisedNodes returns the NUMA nodes of a placement. If only amounts are known, it adds the NUMA
 // nodes that the kubelet will prefer.
-func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
+func (n *NodeState) promisedNodes(p *wire.Placement) topology.NUMASet {
 	out := n.nodesOf(p.Decision.Held())
 	for i := range p.Decision.Containers {
 		if hint := p.Decision.Containers[i].Hint; p.Guarantee == wire.GuaranteeAmounts && !hint.Any {
@@ -126,43 +103,43 @@ func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
 }
 
 // holding returns the pod's entry in the report, or nil if there is no report.
-func (n *node) holding(uid string, now time.Time) *Holding {
-	if n.report() == nil {
+func (n *NodeState) holding(uid string, now time.Time) *Holding {
+	if n.Report() == nil {
 		return nil
 	}
-	p, state := n.reported(uid)
-	out := &Holding{Report: n.sequence(), AgeSeconds: Seconds(now.Sub(n.heard)), State: state}
+	p, state := n.Reported(uid)
+	out := &Holding{Report: n.Sequence(), AgeSeconds: Seconds(now.Sub(n.Heard)), State: state}
 	if p == nil {
 		return out
 	}
 	for _, c := range p.Containers {
 		d := placement.ContainerDecision{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Devices: c.Devices, Hint: placement.Hint{Any: true}}
-		out.Containers = append(out.Containers, ContainerOf(n.machine(), &d))
+		out.Containers = append(out.Containers, ContainerOf(n.Machine(), &d))
 	}
 	numa := n.nodesOf(p)
-	out.NUMANodes, out.Alignment = numa.String(), n.machine().Spread(numa)
+	out.NUMANodes, out.Alignment = numa.String(), n.Machine().Spread(numa)
 	return out
 }
 
 // nodesOf returns the NUMA nodes of all resources that a pod has in the report.
-func (n *node) nodesOf(p *placement.PodAllocation) topology.NUMASet {
-	return p.NUMANodes(n.machine(), n.deviceAt)
+func (n *NodeState) nodesOf(p *placement.PodAllocation) topology.NUMASet {
+	return p.NUMANodes(n.Machine(), n.deviceAt)
 }
 
 // outcome compares a promise with the report, or returns "" if there is no report. An ended pod is
 // compared as long as the report lists all of its resources.
-func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
-	if n.report() == nil {
+func (n *NodeState) outcome(pod *corev1.Pod, p *wire.Placement) string {
+	if n.Report() == nil {
 		return ""
 	}
-	held, state := n.reported(p.Decision.UID)
+	held, state := n.Reported(p.Decision.UID)
 	ended := wire.Ended(pod) || state == StateEnded
 	switch {
 	case wire.Refused(pod) || state == StateRefused:
 		return PromiseRefused
 	case held == nil && ended:
 		return PromisePast
-	case held == nil, n.decides() && state == StateAdmitted && moves(p, held):
+	case held == nil, n.Decides() && state == StateAdmitted && moves(p, held):
 		return PromiseOpen
 	case state != StateAdmitted && state != StateEnded:
 		return ""
@@ -178,36 +155,30 @@ func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 
 // keeps reports whether the resources held are those of the decision d. If Berth decides on the
 // node, it compares only running containers, because the report lists no others.
-func (n *node) keeps(d *placement.Decision, held *placement.PodAllocation) bool {
-	if n.decides() {
+func (n *NodeState) keeps(d *placement.Decision, held *placement.PodAllocation) bool {
+	if n.Decides() {
 		return ledger.Obeyed(d, held)
 	}
 	return ledger.Kept(d, held)
 }
 
-// decides reports whether Berth decides on the node.
-func (n *node) decides() bool {
-	return n.spec() != nil && n.spec().Authority == v1alpha1.AuthorityBerth
+// Decides reports whether Berth decides on the node.
+func (n *NodeState) Decides() bool {
+	return n.Spec() != nil && n.Spec().Authority == v1alpha1.AuthorityBerth
 }
 
-// givesWhole reports whether the kubelet gives exclusive CPUs to the pod as a whole, because of
-// spec.resources.
-func (n *node) givesWhole(r *placement.Request) bool {
-	return n.reading != nil && n.reading.Kind != nil && n.reading.Kind.Model != nil && n.reading.Kind.Model.GivesWhole(r)
-}
-
-// numaCount returns the number of NUMA nodes with resources of a pod, or 0 if no report lists it.
-func (n *node) numaCount(uid string) int {
-	p, _ := n.reported(uid)
+// NUMANodes returns the NUMA nodes with resources of a pod, or none if no report lists it.
+func (n *NodeState) NUMANodes(uid string) topology.NUMASet {
+	p, _ := n.Reported(uid)
 	if p == nil {
 		return 0
 	}
-	return n.nodesOf(p).Len()
+	return n.nodesOf(p)
 }
 
-// asksText describes the pod's request, container by container, for resources that a kubelet could
+// AsksText describes the pod's request, container by container, for resources that a kubelet could
 // pin.
-func asksText(r *placement.Request) []string {
+func AsksText(r *placement.Request) []string {
 	var out []string
 	for i := range r.Containers {
 		c := &r.Containers[i]
@@ -225,4 +196,69 @@ func asksText(r *placement.Request) []string {
 		out = append(out, name.Label()+": "+text)
 	}
 	return out
+}
+
+// Fractions describes containers of a Guaranteed pod that get no exclusive CPUs, because they
+// request a fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
+func Fractions(r *placement.Request) (out []string) {
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		if !r.Guaranteed || c.MilliCPU%1000 == 0 {
+			continue
+		}
+		name := Container{Name: c.Name, Kind: kindNames[c.Kind]}
+		out = append(out, fmt.Sprintf("%s: %dm is not a whole number of CPUs, so it gets CPU time but no CPUs of its own: want %s", name.Label(),
+			c.MilliCPU, wholeBeside(c.MilliCPU)))
+	}
+	return out
+}
+
+// wholeBeside names the whole numbers of CPUs just below and above a fraction.
+func wholeBeside(milli int64) string {
+	if milli < 1000 {
+		return "1"
+	}
+	return fmt.Sprintf("%d or %d", milli/1000, milli/1000+1)
+}
+
+// Bound has the promise to a bound pod, and the resources that the pod really has. It is empty if
+// the pod has no node.
+type Bound struct {
+	Promise *Promise `json:"promise,omitempty"`
+	// PromiseError describes an invalid annotation of the promise.
+	PromiseError string   `json:"promiseError,omitempty"`
+	Holds        *Holding `json:"holds,omitempty"`
+	// Outcome is the result of comparing promise and report.
+	Outcome string   `json:"outcome,omitempty"`
+	Trouble *Trouble `json:"trouble,omitempty"`
+	// Refused means that the node's kubelet refused the pod. Nodes then has the node's answer to a
+	// new pod with the same requests.
+	Refused bool `json:"refused,omitempty"`
+	// Fewer lists nodes that would admit the pod on fewer NUMA nodes than it has now.
+	Fewer []string `json:"fewer,omitempty"`
+}
+
+// BoundTo returns what was promised to a bound pod, and what it has; asked is the pod's request.
+// resize is the state of an unfinished in-place resize, or "".
+func (s *Survey) BoundTo(pod *corev1.Pod, asked *placement.Request) (out Bound, resize string) {
+	n := s.States[pod.Spec.NodeName]
+	out.Refused = wire.Refused(pod)
+	p, found, err := wire.ReadPlacement(pod)
+	if err != nil {
+		out.PromiseError, found = err.Error(), false
+	}
+	if found {
+		out.Promise = n.promise(&p, asked)
+		if outcome := n.outcome(pod, &p); out.Promise.Pins() || outcome == PromiseRefused {
+			out.Outcome = outcome
+		}
+	}
+	if out.Holds = n.holding(string(pod.UID), s.Now); out.Holds != nil && out.Holds.State == StateAdmitted {
+		out.Holds.Containers = n.countUnknown(out.Holds.Containers, asked)
+	}
+	out.Trouble = s.missing(pod.Spec.NodeName)
+	if n != nil {
+		out.Trouble = n.Trouble
+	}
+	return out, n.resizing(pod).text()
 }

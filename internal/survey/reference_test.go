@@ -34,7 +34,7 @@ func TestReference(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", r, reference.Cell(adviceFor(r, "NODE")))
 	}
 	b.WriteString("\n## A node is doubtful\n\nIt is relied on, and something will go wrong later.\n\n| reason | what to do |\n|---|---|\n")
-	for _, r := range []string{NotReady, LabelIgnored, RestartRepeats, v1alpha1.ReasonMachineChanged, v1alpha1.ReasonConfigurationChanged, v1alpha1.ReasonConfigurationUnreadable, v1alpha1.ReasonConfigurationNewer, v1alpha1.ReasonAstray, v1alpha1.ReasonRivalSuspected} {
+	for _, r := range []string{NotReady, labelIgnored, restartRepeats, v1alpha1.ReasonMachineChanged, v1alpha1.ReasonConfigurationChanged, v1alpha1.ReasonConfigurationUnreadable, v1alpha1.ReasonConfigurationNewer, v1alpha1.ReasonAstray, v1alpha1.ReasonRivalSuspected} {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", r, reference.Cell(adviceForDoubt(r, "NODE")))
 	}
 	golden.File(t, "../../docs/reference/reasons.md", b.String())

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -40,11 +41,11 @@ func (r *Resizing) text() string {
 
 // Resizes returns the unfinished resizes of a node's pods, by pod.
 func (s *Survey) Resizes(name string) (out []PodResize) {
-	n := s.nodes[name]
+	n := s.States[name]
 	if n == nil {
 		return nil
 	}
-	for _, pod := range n.bound {
+	for _, pod := range n.Bound {
 		if r := n.resizing(pod); r != nil {
 			out = append(out, PodResize{pod.Namespace, pod.Name, *r})
 		}
@@ -63,7 +64,7 @@ type PodResize struct {
 }
 
 // resizing returns the state of an unfinished resize of a pod that is bound to the node, or nil.
-func (n *node) resizing(pod *corev1.Pod) *Resizing {
+func (n *NodeState) resizing(pod *corev1.Pod) *Resizing {
 	if pod.Spec.NodeName == "" || wire.Ending(pod) || wire.OfReservation(pod) {
 		return nil
 	}
@@ -74,8 +75,8 @@ func (n *node) resizing(pod *corev1.Pod) *Resizing {
 		}
 		return &Resizing{State: state, Message: c.Message + then}
 	}
-	if p, found, err := wire.ReadPlacement(pod); found && err == nil && n.decides() {
-		if held, state := n.reported(string(pod.UID)); held != nil && state == StateAdmitted && moves(&p, held) {
+	if p, found, err := wire.ReadPlacement(pod); found && err == nil && n.Decides() {
+		if held, state := n.Reported(string(pod.UID)); held != nil && state == StateAdmitted && moves(&p, held) {
 			return movingTo(&p, held)
 		}
 		if open := undecided(pod, &p.Decision); len(open) > 0 {
@@ -85,7 +86,7 @@ func (n *node) resizing(pod *corev1.Pod) *Resizing {
 			return &Resizing{State: ResizeAllocated, Message: strings.Join(open, ", ") + ": the scheduler has not decided yet"}
 		}
 	}
-	if open := changesText(wire.Allocated(pod), pod); len(open) > 0 {
+	if open := ChangesText(wire.Allocated(pod), pod); len(open) > 0 {
 		return &Resizing{State: ResizeAsked, Message: strings.Join(open, ", ") + ": the kubelet has not allocated it yet"}
 	}
 	return nil
@@ -174,4 +175,41 @@ func undecided(pod *corev1.Pod, d *placement.Decision) (out []string) {
 		}
 	}
 	return out
+}
+
+// ChangesText lists the amounts that differ.
+func ChangesText(had, wants *corev1.Pod) (out []string) {
+	for _, c := range wire.Containers(wants) {
+		before, _ := ContainerNamed(had, c.Name)
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			was, now := requestOf(before, name), requestOf(c, name)
+			if was.Cmp(now) != 0 {
+				out = append(out, fmt.Sprintf("%s: %s %s -> %s", c.Name, name, &was, &now))
+			}
+		}
+	}
+	return out
+}
+
+func requestOf(c *corev1.Container, name corev1.ResourceName) resource.Quantity {
+	if q, ok := c.Resources.Requests[name]; ok {
+		return q
+	}
+	return c.Resources.Limits[name]
+}
+
+// ContainerNamed finds a container by name. "" selects the container of a pod that has only one.
+func ContainerNamed(pod *corev1.Pod, name string) (*corev1.Container, error) {
+	var names []string
+	var only *corev1.Container
+	for _, c := range wire.Containers(pod) {
+		if c.Name == name {
+			return c, nil
+		}
+		names, only = append(names, c.Name), c
+	}
+	if name == "" && len(names) == 1 {
+		return only, nil
+	}
+	return nil, fmt.Errorf("pod %s/%s: container %q: want one of %s", pod.Namespace, pod.Name, name, strings.Join(names, ", "))
 }

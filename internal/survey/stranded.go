@@ -46,11 +46,11 @@ const (
 func (s *Survey) Stranded(wants *stranded.Wants) []Stranded {
 	var out []Stranded
 	for _, name := range s.Names() {
-		n := s.nodes[name]
+		n := s.States[name]
 		sum := n.summary(s.Now)
 		for i := range sum.NUMANodes {
 			if m := &sum.NUMANodes[i]; !m.Anywhere {
-				out = append(out, strandedOn(&sum, m, n.object, wants)...)
+				out = append(out, strandedOn(&sum, m, n.Object, wants)...)
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 
 // Wants returns the requests for devices of the cluster's pods.
 func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
-	pods, err := c.from.PodsIn(ctx, metav1.NamespaceAll, "")
+	pods, err := c.From.PodsIn(ctx, metav1.NamespaceAll, "")
 	if err != nil {
 		return nil, err
 	}

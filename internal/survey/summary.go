@@ -73,39 +73,72 @@ type (
 func (s *Survey) Nodes() []Node {
 	names := s.Names()
 	all := make([]Node, len(names))
-	parallel.Do(len(names), func(i int) { all[i] = s.nodes[names[i]].summary(s.Now) })
+	parallel.Do(len(names), func(i int) { all[i] = s.States[names[i]].summary(s.Now) })
 	return all
 }
 
 // summary returns the summary of the node.
-func (n *node) summary(now time.Time) Node {
-	out := Node{Name: n.name, Guarantee: n.guarantee().String(), Report: n.sequence(), Trouble: n.trouble, Warnings: n.warnings(), Conditions: n.conditions(), Given: n.given}
+func (n *NodeState) summary(now time.Time) Node {
+	out := Node{Name: n.Name, Guarantee: n.guarantee().String(), Report: n.Sequence(), Trouble: n.Trouble, Warnings: n.warnings(), Conditions: n.conditions(), Given: n.Given}
 	if n.coarse() {
-		out.Source = n.reading.Source.Kind
+		out.Source = n.Reading.Source.Kind
 	}
-	if spec := n.spec(); spec != nil {
+	if spec := n.Spec(); spec != nil {
 		c := &spec.Config
 		out.Authority, out.KubeletVersion = string(spec.Authority), spec.KubeletVersion
 		out.CPUManager, out.MemoryManager = cmp.Or(c.CPUManagerPolicy, "none"), cmp.Or(c.MemoryManagerPolicy, "None")
 		out.Policy, out.Scope = cmp.Or(c.TopologyManagerPolicy, "none"), cmp.Or(c.TopologyManagerScope, "container")
-		if m := n.reading.Kind.Model; m != nil && m.Decides() {
+		if m := n.Reading.Kind.Model; m != nil && m.Decides() {
 			out.Policy, out.Scope = m.Rules().Policy.String(), m.Rules().Scope.String()
 		}
 	}
-	if r := n.report(); r != nil {
-		out.AgeSeconds = Seconds(now.Sub(n.heard))
+	if r := n.Report(); r != nil {
+		out.AgeSeconds = Seconds(now.Sub(n.Heard))
 		for i := range r.Pods {
 			if r.Pods[i].State == "" {
 				out.Pods++
 			}
 		}
 	}
-	if n.account == nil {
+	if n.Account == nil {
 		return out
 	}
-	out.InFlight = n.inFlight
-	snap := n.snapshot()
-	sum := stranded.Node{Machine: n.machine(), Model: n.reading.Kind.Model, Snapshot: &snap, PinsCPUs: n.spec().PinsCPUs()}
+	out.InFlight = n.InFlight
+	snap := n.Snapshot()
+	sum := stranded.Node{Machine: n.Machine(), Model: n.Reading.Kind.Model, Snapshot: &snap, PinsCPUs: n.Spec().PinsCPUs()}
 	out.NUMANodes, out.Held = sum.NUMANodes(), n.holds()
 	return out
+}
+
+// Driven has the devices that drivers offer on a node (ResourceSlices), and the claims of the
+// node's pods.
+type Driven struct {
+	Devices []DriverDevices `json:"devices"`
+	Claims  []ClaimOfPod    `json:"claims,omitempty"`
+}
+
+// DriverDevices are a driver's devices on a NUMA node.
+type DriverDevices struct {
+	Driver string `json:"driver"`
+	// NUMANode and the following fields are as in ClaimOnNUMANode.
+	NUMANode   string   `json:"numaNode"`
+	Free       []string `json:"free"`
+	Taken      []string `json:"taken,omitempty"`
+	FreeCount  int      `json:"freeCount"`
+	TakenCount int      `json:"takenCount"`
+	Why        string   `json:"why,omitempty"`
+}
+
+// ClaimOfPod is an allocated claim of a pod. It compares the positions of the devices with the
+// pod's CPUs and memory.
+type ClaimOfPod struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Claim     string `json:"claim"`
+	Asks      string `json:"asks,omitempty"`
+	Devices   string `json:"devices"`
+	// Alignment is the alignment of the worst device (with the values of
+	// berth_scheduler_claim_pods_total). Why describes the device.
+	Alignment string `json:"alignment"`
+	Why       string `json:"why"`
 }

@@ -1,12 +1,12 @@
-// Package survey reads a cluster or a snapshot of a cluster. It computes the free resources of the
-// nodes and the resources of the pods, and explains why a pod is on its node or has none. The
-// results have JSON tags; the CLI prints them, and the web page shows them. The package writes
-// nothing to the cluster.
+// Package survey computes what the nodes, pods and gangs of a cluster have: the free resources of
+// nodes, the resources that pods have or were promised, and the states of gangs. The results have
+// JSON tags. The CLI prints them, and the web page shows them.
 package survey
 
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/parallel"
@@ -28,97 +27,108 @@ type Survey struct {
 	// Notes describe data that could not be read or understood.
 	Notes []string
 
-	facts *source.Facts
-	nodes map[string]*node
-	// bound has the pods by node, and pods that stand for places of Reservations.
-	bound map[string][]*corev1.Pod
-	// held has the unused parts of Reservations' places, by UID.
-	held map[string]ledger.Holding
+	// Facts are the objects from which the survey was computed.
+	Facts *source.Facts
+	// States has the nodes by name.
+	States map[string]*NodeState
+	// elsewhere are pods that are bound to none of the nodes.
+	elsewhere []*corev1.Pod
 	// narrowed selects the wanted nodes; nil selects all.
-	narrowed func(*node) bool
-	// partial means that only one node was surveyed.
-	partial bool
+	narrowed func(*NodeState) bool
+	// Partial means that only one node was surveyed.
+	Partial bool
 }
 
 // missing returns the trouble of a node that has neither a Node nor a NodeTopology.
 func (s *Survey) missing(name string) *Trouble {
-	if s.facts.NodesKnown {
+	if s.Facts.NodesKnown {
 		return &Trouble{Reason: nodestate.NoReport, Message: "there is no Node " + name}
 	}
 	return &Trouble{Reason: nodestate.NoReport, Message: "there is no NodeTopology " + name, Advice: adviceFor(nodestate.NoReport, name)}
 }
 
-// noNode returns the error that there is no such node in the cluster.
-func (c *Cluster) noNode(s *Survey, name string) error {
+// NoNode returns the error that there is no such node in the cluster.
+func (c *Cluster) NoNode(s *Survey, name string) error {
 	return fmt.Errorf("%s at %s", s.missing(name).Message, c.Where)
 }
 
 // Names returns the names of the nodes, ascending.
-func (s *Survey) Names() []string { return slices.Sorted(maps.Keys(s.nodes)) }
+func (s *Survey) Names() []string { return slices.Sorted(maps.Keys(s.States)) }
 
 // Narrow keeps the named nodes that the selector matches. If there are no names, it keeps all nodes
 // that the selector matches; selector may be nil. A name without a node is an error.
 func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) error {
 	for _, name := range names {
-		if s.nodes[name] == nil {
-			return c.noNode(s, name)
+		if s.States[name] == nil {
+			return c.NoNode(s, name)
 		}
 	}
-	s.narrowed = func(n *node) bool {
-		if len(names) > 0 && !slices.Contains(names, n.name) {
+	s.narrowed = func(n *NodeState) bool {
+		if len(names) > 0 && !slices.Contains(names, n.Name) {
 			return false
 		}
-		return selector == nil || selector.Empty() || n.object != nil && selector.Matches(labels.Set(n.object.Labels))
+		return selector == nil || selector.Empty() || n.Object != nil && selector.Matches(labels.Set(n.Object.Labels))
 	}
-	maps.DeleteFunc(s.nodes, func(_ string, n *node) bool { return !s.narrowed(n) })
+	maps.DeleteFunc(s.States, func(_ string, n *NodeState) bool { return !s.narrowed(n) })
 	return nil
 }
 
 // Survey surveys one node, or all nodes if only is "".
 func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
-	f, err := c.from.Facts(ctx, only)
+	f, err := c.From.Facts(ctx, only)
 	if err != nil {
 		return nil, err
 	}
 	s := c.surveyOf(f)
-	s.partial = only != ""
+	s.Partial = only != ""
 	return s, nil
 }
 
 // surveyOf computes the state of every known node.
 func (c *Cluster) surveyOf(f *source.Facts) *Survey {
-	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.Pods), held: map[string]ledger.Holding{}, Notes: f.Notes, Now: c.from.Now()}
-	s.hold()
-	found := f.ByNode()
-	look := c.glance()
+	s := &Survey{Facts: f, States: map[string]*NodeState{}, Notes: f.Notes, Now: c.From.Now()}
+	bound, held := byNode(f.Pods), map[string]ledger.Holding{}
+	s.Notes = append(s.Notes, addHeld(f.Reservations, bound, held)...)
+	found, look := f.ByNode(), c.glance()
 	names := slices.Sorted(maps.Keys(found))
-	nodes := make([]*node, len(names))
+	nodes := make([]*NodeState, len(names))
 	parallel.Do(len(names), func(i int) {
 		f := found[names[i]]
-		f.Pods, f.Now = s.bound[names[i]], s.Now
-		nodes[i] = look.at(names[i], f, s.held)
+		f.Pods, f.Now = bound[names[i]], s.Now
+		nodes[i] = look.at(names[i], f, held)
 	})
 	for i, name := range names {
-		s.nodes[name] = nodes[i]
+		s.States[name] = nodes[i]
 		s.Notes = append(s.Notes, nodes[i].notes...)
+		delete(bound, name)
+	}
+	for _, pods := range bound {
+		s.elsewhere = append(s.elsewhere, pods...)
 	}
 	return s
+}
+
+// Bound returns the bound pods of all nodes, and the pods that stand for places of Reservations.
+func (s *Survey) Bound() iter.Seq[*corev1.Pod] {
+	return func(yield func(*corev1.Pod) bool) {
+		for _, n := range s.States {
+			for _, pod := range n.Bound {
+				if !yield(pod) {
+					return
+				}
+			}
+		}
+		for _, pod := range s.elsewhere {
+			if !yield(pod) {
+				return
+			}
+		}
+	}
 }
 
 // glance returns the inputs, common to all nodes, for the state of nodes.
 func (c *Cluster) glance() glance {
 	return glance{kinds: new(nodestate.Kinds), staleAfter: c.StaleAfter}
-}
-
-// classes returns the resources of device classes, if the pod requests a resource that could be one
-// of them.
-func (s *Survey) classes(ctx context.Context, c *Cluster, asked amounts.List) (map[corev1.ResourceName]bool, error) {
-	if !foreign(asked) {
-		return nil, nil
-	}
-	classes, notes, err := c.from.DeviceClasses(ctx)
-	s.Notes = append(s.Notes, notes...)
-	return classes, err
 }
 
 func byNode(pods []corev1.Pod) map[string][]*corev1.Pod {

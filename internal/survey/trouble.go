@@ -19,13 +19,13 @@ type Trouble struct {
 // condition of the Node, not of a report.
 const NotReady = "NodeNotReady"
 
-// LabelIgnored is the reason of a warning about a label. The label asks for a setting that the
+// labelIgnored is the reason of a warning about a label. The label asks for a setting that the
 // node's kubelet does not have.
-const LabelIgnored = "LabelIgnored"
+const labelIgnored = "LabelIgnored"
 
-// RestartRepeats is the reason of a warning about a node. When the node's kubelet restarts, it
+// restartRepeats is the reason of a warning about a node. When the node's kubelet restarts, it
 // places pods with spec.resources again.
-const RestartRepeats = "RestartRepeats"
+const restartRepeats = "RestartRepeats"
 
 func troubleOf(u *nodestate.Unusable, node string) *Trouble {
 	return &Trouble{Reason: u.Reason, Message: u.Text, Advice: adviceFor(u.Reason, node)}
@@ -84,9 +84,9 @@ func adviceForDoubt(reason, node string) string {
 		return "look at that pod: if it sets the CPUs of containers, take it off the node (docs/enforcement.md)"
 	case NotReady:
 		return "kubectl describe node " + node
-	case RestartRepeats:
+	case restartRepeats:
 		return "set topologyManagerScope container, or switch off PodLevelResourceManagers; before its kubelet restarts, drain the node and remove both state files"
-	case LabelIgnored:
+	case labelIgnored:
 		return "set the kubelet's topologyManagerPolicy and topologyManagerScope, or let Berth decide on the node (docs/enforcement.md), or take the label away"
 	}
 	return "kubectl describe nodetopology " + node

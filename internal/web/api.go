@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/version"
 	"github.com/berth-dev/berth/internal/wire"
@@ -182,7 +183,7 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 		}
 	}
 	var err error
-	if out.Driven, err = s.Live.Driven(r.Context(), name); err != nil {
+	if out.Driven, _, err = query.DrivenOn(r.Context(), s.Live.Cluster(), s.Live.State(name)); err != nil {
 		return nil, s.unanswered(err)
 	}
 	hideDriven(out.Driven, v)
@@ -200,7 +201,7 @@ func hideTenants(b *machineview.Berths, v Viewer) {
 	seen, held := map[string]bool{}, map[string]bool{} // by UID: the viewer may see the pod; it stands for a Reservation
 	b.Tenants = slices.DeleteFunc(b.Tenants, func(t machineview.Tenant) bool {
 		namespace, _, _ := strings.Cut(t.Name, "/")
-		seen[t.UID], held[t.UID] = !t.Held && (t.Note == survey.WouldCome || v.Sees(namespace)), t.Held
+		seen[t.UID], held[t.UID] = !t.Held && (t.Note == query.WouldCome || v.Sees(namespace)), t.Held
 		return !seen[t.UID]
 	})
 	b.Snapshot.Pods = slices.Clone(b.Snapshot.Pods)
@@ -224,7 +225,7 @@ func hideTenants(b *machineview.Berths, v Viewer) {
 
 // hideHolders removes the pod that holds a device if the viewer may not see the pod's namespace, or
 // if only the pod's UID is known.
-func hideHolders(a *survey.Answer, v Viewer) {
+func hideHolders(a *query.Answer, v Viewer) {
 	if _, all := v.(everything); all || a.Refusal == nil {
 		return
 	}
@@ -244,7 +245,7 @@ func hideHolders(a *survey.Answer, v Viewer) {
 }
 
 // hideClaims removes the names of allocated claims whose namespaces the viewer may not see.
-func hideClaims(all []survey.Claimed, v Viewer) {
+func hideClaims(all []query.Claimed, v Viewer) {
 	for i := range all {
 		for k := range all[i].Nodes {
 			for n := range all[i].Nodes[k].NUMANodes {
@@ -291,7 +292,7 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	e, err := s.Live.Explain(r.Context(), namespace, name)
+	e, err := query.Explain(r.Context(), s.Live, namespace, name, "")
 	if err != nil {
 		return map[string]any{"pod": sum, "problem": err.Error()}, nil
 	}
@@ -309,8 +310,8 @@ const maxAnswers = 24
 
 // shortened returns at most maxAnswers nodes: first one for each distinct answer, then others. It
 // removes names that the viewer may not see.
-func shortened(all []survey.Answer, v Viewer) []survey.Answer {
-	var first, others []survey.Answer
+func shortened(all []query.Answer, v Viewer) []query.Answer {
+	var first, others []query.Answer
 	said := map[string]bool{}
 	for i := range all {
 		hideHolders(&all[i], v)
@@ -345,7 +346,7 @@ type waitingGroup struct {
 	Title string `json:"title,omitempty"`
 	// HeldBack is the reason why no pod of the group gets a node although nodes would admit it, or
 	// nil.
-	HeldBack *survey.HeldBack `json:"heldBack,omitempty"`
+	HeldBack *query.HeldBack `json:"heldBack,omitempty"`
 	// Fits has other requests with which the first pod of Pods would fit now.
 	Fits []string `json:"fits,omitempty"`
 	// Gang is the gang of all pods in the group. It is nil if there is none, or if the gang has no
@@ -372,7 +373,7 @@ type said struct {
 // maxSaid is the maximum number of nodes that are named for one answer.
 const maxSaid = 12
 
-func saidBy(groups []survey.Group) (out []said) {
+func saidBy(groups []query.Group) (out []said) {
 	for i := range groups {
 		g := &groups[i]
 		out = append(out, said{g.Answer, g.Message, g.Advice, len(g.Nodes), g.Nodes[:min(len(g.Nodes), maxSaid)]})
@@ -424,10 +425,10 @@ func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 	by := map[[3]string]*waitingGroup{}
 	for _, p := range waiting {
 		gang := gangs.Of(p)
-		reason, message := survey.WhyWaiting(p, gang)
+		reason, message := query.WhyWaiting(p, gang)
 		key := [3]string{reason, message}
-		if reason == corev1.PodReasonUnschedulable || reason == survey.NothingWritten {
-			key[1], key[2] = "", survey.ShapeOf(p) // messages of the scheduler also depend on other plugins, so they cannot group pods
+		if reason == corev1.PodReasonUnschedulable || reason == query.NothingWritten {
+			key[1], key[2] = "", query.ShapeOf(p) // messages of the scheduler also depend on other plugins, so they cannot group pods
 		}
 		g := by[key]
 		if g == nil {
@@ -462,10 +463,10 @@ func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitin
 	defer cancel()
 	out, asked := []*waitingGroup{}, 0
 	for _, g := range groups {
-		waits := g.Reason == corev1.PodReasonUnschedulable || g.Reason == survey.NothingWritten || g.Reason == corev1.PodReasonSchedulingGated
+		waits := g.Reason == corev1.PodReasonUnschedulable || g.Reason == query.NothingWritten || g.Reason == corev1.PodReasonSchedulingGated
 		if waits && asked < maxAsked && ctx.Err() == nil {
 			asked++
-			if e, err := s.Live.Explain(ctx, g.Pods[0].Namespace, g.Pods[0].Name); err == nil {
+			if e, err := query.Explain(ctx, s.Live, g.Pods[0].Namespace, g.Pods[0].Name, ""); err == nil {
 				g.answered(e)
 			}
 		}
@@ -482,8 +483,8 @@ func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitin
 }
 
 // answered adds the answers about the group's first pod to the group.
-func (g *waitingGroup) answered(e *survey.Explained) {
-	g.Said, g.HeldBack, g.Title = saidBy(e.Groups), e.HeldBack, survey.WaitsFor(e)
+func (g *waitingGroup) answered(e *query.Explained) {
+	g.Said, g.HeldBack, g.Title = saidBy(e.Groups), e.HeldBack, query.WaitsFor(e)
 	for i := range e.Alternatives {
 		g.Fits = append(g.Fits, e.Alternatives[i].Text)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/manifest"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 )
 
 // The limits of one question about hypothetical pods.
@@ -41,7 +41,7 @@ type fitPage struct {
 }
 
 type fitOne struct {
-	*survey.Fitting
+	*query.Fitting
 	// Taking is the number of nodes with room for a copy. Nodes has the best of these nodes, and
 	// some other nodes.
 	Taking   int       `json:"taking"`
@@ -58,12 +58,12 @@ type picture struct {
 }
 
 // pictured returns the picture of a node without the names that the viewer may not see.
-func pictured(p *survey.Picture, v Viewer) picture {
+func pictured(p *query.Picture, v Viewer) picture {
 	hideTenants(p.Berths, v)
 	one := picture{Node: p.Node, New: []string{}}
 	one.SVG, one.Legend = machineview.BerthsInline(p.Machine, p.Berths)
 	for _, l := range one.Legend {
-		if slices.ContainsFunc(p.Berths.Tenants, func(t machineview.Tenant) bool { return t.UID == l.UID && survey.IsNew(t.Note) }) {
+		if slices.ContainsFunc(p.Berths.Tenants, func(t machineview.Tenant) bool { return t.UID == l.UID && query.IsNew(t.Note) }) {
 			one.New = append(one.New, l.Tag)
 		}
 	}
@@ -107,22 +107,22 @@ func (s *Server) asked(r *http.Request) (q asked, done func(), err error) {
 		return q, nil, err
 	}
 	q.wanted, q.notes = pods.Templates, pods.Notes
-	query := r.URL.Query()
-	setting, err := survey.ParseSetting(query["set"])
+	values := r.URL.Query()
+	setting, err := query.ParseSetting(values["set"])
 	if err != nil {
 		done()
 		return q, nil, &failure{http.StatusBadRequest, "set=" + err.Error()}
 	}
-	setting.Empty = query.Get("empty") != ""
-	q.options = survey.FitOptions{Nodes: query["on"], Limit: maxCopies, Setting: setting, Templates: pods.Claims}
+	setting.Empty = values.Get("empty") != ""
+	q.options = query.FitOptions{Nodes: values["on"], Limit: maxCopies, Setting: setting, Templates: pods.Claims}
 	return q, done, nil
 }
 
 // asked is a question about pods that do not exist.
 type asked struct {
-	wanted  []survey.Wanted
+	wanted  []query.Wanted
 	notes   []string
-	options survey.FitOptions
+	options query.FitOptions
 }
 
 // fit returns the nodes on which the pods of a manifest would be placed.
@@ -133,7 +133,7 @@ func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	}
 	defer done()
 	q.options.Draw = true
-	all, more, err := s.Live.Fit(r.Context(), q.wanted, q.options)
+	all, more, err := query.Fit(r.Context(), s.Live, q.wanted, q.options)
 	if err != nil {
 		return nil, s.unanswered(err)
 	}
@@ -151,7 +151,7 @@ func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	out, err := s.Live.Compare(r.Context(), q.wanted, q.options)
+	out, err := query.Compare(r.Context(), s.Live, q.wanted, q.options)
 	if err != nil {
 		return nil, s.unanswered(err)
 	}
@@ -203,13 +203,13 @@ func readWanted(body io.Reader) (*manifest.Pods, error) {
 }
 
 // shownFit returns an answer without the names that the viewer may not see.
-func shownFit(f *survey.Fitting, v Viewer) fitOne {
+func shownFit(f *query.Fitting, v Viewer) fitOne {
 	out := fitOne{Fitting: f}
 	hideClaims(f.Claims, v)
 	if !v.Sees(f.Namespace) {
 		f.Claims = nil
 	}
-	var taking, others []survey.NodeFit
+	var taking, others []query.NodeFit
 	said := map[string]bool{}
 	for _, n := range f.Nodes {
 		hideHolders(&n.Answer, v)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 )
 
 // gangs lists the gangs in namespaces that the viewer may see.
@@ -39,7 +40,11 @@ func (s *Server) gang(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	e, err := s.Live.ExplainGang(r.Context(), namespace, source, name)
+	g, err := s.Live.GangNamed(r.Context(), namespace, source, name)
+	var e *query.ExplainedGang
+	if err == nil {
+		e, err = query.ExplainGang(r.Context(), s.Live, g, nil)
+	}
 	switch {
 	case r.Context().Err() != nil:
 		return nil, &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer about gang %s/%s within %v", namespace, name, s.answerPatience)}

@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 )
 
 // roomPage has a plan that makes room, with pictures of the nodes that the plan changes.
 type roomPage struct {
-	*survey.Room
+	*query.Room
 	Before []picture `json:"before,omitempty"`
 	After  []picture `json:"after,omitempty"`
 }
@@ -22,7 +22,7 @@ func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 		return nil, err
 	}
 	defer done()
-	room, err := s.Live.MakeRoom(r.Context(), pods.Templates, survey.RoomOptions{Draw: true})
+	room, err := query.MakeRoom(r.Context(), s.Live, pods.Templates, query.RoomOptions{Draw: true})
 	if err != nil {
 		return nil, s.unanswered(err)
 	}
@@ -41,7 +41,7 @@ func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 }
 
 // hideMoves removes the names of pods in namespaces that the viewer may not see.
-func hideMoves(room *survey.Room, v Viewer) {
+func hideMoves(room *query.Room, v Viewer) {
 	room.Staying = nil // the reasons name PodDisruptionBudgets
 	for i := range room.Moves {
 		if m := &room.Moves[i]; !v.Sees(m.Namespace) {

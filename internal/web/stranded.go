@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -28,7 +29,7 @@ type strandedSum struct {
 // stranded returns the stranded amount of each resource. These amounts are free, but hard to use.
 func (s *Server) stranded(_ *http.Request, v Viewer) (any, error) {
 	sums := []*strandedSum{}
-	waiting := slices.DeleteFunc(s.waiting(v), func(p *corev1.Pod) bool { return !survey.WaitsForRoom(p) })
+	waiting := slices.DeleteFunc(s.waiting(v), func(p *corev1.Pod) bool { return !query.WaitsForRoom(p) })
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 	})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -144,7 +145,7 @@ func TestWaitingPodsHearTheNodes(t *testing.T) {
 				t.Errorf("%s: the nodes were asked although others ask: %v", g.Message, g.Said)
 			case free && len(g.Said) == 0:
 				t.Errorf("%s: the nodes were not asked", g.Message)
-			case free && g.Pods[0].Name == "wide-0" && (g.Said[0].Answer != survey.Refuses || !strings.Contains(g.Said[0].Message, "70 CPUs need 2 NUMA nodes") || g.Count != 2):
+			case free && g.Pods[0].Name == "wide-0" && (g.Said[0].Answer != query.Refuses || !strings.Contains(g.Said[0].Message, "70 CPUs need 2 NUMA nodes") || g.Count != 2):
 				t.Errorf("wide-0: %d pods, %+v", g.Count, g.Said)
 			}
 		}
@@ -364,14 +365,14 @@ func TestOneNamespace(t *testing.T) {
 
 // TestHoldersOfOneNamespace: a viewer does not learn which pod of a hidden namespace has a device.
 func TestHoldersOfOneNamespace(t *testing.T) {
-	answers := func() []survey.Answer {
-		a := survey.Answer{Node: "gpu-1", Answer: survey.Refuses, Refusal: new(placement.Refusal)}
+	answers := func() []query.Answer {
+		a := query.Answer{Node: "gpu-1", Answer: query.Refuses, Refusal: new(placement.Refusal)}
 		for _, holder := range []string{"telco/upf-0", "research/train-1", "secret-uid", ""} {
 			a.Refusal.Devices = append(a.Refusal.Devices, placement.DeviceAnswer{ID: "gpu", Why: "held", Holder: holder})
 		}
-		return []survey.Answer{a}
+		return []query.Answer{a}
 	}
-	holders := func(a *survey.Answer) (out []string) {
+	holders := func(a *query.Answer) (out []string) {
 		for _, d := range a.Refusal.Devices {
 			out = append(out, d.Holder)
 		}
@@ -387,7 +388,7 @@ func TestHoldersOfOneNamespace(t *testing.T) {
 		if got := holders(&shortened(answers(), c.viewer)[0]); !slices.Equal(got, c.want) {
 			t.Errorf("%T: an explanation tells %q, want %q", c.viewer, got, c.want)
 		}
-		fit := shownFit(&survey.Fitting{Nodes: []survey.NodeFit{{Answer: answers()[0]}}}, c.viewer)
+		fit := shownFit(&query.Fitting{Nodes: []query.NodeFit{{Answer: answers()[0]}}}, c.viewer)
 		if got := holders(&fit.Nodes[0].Answer); !slices.Equal(got, c.want) {
 			t.Errorf("%T: a fit tells %q, want %q", c.viewer, got, c.want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -77,7 +78,7 @@ func (n *Node) admit(a *ask) Placed {
 			if empty {
 				totals = n.counted()
 			}
-			return totals.Short(survey.Instead(a.amounts, &a.request, r)) == nil
+			return totals.Short(query.Instead(a.amounts, &a.request, r)) == nil
 		})
 		why.Rule = a.said.In(why.Rule)
 		out.Refusal = &Refused{Refusal: why, Reason: why.Reason.String(), Detail: why.Detail.String(), Rule: why.Rule, Advice: a.said.In(why.Advice())}
@@ -202,7 +203,7 @@ func (n *Node) doubts(a *ask) {
 // unseen describes requirements of a pod that this package does not check. They may exclude nodes,
 // or prevent the pod's start.
 func unseen(pod *corev1.Pod) (notes []string) {
-	if volumes := survey.TyingVolumes(pod); len(volumes) > 0 {
+	if volumes := query.TyingVolumes(pod); len(volumes) > 0 {
 		notes = append(notes, "volumes are not looked at, and may tie it to certain nodes: "+strings.Join(volumes, ", "))
 	}
 	if affinity := pod.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0 {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/suppose"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -30,7 +30,7 @@ const maxNeeded = 100_000
 
 // Need returns the number of nodes like n that the load needs. It returns an error if a pod is
 // invalid, if there are too many pods, or if ctx has ended.
-func (n *Node) Need(ctx context.Context, load []survey.Wanted) (out Need, err error) {
+func (n *Node) Need(ctx context.Context, load []query.Wanted) (out Need, err error) {
 	asks, err := n.asksOf(load)
 	if err != nil {
 		return out, err
@@ -55,7 +55,7 @@ func (n *Node) Need(ctx context.Context, load []survey.Wanted) (out Need, err er
 }
 
 // asksOf reads the pods of a load. It returns an error if there are too many.
-func (n *Node) asksOf(load []survey.Wanted) (asks []ask, err error) {
+func (n *Node) asksOf(load []query.Wanted) (asks []ask, err error) {
 	asks, pods := make([]ask, len(load)), 0
 	for i := range load {
 		if asks[i], err = read(load[i].Pod); err != nil {

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -28,7 +28,7 @@ func guaranteed(name string, cpus, gpus int) *corev1.Pod {
 }
 
 // server has 2 NUMA nodes with 8 CPUs and 2 GPUs each.
-func server(t *testing.T, o survey.Setting) *Node {
+func server(t *testing.T, o query.Setting) *Node {
 	t.Helper()
 	gpus, err := ParsePool("nvidia.com/gpu=0:2,1:2")
 	if err != nil {
@@ -48,16 +48,16 @@ func server(t *testing.T, o survey.Setting) *Node {
 func TestNeedAgreesWithAdmit(t *testing.T) {
 	rng, apart, never := rand.New(rand.NewSource(1)), false, false
 	for range 60 {
-		n := server(t, survey.Setting{Policy: []string{"none", "restricted", "single-numa-node"}[rng.Intn(3)]})
-		var load []survey.Wanted
+		n := server(t, query.Setting{Policy: []string{"none", "restricted", "single-numa-node"}[rng.Intn(3)]})
+		var load []query.Wanted
 		for i := range 1 + rng.Intn(4) {
-			load = append(load, survey.Wanted{Pod: guaranteed(fmt.Sprint("p", i), 1+rng.Intn(10), rng.Intn(3)), Replicas: 1 + rng.Intn(9)})
+			load = append(load, query.Wanted{Pod: guaranteed(fmt.Sprint("p", i), 1+rng.Intn(10), rng.Intn(3)), Replicas: 1 + rng.Intn(9)})
 		}
 		got, err := n.Need(t.Context(), load)
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.SortStableFunc(load, func(a, b survey.Wanted) int { return sizeOf(t, b.Pod) - sizeOf(t, a.Pod) })
+		slices.SortStableFunc(load, func(a, b query.Wanted) int { return sizeOf(t, b.Pod) - sizeOf(t, a.Pod) })
 		var nodes []*Node
 		placed := 0
 		for i := range load {
@@ -104,17 +104,17 @@ func admits(t *testing.T, n *Node, pod *corev1.Pod) bool {
 
 // TestNeedAsSet: settings change how many pods a node admits.
 func TestNeedAsSet(t *testing.T) {
-	load := []survey.Wanted{{Pod: guaranteed("p", 6, 0), Replicas: 8}} // one per NUMA node
+	load := []query.Wanted{{Pod: guaranteed("p", 6, 0), Replicas: 8}} // one per NUMA node
 	for _, c := range []struct {
-		set   survey.Setting
+		set   query.Setting
 		nodes int
 		never string
 	}{
-		{survey.Setting{Policy: "single-numa-node"}, 4, ""},
-		{survey.Setting{CPUManager: "static", Reserved: "0-3", Policy: "single-numa-node"}, 8, ""}, // NUMA node 0 has 4 CPUs left
-		{survey.Setting{NUMAPerPackage: 2, Policy: "single-numa-node"}, 0, "6 CPUs need 2 NUMA nodes"},
-		{survey.Setting{NUMAPerPackage: 2, Policy: "restricted"}, 4, ""},
-		{survey.Setting{CPUManager: "none"}, 4, ""},
+		{query.Setting{Policy: "single-numa-node"}, 4, ""},
+		{query.Setting{CPUManager: "static", Reserved: "0-3", Policy: "single-numa-node"}, 8, ""}, // NUMA node 0 has 4 CPUs left
+		{query.Setting{NUMAPerPackage: 2, Policy: "single-numa-node"}, 0, "6 CPUs need 2 NUMA nodes"},
+		{query.Setting{NUMAPerPackage: 2, Policy: "restricted"}, 4, ""},
+		{query.Setting{CPUManager: "none"}, 4, ""},
 	} {
 		got, err := server(t, c.set).Need(t.Context(), load)
 		if err != nil || got.Nodes != c.nodes || (c.never == "") != (len(got.Never) == 0) {
@@ -124,7 +124,7 @@ func TestNeedAsSet(t *testing.T) {
 			t.Errorf("%+v: %s: want %s", c.set, got.Never[0].Refusal, c.never)
 		}
 	}
-	if _, err := server(t, survey.Setting{}).Need(t.Context(), []survey.Wanted{{Pod: guaranteed("p", 1, 0), Replicas: maxNeeded + 1}}); err == nil || !strings.Contains(err.Error(), "want at most") {
+	if _, err := server(t, query.Setting{}).Need(t.Context(), []query.Wanted{{Pod: guaranteed("p", 1, 0), Replicas: maxNeeded + 1}}); err == nil || !strings.Contains(err.Error(), "want at most") {
 		t.Errorf("too many pods: %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestNeedAsSet(t *testing.T) {
 func TestNeedEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := server(t, survey.Setting{}).Need(ctx, []survey.Wanted{{Pod: guaranteed("p", 1, 0), Replicas: maxNeeded}}); !errors.Is(err, context.Canceled) {
+	if _, err := server(t, query.Setting{}).Need(ctx, []query.Wanted{{Pod: guaranteed("p", 1, 0), Replicas: maxNeeded}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v: want %v", err, context.Canceled)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletconfig"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/machineview"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -37,7 +37,7 @@ type Spec struct {
 	// Pools are the devices of device plugins.
 	Pools []placement.DevicePool
 	// Setting changes Machine, Config and Pools. Setting.Empty has no effect here.
-	Setting survey.Setting
+	Setting query.Setting
 	// NoGuard requests the kubelet's answer even if Berth's scheduler would not place the pod
 	// because of a known kubelet defect or the pod's own policy.
 	NoGuard bool
@@ -105,12 +105,12 @@ func (n *Node) divide() error {
 			return err
 		}
 	}
-	n.machine, n.spec.Pools = d.Machine, survey.Rehang(d, n.spec.Pools)
+	n.machine, n.spec.Pools = d.Machine, query.Rehang(d, n.spec.Pools)
 	return nil
 }
 
 // set applies the setting to the configuration.
-func set(c *kubeletv1beta1.KubeletConfiguration, o *survey.Setting) {
+func set(c *kubeletv1beta1.KubeletConfiguration, o *query.Setting) {
 	c.TopologyManagerPolicy = cmp.Or(o.Policy, c.TopologyManagerPolicy)
 	c.TopologyManagerScope = cmp.Or(o.Scope, c.TopologyManagerScope)
 	c.CPUManagerPolicy = cmp.Or(o.CPUManager, c.CPUManagerPolicy)

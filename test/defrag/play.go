@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -182,7 +183,7 @@ func (p *player) round(ctx context.Context, name string) error {
 	for cpus := 8; cpus >= 3; cpus-- {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: "wanted"}, Spec: podSpec(fmt.Sprint(cpus))}
 		pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-		room, err := p.survey.MakeRoom(ctx, []survey.Wanted{{Pod: pod, Replicas: copies}}, survey.RoomOptions{})
+		room, err := query.MakeRoom(ctx, p.survey, []query.Wanted{{Pod: pod, Replicas: copies}}, query.RoomOptions{})
 		if err != nil {
 			return err
 		}
@@ -242,7 +243,7 @@ func (p *player) makeRoom(ctx context.Context, pods []*corev1.Pod) error {
 		return err
 	}
 	name := pods[0].Name
-	room, err := p.survey.MakeRoomFor(ctx, name, survey.RoomOptions{})
+	room, err := query.MakeRoomFor(ctx, p.survey, p.survey.Namespace, name, query.RoomOptions{})
 	if err != nil {
 		return err
 	}
@@ -258,7 +259,7 @@ func (p *player) makeRoom(ctx context.Context, pods []*corev1.Pod) error {
 }
 
 // move carries out a plan, and waits for the pods that it makes room for.
-func (p *player) move(ctx context.Context, room *survey.Room, pods []*corev1.Pod) error {
+func (p *player) move(ctx context.Context, room *query.Room, pods []*corev1.Pod) error {
 	tell := func(format string, args ...any) { fmt.Fprintf(p.out, "  "+format+"\n", args...) }
 	whole, err := p.wholeSets(ctx)
 	if err != nil {

@@ -75,11 +75,12 @@ internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/pasted internal/suggest internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
-internal/survey           : internal/survey/source internal/parallel internal/claims internal/demand internal/gangfit internal/gangs topology placement api/... internal/stranded internal/amounts internal/apiclient internal/suppose internal/defrag internal/moving internal/machineview internal/manifest internal/ledger internal/rank internal/plan internal/wire internal/nodestate internal/suggest
+internal/survey           : topology placement api/... internal/amounts internal/gangs internal/ledger internal/machineview internal/nodestate internal/parallel internal/stranded internal/survey/source internal/wire
+internal/survey/query     : topology placement api/... internal/amounts internal/claims internal/defrag internal/demand internal/gangfit internal/gangs internal/ledger internal/machineview internal/manifest internal/moving internal/nodestate internal/parallel internal/plan internal/rank internal/stranded internal/suggest internal/suppose internal/survey internal/survey/source internal/wire
 internal/survey/source    : topology api/... internal/apiclient internal/nodestate internal/parallel internal/wire
-internal/web              : internal/bounded internal/clip internal/shadow topology internal/machineview internal/manifest internal/survey internal/survey/source internal/version internal/wire
+internal/web              : internal/bounded internal/clip internal/shadow topology internal/machineview internal/manifest internal/survey/... internal/version internal/wire
 internal/manifest         : api/... internal/amounts internal/pasted internal/strict internal/suggest internal/wire
-internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/suppose internal/survey internal/wire
+internal/whatif           : topology placement sysfs internal/lscpu internal/pasted internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/suppose internal/survey internal/survey/query internal/wire
 
 internal/scheduler/wake   : placement internal/ledger internal/turns
 internal/scheduler/later  :
@@ -102,7 +103,7 @@ examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/apiclient internal/atomicfile internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : internal/shadow internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/survey/source internal/simulate/... internal/web internal/wire internal/version
+internal/cli              : internal/shadow internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey/... internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/brief internal/clip internal/turns internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :

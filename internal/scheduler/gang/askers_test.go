@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/simulate"
 	"github.com/berth-dev/berth/internal/simulate/trace"
-	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -262,7 +262,7 @@ func (g *askedGang) compare(seen map[string]int) {
 	}
 	for _, p := range says.Pods {
 		at := slices.IndexFunc(r.Places, func(at plan.Place) bool { return r.trial.job.Pods[at.Member].Name == p.Name })
-		if fits := p.State == survey.StateWouldFit; fits != (at >= 0) || fits && p.Node != r.trial.name(r.Places[at].Node) {
+		if fits := p.State == query.StateWouldFit; fits != (at >= 0) || fits && p.Node != r.trial.name(r.Places[at].Node) {
 			g.t.Errorf("%s: %+v, and the scheduler's places are %+v", p.Name, p, r.Places)
 		}
 	}
@@ -295,10 +295,14 @@ func (g *askedGang) count(seen map[string]int, r *result) {
 }
 
 // explained asks the command line.
-func (g *askedGang) explained() *survey.ExplainedGang {
+func (g *askedGang) explained() *query.ExplainedGang {
 	c := opened(g.t, g.snapshot)
 	c.Namespace = "default"
-	e, err := c.ExplainGang(g.t.Context(), "", g.name)
+	named, notes, err := c.GangNamed(g.t.Context(), "", g.name)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	e, err := query.ExplainGang(g.t.Context(), c, named, notes)
 	g.must(err)
 	return e
 }

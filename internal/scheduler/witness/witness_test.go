@@ -24,6 +24,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/shadow"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/query"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/made"
@@ -632,7 +633,7 @@ func TestAMistakeIsCaptured(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Namespace = "d"
-	e, err := c.Explain(t.Context(), "p", "")
+	e, err := query.Explain(t.Context(), c, c.Namespace, "p", "")
 	if err != nil {
 		t.Fatal(err)
 	}

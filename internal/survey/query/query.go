@@ -1,0 +1,25 @@
+// Package query answers questions about a survey: why a pod or a gang is on its nodes or has none,
+// where a pod would fit, what has to move to make room, and what another setting of the nodes would
+// change. The results have JSON tags. The CLI prints them, and the web page shows them.
+package query
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// Base has the data that a question is about: a Cluster, which is read for each question, or a
+// Live.
+type Base interface {
+	// Cluster returns the cluster that is surveyed.
+	Cluster() *survey.Cluster
+	// Survey surveys one node, or all nodes if only is "". It may survey more than one node.
+	Survey(ctx context.Context, only string) (*survey.Survey, error)
+	// PodNamed returns a pod. If there is none, it returns an error.
+	PodNamed(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// Gangs returns the gangs of the Cluster's namespace. It may return gangs of other namespaces.
+	Gangs(ctx context.Context) (*survey.Gangs, error)
+}

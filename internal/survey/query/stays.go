@@ -1,0 +1,182 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/berth-dev/berth/internal/gangfit"
+	"github.com/berth-dev/berth/internal/moving"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/survey/source"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Annotations by which users allow or forbid the eviction of a pod.
+const (
+	// annotationEvict of the descheduler allows the eviction of a pod that has volumes, or whose
+	// controller is not in remakers.
+	annotationEvict = "descheduler.alpha.kubernetes.io/evict"
+	// annotationPrefer of the descheduler, and annotationSafe = "false" of the cluster autoscaler,
+	// prevent an eviction.
+	annotationPrefer = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+	annotationSafe   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationMirror = "kubernetes.io/config.mirror"
+)
+
+// remakers are the kinds of controllers that always create a replacement pod, and whose pods lose
+// no work. Other controllers may treat an evicted pod as failed (a TaskRun), or lose its work (a
+// Job).
+var remakers = []string{"ReplicaSet", "StatefulSet", "ReplicationController"}
+
+// budget is a parsed PodDisruptionBudget.
+type budget struct {
+	namespace, name string
+	selector        labels.Selector
+	allowed         int
+}
+
+func readBudgets(all []policyv1.PodDisruptionBudget) (out []budget) {
+	for i := range all {
+		b := &all[i]
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil {
+			selector = labels.Everything() // an unreadable selector might match any pod
+		}
+		out = append(out, budget{b.Namespace, b.Name, selector, int(max(0, b.Status.DisruptionsAllowed))})
+	}
+	return out
+}
+
+// ofPod returns the indexes of the budgets that cover a pod.
+func ofPod(all []budget, pod *corev1.Pod) (out []int) {
+	for i := range all {
+		if b := &all[i]; b.namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// mover decides which pods may be moved to make room for other pods. It has the priority and the
+// scheduler of the pods that need room.
+type mover struct {
+	priority  int32
+	scheduler string
+	budgets   []budget
+}
+
+// stays explains why a pod must not be moved, or returns "". n is the pod's node.
+func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
+	owner := metav1.GetControllerOf(pod)
+	prefers := pod.Annotations[annotationPrefer]
+	_, mirror := pod.Annotations[annotationMirror]
+	switch {
+	case wire.OfReservation(pod):
+		return "a Reservation holds its place"
+	case mirror || owner != nil && owner.Kind == "Node":
+		return "the kubelet itself runs it (static pod)"
+	case owner == nil:
+		return "nothing would replace it: no controller owns it"
+	case owner.Kind == "DaemonSet":
+		return "a DaemonSet runs it on this node"
+	case corev1helpers.PodPriority(pod) >= gangfit.SystemCritical:
+		return "it is critical for the system"
+	case corev1helpers.PodPriority(pod) > m.priority:
+		return "its priority is higher"
+	case pod.Spec.SchedulerName != m.scheduler:
+		return "another scheduler places it"
+	case wire.InGang(pod):
+		return "it is a member of a gang"
+	case pod.Annotations[annotationSafe] == "false":
+		return "annotation " + annotationSafe + " keeps it"
+	case wire.KeptFromEviction(pod):
+		return wire.PreemptableKey + " keeps it"
+	case prefers != "" && prefers != "false":
+		return "annotation " + annotationPrefer + " keeps it"
+	}
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil && *grace > int64(moving.MostGrace/time.Second) {
+		return fmt.Sprintf("it may take longer than %v to end, and its new place cannot be held for so long", moving.MostGrace)
+	}
+	if why := m.clings(pod, owner.Kind); why != "" && pod.Annotations[annotationEvict] != "true" {
+		return why
+	}
+	if why := m.budgeted(pod); why != "" {
+		return why
+	}
+	if n.Account != nil {
+		if _, state := n.Reported(string(pod.UID)); state != survey.StateAdmitted && !unpinned(pod) {
+			return "its node has not reported it yet"
+		}
+	}
+	return ""
+}
+
+// clings describes what would be lost with the pod, or what may tie it to its node.
+func (m *mover) clings(pod *corev1.Pod, owner string) string {
+	if owner == "Job" {
+		return "a Job owns it, and its work would be lost"
+	}
+	if !slices.Contains(remakers, owner) {
+		return "its " + owner + " might not recreate it, or the pod's work would be lost"
+	}
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.EmptyDir != nil, v.HostPath != nil:
+			return "it has local volumes"
+		case v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
+			return "it has volumes that may be tied to its node"
+		}
+	}
+	return ""
+}
+
+// budgeted names a PodDisruptionBudget that now prevents the eviction of the pod, and explains why.
+// It returns "" if there is none.
+func (m *mover) budgeted(pod *corev1.Pod) string {
+	of := ofPod(m.budgets, pod)
+	if len(of) > 1 {
+		return "several PodDisruptionBudgets cover it, so the API server never evicts it"
+	}
+	if i := slices.IndexFunc(of, func(b int) bool { return m.budgets[b].allowed == 0 }); i >= 0 {
+		return fmt.Sprintf("PodDisruptionBudget %s allows no disruption now", m.budgets[of[i]].name)
+	}
+	return ""
+}
+
+// unpinned reports whether no kubelet pins anything for the pod. A report may lack such a pod.
+func unpinned(pod *corev1.Pod) bool {
+	ask, err := wire.ReadPod(pod)
+	return err == nil && !ask.Request.Pinnable()
+}
+
+// priorityOf returns the priority that the API server would give a pod that does not exist. If
+// PriorityClasses could not be read, the note describes the assumption.
+func priorityOf(ctx context.Context, c *survey.Cluster, pod *corev1.Pod) (priority int32, note string) {
+	if pod.Spec.Priority != nil {
+		return *pod.Spec.Priority, ""
+	}
+	classes, err := c.From.PriorityClasses(ctx)
+	for i := range classes {
+		one := &classes[i]
+		if one.Metadata.Name == pod.Spec.PriorityClassName || pod.Spec.PriorityClassName == "" && one.GlobalDefault {
+			return one.Value, ""
+		}
+	}
+	switch {
+	case pod.Spec.PriorityClassName == "" && (err == nil || errors.Is(err, source.ErrNoClasses)):
+		return 0, ""
+	case err != nil && !apierrors.IsNotFound(err):
+		return 0, fmt.Sprintf("priority classes could not be read, so pod %s counts as one of priority 0: %v", pod.Name, err)
+	}
+	return 0, fmt.Sprintf("pod %s: there is no PriorityClass %s, so it counts as one of priority 0", pod.Name, pod.Spec.PriorityClassName)
+}
