@@ -163,16 +163,15 @@ func (q *question) alternatives(s *survey.Survey, answers []Answer) (out []Alter
 		out = append(out, *one)
 	}
 	slices.SortFunc(out, func(a, b Alternative) int {
-		return cmp.Or(-cmp.Compare(boolInt(a.Resource == amounts.CPU), boolInt(b.Resource == amounts.CPU)), cmp.Compare(a.Resource, b.Resource))
+		switch amounts.CPU { // each resource is there once
+		case a.Resource:
+			return -1
+		case b.Resource:
+			return 1
+		}
+		return cmp.Compare(a.Resource, b.Resource)
 	})
 	return out
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // closer reports whether a is a better alternative than b. An amount below the request is better

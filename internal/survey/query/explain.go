@@ -166,11 +166,11 @@ func Explain(ctx context.Context, b Base, namespace, name, only string) (*Explai
 	if only != "" && s.States[only] == nil {
 		return nil, c.NoNode(s, only)
 	}
-	q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: rulesErrOf(s, pod, &ask), created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), only: only, demand: demandOf(s, &ask.Request)}
-	if q.classes, err = classesFor(ctx, s, c, q.amounts); err != nil {
+	q, err := newQuestion(ctx, c, s, pod, &ask)
+	if err != nil {
 		return nil, err
 	}
-	q.noNode = noNodeHas(s, pod, q.amounts, q.classes)
+	q.only = only
 	e.Reservations = reservationsOf(s, pod)
 	affinity, err := wire.ReadReservationAffinity(pod)
 	q.owned, q.heldOnly, q.rulesErr = e.Reservations, affinity != nil, cmp.Or(q.rulesErr, err)
@@ -182,7 +182,7 @@ func Explain(ctx context.Context, b Base, namespace, name, only string) (*Explai
 	}
 	if e.Node == "" {
 		askWhoServes(ctx, c, s, pod, e)
-		e.ask(s, &q)
+		e.ask(s, q)
 		e.holdBack(ctx, c, s, pod)
 	} else {
 		has := &ask.Request
@@ -190,9 +190,9 @@ func Explain(ctx context.Context, b Base, namespace, name, only string) (*Explai
 			has = &held.Request
 		}
 		e.Bound, e.Resize = s.BoundTo(pod, has)
-		e.askAgain(s, &q)
+		e.askAgain(s, q)
 	}
-	return e, e.explainClaims(ctx, c, s, &q)
+	return e, e.explainClaims(ctx, c, s, q)
 }
 
 // ignores records the pod's annotations and labels that have no effect on its node. If the pod has
@@ -295,6 +295,16 @@ type question struct {
 	provided []string
 	// demand is the demand for each node, by name. It is nil if nodes are not compared.
 	demand map[string]demand.Level
+}
+
+// newQuestion prepares the question about a pod; ask is the pod's request.
+func newQuestion(ctx context.Context, c *survey.Cluster, s *survey.Survey, pod *corev1.Pod, ask *wire.Ask) (q *question, err error) {
+	q = &question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: rulesErrOf(s, pod, ask), created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), demand: demandOf(s, &ask.Request)}
+	if q.classes, err = classesFor(ctx, s, c, q.amounts); err != nil {
+		return nil, err
+	}
+	q.noNode = noNodeHas(s, pod, q.amounts, q.classes)
+	return q, nil
 }
 
 // ask asks the nodes about a pending pod.

@@ -211,11 +211,11 @@ func newFitter(ctx context.Context, c *survey.Cluster, s *survey.Survey, w *Want
 	if _, err := wire.ReadReservationAffinity(pod); err != nil {
 		return nil, err
 	}
-	q := &question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: rulesErrOf(s, pod, &ask), created: s.Now.Unix() + 1, amounts: wire.ReadAmounts(pod), demand: demandOf(s, &ask.Request)}
-	if q.classes, err = classesFor(ctx, s, c, q.amounts); err != nil {
+	q, err := newQuestion(ctx, c, s, pod, &ask)
+	if err != nil {
 		return nil, err
 	}
-	q.noNode = noNodeHas(s, pod, q.amounts, q.classes)
+	q.created = s.Now.Unix() + 1
 	return &fitter{question: q, survey: s, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}, nil
 }
 
