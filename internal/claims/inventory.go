@@ -87,11 +87,8 @@ func Read(node string, machine *topology.Machine, list []*resourceapi.ResourceSl
 		Inventory: Inventory{node: node, places: map[DeviceID]Place{}},
 		machine:   machine, sources: sources, families: map[family]parent{},
 	}
-	newest := newestOf(list)
-	for _, s := range list {
-		if s.Spec.Pool.Generation == newest[poolOf(s)] {
-			r.slice(s)
-		}
+	for _, s := range Newest(list) {
+		r.slice(s)
 	}
 	r.partitions()
 	return &r.Inventory
@@ -155,15 +152,20 @@ type pool struct{ driver, name string }
 
 func poolOf(s *resourceapi.ResourceSlice) pool { return pool{s.Spec.Driver, s.Spec.Pool.Name} }
 
-// newestOf returns the newest generation of each pool.
-func newestOf(list []*resourceapi.ResourceSlice) map[pool]int64 {
+// Newest returns the slices of the newest generation of each pool.
+func Newest(list []*resourceapi.ResourceSlice) (out []*resourceapi.ResourceSlice) {
 	newest := make(map[pool]int64, len(list))
 	for _, s := range list {
 		if g, known := newest[poolOf(s)]; !known || g < s.Spec.Pool.Generation {
 			newest[poolOf(s)] = s.Spec.Pool.Generation
 		}
 	}
-	return newest
+	for _, s := range list {
+		if s.Spec.Pool.Generation == newest[poolOf(s)] {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // NodeOf returns the only node that can use the devices of a slice. It returns "" for a slice of

@@ -174,11 +174,7 @@ func countOf(n int64) int {
 
 // count finds the devices that the requests could get.
 func (c *counting) count(ctx context.Context) {
-	newest := newestOf(c.Slices)
-	for _, s := range c.Slices {
-		if s.Spec.Pool.Generation != newest[poolOf(s)] {
-			continue
-		}
+	for _, s := range Newest(c.Slices) {
 		for i := range s.Spec.Devices {
 			c.device(ctx, s, &s.Spec.Devices[i])
 		}

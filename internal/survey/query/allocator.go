@@ -125,15 +125,7 @@ func (n *devicesFor) sort(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest := map[[2]string]int64{}
-	for _, s := range n.slices {
-		pool := [2]string{s.Spec.Driver, s.Spec.Pool.Name}
-		newest[pool] = max(newest[pool], s.Spec.Pool.Generation)
-	}
-	for _, s := range n.slices {
-		if s.Spec.Pool.Generation < newest[[2]string{s.Spec.Driver, s.Spec.Pool.Name}] {
-			continue
-		}
+	for _, s := range claims.Newest(n.slices) {
 		for i := range s.Spec.Devices {
 			d := &s.Spec.Devices[i]
 			if !n.has(s, d) {
