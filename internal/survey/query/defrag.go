@@ -318,10 +318,16 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if b, err := m.survey.Berths(name); err == nil {
-			m.out.Before = append(m.out.Before, Picture{Node: name, Machine: after[name].node.Machine(), Berths: b})
-			m.out.After = append(m.out.After, after[name].picture(*b))
+		p := after[name]
+		was, err := pictureOf(m.survey, p.node, nil)
+		if err != nil {
+			continue
 		}
+		is, err := pictureOf(m.survey, supposed(p.node, &p.Node), p.coming)
+		if err != nil {
+			continue
+		}
+		m.out.Before, m.out.After = append(m.out.Before, was), append(m.out.After, is)
 	}
 }
 
@@ -376,15 +382,6 @@ func (p *played) besideHolder(pod *suppose.Pod) string {
 	holder.Request = &request
 	admit(&with, &suppose.Pod{Candidate: &holder})
 	return admit(&with, pod)
-}
-
-// picture returns the drawing of the node with the plan's changes.
-func (p *played) picture(b machineview.Berths) Picture {
-	with := *p.node
-	with.Account = p.Account()
-	b.Snapshot = with.Snapshot()
-	b.Tenants = slices.Concat(b.Tenants, p.coming)
-	return Picture{Node: p.node.Name, Machine: p.node.Machine(), Berths: &b}
 }
 
 // asksOf returns each container's request for resources that could be pinned.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/suppose"
@@ -192,6 +193,44 @@ func TestUncertainPlacesHaveNoNUMANode(t *testing.T) {
 	r := makeRoomFor(t, w.cluster(), pod("wanted", 4), RoomOptions{})
 	if len(r.Moves) != 1 || r.Moves[0].To != "b" || r.Moves[0].ToNUMA != "" || r.Wanted[0].NUMANodes != "1" {
 		t.Errorf("%s: moves %+v, wanted %+v: want one move to b without a NUMA node", r.Outcome, r.Moves, r.Wanted)
+	}
+}
+
+// TestPicturesCountFreeCPUs: on nodes where Berth decides, the picture of a plan's result has the
+// numbers of free CPUs of the result.
+func TestPicturesCountFreeCPUs(t *testing.T) {
+	w := newWorld(t)
+	fills, moves, q, x := pod("fills", 3), owned(pod("moves", 1), "ReplicaSet", "moves"), pod("q", 2), pod("x", 2)
+	for name, has := range map[string]struct {
+		shared v1alpha1.CPUList
+		pods   map[*corev1.Pod]string
+	}{"a": {"0,5-7", map[*corev1.Pod]string{fills: "1-3", moves: "4"}}, "b": {"0,3,6-7", map[*corev1.Pod]string{q: "1-2", x: "4-5"}}} {
+		nt := w.AddNode(name)
+		nt.Spec.Authority, nt.Spec.CPUManager.Policy, nt.Spec.TopologyManager = v1alpha1.AuthorityBerth, "", v1alpha1.TopologyManager{}
+		nt.Spec.Defaults = &v1alpha1.Defaults{Policy: "single-numa-node", Scope: "pod"}
+		nt.Status.SharedCPUs = has.shared
+		for p, cpus := range has.pods {
+			line, err := v1alpha1.ParsePodAllocation(fmt.Sprintf("%s pod=default/%s main;cpus=%s", p.UID, p.Name, cpus))
+			w.Must(err)
+			nt.Status.Pods = append(nt.Status.Pods, line)
+			w.Bind(p, name, cpus)
+		}
+		w.Report(nt)
+	}
+	r := makeRoomFor(t, w.cluster(), pod("wanted", 4), RoomOptions{Draw: true})
+	if len(r.Moves) != 1 || r.Moves[0].To != "b" || len(r.After) != 2 {
+		t.Fatalf("%s: moves %+v, %d pictures: want one move to b", r.Outcome, r.Moves, len(r.After))
+	}
+	sum := func(p *Picture) (free int) {
+		for _, n := range p.Berths.Free {
+			free += n
+		}
+		return free
+	}
+	for i, want := range [][2]int{{3, 0}, {3, 2}} {
+		if was, is := sum(&r.Before[i]), sum(&r.After[i]); was != want[0] || is != want[1] {
+			t.Errorf("%s: %d CPUs are free before and %d after, want %v", r.After[i].Node, was, is, want)
+		}
 	}
 }
 

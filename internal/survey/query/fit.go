@@ -110,6 +110,19 @@ type Picture struct {
 	Berths  *machineview.Berths
 }
 
+// pictureOf returns the picture of a node in the given state, with pods that are not on the node
+// yet. The error explains why nothing is known about the node.
+func pictureOf(s *survey.Survey, n *survey.NodeState, coming []machineview.Tenant) (Picture, error) {
+	with := *s
+	with.States = map[string]*survey.NodeState{n.Name: n}
+	b, err := with.Berths(n.Name)
+	if err != nil {
+		return Picture{}, err
+	}
+	b.Tenants = append(b.Tenants, coming...)
+	return Picture{Node: n.Name, Machine: n.Machine(), Berths: b}, nil
+}
+
 // Notes on pods that are not on the node yet.
 const (
 	// WouldCome is the note on pods that do not exist.
@@ -282,20 +295,15 @@ func (f *fitter) pictures(berths []Berthed, seats []*seat) (out []Picture) {
 			continue
 		}
 		s := seats[slices.IndexFunc(seats, func(s *seat) bool { return s.node.Name == name })]
-		with := *f.survey
-		with.States = map[string]*survey.NodeState{name: s.with()}
-		b, err := with.Berths(name)
-		if err != nil {
-			continue // nothing is known about the node; the table shows the copy
-		}
-		here := 0
+		var coming []machineview.Tenant
 		for j := range berths {
 			if berths[j].Node == name {
-				b.Tenants = append(b.Tenants, machineview.Tenant{UID: f.uid(here), Name: fmt.Sprintf("%s, copy %d", f.pod.Name, j+1), Note: WouldCome})
-				here++
+				coming = append(coming, machineview.Tenant{UID: f.uid(len(coming)), Name: fmt.Sprintf("%s, copy %d", f.pod.Name, j+1), Note: WouldCome})
 			}
 		}
-		out = append(out, Picture{Node: name, Machine: s.node.Machine(), Berths: b})
+		if p, err := pictureOf(f.survey, s.with(), coming); err == nil { // otherwise the table shows the copy
+			out = append(out, p)
+		}
 	}
 	return out
 }
@@ -321,10 +329,13 @@ func (f *fitter) seat(name string) *seat {
 }
 
 // with returns the node with the copies on it.
-func (s *seat) with() *survey.NodeState {
-	n := *s.node
-	n.Account = s.Account()
-	return &n
+func (s *seat) with() *survey.NodeState { return supposed(s.node, &s.Node) }
+
+// supposed returns the node with the changes that on assumes.
+func supposed(n *survey.NodeState, on *suppose.Node) *survey.NodeState {
+	out := *n
+	out.Account = on.Account()
+	return &out
 }
 
 // ask asks the node about one more copy.
