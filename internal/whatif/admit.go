@@ -29,6 +29,13 @@ type Placed struct {
 	Refusal *Refused `json:"refusal,omitempty"`
 }
 
+// pins reports whether the pod has exclusive resources.
+func (p *Placed) pins() bool {
+	return slices.ContainsFunc(p.Containers, func(c survey.Container) bool {
+		return c.CPUs != "" || len(c.Memory) > 0 || len(c.Devices) > 0
+	})
+}
+
 // ask is a pod with the requests that were read from it.
 type ask struct {
 	pod     *corev1.Pod

@@ -21,7 +21,8 @@ type Fitted struct {
 }
 
 // Fit counts how many copies of the pod fit, at most limit. It lets a copy of the node admit them
-// one after another.
+// one after another. If the first copy pins nothing and uses no host ports, only amounts limit the
+// number of copies, and Fit checks only these.
 func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
 	a, err := read(pod)
@@ -40,6 +41,17 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 		}
 		out.Copies++
 		out.PerNUMA[p.NUMANodes]++
+		if p.pins() || len(wire.PortsOf(pod)) > 0 {
+			continue
+		}
+		for ; out.Copies < limit; out.Copies++ { // a million copies must not take long
+			if out.Stopped = trial.refusedAfter(&a); out.Stopped != nil {
+				break
+			}
+			trial.totals.Add(a.amounts)
+			out.PerNUMA[p.NUMANodes]++
+		}
+		break
 	}
 	return out, nil
 }
