@@ -229,7 +229,7 @@ func TestCommandLineAndSchedulerAgree(t *testing.T) {
 				nt.Status.Pods = append(nt.Status.Pods, v1alpha1.PodAllocation{UID: fmt.Sprint("ghost-", i)})
 			}
 		}, lease: heartbeat("2"), want: "at most 1024"},
-		{name: "of another release", raw: oldForm, lease: heartbeat(""), want: "another release"},
+		{name: "invalid fields", raw: invalid, lease: heartbeat(""), want: "want a compact machine string"},
 		{name: "nonsense", raw: nonsense, lease: heartbeat(""), want: "another release"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
-// Objects that this release would not write: one with pods as objects, as the first agents wrote
-// them, and an invalid one.
+// Objects that this release would not write: one with invalid fields, and one that does not fit the
+// type.
 const (
-	oldForm  = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":{"machine":"package:1"},"status":{"sequence":4,"pods":[{"uid":"p","containers":[{"name":"main","cpus":"1"}]}]}}`
+	invalid  = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":{"machine":"package:1"},"status":{"sequence":4,"pods":[{"uid":"p","containers":[{"name":"main","cpus":"1"}]}]}}`
 	nonsense = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":["x"]}`
 )
 
@@ -59,8 +59,8 @@ func TestObjectsOfAnotherForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := stored(t, []string{fmt.Sprintf(oldForm, "old"), fmt.Sprintf(nonsense, "bad"), string(good)},
-		[]string{fmt.Sprintf(oldForm, "old-later"), fmt.Sprintf(nonsense, "bad-later"), fmt.Sprintf(oldForm, "last")})
+	config := stored(t, []string{fmt.Sprintf(invalid, "old"), fmt.Sprintf(nonsense, "bad"), string(good)},
+		[]string{fmt.Sprintf(invalid, "old-later"), fmt.Sprintf(nonsense, "bad-later"), fmt.Sprintf(invalid, "last")})
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -76,9 +76,9 @@ func TestObjectsOfAnotherForm(t *testing.T) {
 			t.Errorf("event %.200q, want a short ReportRefused", e)
 		}
 	}
-	for _, name := range []string{"old", "bad", "old-later", "bad-later", "last"} {
-		why := f.refusal(name)
-		if want := "another release of berth-agent wrote its NodeTopology: delete that"; !strings.Contains(why, want) {
+	const machine, otherForm = "want a compact machine string", "another release of berth-agent wrote its NodeTopology: delete that"
+	for name, want := range map[string]string{"old": machine, "bad": otherForm, "old-later": machine, "bad-later": otherForm, "last": machine} {
+		if why := f.refusal(name); !strings.Contains(why, want) {
 			t.Errorf("node %s is refused with %q, want %q", name, why, want)
 		}
 	}
