@@ -18,8 +18,8 @@ import (
 )
 
 // Read decodes data into whole. If data does not fit whole, Read decodes it into part, which has
-// only the fields that its kind needs in any case. malformed then describes the field that does not
-// fit. Read returns an error only if data does not fit part either.
+// fewer fields, and malformed describes the field that does not fit. Read returns an error only if
+// data does not fit part either.
 func Read(data []byte, whole, part any) (malformed string, err error) {
 	if err = sigsjson.UnmarshalCaseSensitivePreserveInts(data, whole); err == nil {
 		return "", nil
@@ -34,7 +34,8 @@ func Read(data []byte, whole, part any) (malformed string, err error) {
 	return fmt.Sprintf("%.300s", s.wrong), nil
 }
 
-// wanted describes the values that the field accepts, which the error of the decoder does not.
+// wanted describes the values that the wrong field accepts. The decoder's error describes them only
+// for some types.
 func wanted(wrong string) string {
 	switch {
 	case strings.Contains(wrong, "duration"):
@@ -45,8 +46,8 @@ func wanted(wrong string) string {
 	return "another type: " + wrong
 }
 
-// The limits of a search, which decodes the object once for each try. For a larger object, Read
-// names no field. If the search would need more tries, Read names no field or a field that contains
+// A search decodes the object once for each try. In an object with more than mostBytes bytes, Read
+// names no field. If mostTries tries are not enough, Read names no field, or a field that contains
 // the wrong field.
 const (
 	mostBytes = 16 << 10
@@ -97,7 +98,8 @@ func (s *search) below(at string, node any) (path, value string) {
 	return at, string(text)
 }
 
-// fits reports whether decoding root, in its current form, does not return the error wrong.
+// fits reports whether decoding the current form of root succeeds, or returns another error than
+// wrong.
 func (s *search) fits() bool {
 	if s.left--; s.left < 0 {
 		return false

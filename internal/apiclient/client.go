@@ -15,14 +15,13 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 )
 
-// New returns a client for the group berth.dev. It always uses JSON, because custom resources are
-// served in no other format.
+// New returns a client for the group berth.dev.
 func New(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, v1alpha1.GroupVersion, v1alpha1.AddToScheme)
 }
 
-// Last returns the object of an informer's event. If the informer missed the deletion, it is the
-// last known state.
+// Last returns the object of an informer's event. If the informer missed the deletion, Last returns
+// the last known version of the object.
 func Last(obj any) any {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return gone.Obj
@@ -30,8 +29,8 @@ func Last(obj any) any {
 	return obj
 }
 
-// Coarse is a kind of report with only amounts. Other programs write it, and a cluster may not
-// serve it.
+// Coarse is a kind of object in which another program reports a node's free amounts by NUMA node. A
+// cluster may not serve the kind.
 type Coarse struct {
 	// Resource is the group, version and resource under which the API server serves the kind.
 	Resource schema.GroupVersionResource
@@ -41,8 +40,8 @@ type Coarse struct {
 	add func(*runtime.Scheme) error
 }
 
-// CoarseKinds has all these kinds. If several of them report the same node, the first in this list
-// counts.
+// CoarseKinds has all Coarse kinds. If several kinds report the same node, the kind that comes
+// first in CoarseKinds counts.
 var CoarseKinds = []Coarse{
 	{nodeinfo.Numatopologies, func() runtime.Object { return new(nodeinfo.Numatopology) }, nodeinfo.AddToScheme},
 	{nrt.NodeResourceTopologies, func() runtime.Object { return new(nrt.NodeResourceTopology) }, nrt.AddToScheme},
@@ -59,7 +58,8 @@ func Koordinator(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, koordinator.GroupVersion, koordinator.AddToScheme)
 }
 
-// For returns a client for the kinds of one group and version that add registers.
+// For returns a client for the kinds of one group and version that add registers. The client uses
+// JSON, because API servers do not serve custom resources as protobuf.
 func For(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	known := runtime.NewScheme()
 	if err := add(known); err != nil {

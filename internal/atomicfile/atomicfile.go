@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file with the output of write. If it returns an error, it has not changed the
-// file. It first writes the text into a file in the same folder, whose name begins with a dot and
-// ends in .new.
+// Write replaces the file with the output of write. If Write returns an error, the file has not
+// changed. Write first writes to a temporary file in the same folder, whose name begins with a dot
+// and ends in .new.
 func Write(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.new")
 	if wrong, ok := errors.AsType[*fs.PathError](err); ok {

@@ -1,24 +1,25 @@
 // Package bounded is a map with a maximum size.
 package bounded
 
-// Map has values by key, at most as many as the argument of New. The zero Map is empty. It is not
-// safe for concurrent use.
+// Map has values by key, at most as many as the argument of New. The zero Map stores no keys. A Map
+// is not safe for concurrent use.
 type Map[K comparable, V any] struct {
 	most  int
 	of    map[K]V
 	owner func(K) string
 }
 
-// New returns an empty Map. If it is full, a new key replaces any other key.
+// New returns an empty Map. If the Map is full, a new key replaces an arbitrary other key.
 func New[K comparable, V any](most int) Map[K, V] { return Map[K, V]{most: most, of: map[K]V{}} }
 
 // Shared does what New does, for keys that have owners. If the Map is full, a new key replaces a
-// key of the owner with the most keys. So the keys of one tenant do not displace those of another.
+// key of the owner with the most keys. So a tenant that adds many keys displaces mostly its own
+// keys.
 func Shared[K comparable, V any](most int, owner func(K) string) Map[K, V] {
 	return Map[K, V]{most, map[K]V{}, owner}
 }
 
-// Get returns the value of a key; false if there is none.
+// Get returns the value of a key, or false if the Map does not have the key.
 func (m *Map[K, V]) Get(key K) (V, bool) {
 	value, ok := m.of[key]
 	return value, ok
@@ -35,7 +36,7 @@ func (m *Map[K, V]) Set(key K, value V) {
 	m.of[key] = value
 }
 
-// Delete forgets a key.
+// Delete removes a key.
 func (m *Map[K, V]) Delete(key K) { delete(m.of, key) }
 
 // Len returns the number of keys.

@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// maxSaid limits the number of remembered events. If an event is no longer remembered, its
-// repetition is written as a new event.
+// maxSaid is the maximum number of remembered events. The repetition of a forgotten event is
+// written as a new event.
 const maxSaid = 8192
 
 // Recorder returns a recorder that passes shortened events on to another recorder.
@@ -45,8 +45,8 @@ func Format(note string, args ...any) string {
 
 // Said remembers the last events. Kubernetes' recorders (client-go/tools/events) combine events
 // into a series if they have the same reason and action and are about the same version of an
-// object. The series keeps the first note. Without Said, the same event about a newer version of
-// the object would be a new event.
+// object. The series keeps the first note. Without Said, an equal event about a newer version of
+// the object would not join the series.
 type Said struct {
 	mu   sync.Mutex
 	last bounded.Map[uint64, said] // by the hash of the topic
@@ -58,7 +58,6 @@ func NewSaid() *Said {
 	return &Said{last: bounded.New[uint64, said](maxSaid), seed: maphash.MakeSeed()}
 }
 
-// topic is the object, reason and action of an event.
 type topic struct {
 	uid            types.UID
 	reason, action string
@@ -71,8 +70,9 @@ type said struct {
 	version string
 }
 
-// About returns the object with the resource version of the earlier equal event. If there was no
-// such event, it returns the object unchanged. It replaces a pod by a reference.
+// About returns the object with the resource version that it had at an earlier equal event. If
+// there was no such event, About returns the object with its own version. If the object is a pod,
+// the result is a reference to it.
 func (s *Said) About(object runtime.Object, reason, action, note string) runtime.Object {
 	var ref corev1.ObjectReference
 	switch o := object.(type) {
@@ -99,8 +99,8 @@ func (s *Said) About(object runtime.Object, reason, action, note string) runtime
 	return &ref
 }
 
-// version returns the resource version of the earlier equal event, or the present version if there
-// was none.
+// version returns the resource version of the object at the earlier equal event, or present if
+// there was no such event.
 func (s *Said) version(of topic, note, present string) string {
 	key, now := maphash.Comparable(s.seed, of), said{maphash.String(s.seed, note), present}
 	s.mu.Lock()

@@ -7,16 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Event is the largest length of an event's note, in bytes. A condition or a log has the full text.
+// Event is the maximum length of an event's note, in bytes. Conditions and logs have more of the
+// text.
 const Event = 300
 
-// Condition is the largest length of a text in the message of a condition, in bytes.
+// Condition is the maximum length of one text in the message of a condition, in bytes.
 const Condition = 1000
 
-// value is how many bytes of a wrong value an error repeats.
+// value is the maximum number of bytes of a wrong value that an error repeats.
 const value = 80
 
-// Text returns s, or its first bytes and "..." if it is longer than most.
+// Text returns s. If s has more than most bytes, Text returns only its first bytes, and "...".
 func Text(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -24,7 +25,8 @@ func Text(s string, most int) string {
 	return s[:boundary(s, most)] + "..."
 }
 
-// Note returns s, or at most Event bytes of it, cut between words if there are any.
+// Note returns s. If s has more than Event bytes, Note cuts it to at most Event bytes, if possible
+// between two words.
 func Note(s string) string {
 	if len(s) <= Event {
 		return s
@@ -36,7 +38,7 @@ func Note(s string) string {
 	return head + "..."
 }
 
-// Quoted returns a value from outside for an error: quoted, and cut if it is long.
+// Quoted returns a value in quotes, for an error. It cuts a long value.
 func Quoted(s string) string {
 	if len(s) <= value {
 		return strconv.Quote(s)
@@ -44,7 +46,8 @@ func Quoted(s string) string {
 	return strconv.Quote(s[:boundary(s, value)]) + "..."
 }
 
-// boundary returns the last position up to most where s can be cut without splitting a character.
+// boundary returns the last position, at most most, where s can be cut without splitting a
+// character.
 func boundary(s string, most int) int {
 	for at := most; at > most-utf8.UTFMax && at >= 0; at-- {
 		if utf8.RuneStart(s[at]) {

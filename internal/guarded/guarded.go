@@ -1,6 +1,6 @@
-// Package guarded serves metrics over TLS only to authorized readers, as kube-scheduler does. The
-// API server must authenticate the user (TokenReview) and allow the user to get the path
-// (SubjectAccessReview).
+// Package guarded has the parts of a server that serves metrics over TLS, only to authorized
+// readers, as kube-scheduler does. The API server must authenticate the user (TokenReview) and
+// allow the user to get the path (SubjectAccessReview).
 package guarded
 
 import (
@@ -17,9 +17,9 @@ import (
 
 // Values of the flag --metrics-auth.
 const (
-	// None serves plain HTTP to everyone.
+	// None: the server serves plain HTTP to every reader.
 	None = "none"
-	// Cluster asks the API server whether a reader is authorized.
+	// Cluster: the server uses TLS, and asks the API server whether a reader is authorized.
 	Cluster = "cluster"
 )
 
@@ -46,9 +46,9 @@ func Handler(config *rest.Config, log logr.Logger, next http.Handler) (http.Hand
 	return filter(log, next)
 }
 
-// TLS returns a server configuration with tls.crt and tls.key of a folder. It reads them at each
-// handshake, so that they can be renewed. If folder is "", the certificate is self-signed, and
-// clients cannot verify it.
+// TLS returns a server configuration with the files tls.crt and tls.key of a folder. The server
+// reads the files at each handshake, so that they can be renewed. If folder is "", the certificate
+// is self-signed, and clients cannot verify it.
 func TLS(folder, host string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if folder != "" {

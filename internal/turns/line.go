@@ -18,7 +18,7 @@ func Sort[T, L comparable](list []T, lane func(T) L) {
 }
 
 // Line has a queue for each namespace. Pop returns the items of one namespace in the order in which
-// they were pushed, and namespaces take turns. The zero Line is empty. It is not safe for
+// they were pushed, and namespaces take turns. The zero Line is empty. A Line is not safe for
 // concurrent use.
 type Line[T comparable] struct {
 	// Each limits the number of items of a namespace in progress, from Pop until Done. 0 means no
@@ -31,14 +31,14 @@ type Line[T comparable] struct {
 	waiting int
 }
 
-// lane is a namespace with waiting items or items in progress.
+// lane has the waiting items of a namespace, and the number of its items in progress (under).
 type lane[T any] struct {
 	waiting []T
 	under   int
 	ordered bool // the namespace is in Line.order
 }
 
-// Push adds an item behind the others of its namespace.
+// Push adds an item behind the other waiting items of its namespace.
 func (l *Line[T]) Push(namespace string, item T) {
 	if l.lanes == nil {
 		l.lanes = map[string]*lane[T]{}
@@ -76,7 +76,7 @@ func (l *Line[T]) Done(namespace string) {
 	l.settle(namespace, in)
 }
 
-// Drop removes a waiting item, and reports if it was there.
+// Drop removes a waiting item, and reports whether the item was waiting.
 func (l *Line[T]) Drop(namespace string, item T) bool {
 	in := l.lanes[namespace]
 	if in == nil {
@@ -96,7 +96,8 @@ func (l *Line[T]) Drop(namespace string, item T) bool {
 	return true
 }
 
-// settle adds a namespace to the order if its turn may come, and forgets an empty one.
+// settle adds the namespace to the order if one of its items may start. It forgets a namespace
+// without items.
 func (l *Line[T]) settle(namespace string, in *lane[T]) {
 	switch {
 	case len(in.waiting) > 0 && !in.ordered && (l.Each == 0 || in.under < l.Each):

@@ -8,13 +8,12 @@ import (
 	"sync"
 )
 
-// Turns limits the number of callers in progress. Its methods may be called from several
-// goroutines.
+// Turns limits the number of callers that proceed at a time. It is safe for concurrent use.
 type Turns struct {
 	mu   sync.Mutex
 	free int
 	// waiting are the callers whose turn has not come yet. The channel of a caller is closed when
-	// its turn comes.
+	// the caller's turn comes.
 	waiting Line[chan struct{}]
 }
 
@@ -62,7 +61,7 @@ func (t *Turns) queue(namespace string) chan struct{} {
 	return nil
 }
 
-// leave lets the next caller begin.
+// leave ends a turn of the namespace, and lets the next waiting caller begin.
 func (t *Turns) leave(namespace string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

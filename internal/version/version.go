@@ -12,12 +12,12 @@ var Version = "unknown"
 const (
 	// Base is the release of Kubernetes that go.mod requires.
 	Base = "v1.37.2"
-	// Kubelets are the releases whose decisions are known.
+	// Kubelets are the releases of the kubelet that Berth can predict.
 	Kubelets = "1.33 to 1.37"
 )
 
-// Kubernetes returns the release of the built-in scheduler and API types. berth-scheduler is built
-// from several releases.
+// Kubernetes returns the release of Kubernetes that this program was built from. There are builds
+// of berth-scheduler for several releases.
 func Kubernetes() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -26,8 +26,8 @@ func Kubernetes() string {
 	return kubernetesOf(info)
 }
 
-// kubernetesOf derives the release from the version of k8s.io/api, which is v0.X.Y in v1.X.Y. The
-// binary of a test does not have the versions of its modules; it is built from Base.
+// kubernetesOf derives the release from the version of k8s.io/api, which is v0.X.Y in v1.X.Y. If
+// the program does not record the versions of its modules, as in a test, kubernetesOf returns Base.
 func kubernetesOf(info *debug.BuildInfo) string {
 	for _, m := range info.Deps {
 		if m.Path != "k8s.io/api" {

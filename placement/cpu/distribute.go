@@ -9,14 +9,14 @@ import (
 )
 
 // maxTrials is the maximum number of combinations of NUMA nodes that the distributor tries. The
-// kubelet has no limit. It needs some tens of microseconds for each combination, so it would hold
-// its lock for half a minute to try this many.
+// kubelet has no limit. The kubelet needs some tens of microseconds for each combination, so
+// maxTrials combinations would take about half a minute, during which it holds its lock.
 const maxTrials = 1 << 20
 
 // distributor is the state of one run of the kubelet's takeByTopologyNUMADistributed.
 type distributor struct {
 	t      *Topology
-	n, g   int // the number of CPUs to take, and the number of CPUs that are taken together
+	n, g   int // n is the number of CPUs to take, and g the number of CPUs in a portion
 	free   words
 	result words
 	need   int
@@ -28,10 +28,10 @@ type distributor struct {
 	freeOf   [topology.MaxNUMANodes]int // by index of NUMA node
 	after    [topology.MaxNUMANodes]int // freeOf after the assignment
 	saved    [topology.MaxCPUs]int
-	total    int // sum of freeOf, less n
+	total    int // the sum of freeOf, minus n
 
-	// combos has the combinations of NUMA nodes with free CPUs in the kubelet's order; a node that
-	// spans sockets can occur twice. subs has the combinations of those nodes of the current
+	// combos has the combinations of the NUMA nodes with free CPUs, in the kubelet's order. A node
+	// that spans sockets can occur twice. subs has the combinations of the nodes in the current
 	// combination that still have a portion of g CPUs.
 	combos, subs combinations
 	best         choice
@@ -39,9 +39,9 @@ type distributor struct {
 }
 
 // score is the kubelet's balance score, the standard deviation of the free CPUs that would be left
-// on the nodes. In one take, all compared combinations have the same number of nodes and the same
-// sum of CPUs, so the sum of squares gives the same order. sd shows whether two scores differ after
-// the kubelet's rounding.
+// on the nodes. In one run, all compared combinations have the same number of nodes and the same
+// sum of CPUs, so the sum of squares (squares) gives the same order. sd is the kubelet's rounded
+// value, which shows whether two scores differ for the kubelet.
 type score struct {
 	squares int
 	sd      float64
@@ -53,7 +53,7 @@ var worst = score{math.MaxInt, math.MaxFloat64}
 // still write to (kubernetes#141237).
 type kept struct {
 	score score
-	nodes []uint8 // nil: none
+	nodes []uint8 // nil means that there is no combination yet
 	array int     // the identity of the backing array that nodes would have in the kubelet
 	buf   [topology.MaxCPUs]uint8
 }
@@ -65,7 +65,8 @@ func (k *kept) keep(s score, c *combinations) {
 	k.nodes = append(k.buf[:0], c.chosen...)
 }
 
-// overwrite changes the nodes as the kubelet does when it visits a combination.
+// overwrite changes the kept nodes as the kubelet does when it visits another combination in the
+// same array.
 func (k *kept) overwrite(c *combinations) {
 	if k.nodes != nil && k.array == c.array {
 		copy(k.nodes, c.chosen)
@@ -134,7 +135,7 @@ func (d *distributor) width() (least, most int) {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// search finds the best combination of k nodes.
+// search finds the best combination of k nodes. If none has enough CPUs, d.best.nodes stays nil.
 func (d *distributor) search(k int) error {
 	d.best.reset()
 	d.best.oneSocket = false
@@ -188,7 +189,7 @@ func (d *distributor) try() error {
 	return nil
 }
 
-// evenShare returns the number of CPUs that are taken from each chosen node before the remainder.
+// evenShare returns the number of CPUs that each chosen node gives before the remainder is taken.
 // It returns false if the combination has too few CPUs.
 func (d *distributor) evenShare() (share int, ok bool) {
 	free, portions := 0, 0
@@ -255,9 +256,9 @@ func (d *distributor) trySubsets(k, left, squares int) error {
 	return nil
 }
 
-// givers returns from how many nodes of a k-subset the remainder is taken, one portion from each of
-// the first nodes. The later nodes then do not affect the result, even if the kubelet overwrites
-// them. givers returns 0 if the number is not known in advance.
+// givers returns the number of nodes of a k-subset that give a portion of the remainder: only the
+// first nodes of the subset. The later nodes do not affect the result, even if the kubelet
+// overwrites them. givers returns 0 if the number is not known in advance.
 func (d *distributor) givers(k, left int) int {
 	n := left / d.g
 	if n > k || n > d.subs.fork+1 || !d.t.regular {
@@ -344,8 +345,8 @@ func (d *distributor) scoreOf(squares int) score {
 
 func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-// carryOut takes the CPUs from the chosen nodes. As in the kubelet, it ignores failures to pack,
-// and detects them at the end by the number of CPUs.
+// carryOut takes the CPUs from the chosen nodes. As in the kubelet, it ignores failures to pack. It
+// detects them at the end by the number of CPUs.
 func (d *distributor) carryOut(p *packer) error {
 	even := d.n / len(d.best.nodes) / d.g * d.g
 	if d.t.opts.Version >= release.V137 {
@@ -378,7 +379,7 @@ func (d *distributor) carryOut(p *packer) error {
 	return nil
 }
 
-// packFrom moves n packed CPUs of a node to the result.
+// packFrom packs n CPUs on one node, and moves them from d.free to d.result.
 func (d *distributor) packFrom(p *packer, node uint8, n int) {
 	d.avail = words{}
 	for _, part := range d.t.numa.groups[node].pieces {
@@ -397,12 +398,12 @@ func (d *distributor) packFrom(p *packer, node uint8, n int) {
 // combinations iterates over the combinations of k items in the order of the kubelet's
 // iterateCombinations. It records which combinations share a backing array in the kubelet.
 type combinations struct {
-	items, chosen       []uint8 // chosen is the combination that was loaded
+	items, chosen       []uint8 // chosen is the combination that load has copied
 	itemsBuf, chosenBuf [topology.MaxCPUs]uint8
 
 	n, k int // len(items), len(chosen)
 	// fork is the last position whose append makes Go allocate a new array (capacities 1, 2, 4, 8,
-	// ...). Combinations with equal items up to this position are written to the same array.
+	// ...). The kubelet writes combinations with equal items up to this position to the same array.
 	fork  int
 	array int
 	begun bool
@@ -413,7 +414,8 @@ func (c *combinations) clear() { c.items = c.itemsBuf[:0] }
 
 func (c *combinations) add(item uint8) { c.items = append(c.items, item) }
 
-// start begins an iteration over the combinations of k items; next moves to the first.
+// start begins an iteration over the combinations of k items. The first call of next moves to the
+// first combination.
 func (c *combinations) start(k int) {
 	c.n, c.k, c.begun, c.array, c.fork = len(c.items), k, false, 0, 0
 	c.chosen = c.chosenBuf[:k]
@@ -422,7 +424,7 @@ func (c *combinations) start(k int) {
 	}
 }
 
-// next advances to the next combination, if there is one.
+// next advances to the next combination, and returns false if there is none.
 func (c *combinations) next() bool {
 	i := c.k - 1
 	if !c.begun {
@@ -458,8 +460,8 @@ func (c *combinations) load() {
 	}
 }
 
-// skip moves to the last combination with the same first m positions. It returns true if a
-// combination of more items can have these first positions too.
+// skip moves to the last combination with the same first m positions. It returns true if
+// combinations of more items can have these first positions too.
 func (c *combinations) skip(m int) bool {
 	for j := m; j < c.k; j++ {
 		c.pos[j] = uint16(c.n - c.k + j)

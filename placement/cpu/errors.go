@@ -5,9 +5,10 @@ import (
 	"fmt"
 )
 
-// Errors of the kubelet when it takes CPUs. ErrNotEnough, ErrFailed and ErrAccounting become
-// UnexpectedAdmissionError. ErrSMTSize and ErrSMTCores become SMTAlignmentError. ErrWouldHang and
-// ErrTooComplex are Berth's own: the kubelet would never answer, or much too late.
+// These are the errors of the kubelet when it takes CPUs. A pod fails with UnexpectedAdmissionError
+// after ErrNotEnough, ErrFailed and ErrAccounting, and with SMTAlignmentError after ErrSMTSize and
+// ErrSMTCores. ErrWouldHang and ErrTooComplex are Berth's own: the kubelet would never answer, or
+// would answer much too late.
 var (
 	// ErrNotEnough is the kubelet's "not enough cpus available to satisfy request".
 	ErrNotEnough = errors.New("not enough cpus available to satisfy request")
@@ -31,10 +32,10 @@ var (
 	ErrReserve = errors.New("unable to reserve the required amount of CPUs")
 )
 
-// NodeError names the part of a Node with which the kubelet's CPU manager fails, or cannot be
-// predicted.
+// NodeError names the part of a Node with which the kubelet's CPU manager would fail, or which
+// Berth does not support.
 type NodeError struct {
-	Field string // of Node, "NumSockets", "Threads[3].NUMA"
+	Field string // the field of Node, such as "NumSockets" or "Threads[3].NUMA"
 	Value int
 	Want  string // the expected value
 }

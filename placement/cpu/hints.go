@@ -13,14 +13,14 @@ import (
 // immutable.
 type Hinter struct {
 	t     *Topology
-	place []uint8 // position in the space, by index of NUMA node
+	place []uint8 // by index of NUMA node, its position in the space
 	// cover[k-1] is the number of CPUs on the k largest nodes.
 	cover []int
 	// preferred[k] are the masks that are preferred if the smallest mask with enough CPUs has k
 	// nodes.
 	preferred    [][]hint.Mask
 	preferredSet []hint.Set
-	masks        hint.Set // the masks of nodes with CPUs
+	masks        hint.Set // the masks that contain only nodes with CPUs
 }
 
 // HintInput is the input of Hints.
@@ -30,15 +30,15 @@ type HintInput struct {
 	// Available has the shared CPUs that are not reserved, or the CPUs of a container that already
 	// has N CPUs.
 	Available *topology.CPUSet
-	// Reusable has the CPUs of earlier init containers. With pod scope it also has the CPUs of the
-	// pod's other containers. It may be nil.
+	// Reusable has the CPUs of earlier init containers. With pod scope, it also has the CPUs of the
+	// pod's other containers. Reusable may be nil.
 	Reusable *topology.CPUSet
-	// Want tells if List.Offered must be filled.
+	// Want decides whether Hints must fill List.Offered.
 	Want hint.Want
 }
 
-// NewHinter returns a Hinter for the topology with hints over the space. The space must have every
-// node with CPUs; otherwise the error is a *NodeError.
+// NewHinter returns a Hinter for the topology with hints over the space. If the space lacks a node
+// with CPUs, the error is a *NodeError.
 func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
 	h := &Hinter{t: t, masks: space.NewSet()}
 	var withCPUs hint.Mask
@@ -64,7 +64,7 @@ func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
 	return h, nil
 }
 
-// prefer fills h.preferred.
+// prefer fills h.preferred, h.preferredSet and h.masks.
 func (h *Hinter) prefer(space *hint.Space, withCPUs hint.Mask) {
 	h.preferred = make([][]hint.Mask, len(h.t.numa.groups)+1)
 	h.preferredSet = make([]hint.Set, len(h.t.numa.groups)+1)
@@ -100,7 +100,7 @@ func (h *Hinter) socketAligned(m hint.Mask, smallest int) bool {
 	return h.t.socketCount(nodes) == ceilDiv(smallest, perSocket)
 }
 
-// free has the number of available CPUs by position, and the conditions for offering a mask.
+// free has the number of available CPUs by position (at), and the conditions for offering a mask.
 type free struct {
 	at [hint.MaxNodes]int
 	// need is the number of available CPUs that a mask must have, in addition to the reusable CPUs.
@@ -109,7 +109,7 @@ type free struct {
 	must hint.Mask
 }
 
-// Hints fills l as generateCPUTopologyHints does. l must have been made for the Hinter's space.
+// Hints fills l as generateCPUTopologyHints does. l must be from NewList of the Hinter's space.
 func (h *Hinter) Hints(in *HintInput, l *hint.List) {
 	l.Reset(hint.Masks)
 	f := h.free(in)
@@ -176,7 +176,8 @@ func (f *free) offers(m hint.Mask) bool {
 	return sum >= f.need
 }
 
-// Four sums are compared at a time, each in 16 bits of a word; the highest bit holds the result.
+// atLeast compares four sums at a time, each in 16 bits of a word. The highest of the 16 bits holds
+// the result.
 const (
 	lanes   = 0x0001000100010001
 	answers = 0x8000800080008000
@@ -190,8 +191,8 @@ var lowMasks = [6]uint64{
 	0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000,
 }
 
-// offered adds all masks that have enough CPUs and all nodes in must. The 64 masks in one word of a
-// Set differ only in the six lowest positions.
+// offered fills set with all masks that have enough CPUs and all nodes in must. The 64 masks in one
+// word of a Set differ only in the six lowest positions.
 func (f *free) offered(set hint.Set) {
 	var sums [16]uint64
 	for i := range sums {
@@ -216,7 +217,8 @@ func (f *free) offered(set hint.Set) {
 	}
 }
 
-// lowSums returns the sums of the four masks from 4i to 4i+3, over the six lowest positions.
+// lowSums returns the sums of the four masks from 4i to 4i+3, over the six lowest positions, in 16
+// bits each.
 func (f *free) lowSums(i int) uint64 {
 	base := 0
 	for p := 2; p < 6; p++ {
@@ -225,7 +227,7 @@ func (f *free) lowSums(i int) uint64 {
 	return uint64(base)*lanes + uint64(f.at[0])*(1<<16|1<<48) + uint64(f.at[1])*(1<<32|1<<48)
 }
 
-// atLeast returns the set of the 64 sums that are at least need.
+// atLeast returns a bit for each of the 64 sums that is at least need.
 func atLeast(sums *[16]uint64, need int) (set uint64) {
 	if need <= 0 {
 		return ^uint64(0)

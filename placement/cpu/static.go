@@ -12,20 +12,20 @@ type AllocateInput struct {
 	N int
 	// Shared is the kubelet's default CPU set: every CPU that no container has exclusively.
 	Shared *topology.CPUSet
-	// Reserved has the CPUs that are kept for the system, Siblings all CPUs of their cores
-	// (Topology.Siblings).
+	// Reserved has the CPUs that are kept for the system. Siblings has all CPUs of the cores of
+	// Reserved (Topology.Siblings).
 	Reserved, Siblings *topology.CPUSet
 	// Reusable has the reusable CPUs of the pod's earlier init containers, or is nil.
 	Reusable *topology.CPUSet
-	// Aligned means that the merged hint names NUMA nodes: those in NUMA. If Aligned is false, the
-	// hint is the kubelet's nil affinity.
+	// Aligned means that the merged hint names NUMA nodes, which are in NUMA. If Aligned is false,
+	// the merged hint is the kubelet's nil affinity.
 	Aligned bool
 	NUMA    topology.NUMASet
 }
 
-// CheckSMT returns ErrSMTSize or ErrSMTCores if full-pcpus-only refuses n CPUs
-// (enforceSMTAlignment), otherwise nil. Reusable CPUs do not count as free. Kubelets before 1.37
-// also check a container that already has its CPUs.
+// CheckSMT returns ErrSMTSize or ErrSMTCores if the option full-pcpus-only refuses n CPUs
+// (enforceSMTAlignment). CheckSMT does not count reusable CPUs as free. Kubelets before 1.37 also
+// check a container that already has its CPUs.
 func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 	if !t.opts.FullPhysicalCPUsOnly {
 		return nil
@@ -44,9 +44,9 @@ func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 }
 
 // Allocate stores in out the CPUs for a container that has no exclusive CPUs yet (Allocate and
-// allocateCPUs of policy_static.go). On error it does not change out. The caller must remove out
-// from the shared CPUs. If the topology is not Regular, out may contain CPUs that were not
-// available, and may have more or fewer than N CPUs.
+// allocateCPUs of policy_static.go). On error, Allocate does not change out. On success, the caller
+// must remove the CPUs in out from the shared CPUs. If the topology is not Regular, out may contain
+// CPUs that were not available, and may have more or fewer than N CPUs.
 func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	if err := t.CheckSMT(in.N, in.Shared, in.Siblings); err != nil {
 		return err
@@ -60,8 +60,8 @@ func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	return err
 }
 
-// allocate writes to s.picked the CPUs for the container: as many as possible from the hinted
-// nodes, then from any node.
+// allocate puts the CPUs for the container into s.picked: as many as possible from the hinted
+// nodes, and the others from any node.
 func (s *scratch) allocate(t *Topology, in *AllocateInput) error {
 	t.pool(in, &s.pool)
 	s.picked = words{}
@@ -86,7 +86,7 @@ func (s *scratch) allocate(t *Topology, in *AllocateInput) error {
 	return nil
 }
 
-// pool sets pool to the available and the reusable CPUs.
+// pool sets pool to the shared CPUs that are not reserved, and the reusable CPUs.
 func (t *Topology) pool(in *AllocateInput, pool *words) {
 	sh, res := in.Shared.Words(), in.Reserved.Words()
 	for i := range t.words {
@@ -100,8 +100,8 @@ func (t *Topology) pool(in *AllocateInput, pool *words) {
 	}
 }
 
-// alignedPart implements getAlignedCPUs: it sets aligned to the CPUs of the pool on the nodes, or
-// with align-by-socket on their sockets.
+// alignedPart implements getAlignedCPUs: it sets aligned to the CPUs of the pool on the nodes, and
+// returns their number. With align-by-socket, it uses all CPUs on the sockets of the nodes.
 func (t *Topology) alignedPart(nodes topology.NUMASet, pool, aligned *words) (n int) {
 	*aligned = words{}
 	for i := range t.numa.groups {

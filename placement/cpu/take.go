@@ -10,7 +10,8 @@ import (
 )
 
 // element encodes a group, with its number of free CPUs in the upper half and its index in the
-// lower half. So the numeric order is the kubelet's order (free CPUs, then id).
+// lower half. So the numeric order of elements is the kubelet's order of groups: by free CPUs, then
+// by id.
 type element uint32
 
 func (e element) index() int { return int(e & 0xffff) }
@@ -18,8 +19,8 @@ func (e element) free() int  { return int(e >> 16) }
 
 func elementOf(free, index int) element { return element(free<<16 | index) }
 
-// packer is the kubelet's cpuAccumulator. As in the kubelet, it claims all CPUs of a group even if
-// some are not free, and counts a CPU twice if it is claimed twice.
+// packer is the kubelet's cpuAccumulator. As in the kubelet, packer claims all CPUs of a group even
+// if some are not free. If it claims a CPU twice, it counts the CPU twice.
 type packer struct {
 	t      *Topology
 	free   words
@@ -29,8 +30,8 @@ type packer struct {
 	outer, inner, buf [topology.MaxCPUs]element
 }
 
-// scratch is working memory for taking CPUs. It is so large that clearing it on each call would
-// cost too much time.
+// scratch is working memory for taking CPUs. Clearing a scratch on each call would cost too much
+// time, so calls reuse scratches without clearing them.
 type scratch struct {
 	packer
 	dist distributor
@@ -41,8 +42,8 @@ type scratch struct {
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Take picks n CPUs from avail as the kubelet's takeByTopology does and stores them in out. On
-// error it does not change out. If the topology is not Regular, out may have more or fewer than n
-// CPUs, and CPUs outside avail.
+// error, Take does not change out. If the topology is not Regular, out may have more or fewer than
+// n CPUs, and CPUs outside avail.
 func (t *Topology) Take(avail *topology.CPUSet, n int, out *topology.CPUSet) error {
 	s := scratches.Get().(*scratch)
 	err := s.take(t, avail.Words(), n)
@@ -53,15 +54,15 @@ func (t *Topology) Take(avail *topology.CPUSet, n int, out *topology.CPUSet) err
 	return err
 }
 
-// store copies the words that this topology uses to out.
+// store sets out to the CPUs in from.
 func (t *Topology) store(from *words, out *topology.CPUSet) {
 	*out = topology.CPUSet{}
 	copy(out.Words()[:t.words], from[:t.words])
 }
 
 // Reserve returns the CPUs that the kubelet reserves for the system if its configuration names only
-// a number of CPUs (ceil(kubeReserved + systemReserved)). With ErrReserve the kubelet does not
-// start; with ErrWouldHang or ErrTooComplex it never finishes starting.
+// a number of CPUs (ceil(kubeReserved + systemReserved)). If the error is ErrReserve, the kubelet
+// does not start. If it is ErrWouldHang or ErrTooComplex, the kubelet never finishes starting.
 func (t *Topology) Reserve(n int) (topology.CPUSet, error) {
 	var out topology.CPUSet
 	switch err := t.Take(&t.all, n, &out); {
@@ -73,7 +74,7 @@ func (t *Topology) Reserve(n int) (topology.CPUSet, error) {
 	return out, nil
 }
 
-// take writes the taken CPUs to s.result. avail must not point into s.packer.
+// take puts n CPUs of avail into s.result. avail must not point into s.packer.
 func (s *scratch) take(t *Topology, avail *words, n int) error {
 	if t.opts.DistributeAcrossNUMA {
 		return s.distribute(t, avail, n)
@@ -129,8 +130,8 @@ func (p *packer) pack(t *Topology, avail *words, n int, uncore bool) error {
 	return nil
 }
 
-// claim takes all CPUs of a group. They stay in p.free until settle, because the kubelet computes
-// each list of groups before it takes CPUs.
+// claim takes all CPUs of a group. The CPUs stay in p.free until settle, because the kubelet
+// computes each list of groups before it takes CPUs.
 func (p *packer) claim(g *group) {
 	add(g.pieces, &p.result)
 	p.need -= g.size
@@ -155,8 +156,8 @@ func (p *packer) outerOrder() []element {
 	return order
 }
 
-// innerOrder lists, for each outer group, the inner groups with a free CPU in it. An inner group
-// that spans outer groups is listed under each.
+// innerOrder lists, for each outer group, the inner groups that have a free CPU in the outer group.
+// An inner group that spans outer groups is listed under each.
 func (p *packer) innerOrder() []element {
 	order := p.inner[:0]
 	for _, o := range p.outerOrder() {
@@ -166,7 +167,7 @@ func (p *packer) innerOrder() []element {
 }
 
 // children appends, in the kubelet's order, the linked groups that have a free CPU in their parent.
-// The order counts all free CPUs of a group, in the parent or not.
+// For the order, children counts all free CPUs of a group, inside and outside of the parent.
 func (p *packer) children(order []element, ls []link, groups []group) []element {
 	start := len(order)
 	for i := range ls {
@@ -222,8 +223,8 @@ func (p *packer) takeWhole(order []element, k *kind) {
 	p.settle()
 }
 
-// takeCores claims free cores. They have equal numbers of free CPUs, so within an inner group their
-// order is by id.
+// takeCores claims completely free cores. Such cores have equal numbers of free CPUs, so within an
+// inner group they are in order of id.
 func (p *packer) takeCores() {
 	t, cores := p.t, &p.t.cores
 	if p.need < cores.smallest {
@@ -248,7 +249,7 @@ func (p *packer) takeCores() {
 	p.settle()
 }
 
-// takePacked takes single CPUs, core by core.
+// takePacked takes single CPUs, core by core, until there are enough.
 func (p *packer) takePacked() {
 	for _, e := range p.innerOrder() {
 		for _, c := range p.children(p.buf[:0], p.t.coresOf[e.index()], p.t.cores.groups) {
@@ -261,7 +262,7 @@ func (p *packer) takePacked() {
 	}
 }
 
-// takeSpread takes single CPUs, socket by socket.
+// takeSpread takes single CPUs, socket by socket, until there are enough.
 func (p *packer) takeSpread() {
 	for _, e := range p.socketOrder() {
 		for _, part := range p.t.sockets.groups[e.index()].pieces {
@@ -272,7 +273,7 @@ func (p *packer) takeSpread() {
 	}
 }
 
-// takeLowest takes the lowest free CPUs of a piece, as many as are needed.
+// takeLowest takes the lowest free CPUs of a piece, at most p.need.
 func (p *packer) takeLowest(part piece) {
 	for m := p.free[part.word&15] & part.mask; m != 0 && p.need > 0; m &= m - 1 {
 		p.result[part.word&15] |= m & -m
@@ -280,9 +281,9 @@ func (p *packer) takeLowest(part piece) {
 	}
 }
 
-// takeUncores implements takeUncoreCache. It searches for whole caches only once. The kubelet
-// searches once for each cache of the list, but later searches find nothing new, because the need
-// only shrinks.
+// takeUncores implements takeUncoreCache. takeUncores searches for whole caches only once. The
+// kubelet searches once for each cache of the list, but its later searches find nothing new,
+// because the number of needed CPUs only shrinks.
 func (p *packer) takeUncores() {
 	t := p.t
 	// The kubelet makes the list before it claims any CPU.
@@ -298,7 +299,7 @@ func (p *packer) takeUncores() {
 	}
 }
 
-// uncoreOrder lists, NUMA node by NUMA node, the uncore caches with a free CPU on it.
+// uncoreOrder lists, for each NUMA node, the uncore caches that have a free CPU on the node.
 func (p *packer) uncoreOrder() []element {
 	order := p.buf[:0]
 	for _, n := range p.numaOrder() {
@@ -307,8 +308,8 @@ func (p *packer) uncoreOrder() []element {
 	return order
 }
 
-// takePartOfUncore implements takePartialUncore: it takes the free CPUs of the cache's lowest
-// cores, if these are exactly as many as needed. ls are the cores of the cache.
+// takePartOfUncore implements takePartialUncore: it takes the free CPUs of the cache's lowest cores
+// if their number is exactly the needed number. ls are the cores of the cache.
 func (p *packer) takePartOfUncore(ls []link) {
 	t := p.t
 	want := p.need / t.cores.average
@@ -331,7 +332,7 @@ func (p *packer) takePartOfUncore(ls []link) {
 }
 
 // freeOfLowest sets picked to the free CPUs of the first want cores that have a free CPU in the
-// cache.
+// cache. found is their number.
 func (p *packer) freeOfLowest(ls []link, want int, picked *words) (found int) {
 	for i := 0; i < len(ls) && want > 0; i++ {
 		if ls[i].part != nil && !overlaps(ls[i].part, &p.free) {

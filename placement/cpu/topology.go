@@ -28,8 +28,8 @@ type Thread struct {
 	CPU    topology.CPUID
 	NUMA   topology.NUMAID
 	Socket int
-	Core   int // the lowest CPU among the core's threads on this NUMA node
-	Uncore int // the first uncore cache of the core, or otherwise Socket
+	Core   int // the lowest CPU of the core's threads on this NUMA node
+	Uncore int // the core's first uncore cache, or Socket if it has none
 }
 
 // Node is the kubelet's cpumanager/topology.CPUTopology. The counts are separate from Threads, as
@@ -37,12 +37,12 @@ type Thread struct {
 type Node struct {
 	NumCPUs    int // MachineInfo.NumCores: online threads
 	NumCores   int // sum of len(MachineInfo.Topology[i].Cores)
-	NumSockets int // MachineInfo.NumSockets: from /proc/cpuinfo
-	// Threads may be in any order. If two have the same CPU, the later one counts.
+	NumSockets int // MachineInfo.NumSockets, which cAdvisor reads from /proc/cpuinfo
+	// Threads may be in any order. If two threads have the same CPU, the later one counts.
 	Threads []Thread
 }
 
-// words is a CPUSet as machine words. Only the first Topology.words of them are used.
+// words is a CPUSet as machine words. A Topology uses only the first Topology.words of these words.
 type words = [topology.MaxCPUs / 64]uint64
 
 // piece is the part of a CPU set in one machine word.
@@ -63,8 +63,8 @@ type kind struct {
 	groups   []group // in ascending order of id, so that indices have the same order as ids
 	smallest int     // the size of the smallest group
 	// average is the kubelet's integer average of CPUs in a group, or 0 for NUMA nodes. byAverage
-	// means that the kubelet treats a group as completely free if it has this many free CPUs,
-	// whatever its own size.
+	// means that the kubelet treats a group as completely free if average of its CPUs are free,
+	// whatever the size of the group.
 	average   int
 	byAverage bool
 }
@@ -94,8 +94,8 @@ type Topology struct {
 	regular    bool
 
 	numa, sockets, cores, uncores kind
-	// numaFirst means that the kubelet uses NUMA nodes as outer groups and sockets as inner groups.
-	// Otherwise it is the reverse.
+	// numaFirst means that the outer groups are the NUMA nodes and the inner groups the sockets. If
+	// it is not set, the outer groups are the sockets.
 	numaFirst    bool
 	outer, inner kind
 
@@ -105,9 +105,10 @@ type Topology struct {
 	uncoreCores [][]link // by uncore cache
 
 	// reach has, by NUMA node, the CPUs that the kubelet takes first for a hint with the node.
-	// These are the node's own CPUs, or with align-by-socket the CPUs of all its sockets.
+	// These are the node's own CPUs or, with align-by-socket, all CPUs of the node's sockets.
 	reach [][]piece
-	// socketsOf is, by NUMA node, the indices of the sockets that have CPUs on it.
+	// socketsOf has, by NUMA node, a bit set with the indices of the sockets that have CPUs on the
+	// node.
 	socketsOf []words
 }
 
@@ -138,7 +139,7 @@ func New(n Node, o Options) (*Topology, error) {
 }
 
 // check refuses counts with which the kubelet would divide by zero, unknown releases, and ids that
-// a set cannot contain.
+// topology.CPUSet or topology.NUMASet cannot contain.
 func check(n *Node, o *Options) error {
 	switch {
 	case len(n.Threads) == 0:
@@ -163,8 +164,8 @@ func check(n *Node, o *Options) error {
 	return nil
 }
 
-// unique returns the threads in ascending order of CPU. Of several threads with the same CPU it
-// returns only the last.
+// unique returns the threads in ascending order of CPU. Of several threads with the same CPU,
+// unique returns only the last.
 func unique(threads []Thread) []Thread {
 	sorted := slices.Clone(threads)
 	slices.SortStableFunc(sorted, func(a, b Thread) int { return int(a.CPU) - int(b.CPU) })
@@ -248,7 +249,7 @@ func (t *Topology) socketCount(nodes []uint8) (n int) {
 	return n
 }
 
-// links returns, for each parent, the children that share CPUs with it, in ascending order.
+// links returns, for each parent, the children that share CPUs with the parent, in ascending order.
 func links(parents, children *kind) [][]link {
 	all := make([][]link, len(parents.groups))
 	for p := range parents.groups {
@@ -284,8 +285,8 @@ func intersect(ps []piece, w *words) (common []piece, size int) {
 	return common, size
 }
 
-// WholeCore returns the number of CPUs per core if full-pcpus-only assigns whole cores only,
-// otherwise 0.
+// WholeCore returns the number of CPUs per core if the option full-pcpus-only is set, and 0 if it
+// is not set.
 func (t *Topology) WholeCore() uint64 {
 	if !t.opts.FullPhysicalCPUsOnly {
 		return 0
@@ -296,10 +297,13 @@ func (t *Topology) WholeCore() uint64 {
 // CPUs returns the set of all CPUs of the node.
 func (t *Topology) CPUs() topology.CPUSet { return t.all }
 
-// Regular reports whether every core and every socket has the average number of CPUs, and no group
-// spans two groups above it. The kubelet then takes only available CPUs, and as many as requested.
-// On other nodes (offline siblings, hybrid processors) it may assign CPUs that other containers
-// hold: kubernetes#140495, #124066.
+// Regular reports whether every core and every socket has the average number of CPUs, and every
+// core and every inner group is inside one group of the next higher kind. With
+// prefer-align-cpus-by-uncorecache, every uncore cache must also be inside one NUMA node. On a
+// Regular node, the kubelet takes only available CPUs, and as many as requested. On other nodes
+// (offline siblings, hybrid processors), the kubelet may assign CPUs that other containers hold:
+// kubernetes#140495,
+// #124066.
 func (t *Topology) Regular() bool { return t.regular }
 
 func (t *Topology) isRegular() bool {
@@ -310,7 +314,7 @@ func (t *Topology) isRegular() bool {
 		!spans(t.inners) && !spans(t.coresOf) && !(t.opts.PreferAlignByUncore && spans(t.uncoresOf))
 }
 
-// spans reports whether some child is only partly inside a parent.
+// spans reports whether any child is only partly inside a parent.
 func spans(all [][]link) bool {
 	for _, ls := range all {
 		for i := range ls {

@@ -10,15 +10,16 @@ type HintInput struct {
 	// N is the requested number of devices.
 	N int
 	// Available are the free devices, or the devices of a container that already has N devices.
-	// Reusable are the devices of finished init containers of the pod. nil counts as empty.
+	// Reusable are the devices of the pod's finished init containers. If Reusable is nil, it counts
+	// as empty.
 	Available, Reusable Set
-	// Want tells if List.Offered must be filled.
+	// Want decides whether Hints must fill List.Offered.
 	Want hint.Want
 }
 
-// Hints fills the list (generateDeviceTopologyHints). A mask is in the list if it has a node of
-// each reusable device with a topology, and N devices. An available device counts if the mask has
-// one of its nodes.
+// Hints fills the list as the kubelet's generateDeviceTopologyHints does. A mask is in the list if
+// it has a node of each reusable device with a topology, and at least N available or reusable
+// devices have a node in the mask.
 func (p *Pool) Hints(in *HintInput, out *hint.List) {
 	if !p.aligned {
 		out.Reset(hint.NoPreference)
@@ -46,7 +47,8 @@ func (p *Pool) Hints(in *HintInput, out *hint.List) {
 // counted is a class with the number of its devices that the container can get.
 type counted struct {
 	mask hint.Mask
-	// must: the class has a reusable device, so the mask must have one of its nodes.
+	// must means that the class has a reusable device, so that a mask must have a node of the
+	// class.
 	must bool
 	n    int
 }
@@ -68,7 +70,7 @@ func (p *Pool) count(available, reusable Set, buf []counted) []counted {
 }
 
 // MinSize returns the size of the smallest set of nodes that has n devices, free or not. If no set
-// has n devices, it returns the number of all nodes.
+// has n devices, MinSize returns the number of all nodes.
 func (p *Pool) MinSize(n int) int {
 	for k := 1; k < p.nodes.Len(); k++ {
 		if p.most[k] >= n {
@@ -78,7 +80,8 @@ func (p *Pool) MinSize(n int) int {
 	return p.nodes.Len()
 }
 
-// mark adds the masks of a size that have n devices, and reports whether there are any.
+// mark adds to set the masks of a size that serve the request for n devices, and reports whether
+// there are any.
 func (p *Pool) mark(classes []counted, size, n int, set hint.Set) (found bool) {
 	for _, mask := range p.space.OfSize(size) {
 		if mask&^p.nodes == 0 && serves(classes, mask, n) {

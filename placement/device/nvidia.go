@@ -9,40 +9,40 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// The order of preference that NVIDIA publishes for its device plugin.
+// NVIDIA publishes the order of preference of its device plugin.
 //
 // Whole GPUs (go-gpuallocator, gpuallocator/besteffort_policy.go): the plugin divides the available
-// GPUs into sets of the requested size, and one smaller set with the remaining GPUs. Only divisions
-// count in which one set has all GPUs that the result must include. The plugin chooses the division
-// with the most points, and in it the set with the most points. Each pair of GPUs in a set has
-// points (PointsOf).
+// GPUs into sets of the requested size, and one smaller set with the remaining GPUs. The plugin
+// considers only divisions in which one set has all GPUs that the result must include. It chooses
+// the division with the most points, and from this division the set with the most points. The
+// points of a set are the sum over its pairs of GPUs (PointsOf).
 //
 // Shared GPUs and MIG devices (k8s-device-plugin, internal/rm/allocate.go): the plugin takes one
-// device after the other, each from the GPU with the fewest in use.
+// device after the other, each from the GPU with the fewest devices in use.
 //
 // The kubelet passes the ids in the order of a Go map, and the plugin takes the first of several
 // equal choices. So the choice is random between two equally connected pairs of GPUs, or between
 // several single GPUs.
 
 const (
-	// maxGPUs is the maximum number of available GPUs for the search. maxPoints is the maximum
-	// number of devices for which points are computed.
+	// maxGPUs is the maximum number of available GPUs for a search. maxPoints is the maximum number
+	// of devices for which PointsOf computes points.
 	maxGPUs   = 16
 	maxPoints = 64
-	// maxDivisions is the maximum number of divisions for the search. Every choice among up to 10
-	// GPUs, and of 8 among 16, needs fewer.
+	// maxDivisions is the maximum number of divisions for a search. Every choice among up to 10
+	// GPUs has fewer divisions, and so has the choice of 8 GPUs among 16.
 	maxDivisions = 7000
-	// maxChips is the maximum number of GPUs for distribute.
+	// maxChips is the maximum number of GPUs for which distribute predicts the plugin.
 	maxChips = 256
 )
 
-// PointsOf returns a matrix with the points of each pair of devices, which are given by address. As
-// NVIDIA's plugin does, a pair gets 10 to 50 points for its distance on PCIe, and 100 for each
-// NVLink. PointsOf returns nil if the machine does not have a device, or if there are more than
-// maxPoints devices.
+// PointsOf returns a matrix with the points of each pair of devices, row by row, in the order of
+// addresses. As in NVIDIA's plugin, a pair gets 10 to 50 points for its nearness on PCIe, and 100
+// points for each NVLink. PointsOf returns nil if the machine does not have a device, or if there
+// are more than maxPoints devices.
 //
-// The plugin ignores links through NVSwitch. All GPUs of a machine have equally many such links, so
-// they make no difference.
+// The plugin ignores links through NVSwitch. All GPUs of a machine have equally many links through
+// NVSwitch, so these links make no difference.
 func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 	n := len(addresses)
 	if n > maxPoints {
@@ -72,9 +72,9 @@ type chips struct {
 	total []uint16 // by GPU, the number of its devices
 	// parts are the devices whose ids show that they are parts of a GPU.
 	parts Set
-	// mig means that some device is a MIG device. The plugin then ignores connections.
+	// mig means that some device is a MIG device. If it is set, the plugin ignores connections.
 	mig bool
-	// points is by pair of devices, row by row; nil: not known.
+	// points has the points of each pair of devices, row by row, or is nil if they are not known.
 	points []uint32
 }
 
@@ -134,8 +134,8 @@ func flag(v bool) byte {
 	return 0
 }
 
-// takeNVIDIA adds as many devices as need says to out, as NVIDIA's plugin would. The result must
-// include the devices that are already in out.
+// takeNVIDIA adds need devices to out, as NVIDIA's plugin would. The devices that are already in
+// out count as devices that the result must include.
 func (p *Pool) takeNVIDIA(need int, from func(int) uint64, out Set) (chance bool) {
 	c := p.chips
 	if c == nil {
@@ -161,7 +161,7 @@ func (p *Pool) takeNVIDIA(need int, from func(int) uint64, out Set) (chance bool
 	return s.chance
 }
 
-// distribute takes devices one by one, each from the GPU with the fewest in use.
+// distribute takes devices one by one, each from the GPU with the fewest devices in use.
 func (p *Pool) distribute(need int, from func(int) uint64, out Set) (chance bool) {
 	c := p.chips
 	var free, used [maxChips]uint16
@@ -216,22 +216,23 @@ type division struct {
 	size   int // the size of a full set
 	over   int // the size of the smaller set; 0 if there is none
 	// best is the highest number of points of a division so far, and choice the set that the plugin
-	// would take from it. chance means that the plugin could also take a different set.
+	// would take from this division. chance means that the plugin could also take a different set.
 	best   uint32
 	choice uint16
 	chance bool
 }
 
-// partial is an incomplete division: its points, the best set that the plugin can take, and the
-// points of the smaller set.
+// partial is an incomplete division: its points (sum), the best set that the plugin can take
+// (choice, with top points), and the points of the smaller set (small). tied means that another set
+// has top points too.
 type partial struct {
 	sum, top, small uint32
 	choice          uint16
 	tied            bool
 }
 
-// begin reads the candidates. It returns false if the connections are not known, or if there are
-// too many divisions.
+// begin reads the candidates. It returns false if there are too many candidates or divisions, or if
+// the connections are needed and not known.
 func (s *division) begin(p *Pool, need int, from func(int) uint64, out Set) bool {
 	n, held := 0, 0
 	for w := range out {
@@ -287,8 +288,8 @@ func choose(n, k int) int {
 	return c
 }
 
-// divide tries all divisions of the remaining GPUs. Each step adds a set with the first of these
-// GPUs.
+// divide tries all divisions of the GPUs in left. Each step adds a set that contains the first of
+// these GPUs. noSmall means that the division needs no further smaller set.
 func (s *division) divide(left uint16, noSmall bool, d partial) {
 	if left == 0 {
 		s.compare(&d)
@@ -319,8 +320,8 @@ func (s *division) grow(set, left, candidates uint16, k int, points uint32, isSm
 	}
 }
 
-// add adds a set to the division. The plugin can take only a set of full size with all GPUs in
-// must.
+// add adds a set to the division. The plugin can take only a set of full size that contains all
+// GPUs in must.
 func (d *partial) add(set uint16, points uint32, isSmall bool, must uint16) {
 	d.sum += points
 	switch {
@@ -334,8 +335,8 @@ func (d *partial) add(set uint16, points uint32, isSmall bool, must uint16) {
 	}
 }
 
-// compare stores a complete division if it is the best so far. If the smaller set has as many
-// points as the best set, the plugin may take the smaller set and fail. The result is then unknown.
+// compare stores a complete division if it is the best so far. If the smaller set has at least as
+// many points as the best set, the plugin may take the smaller set and fail, so chance is set.
 func (s *division) compare(d *partial) {
 	chance := d.tied || s.must == 0 && s.over > 0 && d.small >= d.top
 	switch {

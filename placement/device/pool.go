@@ -1,5 +1,5 @@
 // Package device reproduces the kubelet's device manager: its hints for a number of devices of a
-// resource, and the devices that it then takes.
+// resource, and its choice of devices.
 //
 // NewPool compiles the devices of a plugin into a Pool, which is immutable. A Set is a subset of
 // its devices. The code follows pkg/kubelet/cm/devicemanager (topology_hints.go, manager.go). If
@@ -19,7 +19,7 @@ import (
 // Device is a device of a plugin (deviceplugin/v1beta1.Device).
 type Device struct {
 	ID string
-	// Mask has the nodes of the device's topology that are in the space.
+	// Mask has the NUMA nodes of the device's topology that have a position in the space.
 	Mask hint.Mask
 	// HasTopology means that the plugin gave a topology. HasNodes means that the topology names
 	// nodes, even if the machine does not have them.
@@ -28,7 +28,7 @@ type Device struct {
 	// Elsewhere means that the topology names a node of the machine that has no position of its own
 	// in the space.
 	Elsewhere bool
-	// at is the position in the argument of NewPool.
+	// at is the device's position in the argument of NewPool.
 	at int
 }
 
@@ -126,34 +126,35 @@ type Pool struct {
 	ids     []string // ascending
 	healthy Set
 	classes []class
-	// aligned: some device names NUMA nodes, so the kubelet gives hints.
+	// aligned means that the topology of some device names NUMA nodes, so that the kubelet makes
+	// hints.
 	aligned bool
 	// nodes has the NUMA nodes that hints may use.
 	nodes hint.Mask
-	// most[k] is the maximum number of devices on k nodes.
+	// most[k] is the maximum number of devices, healthy or not, that touch a set of k nodes.
 	most []int
 	// wide means that hints would use nodes that have no position of their own in the space.
 	wide bool
-	// given is the number of devices in the argument of NewPool, with duplicates. chips is used for
-	// NVIDIA's order of preference.
+	// given is the number of devices in the argument of NewPool, with duplicates. chips has the
+	// data for NVIDIA's order of preference, or is nil.
 	given int
 	chips *chips
 }
 
 // Options configure the hints.
 type Options struct {
-	// AllNodes means that hints use all nodes of the machine, not only nodes with devices (before
-	// kubelet 1.36).
+	// AllNodes means that hints use all nodes of the machine, and not only nodes with devices, as
+	// kubelets before 1.36 do.
 	AllNodes bool
 	// NVIDIA means that Take may be called with the preference NVIDIA. Points rates the connection
 	// of each pair of devices (PointsOf), row by row, in the order of the devices. Points is nil if
-	// the ratings are not known.
+	// the connections are not known.
 	NVIDIA bool
 	Points []uint32
 }
 
 // NewPool compiles a plugin's devices. If two devices have the same id, the later one counts. space
-// may be nil if no hints are needed.
+// may be nil if Hints is not called.
 func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	p := &Pool{space: space, given: len(devices)}
 	devices = unique(devices)
@@ -185,8 +186,8 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	return p
 }
 
-// gather moves the pool's sets into one block of memory. In a large cluster, admissions spend most
-// of their time on cache misses.
+// gather moves the pool's sets into one block of memory. In a large cluster, predictions of
+// admissions spend most of their time on cache misses.
 func (p *Pool) gather(words int) {
 	all := make(Set, words*(len(p.classes)+1))
 	move := func(s *Set) {
@@ -221,7 +222,6 @@ func (p *Pool) class(d Device, words int) *class {
 	return &p.classes[len(p.classes)-1]
 }
 
-// measure computes most.
 func (p *Pool) measure() {
 	n := p.nodes.Len()
 	p.most = make([]int, n+1)
@@ -254,7 +254,8 @@ func (p *Pool) Len() int { return len(p.ids) }
 // ID returns the plugin's id of device i.
 func (p *Pool) ID(i int) string { return p.ids[i] }
 
-// Find returns the position of a device.
+// Find returns the position of the device with the given id, and whether the pool has such a
+// device.
 func (p *Pool) Find(id string) (int, bool) { return slices.BinarySearch(p.ids, id) }
 
 // Healthy returns the healthy devices; the caller must not change them.
@@ -296,10 +297,11 @@ func (p *Pool) HealthyTouching(inUse Set, mask hint.Mask) (all, free int) {
 	return all, free
 }
 
-// Aligned reports whether any device names NUMA nodes, so that the kubelet gives hints.
+// Aligned reports whether the topology of any device names NUMA nodes, so that the kubelet makes
+// hints.
 func (p *Pool) Aligned() bool { return p.aligned }
 
 // Wide reports whether hints for the devices would include NUMA nodes that have no position of
-// their own in the space. On a machine with more than hint.MaxNodes nodes this happens if an
-// unexpected node has devices, or if the kubelet computes hints over all nodes.
+// their own in the space. This can happen on a machine with more than hint.MaxNodes nodes: if a
+// node without a position has devices, or if the kubelet makes hints over all nodes.
 func (p *Pool) Wide() bool { return p.aligned && p.wide }

@@ -28,8 +28,8 @@ const (
 // Taking is the input of Take.
 type Taking struct {
 	N int
-	// InUse has the devices of all containers. Reusable has the devices of finished init containers
-	// of the pod; nil counts as empty.
+	// InUse has the devices that containers hold. Reusable has the devices of the pod's finished
+	// init containers; nil counts as empty.
 	InUse, Reusable Set
 	Hint            hint.Hint
 	Prefer          Preference
@@ -65,7 +65,8 @@ func (p *Pool) Take(t *Taking, out Set) (chance, ok bool) {
 	return p.takeRest(t, need, free, out) || chance, true
 }
 
-// alignedWord returns a word of filterByAffinity's first list: the devices with a node in the hint.
+// alignedWord returns word w of the set of devices that have a node in the hint: filterByAffinity's
+// first list.
 func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	if h.Any || !p.aligned {
 		return 0
@@ -90,8 +91,8 @@ func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (ch
 }
 
 // takeRest takes the devices that are missing after all aligned devices are taken. A plugin with a
-// preference chooses among all free devices. Without one, the kubelet takes devices of other nodes
-// before devices without nodes.
+// preference chooses among all free devices. If the plugin has no preference, the kubelet takes
+// devices of other nodes before devices without nodes.
 func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == Sorted {
 		fill(out, need, free)
@@ -120,8 +121,8 @@ func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (ch
 	return chance || t.Prefer == Unknown
 }
 
-// nodedWord returns a word of the set of devices whose topology names nodes, or of all other
-// devices if noded is false.
+// nodedWord returns word w of the set of devices whose topology names nodes or, if noded is false,
+// of the set of all other devices.
 func (p *Pool) nodedWord(w int, noded bool) uint64 {
 	var word uint64
 	for i := range p.classes {
@@ -140,8 +141,8 @@ func (p *Pool) total(word func(int) uint64) int {
 	return n
 }
 
-// fill adds up to need devices to out, lowest first, and returns the number that it added. from may
-// read out, because fill reads each word once, before it changes the word.
+// fill adds up to need devices to out, the lowest first, and returns the number of devices that it
+// added. from may read out, because fill reads each word once, before it changes the word.
 func fill(out Set, need int, from func(int) uint64) int {
 	left := need
 	for w := range out {

@@ -2,10 +2,10 @@ package hint
 
 import "math/bits"
 
-// Set is a set of masks. Bit m is set if it contains Mask m. It has Space.Words words.
+// Set is a set of masks with Space.Words words. Bit m is set if the set contains Mask m.
 type Set []uint64
 
-// NewSet returns an empty set of masks.
+// NewSet returns an empty set for masks of the space.
 func (s *Space) NewSet() Set { return make(Set, s.Words()) }
 
 // Add puts m into the set.
@@ -33,7 +33,8 @@ func (s Set) IsEmpty() bool {
 	return true
 }
 
-// Hint is a topology hint by position. The kubelet's nil affinity is Any.
+// Hint is the kubelet's TopologyHint with a mask by position. Any stands for a hint with a nil
+// affinity; Mask then has no meaning.
 type Hint struct {
 	Mask      Mask
 	Any       bool
@@ -46,9 +47,9 @@ type ListKind uint8
 const (
 	// Masks, the zero value: only the masks in the list can provide the resource.
 	Masks ListKind = iota
-	// NoPreference is the kubelet's nil list: any nodes are accepted.
+	// NoPreference is the kubelet's nil list: every set of nodes is accepted.
 	NoPreference
-	// Impossible is the kubelet's empty list: no nodes can provide the resource.
+	// Impossible is the kubelet's empty list: no set of nodes can provide the resource.
 	Impossible
 )
 
@@ -64,16 +65,16 @@ const (
 
 // List has the hints of one resource.
 //
-// If the caller wants only Preferred, the provider need not fill Offered. If no mask can provide
-// the resource, Kind may then be Masks, with an empty Preferred.
+// If the caller wants only Preferred, the provider may leave Offered empty. If no mask can provide
+// the resource, Kind may then be Masks with an empty Preferred, and not Impossible.
 type List struct {
 	Kind ListKind
 	// Preferred has the preferred masks, a subset of Offered.
 	Preferred Set
 	// Offered has all masks that can provide the resource. It is filled only for the Want Offered.
 	Offered Set
-	// Times is the number of resources that have this list, because regular memory and huge pages
-	// share a list. 0 means 1.
+	// Times is the number of resources that have this list. It may be more than 1, because ordinary
+	// memory and huge pages share a list. 0 means 1.
 	Times int
 }
 

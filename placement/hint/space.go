@@ -1,7 +1,7 @@
 // Package hint has the types that hint providers and the merger exchange: sets of NUMA nodes by
 // position, and for every resource a list of the sets that can serve a request. The lists are the
-// kubelet's map[string][]TopologyHint (pkg/kubelet/cm/topologymanager) as bitmaps. So merging needs
-// no cross product and allocates no memory.
+// kubelet's map[string][]TopologyHint (pkg/kubelet/cm/topologymanager) as bitmaps. With bitmaps,
+// merging needs no cross product and allocates no memory.
 package hint
 
 import (
@@ -15,15 +15,17 @@ import (
 )
 
 // MaxNodes is the maximum number of NUMA nodes over which hints are computed. The kubelet itself
-// accepts at most 8, unless max-allowable-numa-nodes is higher. It tries 2^n sets for each resource
-// and container, and with 16 nodes and two resources its merge would take hours.
+// accepts at most 8 NUMA nodes, unless its option max-allowable-numa-nodes is higher. It tries all
+// 2^n sets of n nodes for each resource and container. With 16 nodes and two resources, its merge
+// would take hours.
 //
 // On a machine with more NUMA nodes, one position of the space stands for all NUMA nodes that no
 // hint names (NewSpaceBeside).
 const MaxNodes = 16
 
-// Mask is a set of NUMA nodes by position. Bit i is the i-th node of a Space. Positions ascend with
-// the nodes' ids, so the numeric order of masks is the kubelet's last tie-break.
+// Mask is a set of NUMA nodes by position. Bit i stands for the node at position i of a Space.
+// Positions ascend with the nodes' ids, so the numeric order of masks is the order that the kubelet
+// uses as its last tie-break.
 type Mask uint16
 
 // Len returns the number of nodes.
@@ -32,7 +34,7 @@ func (m Mask) Len() int { return bits.OnesCount16(uint16(m)) }
 // Has reports whether position i is in the mask.
 func (m Mask) Has(i int) bool { return m>>i&1 == 1 }
 
-// Lowest returns the lowest position; the mask must not be empty.
+// Lowest returns the lowest position. The mask must not be empty.
 func (m Mask) Lowest() int { return bits.TrailingZeros16(uint16(m)) }
 
 // All yields the positions in ascending order.
@@ -52,8 +54,8 @@ type Space struct {
 	n     int
 	ids   []topology.NUMAID // by position; the last position has no id if others is not empty
 	dense bool              // the ids are 0..n-1: positions and ids are the same
-	// others are the nodes that the last position stands for. No hint has this position. Because of
-	// it, the mask of all nodes differs from the mask of all nodes that hints can name.
+	// others are the nodes that the last position stands for, if there are any. No hint contains
+	// this position, so no hint contains all nodes.
 	others topology.NUMASet
 	order  []Mask
 	start  []int // order[start[k]:start[k+1]] are the masks with k nodes
@@ -107,7 +109,7 @@ func (s *Space) Len() int { return s.n }
 func (s *Space) All() Mask { return Mask(1<<s.n - 1) }
 
 // ID returns the operating system's id of the node at position i. For the position that stands for
-// other nodes, it returns the lowest of these.
+// other nodes, ID returns the lowest id of these.
 func (s *Space) ID(i int) topology.NUMAID {
 	if i == len(s.ids) {
 		return s.others.Lowest()
@@ -115,14 +117,14 @@ func (s *Space) ID(i int) topology.NUMAID {
 	return s.ids[i]
 }
 
-// Others returns the nodes that no hint names.
+// Others returns the nodes that have no position of their own, because no hint names them.
 func (s *Space) Others() topology.NUMASet { return s.others }
 
 // Position returns the position of a node, and reports whether the node has a position of its own.
 func (s *Space) Position(id topology.NUMAID) (int, bool) { return slices.BinarySearch(s.ids, id) }
 
-// OfSize returns the masks with k nodes in ascending order. It returns none if k is out of range.
-// The caller must not change them.
+// OfSize returns the masks with k nodes in ascending order, or nil if k is out of range. The caller
+// must not change the slice.
 func (s *Space) OfSize(k int) []Mask {
 	if k < 0 || k > s.n {
 		return nil
@@ -150,7 +152,7 @@ func (s *Space) Expand(m Mask) topology.NUMASet {
 	return set
 }
 
-// Compact translates the operating system's node ids to positions. It omits nodes without a
+// Compact translates the operating system's node ids to positions. Compact omits nodes without a
 // position of their own.
 func (s *Space) Compact(set topology.NUMASet) Mask {
 	if s.dense {

@@ -10,10 +10,10 @@ func ones(m uint8) int { return bits.OnesCount8(m) }
 
 // Book records the assigned resources of a machine. Use it only with the Model that created it.
 type Book struct {
-	// free has, for each core, the free threads that may be pinned.
+	// free has, for each core, a bit for each free thread that may be pinned, as in core.own.
 	free []uint8
-	// used is the assigned amount of each kind, by kind and node. In the kind CPU, each pinned CPU
-	// and each CPU that stays idle for a pod counts as 1000.
+	// used is the assigned amount of each kind, by kind and node. In the kind CPU, each CPU that is
+	// pinned or stays idle for a pod counts as 1000.
 	used []uint64
 	// nodes and groups have the sums of free by NUMA node and by CoreTable.groups.
 	nodes, groups []stat

@@ -31,11 +31,10 @@ func (m *Model) Score(b *Book, with hint.Mask) int {
 	return m.strategy.Score(used, total)
 }
 
-// Take records the resources of a pod. It ignores CPUs and nodes that the machine does not have;
-// Problem finds them.
+// Take records the resources of a pod. It ignores resources that the machine does not have.
 func (m *Model) Take(b *Book, h *Held) { m.enter(b, h, true) }
 
-// Give reverts Take.
+// Give frees the resources that Take recorded.
 func (m *Model) Give(b *Book, h *Held) { m.enter(b, h, false) }
 
 func (m *Model) enter(b *Book, h *Held, take bool) {
@@ -48,8 +47,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine makes only the resources of left, the rest of a place, available. It does not change the
-// kinds of resources that place lacks.
+// Confine makes only the resources of left, the unused part of place, available. It does not change
+// the kinds of resources that place does not have.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.Amounts.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
@@ -77,10 +76,10 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 	m.Give(b, left)
 }
 
-// Near makes a request use the resources of h first. They must be free in b. For each kind in h,
-// Near limits the free amount on each NUMA node to h's amount there, plus the part of the request
-// that exceeds all of h. If cores is set, the CPUs that Near leaves free in addition to h's CPUs
-// are whole cores.
+// Near makes a request use the resources of h first. The resources of h must be free in b. For each
+// kind in h, Near limits the free amount on each NUMA node to h's amount there, plus the part of
+// the request that exceeds all of h. If cores is set, the CPUs that Near leaves free in addition to
+// h's CPUs are whole cores where possible.
 func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool) {
 	n := len(m.Cores.nodes)
 	has, own := make([]uint64, len(m.Amounts.capacity)), m.Cores.shut(h)
@@ -111,8 +110,8 @@ func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool)
 }
 
 // Trim limits the number of free CPUs of b outside h, on each NUMA node, to the free CPU time of o.
-// In the book o, h is assigned. So a pod that takes CPUs of h and other CPUs does not exceed the
-// free CPU time.
+// o is a book in which h is assigned. After Trim, a pod that takes all CPUs of h and other CPUs
+// does not exceed the free CPU time.
 func (m *Model) Trim(b, o *Book, h *Held) {
 	keep := m.Cores.shut(h)
 	for v := range m.Cores.nodes {
@@ -157,8 +156,8 @@ func (m *Model) Problem(b *Book, h *Held) string {
 	return ""
 }
 
-// Only makes all CPUs and amounts on the NUMA nodes outside a mask unavailable. It does not change
-// devices.
+// Only makes all CPUs and amounts on the NUMA nodes outside the mask unavailable. It does not
+// change devices.
 func (m *Model) Only(b *Book, mask hint.Mask) {
 	for v := range m.Cores.nodes {
 		if mask.Has(v) {

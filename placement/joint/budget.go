@@ -2,19 +2,19 @@ package joint
 
 // Steps is the number of steps for one call of Place. In one step, about 10 ns, the search checks a
 // PCIe place, a set of linked devices or a set of NUMA nodes. When the steps run out, Place uses
-// the best result so far, or chooses resources without a search.
+// the best result so far. If it has no result yet, it chooses resources without a search.
 const Steps = 1 << 15
 
-// A call of Place costs placeSteps, and nodeSteps for each NUMA node of the machine. The start of a
-// search for devices on a set of NUMA nodes costs chooseSteps.
+// A call of Place costs placeSteps, and nodeSteps for each NUMA node of the machine. Each search
+// for devices on a set of NUMA nodes costs chooseSteps at its start.
 const (
 	placeSteps  = 16
 	nodeSteps   = 4
 	chooseSteps = 8
 )
 
-// Budget has the number of steps that are left for one call of Place, or for several calls
-// together. It limits steps and not time, so that equal requests always get equal results.
+// Budget has the number of steps that are left for one or more calls of Place. A Budget limits
+// steps and not time, so that equal requests always get equal results.
 type Budget struct {
 	left int
 	cut  bool

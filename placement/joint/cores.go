@@ -33,7 +33,7 @@ type Node struct {
 	Distances []uint64
 }
 
-// Core is a core with its threads on one NUMA node.
+// Core has the threads of a core on one NUMA node.
 type Core struct {
 	CPUs []topology.CPUID
 	// L3 identifies the core's level-3 cache. If the caches are unknown, all cores of a NUMA node

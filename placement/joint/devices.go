@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// MaxDevices is the maximum number of devices of one kind, and MaxPlaces the maximum number of PCIe
-// places with devices.
+// MaxDevices is the maximum number of devices of one kind. MaxPlaces is the maximum number of
+// places (PCI switches and root complexes) with devices.
 const (
 	MaxDevices = 4096
 	MaxPlaces  = 64
@@ -32,11 +32,11 @@ type Device struct {
 	// Node is the position of the device's NUMA node in Config.Nodes, or NoNode. On a machine with
 	// one NUMA node, every device counts as being on that node.
 	Node int
-	// Root is the number of the PCI root complex, and Switch that of the outermost PCI switch. 0
-	// means none.
+	// Root is the number of the PCI root complex, and Switch the number of the outermost PCI
+	// switch. 0 means none.
 	Root, Switch int
-	// Function is the number of the physical function of a virtual function. 0 stands for a
-	// physical function that no other device has.
+	// Function is the number of the physical function of a virtual function. 0 means that the
+	// device shares its physical function with no other device.
 	Function int
 	// Unhealthy devices are never assigned.
 	Unhealthy bool
@@ -46,15 +46,16 @@ type Device struct {
 // DeviceKind.Devices.
 type DeviceLink struct{ A, B, Count int }
 
-// Same is how devices must be together: below PCI switches or at PCI root complexes.
+// Same is how devices must be together.
 type Same uint8
 
 // The places at which devices can be together. The zero value, Anywhere, requires no common place.
 const (
 	Anywhere Same = iota
-	// SameRoot: each PCI root complex that provides a device provides at least one of each kind.
+	// SameRoot: each PCI root complex that provides a device provides at least one device of each
+	// kind.
 	SameRoot
-	// SameSwitch: each PCI switch that provides a device provides at least one of each kind.
+	// SameSwitch: each PCI switch that provides a device provides at least one device of each kind.
 	SameSwitch
 	// OneRoot: all devices are at one root complex. OneSwitch: all devices are below one switch.
 	OneRoot
@@ -70,7 +71,8 @@ func (s Same) Sane() bool { return s < sames }
 type DeviceWant struct {
 	Kind uint8
 	N    int
-	// All requests one device of each physical function of the machine; N does not matter then.
+	// All requests one device of each physical function of the kind. If All is set, N has no
+	// meaning.
 	All bool
 	// OnePerFunction allows at most one virtual function of each physical function.
 	OnePerFunction bool
@@ -86,7 +88,7 @@ type deviceKind struct {
 	byID  []uint16 // in ascending order of ids, the position in the order of the model
 	at    []uint8  // by device, the place
 	funcs []uint16 // by device, the function, counted from 0 in each kind
-	word  int      // where its bits begin in Book.devices
+	word  int      // the index of the kind's first word in Book.devices
 	spans []span   // by place, the devices
 	links *linkTable
 }
@@ -119,8 +121,8 @@ type linkTable struct {
 	// sets has the sets of each size, in descending order of inside.
 	sets [][]uint16
 	// fours and pairs rate the best partition of the set into sets of four, or into pairs. A
-	// partition is better if more pairs inside its sets are on one NUMA node, then if it has more
-	// links.
+	// partition is better if more pairs of devices inside its sets share a NUMA node. Among equal
+	// partitions, more links are better.
 	fours, pairs []uint32
 }
 
@@ -422,7 +424,7 @@ func (t *DeviceTable) MarkSick(b *Book, d DeviceRef) {
 // Take records a device as taken.
 func (t *DeviceTable) Take(b *Book, d DeviceRef) { t.enter(b, d, true) }
 
-// room returns how many free devices of a kind the request may take at a place.
+// room returns the number of free devices of a kind that the request may take at a place.
 func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 	s, n := k.spans[at], 0
 	if s.from == s.to {
@@ -450,13 +452,13 @@ func (t *DeviceTable) count(w *DeviceWant) int {
 	if !w.All {
 		return w.N
 	}
-	return max(t.Functions(w.Kind), 1) // without devices, "all" cannot be fulfilled
+	return max(t.Functions(w.Kind), 1) // without devices, a request for all devices cannot be fulfilled
 }
 
 // group is a set of devices that belong together, with the same bits as Book.devices.
 type group []uint64
 
-// byRoot reports whether s is about root complexes and not switches.
+// byRoot reports whether s is about root complexes.
 func (s Same) byRoot() bool { return s == SameRoot || s == OneRoot }
 
 // one reports whether all devices must be at one place.

@@ -26,8 +26,8 @@ func (q *deviceQuery) enoughEach(mask hint.Mask) bool {
 	return true
 }
 
-// chooseEach does what choose does, separately for each node of the mask. The caller has checked
-// enoughEach.
+// chooseEach is choose for PerNode: it chooses devices separately on each node of the mask. The
+// caller has checked enoughEach.
 func (q *deviceQuery) chooseEach(mask hint.Mask) bool {
 	if q.linked >= 0 {
 		q.chooseLinked(q.reach(mask)&q.loose.places, false, mask)
@@ -55,18 +55,18 @@ func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 }
 
 // completeEach adds devices of the other kinds to a pick, on each node of the mask. It stores the
-// pick in best if it is the best so far.
+// pick in q.best if the pick is the best so far.
 func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 	if q.worth(p, bits.OnesCount64(p.places), 0) {
 		q.ofEach(mask, p, false)
 	}
 }
 
-// grabEach does what grab does, separately for each node of the mask.
+// grabEach is grab for PerNode: it chooses places separately on each node of the mask.
 func (q *deviceQuery) grabEach(mask hint.Mask) { q.ofEach(mask, &devicePick{ok: true}, true) }
 
-// ofEach adds the devices of each node of the mask to a pick, with a search or with grab. It stores
-// the pick in best if every node has enough devices and the pick is the best so far.
+// ofEach adds the devices of each node of the mask to a pick, with a search or with grab. ofEach
+// stores the pick in q.best if every node has enough devices and the pick is the best so far.
 func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	best, beaten, chosen := q.best, q.rival, p.places
 	q.rival.ok, q.needs = false, q.w.PerNode*len(q.w.Devices)
@@ -101,7 +101,7 @@ func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	}
 }
 
-// extendBeside adds places to the chosen places, which have the devices of the linked kind.
+// extendBeside adds places to the chosen places, which already have the devices of the linked kind.
 func (q *deviceQuery) extendBeside(chosen, places uint64) {
 	one := devicePick{ok: true, places: chosen}
 	clear(q.have)

@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// floor computes a lower bound for the number of NUMA nodes that a request needs. For each node,
-// parts sums up over the resources the part of the request that the node could provide, in
-// 1/wholeParts, rounded up. whole is the sum that a set of nodes must reach: wholeParts for each
-// resource.
+// floor computes a lower bound for the number of NUMA nodes that a request needs. parts has, for
+// each node, the sum over all resources of the share of the request that the node could provide, in
+// units of 1/wholeParts, rounded up. whole is the sum that a set of nodes must reach: wholeParts
+// for each resource.
 type floor struct {
 	nodes, least int
 	parts        [hint.MaxNodes]uint64
@@ -43,7 +43,7 @@ func (f *floor) add(need uint64, room func(v int) uint64) {
 	f.least = max(f.least, atLeast(rooms[:f.nodes], need))
 }
 
-// atLeast returns how many of the largest elements of room are needed to provide need. It sorts
+// atLeast returns the smallest number of elements of room whose sum is at least need. It sorts
 // room.
 func atLeast(room []uint64, need uint64) int {
 	slices.Sort(room)

@@ -31,7 +31,7 @@ func (t *DeviceTable) compileGroups(kinds []DeviceKind) {
 	}
 }
 
-// linkCounts returns the different numbers of links between pairs of devices.
+// linkCounts returns the distinct numbers of links between pairs of devices.
 func linkCounts(links []DeviceLink) (counts []int) {
 	for _, l := range links {
 		if !slices.Contains(counts, l.Count) {

@@ -16,7 +16,7 @@ type Config struct {
 	Amounts []AmountKind
 	// Devices are the kinds of resources that are assigned in whole devices.
 	Devices []DeviceKind
-	// Reserved CPUs are never pinned, and shares may not use them.
+	// Reserved CPUs are never pinned, and count neither for CPUs nor for CPU shares.
 	Reserved topology.CPUSet
 	Strategy Strategy
 }
@@ -29,7 +29,7 @@ type Model struct {
 	Devices DeviceTable
 
 	space    *hint.Space
-	distance []uint64 // by mask, the sum over all ordered pairs of nodes; nil if unknown
+	distance []uint64 // by mask, the sum of the distances over all ordered pairs of nodes; nil if unknown
 	strategy Strategy
 	empty    *Book
 }

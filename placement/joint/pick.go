@@ -3,8 +3,8 @@ package joint
 import "github.com/berth-dev/berth/placement/hint"
 
 // pick takes CPUs group by group. A group is a NUMA node, or a level-3 cache on one NUMA node if
-// byL3 is set. pick takes from the smallest group that has all missing CPUs, otherwise from the
-// largest group. So it uses the fewest groups.
+// byL3 is set. pick takes from the smallest group that has all missing CPUs. If there is none, it
+// takes from the largest group. So pick uses the fewest groups.
 type pick struct {
 	q    *query
 	a    *asked
@@ -27,8 +27,8 @@ func (p *pick) begin() {
 }
 
 // deal sets open, the number of CPUs that each node of the mask provides: equal parts, in whole
-// cores if the parts are large enough. It starts with the nodes that have the least room, so that
-// the other nodes provide the missing CPUs.
+// cores if the parts are large enough. deal starts with the nodes that have the fewest CPUs, so
+// that the other nodes can provide what these nodes lack.
 func (p *pick) deal() {
 	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.Cores.threads, 1)
 	if p.a.like == Spread {
@@ -87,7 +87,7 @@ func (p *pick) stat(g int) *stat {
 	return &p.q.b.nodes[g]
 }
 
-// close records that the pick has taken n CPUs of a group and takes no more from it.
+// close records that the pick has taken n CPUs of a group and takes no more from the group.
 func (p *pick) close(g, n int) {
 	p.q.t.done[g] = true
 	p.q.t.open[p.nodeOf(g)] -= int32(n)
@@ -107,13 +107,13 @@ func (p *pick) span(g int) span {
 func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != nil && mask.Len() > 1 }
 
 // seat returns the NUMA nodes of the mask that provide the CPUs, or 0 if there are too few CPUs.
-// Without Want.CPUsWithin it returns the whole mask. If the CPUs must be near other resources, it
-// returns the smallest set of nodes that is near them and has enough CPUs. Each of these nodes
-// provides some. When steps run out, it checks only the whole mask.
+// Without Want.CPUsWithin, seat returns the whole mask. With it, seat returns the smallest allowed
+// subset of the mask that has enough CPUs; each node of the subset provides some. When the steps
+// run out, seat checks only the whole mask.
 func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	switch {
 	case q.near != nil && !q.near.Has(mask):
-		return 0 // a subset of a mask that is not near is not near either
+		return 0 // if a mask is not allowed, no subset of it is allowed
 	case q.near == nil || q.w.CPUs == 0 || q.w.Nodes > 0:
 		return seated(mask, q.covers(a, mask))
 	}
@@ -132,7 +132,8 @@ func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	return 0
 }
 
-// gives reports whether the nodes of the set can provide the CPUs, each at least one.
+// gives reports whether the nodes of the set can provide the CPUs, with at least one CPU from each
+// node.
 func (q *query) gives(a *asked, set hint.Mask) bool {
 	return a.sum(set) >= q.w.CPUs && q.bears(a, set) && (!a.l3 || q.fewCaches(a, set, q.deals(set))) && q.covers(a, set)
 }
@@ -144,9 +145,9 @@ func seated(mask hint.Mask, ok bool) hint.Mask {
 	return mask
 }
 
-// covers reports whether the request includes all CPUs of the NUMA nodes that takeCPUs would use on
-// the mask (Want.Pays, ExclusiveNUMA). takeCPUs may take a larger node although a smaller node of
-// the mask has enough CPUs. In that case covers returns false.
+// covers reports whether the request pays for all CPUs of the NUMA nodes that takeCPUs would use on
+// the mask. Only requests with Want.Pays and ExclusiveNUMA must pay. takeCPUs may use a larger node
+// although a smaller node of the mask has enough CPUs; covers then returns false.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
 		return true
@@ -173,9 +174,9 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 	return kept <= q.askedTime()
 }
 
-// caches returns how many level-3 caches of the mask's nodes are needed for the CPUs. If all caches
-// together have too few CPUs, it returns more than the number of caches. each means that each node
-// provides some CPUs.
+// caches returns how many level-3 caches of the mask's nodes are needed for the CPUs. If all these
+// caches together have too few CPUs, caches returns more than the number of caches of the machine.
+// each means that each node provides some CPUs.
 func (q *query) caches(a *asked, mask hint.Mask, each bool) int {
 	p := pick{q: q, a: a, mask: mask, byL3: true, each: each}
 	p.begin()

@@ -7,13 +7,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Try is a copy of a Book on which requests are placed one after another. It can be reused, and is
-// not safe for concurrent use.
+// Try places requests one after another on a copy of a Book. A Try can be reused, and is not safe
+// for concurrent use.
 type Try struct {
 	m    *Model
 	Book Book
 	got  []uint8 // threads taken by the last Place, by core
-	// Budget has the steps for all calls of Place. If it is nil, each call has its own Steps steps.
+	// Budget has the steps for all calls of Place. If Budget is nil, each call may use Steps steps.
 	Budget *Budget
 	own    Budget
 	asks   query
@@ -56,7 +56,7 @@ func (t *Try) steps() *Budget {
 	return &t.own
 }
 
-// answer implements Place, with the budget q.steps.
+// answer implements Place. q.steps must be set.
 func (t *Try) answer(q *query, w *Want, g *Grant) PlaceResult {
 	if refused := q.compile(t.m, &t.scratch, w, &t.Book); refused != Placed {
 		return refused
@@ -90,7 +90,7 @@ func (t *Try) take(q *query, g *Grant) {
 		g.CPUs = t.m.Cores.cpusOf(t.got)
 		e := g.Exclusive
 		if e == ExclusiveNUMA {
-			e = Shareable // the pod may use the idle CPUs for its shares
+			e = Shareable // the pod's own CPU shares may use the idle CPUs
 		}
 		t.m.Cores.shutCores(&t.Book, t.got, e)
 	}
@@ -104,7 +104,7 @@ func (t *Try) take(q *query, g *Grant) {
 	t.takeDevices(q, g)
 }
 
-// takeCPUs fills got with the chosen CPUs.
+// takeCPUs fills t.got with the threads of the chosen CPUs.
 func (t *Try) takeCPUs(q *query) {
 	seat := q.seat(q.by, q.best)
 	p := pick{q: q, a: q.by, mask: seat, byL3: q.by.byL3, each: q.deals(seat)}
@@ -131,7 +131,8 @@ func (t *Try) takeCPUs(q *query) {
 	}
 }
 
-// takeWhole takes whole free cores. Of the last core it takes only the missing threads.
+// takeWhole takes n CPUs on completely free cores. Of the last core, it takes only the missing
+// threads.
 func (t *Try) takeWhole(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.Cores.cores[i].full && t.got[i] == 0 {
@@ -155,7 +156,7 @@ func (t *Try) takeSpread(a *asked, s span, n int) {
 }
 
 // spread takes one more thread of each core of the chosen nodes, cores with more free threads
-// first, until all requested CPUs are taken. It is used if one thread per core is only preferred.
+// first, until all requested CPUs are taken. takeCPUs calls spread if query.spreads returns true.
 func (t *Try) spread(q *query, round int) {
 	left := q.w.CPUs
 	for _, w := range t.got {
@@ -177,8 +178,8 @@ func (t *Try) spread(q *query, round int) {
 }
 
 // takePacked first takes completely free cores whose threads are all needed. Then it takes the
-// missing CPUs from the core with the fewest free threads that has enough, or otherwise from
-// several cores.
+// missing CPUs from the core with the fewest, but enough, free threads. If no core has enough,
+// takePacked takes them from several cores.
 func (t *Try) takePacked(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.Cores.cores[i].full && ones(free) <= n {
@@ -201,7 +202,7 @@ func (t *Try) takePacked(s span, n int) {
 	}
 }
 
-// lowestOf returns the lowest n bits of w, or all.
+// lowestOf returns the lowest n set bits of w, or w if it has fewer.
 func lowestOf(w uint8, n int) uint8 {
 	var out uint8
 	for ; w != 0 && n > 0; n-- {
@@ -211,8 +212,9 @@ func lowestOf(w uint8, n int) uint8 {
 	return out
 }
 
-// split divides an amount evenly among the nodes of the grant, and records it. It starts with the
-// nodes that have the least room, so that the other nodes provide the missing amounts.
+// split divides an amount evenly among the nodes of the grant, and records the parts. It starts
+// with the nodes that have the least room, so that the other nodes can provide what these nodes
+// lack.
 func (t *Try) split(a Amount, g *Grant) {
 	unit := t.m.Amounts.kinds[a.Kind].Unit
 	need := t.m.Amounts.Whole(a)
@@ -248,8 +250,8 @@ func (t *Try) tightest(k KindIndex, mask hint.Mask) int {
 	return best
 }
 
-// BeginFull makes t.Book a book in which everything is assigned. Only resources that the caller
-// then frees with Give are free.
+// BeginFull makes t.Book a book in which all resources are assigned. The caller frees some of them
+// with Give.
 func (t *Try) BeginFull() {
 	clear(t.Book.free)
 	clear(t.Book.nodes)
@@ -281,8 +283,8 @@ func (t *Try) takeDevices(q *query, g *Grant) {
 }
 
 // takeFrom takes the requested devices of a kind at the given places. With PerNode, the places are
-// on one NUMA node. If devices must be together, it first takes one at each place. It takes the
-// others at the places with the fewest available devices first.
+// on one NUMA node. If devices must be together, takeFrom first takes one device at each place. It
+// takes the other devices at the places with the fewest available devices first.
 func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 	d := &q.dev
 	k := &t.m.Devices.kinds[q.w.Devices[i].Kind]

@@ -8,14 +8,14 @@ import (
 
 // scratch is working memory that the queries of a Try share.
 type scratch struct {
-	open []int32 // by node: the number of CPUs that the current pick may still take
-	done []bool  // by group: the current pick has taken CPUs from the group
-	// empty and probe are queries on the empty machine: narrowest uses empty, and fewCaches and
-	// admit use probe.
+	open []int32 // by node, the number of CPUs that the current pick may still take
+	done []bool  // by group: the current pick takes no more CPUs from the group
+	// empty and probe are queries on the empty machine. narrowest uses empty. fewCaches and admit
+	// use probe.
 	empty, probe query
 }
 
-// query is a Want, and the book in which Place searches for resources.
+// query is the search for a place for one Want in one Book.
 type query struct {
 	asking
 	t *scratch
@@ -23,7 +23,7 @@ type query struct {
 	levels int // terms[:levels] are the terms that some set of nodes could meet
 	terms  [2 * maxLevels]asked
 
-	pays   bool      // Want.Pays, or false while the cause of a refusal is computed
+	pays   bool      // Want.Pays, or false while answer looks for the reason of a refusal
 	within hint.Set  // the allowed sets of NUMA nodes; nil allows all
 	near   hint.Set  // the allowed sets of NUMA nodes for the CPUs; nil allows all
 	best   hint.Mask // the chosen set of NUMA nodes
@@ -31,7 +31,7 @@ type query struct {
 	dev    deviceQuery
 }
 
-// asked has the terms of one level, with values computed from the book.
+// asked has the terms of one level, and values for them that admit has computed from the book.
 type asked struct {
 	terms
 	same     bool // the devices must be together, as Want.Same requests
@@ -68,8 +68,8 @@ func (q *query) compile(m *Model, t *scratch, w *Want, b *Book) PlaceResult {
 	return why
 }
 
-// compileTerms prepares the terms about CPUs at each level. same means that devices must be
-// together.
+// compileTerms prepares the terms about CPUs at each level. same means that the devices must be
+// together, as Want.Same requests.
 func (q *query) compileTerms(same bool) PlaceResult {
 	why := NoCPUs
 	var last terms
@@ -91,7 +91,8 @@ func (q *query) compileTerms(same bool) PlaceResult {
 	return why
 }
 
-// admit returns Placed if all eligible NUMA nodes together meet the terms, otherwise the reason.
+// admit returns Placed if all eligible NUMA nodes together meet the terms. If they do not, it
+// returns the reason.
 func (q *query) admit(a *asked) PlaceResult {
 	m := q.m
 	a.eligible = m.space.All()
@@ -149,8 +150,8 @@ func (q *query) reason(a *asked) PlaceResult {
 }
 
 // find sets best and by to the chosen nodes and terms. It returns false if no set of nodes within
-// the width meets any terms. When steps run out, it drops all preferences. With AnyWidth, it then
-// also uses more nodes than necessary.
+// the width meets the terms of any level. When the steps run out, find drops all preferences. If
+// the width is AnyWidth, it may then also use more nodes than necessary.
 func (q *query) find(width Width) bool {
 	if q.w.Nodes > 0 {
 		return q.findExactly(q.w.Nodes)
@@ -180,7 +181,7 @@ func (q *query) find(width Width) bool {
 	return false
 }
 
-// findExactly does what find does, but only for sets of k nodes.
+// findExactly is find for sets of exactly k nodes.
 func (q *query) findExactly(k int) bool {
 	first := 0
 	if q.steps.Left() == 0 {
@@ -216,8 +217,8 @@ func (q *query) shrink(a *asked) bool {
 	return len(q.w.Devices) == 0 || q.dev.choose(mask, a.same)
 }
 
-// narrowest returns the smallest number of NUMA nodes on which an empty machine has room. It
-// returns 0 if the empty machine has no room.
+// narrowest returns the smallest number of NUMA nodes that have room for the request on an empty
+// machine. It returns 0 if the empty machine has no room.
 func (q *query) narrowest() int {
 	e := &q.t.empty
 	e.steps = q.steps
@@ -233,7 +234,8 @@ func (q *query) narrowest() int {
 	return 0
 }
 
-// reaches returns false if every set of k nodes has too little room.
+// reaches returns false if it is certain that every set of k nodes has too little room. It checks
+// only the lower bound floor.
 func (q *query) reaches(a *asked, k int) bool {
 	if k > 1 && a.floor == 0 {
 		a.floor = q.floor(a)
@@ -247,9 +249,8 @@ func (q *query) serves(a *asked, mask hint.Mask) bool {
 	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.seat(a, mask) != 0
 }
 
-// bears reports whether each node of the mask can provide a part of the CPUs, or of the first
-// amount if no CPUs are requested. It returns false if the mask has more nodes than the request has
-// parts.
+// bears reports whether each node of the mask can provide a part of the CPUs or, without CPUs, of
+// the first amount. It returns false if the mask has more nodes than the request has parts.
 func (q *query) bears(a *asked, mask hint.Mask) bool {
 	parts, least := 0, func(v int) bool { return a.units[v] > 0 }
 	switch {
@@ -310,9 +311,9 @@ func (q *query) scan(a *asked, k int) bool {
 	return found
 }
 
-// scanDevices does what scan does for requests with devices. It compares sets by the places of the
-// devices, then by distances, then by the remaining devices, then by the remaining CPUs. When steps
-// run out, the first suitable set of nodes ends the search.
+// scanDevices is scan for requests with devices. It compares sets by the links and the places of
+// the devices, then by distances, then by the remaining devices, then by the free CPU time. When
+// the steps run out, scanDevices stops at the first set that has room.
 func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 	var best [2]uint64
 	var bestRoom int
@@ -346,7 +347,7 @@ func (q *query) askedTime() uint64 {
 	return n
 }
 
-// leastNode returns nodeTime of the smallest node with CPUs.
+// leastNode returns the smallest nodeTime of the nodes with CPUs.
 func (q *query) leastNode() (least uint64) {
 	for v := range q.m.Cores.nodes {
 		if n := q.m.Cores.nodeTime(v); n > 0 && (least == 0 || n < least) {
@@ -359,9 +360,9 @@ func (q *query) leastNode() (least uint64) {
 // offers reports whether the set of nodes is an allowed set.
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
-// floor returns a lower bound for the number of nodes. For each resource, it computes how many
+// floor returns a lower bound for the number of nodes. For each resource, floor counts how many
 // nodes are needed if the nodes with the most room are taken first. On machines with at least
-// manyNodes nodes, it then does the same for all resources together.
+// manyNodes nodes, it also does this for all resources together.
 func (q *query) floor(a *asked) int {
 	f := floor{nodes: len(q.m.Cores.nodes), least: 1}
 	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
@@ -381,8 +382,8 @@ func (q *query) floor(a *asked) int {
 	return max(f.least, atLeast(f.parts[:f.nodes], f.whole))
 }
 
-// rank rates a set of nodes among sets of equal size: by distance, then by free CPU time. Lower is
-// better.
+// rank rates a set of nodes among sets of equal size: by distance, then by free CPU time. A lower
+// rank is better.
 func (q *query) rank(mask hint.Mask) [2]uint64 {
 	var r [2]uint64
 	if q.m.distance != nil {
@@ -417,9 +418,10 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 	return true
 }
 
-// fewCaches reports whether the nodes of the mask have the CPUs in as few level-3 caches as
-// required. If the request names a number of nodes, the limit is the number of caches that the CPUs
-// would need on the same nodes of an empty machine. each means that each node provides some CPUs.
+// fewCaches reports whether the CPUs need at most as many level-3 caches on the nodes of the mask
+// as the rules allow. If the request has an exact number of nodes, the limit is the number of
+// caches that the CPUs would need on the same nodes of an empty machine. each means that each node
+// provides some CPUs.
 func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	switch q.w.Nodes {
 	case 0:
@@ -432,8 +434,8 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	return true // the mask has all eligible nodes, but not the requested number
 }
 
-// cost returns the CPU time that the pinned CPUs use, in thousandths of a CPU. It includes threads
-// that stay idle because of ExclusiveCore.
+// cost returns the CPU time that the pinned CPUs use, in thousandths of a CPU. This includes the
+// threads that stay idle because of ExclusiveCore.
 func (q *query) cost(a *asked) uint64 {
 	n, t := q.w.CPUs, q.m.Cores.threads
 	switch {
@@ -446,8 +448,9 @@ func (q *query) cost(a *asked) uint64 {
 	return 1000 * uint64(n)
 }
 
-// spreads reports whether one thread per core is preferred but not required. The CPUs are then
-// taken from all cores of the nodes. A pod with exclusive NUMA nodes gets all their CPUs instead.
+// spreads reports whether takeCPUs takes the CPUs from all cores of the nodes, because one thread
+// per core is preferred but not required. It returns false for a pod that must pay for its
+// exclusive NUMA nodes, because covers assumes that CPUs are taken group by group.
 func (q *query) spreads(a *asked) bool {
 	return a.like == Spread && a.bind != Spread && a.excl != ExclusiveCore && !a.l3 && !(q.pays && a.excl == ExclusiveNUMA)
 }
@@ -461,7 +464,7 @@ func (a *asked) sum(mask hint.Mask) int {
 	return int(n)
 }
 
-// of returns how many CPUs the terms allow to take from the cores that s sums up.
+// of returns the number of CPUs that the terms allow on the cores that s sums up.
 func (q *query) of(a *asked, s *stat) int {
 	switch {
 	case a.bind == Spread && a.excl == ExclusiveCore:
@@ -474,7 +477,7 @@ func (q *query) of(a *asked, s *stat) int {
 	return int(s.free)
 }
 
-// cap returns how many CPUs can be pinned on a node within its free CPU time.
+// cap returns the number of CPUs that the terms allow on a node within the node's free CPU time.
 func (q *query) cap(a *asked, v int) int {
 	cpus := int(q.m.Amounts.Room(q.b, CPU, v) / 1000)
 	switch {

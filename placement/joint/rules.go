@@ -13,10 +13,10 @@ const (
 	One
 )
 
-// Bind is how CPUs are chosen from cores.
+// Bind is how the threads of cores are chosen.
 type Bind uint8
 
-// The zero value, BindAny, takes any CPUs, but whole cores first.
+// BindAny, the zero value, takes any CPUs, but whole cores first.
 const (
 	BindAny Bind = iota
 	// FullCores takes whole cores: all threads of each core.
@@ -34,10 +34,10 @@ type Exclusive uint8
 // The levels of exclusiveness.
 const (
 	Shareable Exclusive = iota
-	// ExclusiveCore: the other threads of its cores stay idle.
+	// ExclusiveCore: the other threads of the container's cores stay idle.
 	ExclusiveCore
-	// ExclusiveNUMA: the other CPUs of its NUMA nodes stay idle. No pod may have CPUs or CPU time
-	// on these nodes.
+	// ExclusiveNUMA: the other CPUs of the container's NUMA nodes stay idle. No other pod may have
+	// CPUs or CPU time on these nodes.
 	ExclusiveNUMA
 
 	exclusives // the number of values
@@ -46,7 +46,7 @@ const (
 // Strength is how strictly a wish applies: not at all, as a preference, or as a requirement.
 type Strength uint8
 
-// The zero value, Unset, means that there is no such wish.
+// Unset, the zero value, means that there is no such wish.
 const (
 	Unset Strength = iota
 	Preferred
@@ -55,9 +55,9 @@ const (
 	strengths // the number of values
 )
 
-// Rules are the requirements for CPUs. The zero value leaves everything to the node. Preferences
-// are dropped in this order until there is room: exclusiveness, level-3 caches, binding. A wider
-// set of NUMA nodes is never used to keep a preference.
+// Rules are the requirements and preferences for CPUs. The zero value has none. Place drops
+// preferences in this order until there is room: exclusiveness, level-3 caches, binding. Place
+// never uses more NUMA nodes to keep a preference.
 type Rules struct {
 	Bind         Bind
 	BindHow      Strength // not Unset if Bind is set
@@ -79,12 +79,13 @@ type Strategy uint8
 
 // The strategies.
 const (
-	// MostAllocated, the zero value, takes the fullest NUMA nodes, so that others stay empty.
+	// MostAllocated, the zero value, takes the NUMA nodes with the least free CPU time, so that
+	// other NUMA nodes stay empty.
 	MostAllocated Strategy = iota
-	// LeastAllocated takes the emptiest NUMA nodes.
+	// LeastAllocated takes the NUMA nodes with the most free CPU time.
 	LeastAllocated
-	// FillNodes does what MostAllocated does. In addition, the scheduler prefers nodes with pods to
-	// empty nodes.
+	// FillNodes is MostAllocated inside a node. In addition, the scheduler prefers nodes with pods
+	// to empty nodes.
 	FillNodes
 )
 
@@ -102,10 +103,10 @@ func (s Strategy) Score(used, total int) int {
 	return used * 100 / total
 }
 
-// terms are the Rules without the preferences that were dropped.
+// terms are the Rules without the dropped preferences.
 type terms struct {
 	bind Bind      // required
-	like Bind      // how CPUs are taken: required or preferred
+	like Bind      // how CPUs are taken, whether required or preferred
 	excl Exclusive // required
 	byL3 bool      // CPUs are taken cache by cache
 	l3   bool      // required

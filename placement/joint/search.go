@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// deviceQuery is the device part of a query. Its places are the places of the model, or
-// whole root complexes if Want.Same is about root complexes. Sets of places are bit masks.
+// deviceQuery is the device part of a query. A place is a place of the model or, if Want.Same is
+// about root complexes, a whole root complex. Sets of places are bit masks.
 type deviceQuery struct {
 	asking
 	n int // the number of places
@@ -30,9 +30,9 @@ type deviceQuery struct {
 	// must be together.
 	loose, shared supply
 
-	// ranked means that order and class are filled. order sorts the places for each kind, the place
-	// with the most devices first. Places with equally many devices of each kind have the same
-	// class.
+	// ranked means that order and class are filled. order has, for each kind, the places in order,
+	// the place with the most available devices first. Places with equally many devices of each
+	// kind have the same class.
 	ranked bool
 	order  [][MaxPlaces]uint8
 	class  [MaxPlaces]uint8
@@ -60,8 +60,9 @@ type supply struct {
 	adrift []int32
 }
 
-// rival is the best pick on the sets of NUMA nodes that were searched before, if ok is set. far
-// compares the current set with the rival's set by distance, and tie by free resources.
+// rival is the best pick on the sets of NUMA nodes that were searched before. It has no meaning if
+// ok is not set. far compares the current set with the rival's set by distance, and tie by free
+// devices and CPU time; negative means that the current set is better.
 type rival struct {
 	devicePick
 	far, tie int
@@ -81,13 +82,13 @@ type devicePick struct {
 }
 
 // compareLinks compares picks by the links between their devices, then by the links between the
-// remaining devices. Negative means that p is better.
+// remaining devices. It returns a negative number if p is better.
 func (p *devicePick) compareLinks(o *devicePick) int {
 	return cmp.Or(cmp.Compare(o.links, p.links), cmp.Compare(o.fours, p.fours), cmp.Compare(o.pairs, p.pairs))
 }
 
-// earlier orders sets of equal size: it reports whether the lowest element that only one of the two
-// sets has is in a.
+// earlier orders two different sets of equal size: it reports whether the lowest element that is in
+// only one set is in a.
 func earlier(a, b uint16) bool {
 	low := (a ^ b) & -(a ^ b)
 	return a&low != 0
@@ -190,7 +191,7 @@ func (q *deviceQuery) has(at int) (some, each, whole bool) {
 	return some, each, whole && each
 }
 
-// sumUp fills s.node and s.adrift with the numbers of devices at the places of the supply.
+// sumUp counts the devices at the places of the supply in s.node and s.adrift.
 func (q *deviceQuery) sumUp(s *supply) {
 	for i := range q.w.Devices {
 		sum := func(places uint64) (n int32) {
@@ -246,8 +247,8 @@ func (q *deviceQuery) alike(a, b int) bool {
 	return true
 }
 
-// supplyOf returns the supply from which NUMA nodes must provide the devices. If all devices must
-// be at one place, the caller must check q.whole too.
+// supplyOf returns the supply for devices that must be together, or that may be apart. If all
+// devices must be at one place, the supply is loose, and the caller must check q.whole too.
 func (q *deviceQuery) supplyOf(together bool) *supply {
 	if together && !q.w.Same.one() {
 		return &q.shared
@@ -255,8 +256,8 @@ func (q *deviceQuery) supplyOf(together bool) *supply {
 	return &q.loose
 }
 
-// reach returns the places from which the set of NUMA nodes may take devices. With AnyWidth, these
-// include the places with an unknown NUMA node.
+// reach returns the places from which the set of NUMA nodes may take devices. If the width is
+// AnyWidth, the result includes the places with an unknown NUMA node.
 func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	for w := mask; w != 0; w &= w - 1 {
 		places |= q.on[w.Lowest()]
@@ -286,10 +287,9 @@ func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 	return true
 }
 
-// deviceRoom returns the rank of a mask by free devices; the smallest rank is best. With
-// MostAllocated, the rank is the number of free devices of the requested kinds on the nodes of the
-// mask, because this strategy uses up NUMA nodes one by one. With LeastAllocated, it is the
-// negative number.
+// deviceRoom returns the rank of a mask by free devices; the smallest rank is best. The rank is the
+// number of free devices of the requested kinds on the nodes of the mask. With LeastAllocated, the
+// rank is this number with a minus sign.
 func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	for i := range q.w.Devices {
 		for w := mask; w != 0; w &= w - 1 {
@@ -303,8 +303,8 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 }
 
 // holds reports whether the nodes of the mask have the devices, and have them together if together
-// is set. For devices that may be anywhere, enough is sufficient. If the devices must share places,
-// and may use several, each of these places must provide at least one device of each kind. So the
+// is set. For devices that may be apart, holds only calls enough. If the devices must share places
+// but may use several, each of these places must provide at least one device of each kind. So the
 // number of places is at most the smallest requested number, and that many places always have
 // enough devices of that kind. With two kinds, holds therefore only checks the places with the most
 // devices of the other kind. With three kinds or more, it searches.
@@ -325,7 +325,7 @@ func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	return q.fewest(q.reach(mask)&q.shared.places, most) <= most
 }
 
-// mostPlaces returns the maximum number of places that the request may use.
+// mostPlaces returns the maximum number of places from which the request may take devices.
 func (q *deviceQuery) mostPlaces(together bool) int {
 	most := MaxPlaces
 	switch {
@@ -339,8 +339,8 @@ func (q *deviceQuery) mostPlaces(together bool) int {
 	return most
 }
 
-// fewest returns a lower bound for the number of further places that are needed for the missing
-// devices. If the places do not have enough devices, it returns more than most.
+// fewest returns a lower bound for the number of the places that are needed for the missing
+// devices. If all the places together do not have enough devices, fewest returns more than most.
 func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	switch {
 	case !q.lacks():
@@ -393,9 +393,9 @@ func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 	return order < 0 || order == 0 && p.set != b.set && earlier(p.set, b.set)
 }
 
-// choose finds the best devices on the nodes of the mask. It stores them in best if they are better
-// than the rival. If the budget of steps ends before a pick is found, it takes places without a
-// search.
+// choose finds the best devices on the nodes of the mask, and stores the pick in q.best. It finds
+// only picks that are better than q.rival. If the steps run out before choose has found a pick, it
+// calls grab, which does not search.
 func (q *deviceQuery) choose(mask hint.Mask, together bool) bool {
 	q.steps.Charge(chooseSteps)
 	q.best = devicePick{}
@@ -424,8 +424,8 @@ func (q *deviceQuery) choose(mask hint.Mask, together bool) bool {
 	return q.best.ok
 }
 
-// chooseLinked tries sets of devices of the kind whose links count, the sets with the most links
-// first. For each set that could be the best, it finds places for the other devices.
+// chooseLinked tries sets of devices of the linked kind, the sets with the most links first. For
+// each set that could be the best, it finds places for the devices of the other kinds.
 func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask) {
 	want := &q.w.Devices[q.linked]
 	k := &q.m.Devices.kinds[want.Kind]
@@ -456,7 +456,7 @@ func (q *deviceQuery) chooseLinked(places uint64, together bool, mask hint.Mask)
 	}
 }
 
-// placeOf returns the place of device i in the query: its place in the model, or its root complex.
+// placeOf returns the place of device i as the query counts places.
 func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	at := int(k.at[i])
 	if q.w.Same.byRoot() {
@@ -482,8 +482,8 @@ func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 	return true
 }
 
-// complement adds devices of the other kinds to a pick. If devices must be together, it uses only
-// the pick's places. Otherwise it adds as few places as possible.
+// complement adds devices of the other kinds to a pick. If devices must be together, complement
+// uses only the pick's places. If not, it adds as few places as possible.
 func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	used := bits.OnesCount64(p.places)
 	if most := q.mostPlaces(together); used > most || !q.worth(p, used, 0) {
@@ -496,7 +496,7 @@ func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 		q.count(at, 1)
 		p.left += int(q.total[at])
 	}
-	q.have[q.linked] = q.need[q.linked] // chosen already
+	q.have[q.linked] = q.need[q.linked] // the pick has these devices
 	if together {
 		q.complete(p.places, p.left, p)
 		return
@@ -504,14 +504,15 @@ func (q *deviceQuery) complement(places uint64, together bool, p *devicePick) {
 	q.extend(places&^p.places, MaxPlaces-used, p)
 }
 
-// count adds the devices of a place to have, or removes them.
+// count adds the devices of a place to q.have if sign is 1, and removes them if sign is -1.
 func (q *deviceQuery) count(at, sign int) {
 	for i := range q.w.Devices {
 		q.have[i] += sign * int(q.caps[i][at])
 	}
 }
 
-// extend adds the fewest places that have all missing devices, and at most most places.
+// extend finds the fewest places, at most most, that have all missing devices, and adds them to the
+// pick.
 func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	low, used := q.fewest(places, most), bits.OnesCount64(p.places)
 	if low > most || !q.worth(p, used+low, max(p.left, q.needs)) {
@@ -528,8 +529,7 @@ func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	}
 }
 
-// fillCandidates lists the candidates for places. For each position it computes the largest and the
-// smallest number of devices from there on.
+// fillCandidates fills cands, peak and least for a search among the given places.
 func (q *deviceQuery) fillCandidates(places uint64) {
 	q.found = 0
 	for w := places; w != 0; w &= w - 1 {
@@ -550,9 +550,9 @@ func (q *deviceQuery) fillCandidates(places uint64) {
 }
 
 // branch is a node of the search tree. The chosen places have left free devices in total. The
-// search adds size more places from cands[from:]. passed has the classes of the places that the
-// search has skipped. It also skips all later places of these classes, because they give equal
-// choices.
+// search adds size more places from cands[from:]. passed has the classes of the earlier candidates
+// that this branch does not contain. The search skips later candidates of these classes, because
+// they give equal choices.
 type branch struct {
 	chosen     uint64
 	from, size int
@@ -594,7 +594,8 @@ func (q *deviceQuery) promising(c, size int) bool {
 	return true
 }
 
-// complete stores a complete choice of places in best if it is better than best.
+// complete stores a choice of places in q.best if it is better than q.best and q.rival. It returns
+// false if the choice lacks devices.
 func (q *deviceQuery) complete(chosen uint64, left int, p *devicePick) bool {
 	if q.lacks() {
 		return false
@@ -607,9 +608,9 @@ func (q *deviceQuery) complete(chosen uint64, left int, p *devicePick) bool {
 }
 
 // grab chooses places without a search. It adds the places with the most devices of one kind until
-// there are enough, and continues with the next kind. It starts once with each kind, and keeps the
-// choice with the fewest places. If holds returns true, grab finds places, except with three or
-// more kinds that must be together.
+// there are enough, and continues with the next kind. grab does this once for each kind as the
+// first kind, and keeps the best choice. If holds returns true, grab finds places, except with
+// three or more kinds that must be together.
 func (q *deviceQuery) grab(places uint64, most int) {
 	q.rankPlaces()
 	for first := range q.w.Devices {
@@ -634,7 +635,7 @@ func (q *deviceQuery) grab(places uint64, most int) {
 	}
 }
 
-// link chooses the devices of the linked kind at the places that grab found: first one device at
+// link chooses the devices of the linked kind at the places that grab chose: first one device at
 // each place, then the devices with the lowest positions.
 func (q *deviceQuery) link(places uint64, p *devicePick) bool {
 	if q.linked < 0 {

@@ -7,34 +7,34 @@ import (
 
 // Want is the request of a container, or of a pod as a whole.
 type Want struct {
-	CPUs    int          // pinned
+	CPUs    int          // the number of CPUs to pin
 	Amounts []Amount     // each kind once
 	Devices []DeviceWant // each kind once
 	// Same is how devices must be together, as a requirement or a preference (SameHow). Place drops
-	// this preference after all others, and never uses more NUMA nodes to keep it.
+	// this preference after all preferences of Rules, and never uses more NUMA nodes to keep it.
 	Same    Same
-	SameHow Strength // set if Same is
+	SameHow Strength // not Unset if Same is set
 	Width   Width
-	// Nodes requests exactly this number of NUMA nodes. Each node provides some of the CPUs, or of
-	// the first amount if there are no CPUs, or PerNode devices if there are no amounts. 0 leaves
-	// the number to Width. If Nodes is set, Width only determines whether devices with an unknown
-	// NUMA node count.
+	// Nodes requests exactly this number of NUMA nodes. Each node provides some of the CPUs.
+	// Without CPUs, each node provides a part of the first amount; without amounts, it provides
+	// PerNode devices. 0 leaves the number to Width. If Nodes is set, Width has only one effect:
+	// devices with an unknown NUMA node count only with AnyWidth.
 	Nodes int
-	// PerNode requests exactly this number of devices of each kind on each NUMA node. 0 requests no
-	// number. PerNode requires Nodes, and cannot be combined with Same.
+	// PerNode requests exactly this number of devices of each kind on each NUMA node. 0 means that
+	// there is no such request. PerNode requires Nodes, and cannot be combined with Same.
 	PerNode int
 	Rules   Rules
 	// Pays means that a request with Rules.Exclusive must request all CPUs that it keeps from other
 	// pods, as CPUs or as CPU time.
 	Pays bool
-	// Within are the only allowed sets of NUMA nodes, and WithinEmpty the sets that would be
-	// allowed if nothing were assigned. Callers use them for resources that the model does not
-	// know. Nil allows all sets.
+	// Within has the allowed sets of NUMA nodes, and WithinEmpty the sets that would be allowed on
+	// an empty node. Callers use these for resources that the model does not know. Nil allows all
+	// sets.
 	Within, WithinEmpty hint.Set
-	// CPUsWithin are the only allowed sets of NUMA nodes for the CPUs, and CPUsWithinEmpty the sets
-	// that would be allowed on an empty node. Callers use them to place CPUs near resources that
-	// the model does not know. If a set is allowed, every set that contains it must be allowed too.
-	// Without CPUs, they limit the set of NUMA nodes. Nil allows all sets.
+	// CPUsWithin has the allowed sets of NUMA nodes for the CPUs, and CPUsWithinEmpty the sets that
+	// would be allowed on an empty node. Callers use these to place CPUs near resources that the
+	// model does not know. If a set is allowed, every set that contains it must be allowed too. If
+	// the request has no CPUs, CPUsWithin limits the whole set of NUMA nodes. Nil allows all sets.
 	CPUsWithin, CPUsWithinEmpty hint.Set
 }
 
@@ -44,7 +44,7 @@ type Grant struct {
 	// Nodes is the set of NUMA nodes that was chosen.
 	Nodes   hint.Mask
 	Amounts []NodeAmount // by kind as in Want.Amounts, then by node
-	// Exclusive is Rules.Exclusive, or Shareable if Place dropped this preference.
+	// Exclusive is Rules.Exclusive of the Want, or Shareable if Place dropped this preference.
 	Exclusive Exclusive
 	Devices   []DeviceRef // by kind as in Want.Devices
 	// Together means that the devices are together as Want.Same requests.
@@ -59,7 +59,8 @@ type PlaceResult uint8
 // The results of Place.
 const (
 	Placed PlaceResult = iota
-	// OddCPUs: full cores are required, and the CPUs are not a whole number of cores.
+	// OddCPUs: FullCores is required, and the number of CPUs is not a multiple of the threads per
+	// core.
 	OddCPUs
 	// UnequalCores: the rules need cores with equally many threads, which the machine does not
 	// have.
@@ -77,9 +78,10 @@ const (
 	NotTogether
 	// TooWide: the machine has room, but only on more NUMA nodes than the width allows.
 	TooWide
-	// NotOffered: Want allows no set of NUMA nodes.
+	// NotOffered: Want.Within or Want.CPUsWithin is empty.
 	NotOffered
-	// OutOfReach: the machine has room, but not on a set of NUMA nodes that Want allows.
+	// OutOfReach: the machine has room, but not on a set of NUMA nodes that Want.Within or
+	// Want.CPUsWithin allows.
 	OutOfReach
 	// Withholds: the pod would keep more CPUs from other pods than it requests.
 	Withholds
@@ -87,7 +89,7 @@ const (
 	NotExactly
 )
 
-// asking has the inputs of a query: the request, the model, the book and the budget.
+// asking has the inputs of a query.
 type asking struct {
 	m     *Model
 	b     *Book

@@ -11,8 +11,8 @@ import (
 // Book has the assigned memory: the kubelet's NUMANodeMap. Create it with Model.NewBook.
 type Book struct {
 	nodes []node
-	// free and reserved are by kind, then node. Their sums are Model.allocatable, unless the
-	// kubelet lost bytes.
+	// free and reserved are by kind, then by node. The sum of both is Model.allocatable, unless the
+	// kubelet has lost bytes.
 	free, reserved []uint64
 }
 
@@ -35,7 +35,7 @@ func (m *Model) NewBook() *Book {
 	return b
 }
 
-// CopyFrom copies o to b. It allocates no memory if b is a book of the same Model.
+// CopyFrom copies o to b. CopyFrom allocates no memory if b is a book of the same Model.
 func (b *Book) CopyFrom(o *Book) {
 	b.nodes = append(b.nodes[:0], o.nodes...)
 	if len(b.free) != len(o.free) {
@@ -51,7 +51,7 @@ func (b *Book) size(n int) {
 	b.free, b.reserved = both[:n:n], both[n:]
 }
 
-// Equal reports whether the books are equal.
+// Equal reports whether both books have the same groups, assignments and amounts.
 func (b *Book) Equal(o *Book) bool {
 	return slices.Equal(b.nodes, o.nodes) && slices.Equal(b.free, o.free) && slices.Equal(b.reserved, o.reserved)
 }
@@ -76,7 +76,7 @@ func (b *Book) Group(pos int) (assignments int, cells hint.Mask) {
 	return int(b.nodes[pos].assignments), b.nodes[pos].cells
 }
 
-// SetGroup sets the values that Group returns.
+// SetGroup sets the number of assignments of a node, and its group.
 func (b *Book) SetGroup(pos, assignments int, cells hint.Mask) {
 	b.nodes[pos] = node{assignments: int32(assignments), cells: cells}
 }
@@ -114,7 +114,7 @@ type reuse struct {
 // Reset empties r and keeps its memory.
 func (r *Reuse) Reset() { r.entries = r.entries[:0] }
 
-// Bytes returns the amount that may be reused.
+// Bytes returns the number of bytes of a kind that may be reused on exactly the nodes of the mask.
 func (r *Reuse) Bytes(mask hint.Mask, k Kind) uint64 {
 	if e := r.find(mask, k); e != nil {
 		return e.bytes
@@ -147,14 +147,14 @@ func (r *Reuse) Spend(mask hint.Mask, n Need) {
 	}
 }
 
-// Assign takes memory for a container from the nodes of a mask, lowest first (updateMachineState).
-// It does not take memory that the container reuses. Assign counts one assignment on every node of
-// the mask, even if it takes 0 bytes there.
+// Assign takes memory for a container from the nodes of the mask, the lowest node first
+// (updateMachineState). Assign does not take memory that the container reuses. Assign counts one
+// assignment on every node of the mask, even if it takes 0 bytes there.
 func (m *Model) Assign(b *Book, mask hint.Mask, n Need, r *Reuse) {
 	m.Take(b, mask, Need{n.Kind, n.Bytes - min(n.Bytes, r.Bytes(mask, n.Kind))})
 }
 
-// Take does what Assign does, without reuse.
+// Take is Assign without reuse.
 func (m *Model) Take(b *Book, mask hint.Mask, n Need) {
 	left := n.Bytes
 	for w := mask; w != 0; w &= w - 1 {
@@ -169,7 +169,7 @@ func (m *Model) Take(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Release frees a block, lowest node first (releaseMemory).
+// Release frees memory on the nodes of the mask, the lowest node first (releaseMemory).
 func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	left := n.Bytes
 	for w := mask; w != 0; w &= w - 1 {
@@ -185,9 +185,9 @@ func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Uniform reports whether the nodes of a mask have the same kinds of memory. If not, a kubelet that
-// restarts with such a group crashes: areMachineStatesEqual looks up each kind of a node on all
-// nodes of its group.
+// Uniform reports whether the nodes of a mask have the same kinds of memory. If they do not, a
+// kubelet that restarts while the mask is a group crashes: areMachineStatesEqual looks up each kind
+// of a node on all nodes of its group.
 func (m *Model) Uniform(mask hint.Mask) bool {
 	for k := range m.has {
 		if some := m.has[k] & mask; some != 0 && some != mask {
@@ -197,8 +197,8 @@ func (m *Model) Uniform(mask hint.Mask) bool {
 	return true
 }
 
-// Check returns an error if free and reserved amounts do not add up to the allocatable memory, or
-// if a node is not in its own group.
+// Check returns an error if free and reserved amounts do not add up to the allocatable memory, if a
+// number of assignments is negative, or if a node is not in its own group.
 func (m *Model) Check(b *Book) error {
 	for k := range m.names {
 		for pos := range b.nodes {

@@ -1,5 +1,5 @@
 // Package memory reproduces the kubelet's static memory manager: its hints for amounts of memory
-// and huge pages, the nodes from which it takes them, and how it frees them.
+// and huge pages, the nodes from which it takes memory, and how it frees memory.
 //
 // A Model is the compiled memory of a machine, and is immutable. A Book has the assigned memory.
 // The code follows pkg/kubelet/cm/memorymanager/policy_static.go, including its groups of nodes and
@@ -35,17 +35,18 @@ type Model struct {
 	space *hint.Space
 	names []string // ascending
 	has   []hint.Mask
-	// allocatable and total are by kind, then node.
+	// allocatable, total and reserved are by kind, then by node, in bytes.
 	allocatable, total, reserved []uint64
-	// endless has, by kind, whether the kubelet counts an almost endless amount on some node,
-	// because it reserves more for the system or for huge pages than the node has.
+	// endless has, by kind, whether the kubelet counts almost 2^64 bytes on some node, because the
+	// system's reservation and the huge pages are more than the node has.
 	endless []bool
-	// most[kind][k] is the largest amount of the kind on k nodes; most[kind] is nil if sums
-	// overflow.
+	// most[kind][k] is the largest amount of the kind on k nodes. most[kind] is nil if a sum
+	// overflows.
 	most [][]uint64
 }
 
-// NewModel compiles the memory of nodes, which are by position of the space.
+// NewModel compiles the memory of nodes. The position of a node in nodes is its position in the
+// space.
 func NewModel(space *hint.Space, nodes []Node) *Model {
 	m := &Model{space: space, names: namesOf(nodes)}
 	cells := len(m.names) * len(nodes)
@@ -88,7 +89,7 @@ func (m *Model) addNode(pos int, n *Node) {
 	m.allocatable[at] -= huge
 }
 
-// Underflows reports whether the kubelet counts an almost endless amount of one of these kinds on a
+// Underflows reports whether the kubelet counts almost 2^64 bytes of one of these kinds on some
 // node, because its uint64 subtraction of reserved memory and huge pages wraps around.
 func (m *Model) Underflows(needs []Need) bool {
 	for i := range needs {
@@ -124,7 +125,7 @@ func prefixSums(amounts []uint64) []uint64 {
 	return sums
 }
 
-// at returns the index of a kind on a node in the tables.
+// at returns the index of a kind on a node in tables such as allocatable.
 func (m *Model) at(k Kind, pos int) int { return int(k)*m.space.Len() + pos }
 
 func (m *Model) row(table []uint64, k Kind) []uint64 {
@@ -132,8 +133,8 @@ func (m *Model) row(table []uint64, k Kind) []uint64 {
 	return table[int(k)*n : int(k)*n+n]
 }
 
-// Names returns the resource names of all kinds, ascending; a Kind is an index into it. The caller
-// must not change it.
+// Names returns the resource names of all kinds, ascending. A Kind is an index into this slice,
+// which the caller must not change.
 func (m *Model) Names() []string { return m.names }
 
 // Kind returns the kind with the given resource name, and whether the machine has it.

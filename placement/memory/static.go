@@ -6,8 +6,9 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Errors of the kubelet when it assigns memory to a container. All become UnexpectedAdmissionError,
-// except ErrCrash and ErrNoRegular, which are Berth's own.
+// These are the errors of the kubelet when it assigns memory to a container. After each of them,
+// the pod fails with UnexpectedAdmissionError, except after ErrCrash and ErrNoRegular, which are
+// Berth's own.
 var (
 	// ErrNoDefault is "failed to get the default NUMA affinity, no NUMA nodes with enough memory is
 	// available".
@@ -32,11 +33,11 @@ var (
 type Query struct {
 	Book  *Book
 	Needs []Need
-	// Reuse has the memory that finished init containers of the pod leave.
+	// Reuse has the memory that the pod's finished init containers leave to its later containers.
 	Reuse *Reuse
 }
 
-// fits reports whether the kubelet offers a mask (calculateHints).
+// fits reports whether the kubelet makes a hint with the mask (calculateHints).
 func (m *Model) fits(q *Query, mask hint.Mask) bool {
 	return m.groupAllows(q.Book, mask) && m.couldFit(mask, q.Needs) && m.hasFree(q, mask, q.Reuse)
 }
@@ -68,8 +69,8 @@ func (m *Model) sum(table []uint64, mask hint.Mask, k Kind) uint64 {
 	return sum
 }
 
-// groupAllows returns false for a single node that is in a group, and for a set of nodes that would
-// mix groups.
+// groupAllows returns false for a single node that is in a group with other nodes, and for a set of
+// nodes that would mix groups (Mixes).
 func (m *Model) groupAllows(b *Book, mask hint.Mask) bool {
 	if mask&(mask-1) == 0 {
 		return b.nodes[mask.Lowest()].cells.Len() <= 1
@@ -83,7 +84,7 @@ func violates(b *Book, mask hint.Mask) bool {
 }
 
 // MinSize returns the size of the smallest set of nodes that has enough memory for the needs on an
-// empty machine. If no set has enough, it returns the number of all nodes.
+// empty machine. If no set has enough, MinSize returns the number of all nodes.
 func (m *Model) MinSize(needs []Need) int {
 	for k := m.lowerBound(needs); k < m.space.Len(); k++ {
 		for _, mask := range m.space.OfSize(k) {
@@ -95,8 +96,8 @@ func (m *Model) MinSize(needs []Need) int {
 	return m.space.Len()
 }
 
-// lowerBound returns the largest number of nodes that one of the needs requires by itself. If the
-// machine has too little memory, this exceeds the number of nodes.
+// lowerBound returns a lower bound for MinSize: the largest number of nodes that a single need
+// requires. If the machine has too little memory, the result exceeds the number of nodes.
 func (m *Model) lowerBound(needs []Need) int {
 	low := 1
 	for _, n := range needs {
@@ -124,9 +125,9 @@ func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 	return true
 }
 
-// Hints fills in the hints that the kubelet would return. All needs have equal hints
-// (calculateHints). If no mask fits, calculateHints returns an empty map, which means no
-// preference. The kubelet then detects the lack of memory only in Allocate.
+// Hints fills out with the hints that the kubelet would return (calculateHints). All needs have
+// equal hints. If no mask fits, calculateHints returns an empty map, which means no preference. The
+// kubelet then detects the lack of memory only in Allocate.
 func (m *Model) Hints(q *Query, want hint.Want, out *hint.List) {
 	out.Reset(hint.Masks)
 	out.Times = len(q.Needs)
@@ -162,8 +163,8 @@ func (m *Model) mark(q *Query, size int, set hint.Set) (found bool) {
 	return found
 }
 
-// alone returns the nodes that provide memory without being in a group. A group cannot use these
-// nodes.
+// alone returns the nodes that provide memory and are in no group with other nodes. A new group
+// cannot contain such a node.
 func (b *Book) alone() (nodes hint.Mask) {
 	for i := range b.nodes {
 		if n := &b.nodes[i]; n.assignments > 0 && n.cells&(n.cells-1) == 0 {
@@ -173,7 +174,7 @@ func (b *Book) alone() (nodes hint.Mask) {
 	return nodes
 }
 
-// best implements findBestHint over the hints whose masks contain the given nodes. The hint is
+// best implements findBestHint for the hints whose masks contain the nodes in holding. A hint is
 // preferred if its mask has MinSize nodes.
 func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	size := m.MinSize(q.Needs)
@@ -191,8 +192,9 @@ func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 }
 
 // Choose implements the first half of Allocate: it returns the nodes from which the kubelet takes
-// the memory for the merged hint. If the kubelet must look up hints and ordinary memory is not
-// among the needs, Choose returns an error, because there are no such hints.
+// the memory for the merged hint. If the needs do not include ordinary memory, Choose returns an
+// error when the kubelet would have to look up new hints, because the kubelet looks up only the
+// hints for ordinary memory.
 func (m *Model) Choose(q *Query, h hint.Hint) (hint.Mask, error) {
 	needs := q.Needs
 	crash := m.Crashes(needs)
@@ -242,8 +244,8 @@ func (m *Model) regular(needs []Need) bool {
 	return false
 }
 
-// Mixes reports whether taking memory from the mask would put a node into two groups at once. The
-// kubelet allows this for single nodes, and then counts wrongly.
+// Mixes reports whether taking memory from the mask would put a node into two groups at a time. The
+// kubelet allows this for a mask of one node, and then counts wrongly.
 func Mixes(b *Book, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if n := b.nodes[w.Lowest()]; n.assignments > 0 && n.cells != mask {

@@ -423,8 +423,7 @@ type PodAllocation struct {
 	Malformed string `json:"-"`
 }
 
-// PodState is the reason why a pod is in the report that is not an admitted pod which runs or will
-// run.
+// PodState is the reason why the report lists a pod that is not admitted, or that no longer runs.
 //
 // +kubebuilder:validation:Enum=Ended;Rejected;Unknown
 type PodState string
@@ -621,8 +620,8 @@ const ReasonTooLarge = "TooLarge"
 const ReasonNotEnforced = "NotEnforced"
 
 // ConditionEnforced is the type of the condition that is False while a container does not run as
-// Berth decided. Only nodes with authority berth can have this condition. It is absent while all
-// containers run as decided.
+// Berth decided. The condition is absent while all containers run as decided. Only nodes with
+// authority berth can have this condition.
 const ConditionEnforced = "Enforced"
 
 // ReasonAstray is the reason of ConditionEnforced.
@@ -630,8 +629,8 @@ const ReasonAstray = "ContainersAstray"
 
 // ConditionSoleOwner is the type of the condition that is False while the image name of a pod
 // suggests that the pod sets the CPUs of other pods' containers. Agents set the condition on nodes
-// with authority berth. It is only a warning, because an image name proves nothing. It is absent
-// while there is no such pod.
+// with authority berth. The condition is only a warning, because an image name proves nothing. The
+// condition is absent while there is no such pod.
 const ConditionSoleOwner = "SoleOwner"
 
 // ReasonRivalSuspected is the reason of ConditionSoleOwner.

@@ -143,8 +143,8 @@ func ParsePodAllocation(text string) (PodAllocation, error) {
 	return p, nil
 }
 
-// parseContainerWord parses the word of a container, or of the pod as a whole. A line has at most
-// one word for the whole pod, before all containers.
+// parseContainerWord parses the word of a container or of the whole pod. A line has at most one
+// word for the whole pod. This word comes before the containers.
 func (p *PodAllocation) parseContainerWord(word string) error {
 	c, err := parseContainer(word)
 	switch {
@@ -254,8 +254,9 @@ func parseDevices(text string) (d DeviceAllocation, err error) {
 // MarshalJSON implements json.Marshaler.
 func (p PodAllocation) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
 
-// UnmarshalJSON implements json.Unmarshaler. It never fails, so that one bad line does not make a
-// whole list of reports unreadable. It puts text that it cannot parse into Malformed.
+// UnmarshalJSON implements json.Unmarshaler. If UnmarshalJSON cannot parse the text, it puts the
+// text into Malformed and returns nil, so that one such line does not make a whole list of reports
+// unreadable.
 func (p *PodAllocation) UnmarshalJSON(data []byte) error {
 	var text string
 	err := json.Unmarshal(data, &text)

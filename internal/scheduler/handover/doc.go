@@ -1,5 +1,5 @@
-// Package handover makes a change of leaders safe while Bindings are under way, which are requests
-// that the API server may still carry out. It needs a Lease, the pods and two durations.
+// Package handover makes a change of leaders safe while Bindings are under way. A Binding is under
+// way while the API server may still carry out the request.
 //
 // A leader that dies may have sent Bindings that the API server has not written yet. The next
 // leader does not know the nodes of these Bindings. So a leader records in a Lease whether Bindings
@@ -10,6 +10,6 @@
 //	none                     waits until kubelets know the pods that were force-deleted before it began to watch
 //	under-way, or unreadable waits for the same time, and fences every pod that could be bound; see fenceType
 //
-// The fencing takes at most Options.BindTimeout. After that time the API server has given up all
+// The fencing takes at most Options.BindTimeout, because the API server has then given up all
 // Bindings that were under way.
 package handover

@@ -18,20 +18,20 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// fenceType is the type of the condition that a new leader writes into a pod. The condition
-// contains the leader's name. The write changes the pod's resource version, on which every Binding
-// is conditional (BindingREST.setPodNodeAndMetadata). So the API server refuses a Binding that was
-// sent earlier.
+// fenceType is the type of the condition with which a new leader fences a pod. The message of the
+// condition is the leader's name. The write changes the pod's resource version, on which every
+// Binding is conditional (BindingREST.setPodNodeAndMetadata). So the API server refuses a Binding
+// that was sent earlier.
 const fenceType corev1.PodConditionType = "berth.dev/fenced"
 
-// FencedSince reports whether another scheduler has fenced the pod between the versions then and
+// FencedSince reports whether another scheduler has fenced the pod between its versions then and
 // now.
 func (h *Handover) FencedSince(then, now *corev1.Pod) bool {
 	fence := fenceOf(now)
 	return fence != fenceOf(then) && fence != h.lease.name
 }
 
-// fenceOf returns the scheduler that has fenced the pod, or "".
+// fenceOf returns the name of the scheduler that last fenced the pod, or "".
 func fenceOf(pod *corev1.Pod) string {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == fenceType {
@@ -44,7 +44,7 @@ func fenceOf(pod *corev1.Pod) string {
 // fenceWorkers is the maximum number of pods that are fenced at a time.
 const fenceWorkers = 16
 
-// fence fences all pods that another scheduler could be binding or resizing, and returns their
+// fence fences all pods that the previous leader could be binding or resizing, and returns their
 // number. It waits until the watch shows that each of these pods is fenced, bound or gone, or until
 // ctx ends. The error explains why a pod was not fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
@@ -61,8 +61,7 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		g.Go(func() error { return h.fenceOne(ctx, pod) })
 	}
-	// Until ctx ends, a pod may still be bound if it could not be fenced or the watch does not show
-	// it fenced.
+	// Until ctx ends, the API server may still bind a pod that could not be fenced.
 	err = g.Wait()
 	select {
 	case <-done:
@@ -93,7 +92,8 @@ func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error)
 	return pods, err
 }
 
-// fenceOne writes the condition, and repeats the request until the API server answers.
+// fenceOne writes the condition into a pod, and repeats the request until the API server has
+// answered it.
 func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID}, // a precondition of the write
@@ -108,12 +108,13 @@ func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// patch writes the condition once. It reports whether the pod needs no further request.
+// patch sends the request of fenceOne once. It returns true if no further request is needed.
 func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bool, error) {
 	pods := h.Pods.Pods(pod.Namespace)
 	_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	another := false
-	// The name belongs to another pod, or the API server gave up because of concurrent writes.
+	// After a conflict, either the name belongs to another pod, or the API server gave up because
+	// of concurrent writes.
 	if apierrors.IsConflict(err) {
 		var now *corev1.Pod
 		if now, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil && now.UID == pod.UID {
@@ -131,7 +132,8 @@ func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bo
 	return err == nil, nil
 }
 
-// Seen must be called with every state of a pod, after the feed has processed it.
+// Seen must be called with every version of a pod that the watch shows, after the ledgers have
+// processed it.
 func (h *Handover) Seen(pod *corev1.Pod) {
 	if h.Decided(pod) {
 		h.decided.Store(true)
@@ -139,16 +141,17 @@ func (h *Handover) Seen(pod *corev1.Pod) {
 	h.fences.seen(pod)
 }
 
-// Gone must be called for every deleted pod, after the feed has processed it.
+// Gone must be called for every deleted pod, after the ledgers have processed the deletion.
 func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }
 
-// fences waits until the watch shows that pods are fenced. The zero value waits for no pod.
+// fences records for which pods the watch must still show the fence. The zero value waits for no
+// pod.
 type fences struct {
 	active atomic.Bool
 	mu     sync.Mutex
 	name   string
-	// awaited has the pods that the watch must still show fenced. The value is true if it is enough
-	// that the watch shows the pod bound.
+	// awaited has the pods that the watch must still show as fenced. The value is true if it is
+	// also enough that the watch shows the pod with a node.
 	awaited map[types.UID]bool
 	done    chan struct{}
 }

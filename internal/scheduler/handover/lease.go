@@ -21,16 +21,16 @@ const (
 	// LeaseName is the name of the Lease, in the namespace of the heartbeats, in which a leader
 	// records for the next leader whether Bindings may be under way.
 	LeaseName = "berth-scheduler-bindings"
-	// leaseAnnotation holds bindingsUnderWay or bindingsNone.
+	// leaseAnnotation is an annotation of the Lease. Its value is bindingsUnderWay or bindingsNone.
 	leaseAnnotation  = "berth.dev/bindings"
 	bindingsUnderWay = "under-way"
 	bindingsNone     = "none"
 	// leaseIdle is the time that a leader waits after its last Binding before it records that no
-	// Binding is under way. So it writes the Lease at most twice in leaseIdle. Under load it writes
-	// the Lease once per leaseFresh.
+	// Binding is under way. So a leader writes the Lease at most twice in leaseIdle. Under load, it
+	// writes the Lease once per leaseFresh.
 	leaseIdle = time.Second
 	// leaseFresh is the time for which a leader assumes that the Lease is still its own. A process
-	// that was suspended for longer checks the Lease before its next Binding, and so learns that
+	// that was suspended for longer writes the Lease before its next Binding, and so learns that
 	// another process leads. The election makes another process the leader no sooner than a lease
 	// duration after the last renewal.
 	leaseFresh = time.Second
@@ -43,17 +43,17 @@ const (
 var ErrDeposed = errors.New("another scheduler has taken over, or the Lease was deleted")
 
 // bindingsLease is the record that a leader leaves for the next leader. The leader writes it before
-// the first Binding of a series and after the last one.
+// the first Binding of a series and after the last Binding.
 type bindingsLease struct {
 	leases coordinationclient.LeaseInterface
 	clock  clock.WithDelayedExecution
 	logger klog.Logger
-	// name identifies this process among all schedulers that ever ran.
+	// name is a random name of this process, which no other scheduler has had.
 	name string
 	// bindTimeout is the time for which the API server may still write a Binding of the previous
 	// leader.
 	bindTimeout time.Duration
-	// fresh is leaseFresh, except for tests.
+	// fresh is leaseFresh, except in tests.
 	fresh time.Duration
 
 	// writing is held during a write of the Lease and during changes of lease or marked. mu guards
@@ -61,23 +61,22 @@ type bindingsLease struct {
 	// request.
 	writing sync.Mutex
 	mu      sync.Mutex
-	// lease is the last written or read version. It is nil while the Lease is not ours or cannot be
-	// written. Then this process leaves no record, and the next leader must assume that Bindings
-	// are under way.
+	// lease is the last written or read version. lease is nil if this process has not claimed the
+	// Lease. This process then leaves no record of its Bindings.
 	lease *coordinationv1.Lease
-	// marked means that the Lease contains under-way.
+	// marked means that the Lease contains under-way, or may contain it.
 	marked bool
-	// confirmed is the last time when this process found that the Lease is its own, by the
-	// monotonic clock, which cannot be set.
+	// confirmed is the last time at which this process found that the Lease is its own or that it
+	// leads. It is compared by the monotonic clock, which cannot be set.
 	confirmed time.Time
 	// bindings is the number of Bindings under way.
 	bindings int
-	// quietFrom is the time after which the API server can no longer write any Binding for which
+	// quietFrom is the time from which the API server can no longer write any Binding for which
 	// leave was called.
 	quietFrom time.Time
 	// armed means that a call of clear is scheduled.
 	armed bool
-	// giveUp cancels the write "no Binding is under way". It is nil if no such write runs.
+	// giveUp cancels the running write of bindingsNone. It is nil if no such write runs.
 	giveUp context.CancelFunc
 }
 
@@ -87,7 +86,7 @@ type found uint8
 const (
 	// foundUnknown means that the Lease could not be read or claimed.
 	foundUnknown found = iota
-	// foundNobody means that there was no Lease.
+	// foundNobody means that there was no Lease, so that no earlier leader is known.
 	foundNobody
 	// foundQuiet means that no Binding of the previous leader is under way.
 	foundQuiet
@@ -95,8 +94,9 @@ const (
 	foundUnderWay
 )
 
-// claim makes this process the holder of the Lease, and returns the earlier content. After that, no
-// other scheduler begins a series of Bindings.
+// claim makes this process the holder of the Lease, and returns the state that the Lease had
+// before. After claim, another scheduler cannot write under-way into the Lease unless it claims the
+// Lease too.
 func (l *bindingsLease) claim(ctx context.Context) (found, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -142,7 +142,7 @@ func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
 	l.lease = lease
 }
 
-// endFound records that the Bindings of the previous leader have ended.
+// endFound records that no Binding of the previous leader is under way any longer.
 func (l *bindingsLease) endFound() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,10 +176,10 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	return nil
 }
 
-// goesOn reports whether a Binding needs no write of the Lease, and then counts the Binding. No
-// write is needed if the Lease already says under-way and was checked recently, or if this process
-// does not hold the Lease. goesOn cancels a running write of "none", because enter will write the
-// Lease again.
+// goesOn reports whether a Binding needs no write of the Lease. If it returns true, it has counted
+// the Binding. No write is needed if the Lease already says under-way and was checked recently, or
+// if this process does not hold the Lease. goesOn cancels a running write of bindingsNone, because
+// enter will write the Lease again.
 func (l *bindingsLease) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +202,8 @@ func (l *bindingsLease) unclaimed() bool {
 	return l.lease == nil && time.Since(l.confirmed) >= l.fresh
 }
 
-// leads records that this process was the leader at the time asked.
+// leads records that the API server named this process as the leader in answer to a request at the
+// time asked.
 func (l *bindingsLease) leads(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +211,7 @@ func (l *bindingsLease) leads(asked time.Time) {
 }
 
 // leave is called when the result of a Binding is known, or when the scheduler gives up asking for
-// the result. After quietFrom the API server can no longer write the Binding.
+// the result. From quietFrom on, the API server can no longer write the Binding.
 func (l *bindingsLease) leave(quietFrom time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +222,7 @@ func (l *bindingsLease) leave(quietFrom time.Time) {
 	l.arm()
 }
 
-// arm schedules a call of clear after the last Binding. The caller holds the lock.
+// arm schedules a call of clear if no Binding is under way. The caller holds mu.
 func (l *bindingsLease) arm() {
 	if l.lease == nil || l.bindings > 0 || l.armed {
 		return
@@ -230,7 +231,7 @@ func (l *bindingsLease) arm() {
 	later.Call(l.clock, max(0, l.quietFrom.Add(leaseIdle).Sub(l.clock.Now())), l.clear)
 }
 
-// clear writes into the Lease that no Binding is under way, unless there is one.
+// clear writes bindingsNone into the Lease, unless a Binding is under way.
 func (l *bindingsLease) clear() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -269,7 +270,8 @@ func (l *bindingsLease) beginClear(giveUp context.CancelFunc) bool {
 	return true
 }
 
-// write writes the Lease unless it now belongs to another scheduler. The caller holds writing.
+// write writes state into the Lease. It returns ErrDeposed if the Lease was deleted or belongs to
+// another scheduler. The caller holds writing.
 func (l *bindingsLease) write(ctx context.Context, state string) error {
 	const tries = 3
 	var err error

@@ -27,28 +27,28 @@ type Options struct {
 	Pods   corev1client.PodsGetter
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// SettleAfter is the maximum time until a kubelet knows of a pod that was bound and then
+	// SettleAfter is the maximum time after which a kubelet knows of a pod that was bound and then
 	// force-deleted.
 	SettleAfter time.Duration
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	BindTimeout time.Duration
-	// Ours reports whether a scheduler with the same schedulerNames could be binding this pod,
-	// which has no node.
+	// Ours reports whether a scheduler with the same schedulerNames could be binding this pod. The
+	// pod has no node.
 	Ours func(*corev1.Pod) bool
 	// Resizing returns the bound pods for which the previous leader may still be writing a
-	// decision. It may be nil.
+	// decision. Resizing may be nil.
 	Resizing func() []*corev1.Pod
 	// Decided reports whether a pod has a decision of a scheduler with the same schedulerNames.
 	Decided func(*corev1.Pod) bool
 	// Done is called when the takeover ends and pods may be placed.
 	Done func()
-	// Leads asks the API server whether the election's Lease names this process. It is nil without
-	// leader election. After a suspension, a process believes for some seconds that it still leads,
-	// because client-go's leaderelection tries to renew until RenewDeadline.
+	// Leads asks the API server whether the election's Lease names this process. Leads is nil
+	// without leader election. After a suspension, a process believes for some seconds that it
+	// still leads, because client-go's leaderelection tries to renew until RenewDeadline.
 	Leads func(ctx context.Context) (bool, error)
 }
 
-// Handover takes over from the previous leader, and prepares for the next one. It is safe for
+// Handover takes over from the previous leader, and prepares for the next leader. It is safe for
 // concurrent use.
 type Handover struct {
 	Options
@@ -58,7 +58,7 @@ type Handover struct {
 	state  atomic.Int32
 	// decided means that at least one pod has a decision (Options.Decided).
 	decided atomic.Bool
-	// synced is the time at which all initial objects had been processed.
+	// synced is the time at which all objects that existed at the start had been processed.
 	synced time.Time
 	// led is closed when this scheduler has taken over for the first time.
 	led  chan struct{}
@@ -67,7 +67,8 @@ type Handover struct {
 
 // The states of a Handover.
 const (
-	// idle means that Ready has not been called yet, or that another scheduler has deposed us.
+	// idle means that Ready has not been called yet, or that another scheduler has deposed this
+	// scheduler.
 	idle int32 = iota
 	// takingOver means that takeOver is running.
 	takingOver
@@ -75,11 +76,11 @@ const (
 	leading
 )
 
-// maxUnderWay is the maximum number of concurrent Bindings. The API server allows a connection 100
-// requests at a time (--http2-max-streams-per-connection), including watches. With more Bindings,
-// client-go opens one connection after another. An API server under high load answers a Binding
-// with "too many requests", and the pod then waits for seconds. A pod that waits here instead loses
-// nothing, and its decision uses the newest report of its node.
+// maxUnderWay is the maximum number of concurrent Bindings. The API server allows 100 requests at a
+// time on one connection (--http2-max-streams-per-connection), including watches. With more
+// Bindings, client-go opens further connections. An API server under high load may answer a Binding
+// with "too many requests", and the pod then waits for seconds. A pod that waits for its turn in
+// Pace loses no time, and its decision uses the newest report of its node.
 const maxUnderWay = 64
 
 // New returns a Handover that has not taken over yet.
@@ -89,18 +90,20 @@ func New(o Options) *Handover {
 }
 
 // Pace waits until the number of running Bindings allows another Binding of the namespace. The
-// caller calls done at least once when the Binding is written. Namespaces take turns, so a
-// namespace with many pods delays other namespaces only on nodes where its pods come first. Pace
-// does not count a repeated Binding. If ctx ends first, Pace returns the error of ctx.
+// caller calls done at least once when the Binding is written. Namespaces take turns. So a
+// namespace with many pods can delay a pod of another namespace only if one of its pods must be
+// bound to the same node first. A repeated Binding does not wait in Pace again. If ctx ends first,
+// Pace returns the error of ctx.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)
 }
 
-// Synced records that all initial objects have been processed. Call it before Ready.
+// Synced records that all objects that existed at the start have been processed. Call Synced before
+// Ready.
 func (h *Handover) Synced() { h.synced = h.Clock.Now() }
 
-// Ready reports whether pods may be placed. If not, it starts the takeover, which calls
-// Options.Done at its end. Only a leader may call it.
+// Ready reports whether pods may be placed. If they may not, Ready starts the takeover, which calls
+// Options.Done at its end. Only a leader may call Ready.
 func (h *Handover) Ready(ctx context.Context) bool {
 	if h.state.Load() == leading {
 		return true
@@ -111,8 +114,8 @@ func (h *Handover) Ready(ctx context.Context) bool {
 	return false
 }
 
-// takeOver returns when the API server can write no more Bindings of the previous leader, at the
-// latest after Options.BindTimeout.
+// takeOver returns when the API server can no longer write Bindings of the previous leader. After
+// awaitLead, takeOver takes at most the sum of Options.BindTimeout and Options.SettleAfter.
 func (h *Handover) takeOver(ctx context.Context) {
 	h.awaitLead(ctx)
 	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
@@ -122,7 +125,8 @@ func (h *Handover) takeOver(ctx context.Context) {
 		left = foundUnderWay
 	}
 	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
-		// A kubelet may not know yet a pod that was bound and force-deleted before our watch began.
+		// A kubelet may not know yet that a pod was bound to it and force-deleted before this watch
+		// began.
 		<-h.Clock.After(young)
 	}
 	if left == foundUnderWay || left == foundUnknown {
@@ -142,8 +146,8 @@ func (h *Handover) takeOver(ctx context.Context) {
 // claimPause is the time after which a leader tries again to claim the Lease.
 const claimPause = 10 * time.Second
 
-// claimLater tries again to claim the Lease. Without a claim, the next leader would take the record
-// of the previous leader for the record of this process.
+// claimLater tries again to claim the Lease. Without a claim, the next leader would read the record
+// of the previous leader as the record of this process.
 func (h *Handover) claimLater(ctx context.Context) {
 	for later.Wait(ctx, h.Clock, claimPause) {
 		h.awaitLead(ctx)
@@ -159,7 +163,7 @@ func (h *Handover) claimLater(ctx context.Context) {
 }
 
 // Await returns when this scheduler has taken over, when ctx ends, or after limit. Before the
-// takeover no attempt to place a pod succeeds.
+// takeover, no attempt to place a pod succeeds.
 func (h *Handover) Await(ctx context.Context, limit time.Duration) {
 	if h.Ready(ctx) {
 		return
@@ -172,7 +176,7 @@ func (h *Handover) Await(ctx context.Context, limit time.Duration) {
 }
 
 // awaitLead returns when the election's Lease names this process. A process that has lost the
-// election stays here until it ends, so that it does not take over from the new leader.
+// election waits in awaitLead until it ends, so that it does not take over from the new leader.
 func (h *Handover) awaitLead(ctx context.Context) {
 	if h.Leads == nil {
 		return
@@ -186,7 +190,8 @@ func (h *Handover) awaitLead(ctx context.Context) {
 	})
 }
 
-// claim claims the Lease, and repeats the request until the API server answers.
+// claim claims the Lease. It repeats the request until the claim succeeds, the API server refuses
+// it for good, or ctx ends.
 func (h *Handover) claim(ctx context.Context) (left found) {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var err error
@@ -203,8 +208,10 @@ func (h *Handover) claim(ctx context.Context) (left found) {
 }
 
 // Enter is called before a Binding is written. If it returns an error, the Binding must not be
-// written. A scheduler that has lost the election will end soon, and does not take over again. If
-// two schedulers run without leader election, each takes over from the other.
+// written. If another scheduler has taken over, Enter returns ErrDeposed, and the next call of
+// Ready starts a new takeover. With leader election, this takeover ends only after this process
+// leads again (awaitLead). If two schedulers run without leader election, each takes over from the
+// other.
 func (h *Handover) Enter(ctx context.Context) error {
 	err := h.stillLeads(ctx)
 	if err == nil {
@@ -216,8 +223,9 @@ func (h *Handover) Enter(ctx context.Context) error {
 	return err
 }
 
-// stillLeads asks the API server which process leads, if this process could not claim the Lease. A
-// leader with the Lease learns from it that another process leads, for example after a suspension.
+// stillLeads returns ErrDeposed if another process leads. It asks the API server only if this
+// process could not claim the Lease. A process that has claimed the Lease learns from the Lease
+// that another process leads, for example after a suspension.
 func (h *Handover) stillLeads(ctx context.Context) error {
 	if h.Leads == nil || !h.lease.unclaimed() {
 		return nil
@@ -234,8 +242,8 @@ func (h *Handover) stillLeads(ctx context.Context) error {
 	return nil
 }
 
-// Leave is called after Enter, with the error of the write. A Binding in doubt may be written until
-// Options.BindTimeout has passed.
+// Leave is called after Enter, with the error of Write. If the error is ErrInDoubt, the API server
+// may write the Binding until Options.BindTimeout has passed.
 func (h *Handover) Leave(err error) {
 	quietFrom := h.Clock.Now()
 	if errors.Is(err, ErrInDoubt) {

@@ -27,17 +27,17 @@ const (
 	readBackFor = 10 * time.Second
 )
 
-// Binding is a decision that the scheduler writes as a Binding.
+// Binding has the operations that Write needs to bind one pod.
 type Binding interface {
 	// Make returns the Binding for this version of the pod.
 	Make(now *corev1.Pod) (*corev1.Binding, error)
 	// Post sends a Binding.
 	Post(ctx context.Context, b *corev1.Binding) error
-	// Read returns the current version of the pod in the API server. It may be another pod of the
+	// Read returns the current version of the pod in the API server. This may be another pod of the
 	// same name.
 	Read(ctx context.Context) (*corev1.Pod, error)
-	// Reconsider decides again from the newest information about the node. It returns the reason
-	// why the decision is no longer valid, or nil. A later Make uses the new decision.
+	// Reconsider decides again from the newest information about the node. It returns an error if
+	// no decision is valid any longer. A later Make uses the new decision.
 	Reconsider() error
 	// Forbidden returns the reason why this version of the pod may not be bound, or "".
 	Forbidden(now *corev1.Pod) string
@@ -50,15 +50,15 @@ type write struct {
 	node string
 	// now is the version of the pod that is bound.
 	now *corev1.Pod
-	// lost means that some request had no answer, so that the API server may still write its
+	// lost means that a request had no definite answer, so that the API server may still write its
 	// Binding.
 	lost bool
 }
 
 // Write writes the Binding of a pod to a node; now is the newest known version of the pod. If the
-// result is unknown or the pod has changed, Write reads the pod and repeats the Binding if it was
-// not written. This is safe because the API server refuses a second Binding for the same pod.
-// ErrInDoubt means that the result is still unknown.
+// result is unknown or the pod has changed, Write reads the pod. If the pod is not bound, Write
+// repeats the Binding. This is safe because the API server refuses a second Binding for the same
+// pod. ErrInDoubt means that the result is still unknown.
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)
@@ -107,8 +107,8 @@ func (w *write) readBack(ctx context.Context, cause error) error {
 	}
 }
 
-// lookAndSend checks whether the Binding was written, and sends it again if not. It reports whether
-// the outcome is final.
+// lookAndSend checks whether the Binding was written. If it was not, lookAndSend sends it again.
+// final means that the outcome does not change any more.
 func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	written, err := w.isWritten(ctx)
 	if err != nil || written {
@@ -123,8 +123,8 @@ func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	return err == nil, err
 }
 
-// isWritten reports whether the pod is bound to the node. If not, it sets now to the version of the
-// pod for which a Binding would be valid. Any error except errUnread is final: ErrInDoubt, or a
+// isWritten reports whether the pod is bound to the node. If the pod may still be bound, isWritten
+// sets w.now to the version that it has read. Any error except errUnread is final: ErrInDoubt, or a
 // reason why this Binding will never be written.
 func (w *write) isWritten(ctx context.Context) (bool, error) {
 	pod, err := w.Read(ctx)
@@ -149,8 +149,8 @@ func (w *write) isWritten(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// gone returns the result for a pod that no longer exists. The pod may have been bound and then
-// force-deleted.
+// gone returns the error for a pod that no longer exists. If a request is lost, the pod may have
+// been bound and then force-deleted, so the error is ErrInDoubt.
 func (w *write) gone(err error) error {
 	if w.lost {
 		return fmt.Errorf("%w: %w", ErrInDoubt, err)

@@ -14,7 +14,7 @@ var Phases = []koordinator.ReservationPhase{
 	koordinator.ReservationPending, koordinator.ReservationAvailable, koordinator.ReservationSucceeded, koordinator.ReservationFailed,
 }
 
-// Census counts Reservations, and their resources that no owner uses.
+// Census counts the Reservations by phase, and their unused resources by the authority of the node.
 type Census struct {
 	Phases map[koordinator.ReservationPhase]int
 	Held   map[placement.Authority]Unused
@@ -22,8 +22,8 @@ type Census struct {
 
 // Unused has the resources that Reservations hold and no owner uses, on the nodes of one authority.
 type Unused struct {
-	// Places counts the Reservations with a place on these nodes, including those that owners use
-	// completely.
+	// Places counts the Reservations with a place on these nodes. It includes places that owners
+	// use completely.
 	Places int
 	// MilliCPU is in thousandths of a CPU.
 	MilliCPU int64
@@ -58,7 +58,7 @@ func (rs *Reservations) Count() Census {
 }
 
 // add adds a place. rest is the pod in the scheduler's cache that stands for the unused part of the
-// place, or nil.
+// place. rest is nil if owners use the whole place.
 func (h *Unused) add(rest *corev1.Pod) {
 	h.Places++
 	if rest == nil {

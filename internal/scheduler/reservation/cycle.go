@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Open returns the UID and the node of the Reservation that the pod of this cycle may use, or "".
+// Open returns the UID and the node of the Reservation that is open for the pod, or "" twice. Only
+// the pod of the current cycle can have an open Reservation.
 func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	if !rs.any.Load() {
 		return "", ""
@@ -25,12 +26,12 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	return string(rs.open.object.UID), rs.open.node
 }
 
-// readLimit has two uses. After this time, discover accepts that it is not allowed to read
-// Reservations. At this interval, awaitRead logs that it still waits.
+// readLimit has two uses. Before readLimit has passed, discover ignores that the API server forbids
+// reading Reservations. Every readLimit, awaitRead logs that it still waits.
 const readLimit = 30 * time.Second
 
-// Between is called before the scheduler takes the next pod. At this time the last cycle has ended,
-// but its Binding may still be running.
+// Between is called before the scheduler takes the next pod. The last scheduling cycle has then
+// ended, but its Binding may still be running.
 func (rs *Reservations) Between() {
 	if !rs.Lead.Leads() {
 		rs.awaitRead()
@@ -46,7 +47,7 @@ func (rs *Reservations) Between() {
 		rs.open = nil
 		rs.sync(it)
 		if rs.vain[rs.now.UID].has(it.object.UID) {
-			it.vainAt = rs.changes(it) // changes by the pod's own attempt do not help
+			it.vainAt = rs.changes(it) // changes by the pod's own attempt are no reason to try again
 		}
 	} else if rs.now != nil { // the pod was tried without a Reservation
 		tried := rs.vain[rs.now.UID]
@@ -62,8 +63,8 @@ func (rs *Reservations) Between() {
 	rs.unbelieved()
 }
 
-// awaitRead waits until the Reservations that existed at the start have been read. Pods that the
-// scheduler placed earlier could get resources that Reservations hold.
+// awaitRead waits until the Reservations that existed at the start have been read. If the scheduler
+// placed pods before, these could get resources that Reservations hold.
 func (rs *Reservations) awaitRead() {
 	for {
 		select {
@@ -75,8 +76,8 @@ func (rs *Reservations) awaitRead() {
 	}
 }
 
-// Begins is called with the next pod of the scheduler. If the pod is an owner and fits into a
-// place, Begins opens the place for the pod.
+// Begins is called at the beginning of a scheduling cycle, with the cycle's pod. If the pod is an
+// owner and fits into a place, Begins opens the place for the pod.
 func (rs *Reservations) Begins(pod *corev1.Pod) {
 	affinity, err := wire.ReadReservationAffinity(pod)
 	if err != nil || !rs.any.Load() && affinity == nil || wire.OfReservation(pod) || !rs.Ours(pod.Spec.SchedulerName) || pod.Spec.SchedulingGroup != nil || wire.InGang(pod) {
@@ -86,7 +87,7 @@ func (rs *Reservations) Begins(pod *corev1.Pod) {
 	defer rs.mu.Unlock()
 	rs.unbelieved()
 	rs.now = pod
-	wants := affinity != nil // such a pod requires a Reservation
+	wants := affinity != nil // a pod with an affinity requires a Reservation
 	var best *item
 	for uid, it := range rs.all {
 		if it.read == nil || it.stage == over || !it.read.Owns(pod) || !affinity.Allows(it.read) {
@@ -120,8 +121,8 @@ func (rs *Reservations) Took(pod *corev1.Pod) {
 	}
 }
 
-// GaveBack records that a pod does not use the place that it took. The account has already removed
-// the pod.
+// GaveBack records that a pod does not use the part of a place that it took. The node's account
+// must already have removed the pod.
 func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -154,7 +155,7 @@ func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 }
 
 // WhyInVain names the last Reservation whose node refused the pod, and the reason. It returns "" if
-// there is none, or if the pod was tried without a Reservation since.
+// there is none, or if the pod has been tried without a Reservation since.
 func (rs *Reservations) WhyInVain(pod *corev1.Pod) string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -164,8 +165,8 @@ func (rs *Reservations) WhyInVain(pod *corev1.Pod) string {
 	return ""
 }
 
-// Allocated returns the annotation value for the Binding of an owner; "" for a Reservation that is
-// gone.
+// Allocated returns the value of wire.AllocatedAnnotation for the Binding of an owner. It returns
+// "" if the Reservation is gone.
 func (rs *Reservations) Allocated(uid string) string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -184,7 +185,7 @@ func (rs *Reservations) Wants(uid types.UID) bool {
 	return it != nil && it.queued != nil
 }
 
-// Raise is called when a node was found for a pod that stands for a Reservation. It replaces the
+// Raise is called when a node was found for a pod that stands for a Reservation. Raise replaces the
 // pod with the version for the scheduler's cache, which cannot be evicted (wire.Held).
 func Raise(info *framework.QueuedPodInfo) {
 	if !wire.OfReservation(info.Pod) {

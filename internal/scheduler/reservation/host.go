@@ -46,14 +46,15 @@ type Options struct {
 	Account func(node string) *ledger.Node
 	// HasNode reports whether there is a node with the given name.
 	HasNode func(name string) bool
-	// Changed is called when a place is released, so that the node may accept pods that it has
+	// Changed is called when a place was released, because the node may now accept pods that it has
 	// refused.
 	Changed func(node string, held *corev1.Pod)
 	// Done is called when the pod that stands for a Reservation no longer needs a node.
 	Done func(uid string)
 	// Ours reports whether this process serves the given scheduler name.
 	Ours func(scheduler string) bool
-	// OwnersNeedNamespace refuses Reservations with an owner that names no namespace.
+	// OwnersNeedNamespace means that Reservations with an owner that names no namespace are
+	// refused.
 	OwnersNeedNamespace bool
 	// Lead allows writes once it is open. Between opens the gate.
 	Lead *lead.Gate
@@ -88,7 +89,8 @@ func (h *host) unqueue(it *item) {
 	}
 }
 
-// hold makes account and cache hold the part of the place that the owners do not use.
+// hold makes the node's account and the scheduler's cache hold the part of the place that the
+// owners do not use.
 func (h *host) hold(it *item, owners []*corev1.Pod) {
 	account := h.Account(it.node)
 	it.had = slices.DeleteFunc(it.had, func(uid string) bool { return !account.View().Knows(uid) })
@@ -115,7 +117,8 @@ func (h *host) hold(it *item, owners []*corev1.Pod) {
 	h.keep(it, held)
 }
 
-// keep makes the cache hold the pod held for the Reservation.
+// keep makes the scheduler's cache contain the pod held for the Reservation, or no pod if held is
+// nil.
 func (h *host) keep(it *item, held *corev1.Pod) {
 	var err error
 	switch was := it.cached; {
@@ -133,7 +136,7 @@ func (h *host) keep(it *item, held *corev1.Pod) {
 	it.cached = held
 }
 
-// release makes account and cache hold nothing for the Reservation.
+// release makes the node's account and the scheduler's cache hold nothing for the Reservation.
 func (h *host) release(it *item) {
 	if it.node == "" {
 		return
@@ -150,7 +153,8 @@ func (h *host) release(it *item) {
 	}
 }
 
-// same reports whether two pods that stand for one place have equal requests.
+// same reports whether two pods that stand for one Reservation have equal requests, node and
+// resource version.
 func same(a, b *corev1.Pod) bool {
 	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
 		return x.Name == y.Name && equality.Semantic.DeepEqual(x.Resources.Requests, y.Resources.Requests) && equality.Semantic.DeepEqual(x.Resources.Limits, y.Resources.Limits)

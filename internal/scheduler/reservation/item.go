@@ -22,22 +22,23 @@ const (
 	over
 )
 
-// item is one Reservation.
+// item is one Reservation and its state.
 type item struct {
 	object *koordinator.Reservation
-	// version is the newest known version of the object. It may come from the answer to a write
-	// that the watch has not shown yet.
+	// version is the newest known version of the object. version may come from the answer to a
+	// write that the watch has not shown yet.
 	version string
-	// read is the parsed object, or nil. wrong is the error if it cannot be parsed.
+	// read is the parsed object, or nil if the object cannot be parsed. wrong is the error. A
+	// placed item keeps its last valid read.
 	read  *wire.Reservation
 	wrong error
 
 	stage stage
 	node  string
-	// decision is Berth's decision, or nil if the kubelet decides.
+	// decision is Berth's decision about the place, or nil if the kubelet decides on the node.
 	decision *placement.Decision
-	// unchecked means that the place comes from the object's status and was not yet checked with a
-	// report.
+	// unchecked means that the place has not been checked with a report since it was read from the
+	// object's status, or since its node was missing.
 	unchecked bool
 	// taking has the pods that have taken a part of the place and that the watch has not shown as
 	// bound yet.
@@ -45,16 +46,18 @@ type item struct {
 	// had has the UIDs of the pods that use a part of the place, and of former users that the
 	// node's account still has.
 	had []string
-	// disbelieved is the last version of the object whose status was not valid.
+	// disbelieved is the last version of the object whose place was not free, or "". adopt is not
+	// called for this version.
 	disbelieved string
-	// queued is the pod in the scheduling queue, and cached the pod in the scheduler's cache. Each
-	// may be nil.
+	// queued is the pod that stands for the Reservation in the scheduling queue or in its cycle.
+	// cached is the pod that stands for it in the scheduler's cache. Each may be nil.
 	queued, cached *corev1.Pod
-	// says is the status to write, without the node and the owners.
+	// says is the status to write. news adds the node and the owners.
 	says wire.ReservationNews
 	// expiry is the timer of the Reservation's end, or nil.
 	expiry clock.Timer
-	// lostAt is the time when the place's node was first missing. It is zero if the node exists.
+	// lostAt is the time when the place's node was first found missing. It is zero if the node
+	// exists.
 	lostAt time.Time
 	// hungry means that an owner did not fit into the place. vainAt is the account's change count
 	// at that time.
@@ -62,8 +65,8 @@ type item struct {
 	vainAt uint32
 }
 
-// adopt takes the place from the object's status. unbelieved checks this place when there is a
-// report.
+// adopt takes the place from the object's status, if the decision in the object is valid.
+// unbelieved checks the place when the node has a report.
 func (it *item) adopt() {
 	r := it.read
 	if r.DecisionErr != nil {
@@ -80,8 +83,8 @@ func (it *item) adopt() {
 	it.say(koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, "")
 }
 
-// contradicted reports whether the object's status contradicts the item: only the item is over, or
-// the object names another place.
+// contradicted reports whether the object's status contradicts the item: the item is over and the
+// object is not, or the object has another place.
 func (it *item) contradicted() bool {
 	r := it.read
 	if r == nil || r.Over() {
@@ -90,7 +93,7 @@ func (it *item) contradicted() bool {
 	return it.stage == over || it.stage == placed && (r.Node != it.node || !reflect.DeepEqual(r.Decision, it.decision))
 }
 
-// end ends a Reservation for good.
+// end ends a Reservation for good. The caller then calls sync, which releases the place.
 func (it *item) end(phase koordinator.ReservationPhase, reason, message string) {
 	it.stage = over
 	it.say(phase, reason, message)
@@ -110,17 +113,18 @@ func (it *item) unwind() {
 	}
 }
 
-// opens reports whether an owner may use the place. It does not check the amounts.
+// opens reports whether the place may be opened for an owner. It does not check the amounts.
 func (it *item) opens(pod *corev1.Pod, affinity *wire.ReservationAffinity) bool {
 	return it.stage == placed && !it.unchecked && !it.read.Closed && affinity.Tolerates(it.read, pod)
 }
 
-// fits reports whether an owner fits next to the pods that use a part of the place.
+// fits reports whether an owner fits into the part of the place that owners do not use.
 func (it *item) fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
 }
 
-// before reports whether an owner of both Reservations uses a first, because a is older.
+// before reports whether a pod that owns both Reservations is tried with a first, because a is
+// older.
 func before(a, b *item) bool {
 	x, y := a.object.CreationTimestamp, b.object.CreationTimestamp
 	if !x.Equal(&y) {
@@ -129,7 +133,7 @@ func before(a, b *item) bool {
 	return a.object.Name < b.object.Name
 }
 
-// news returns the status to write. It also reports whether the object's status differs from it.
+// news returns the status to write, and whether the object's status differs from it.
 func (it *item) news(u *users, now time.Time) (*koordinator.ReservationStatus, bool) {
 	switch {
 	case it.read == nil && it.stage == over:

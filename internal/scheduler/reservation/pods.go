@@ -11,20 +11,20 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Synced records that all pods that existed at the start have been seen.
+// Synced records that the watch has shown all pods that existed at the start.
 func (rs *Reservations) Synced() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.users.synced = true
 }
 
-// saysOwner reports whether a pod's own annotation, or the annotation of its Binding, says that it
-// uses a Reservation.
+// saysOwner reports whether a pod may be an owner of a Reservation: its own annotation names a
+// Reservation, or it has the annotation from a Binding, which may also name a gang.
 func saysOwner(pod *corev1.Pod) bool {
 	return pod.Annotations[wire.BoundForAnnotation] != "" || wire.ReadAllocated(pod) != ""
 }
 
-// PodSeen adds or updates a pod.
+// PodSeen records a pod as the watch shows it.
 func (rs *Reservations) PodSeen(pod *corev1.Pod) {
 	if !rs.any.Load() && !saysOwner(pod) {
 		return
@@ -45,7 +45,7 @@ func (rs *Reservations) PodSeen(pod *corev1.Pod) {
 	}
 }
 
-// PodGone records that a pod is gone or has ended.
+// PodGone records that a pod was deleted or has ended.
 func (rs *Reservations) PodGone(pod *corev1.Pod) {
 	if !rs.any.Load() && !saysOwner(pod) {
 		return
@@ -64,11 +64,11 @@ func (rs *Reservations) forget(pod *corev1.Pod) {
 	}
 }
 
-// sweepEvery is the interval at which stored pods are compared with existing pods.
+// sweepEvery is the interval at which Sweep compares stored pods with existing pods.
 const sweepEvery = time.Minute
 
-// Sweep forgets pods that are gone, until ctx ends. uid returns the UID of the pod with this name,
-// or "".
+// Sweep removes stored pods that are gone, every sweepEvery until ctx ends. uid returns the UID of
+// the pod with the given name, or "".
 func (rs *Reservations) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
 	for later.Wait(ctx, rs.Clock, sweepEvery) {
 		rs.sweep(uid)

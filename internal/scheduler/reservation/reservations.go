@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Reservations has all Reservations for this scheduler. It is safe for concurrent use.
+// Reservations has all Reservations that this scheduler serves. It is safe for concurrent use.
 type Reservations struct {
 	host
 	// any means that there is, or was, at least one Reservation. If it is false, most methods
@@ -26,20 +26,21 @@ type Reservations struct {
 	// dirty has the Reservations whose status may have to be written.
 	dirty workqueue.TypedRateLimitingInterface[types.UID]
 
-	// writes allows one write at a time.
+	// writes is held during a write to an object, so that only one write runs at a time.
 	writes sync.Mutex
 
 	mu     sync.Mutex
 	writer Writer
 	all    map[types.UID]*item
 	users  users
-	// wanting has the owners without a node for which no place was opened in their last cycle.
+	// wanting has the owners without a node for which no place was opened in their last cycle, by
+	// UID.
 	wanting map[types.UID]*corev1.Pod
 	// vain has, by pod, the Reservations into which the pod did not fit since its last attempt
 	// without a Reservation.
 	vain map[types.UID]*inVain
-	// now is the pod of the current cycle, and open the Reservation that is open for this pod. Each
-	// may be nil.
+	// now is the pod of the current cycle, and open the Reservation whose place is open for this
+	// pod. Each may be nil.
 	now  *corev1.Pod
 	open *item
 	// missed means that a place for the current pod became available during its cycle.
@@ -72,7 +73,7 @@ func (rs *Reservations) begin() {
 	}
 }
 
-// Attach sets the scheduler's cache and queue. Before Attach, nothing is planned or held.
+// Attach sets the scheduler's cache and queue. Before Attach, no Reservation is queued or held.
 func (rs *Reservations) Attach(c Cache, q Queue) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -82,9 +83,9 @@ func (rs *Reservations) Attach(c Cache, q Queue) {
 	}
 }
 
-// ObjectSeen adds or updates an object. If an object is so malformed that it has no readable
-// schedulerName, every Berth scheduler writes the error into the object, because Koordinator's own
-// scheduler cannot read it either.
+// ObjectSeen records an object as the watch shows it. If an object is so malformed that it has no
+// readable schedulerName, every Berth scheduler writes the error into the object, because
+// Koordinator's own scheduler cannot read it either.
 func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -129,7 +130,7 @@ func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	}
 	switch {
 	case r == nil && it.stage == placed && before != nil:
-		it.read = before // the place stays held by the last valid version
+		it.read = before // the place stays as the last valid version has it
 		it.says.Message = it.wrong.Error()
 		return
 	case r == nil:
@@ -145,7 +146,7 @@ func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	rs.callAtExpiry(it)
 }
 
-// callAtExpiry sets the timer that makes a Reservation expire.
+// callAtExpiry sets or resets the timer that makes a Reservation expire.
 func (rs *Reservations) callAtExpiry(it *item) {
 	it.unwind()
 	if at, uid := it.read.Expires, it.read.UID; !at.IsZero() {
@@ -169,7 +170,7 @@ func (rs *Reservations) expire(uid types.UID) {
 	rs.dirty.Add(uid)
 }
 
-// ObjectGone records that an object is gone.
+// ObjectGone records that an object was deleted.
 func (rs *Reservations) ObjectGone(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -193,7 +194,7 @@ const nodeGrace = time.Minute
 // NodeGone records that a node no longer exists.
 func (rs *Reservations) NodeGone(name string) { rs.placedOn(name, rs.lose) }
 
-// placedOn calls do, which holds the lock, with the Reservations that have their place on a node.
+// placedOn calls do for each Reservation that has its place on a node, with the lock held.
 func (rs *Reservations) placedOn(name string, do func(*item)) {
 	if !rs.any.Load() {
 		return
@@ -218,7 +219,8 @@ func (rs *Reservations) lose(it *item) {
 	later.Call(rs.Clock, nodeGrace, func() { rs.lost(uid) })
 }
 
-// lost ends a Reservation whose node still does not exist.
+// lost ends a Reservation whose node has been missing for nodeGrace. It does nothing if this
+// process does not lead.
 func (rs *Reservations) lost(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -234,7 +236,8 @@ func (rs *Reservations) lost(uid types.UID) {
 	rs.dirty.Add(uid)
 }
 
-// NodeBack records that a node exists again. Places on it are checked with its next report.
+// NodeBack records that a node exists again. The places on the node are checked with the node's
+// next report.
 func (rs *Reservations) NodeBack(name string) {
 	rs.placedOn(name, func(it *item) {
 		if !it.lostAt.IsZero() {
@@ -247,7 +250,9 @@ func (rs *Reservations) NodeBack(name string) {
 // nodeGone is the reason of a Reservation whose node is gone.
 const nodeGone = "NodeGone"
 
-// sync updates account, cache and queue to the state of the Reservation. The caller holds the lock.
+// sync brings the node's account, the scheduler's cache and the queue in line with the state of the
+// Reservation. If an owner has used up the place, sync first ends the Reservation. The caller holds
+// the lock.
 func (rs *Reservations) sync(it *item) {
 	if rs.cache == nil || it.read == nil && it.stage == waiting {
 		rs.unqueue(it)
@@ -269,8 +274,8 @@ func (rs *Reservations) sync(it *item) {
 	}
 }
 
-// unbelieved checks the places that were read from the objects' status. If other pods have the CPUs
-// of a place, the place's Reservation needs a new place. If the node is gone, lose handles the
+// unbelieved checks the unchecked places whose nodes have reports. If other pods have resources of
+// a place, the place's Reservation needs a new place. If the node is gone, lose handles the
 // Reservation.
 func (rs *Reservations) unbelieved() {
 	if !rs.Lead.Leads() {
@@ -298,8 +303,8 @@ func (rs *Reservations) unbelieved() {
 	}
 }
 
-// Stir is called after some node has changed. It checks unchecked places, and retries owners that
-// did not fit into a place.
+// Stir is called after a node has changed. It checks unchecked places, and retries owners that did
+// not fit into a place on a node that has changed.
 func (rs *Reservations) Stir() {
 	if !rs.any.Load() {
 		return
@@ -316,8 +321,8 @@ func (rs *Reservations) Stir() {
 	rs.wakeWhereChanged(hungry)
 }
 
-// tryPending reports whether there is a pod that did not fit into the Reservation and has not been
-// tried without it yet. Such a pod is not in wanting, so that wake would not find the pod.
+// tryPending reports whether a pod that did not fit into the Reservation has not been tried without
+// a Reservation since. Such a pod is not in wanting, so wake would not find it.
 func (rs *Reservations) tryPending(uid types.UID) bool {
 	for _, v := range rs.vain {
 		if v.has(uid) {
@@ -352,14 +357,14 @@ func (rs *Reservations) wake(it *item) {
 			continue
 		}
 		found[pod.Namespace+"/"+pod.Name] = pod
-		rs.missed = rs.missed || rs.now != nil && rs.now.UID == uid // it is in its cycle, not in the queue
+		rs.missed = rs.missed || rs.now != nil && rs.now.UID == uid // Activate does not find the pod, because the pod is in its cycle
 	}
 	if queue := rs.queue; len(found) > 0 {
 		go queue.Activate(rs.Logger, found)
 	}
 }
 
-// tell writes into the status and an event why a Reservation has no place.
+// tell records why a Reservation has no place, for its status, and writes an event.
 func (rs *Reservations) tell(it *item, why string) {
 	if it.says.Message == why {
 		return

@@ -11,21 +11,21 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// users has the pods that were bound as owners of Reservations. Each pod has at most one entry. The
-// entry is removed with the pod or the Reservation.
+// users has the pods that were bound as owners of Reservations. A pod is removed when the pod or
+// its Reservation is gone.
 type users struct {
-	// of has the pods by the Reservation's UID and their own UID. bookOf has the Reservation's UID
-	// of each pod.
+	// of has the pods, by the UID of their Reservation and their own UID. bookOf has the UID of
+	// each pod's Reservation.
 	of     map[types.UID]map[types.UID]*corev1.Pod
 	bookOf map[types.UID]types.UID
 	// synced means that the watch has shown all pods that existed at the start.
 	synced bool
 }
 
-// boundFor returns the UID of the Reservation that a pod was bound for, or "". It uses the
+// boundFor returns the UID of the Reservation that a pod was bound for, or "". boundFor uses the
 // annotation from the Binding, because any user who may write the pod can change the pod's own
-// annotation. Older releases bound pods without the Binding's annotation. So for bound pods with a
-// placement that exist at the start, boundFor uses the pod's own annotation.
+// annotation. Older releases bound pods without the Binding's annotation. So before synced is set,
+// boundFor uses the own annotation of bound pods that have a placement.
 func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	if bound, said := wire.ReadBoundFor(pod); said {
 		return bound.Reservation
@@ -36,7 +36,8 @@ func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	return wire.ReadAllocated(pod)
 }
 
-// put records a bound pod. If the pod is new, put returns the UID of its Reservation; otherwise "".
+// put records a pod that is bound for a Reservation. If the pod was not known, put returns the UID
+// of the Reservation. Otherwise it returns "".
 func (u *users) put(pod *corev1.Pod) types.UID {
 	if of, known := u.bookOf[pod.UID]; known {
 		u.of[of][pod.UID] = pod // keep only the newest version
@@ -86,7 +87,8 @@ func byUID(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// there returns the owners that are bound to the place's node, in no particular order.
+// there returns the owners that were bound for the Reservation and are on the place's node, in no
+// particular order.
 func (u *users) there(it *item) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range u.of[it.object.UID] {
@@ -97,7 +99,8 @@ func (u *users) there(it *item) []*corev1.Pod {
 	return out
 }
 
-// inVain has the Reservations with which a pod was tried without success.
+// inVain has the Reservations with which a pod was tried without success since its last attempt
+// without a Reservation.
 type inVain struct {
 	pod *corev1.Pod
 	of  []types.UID

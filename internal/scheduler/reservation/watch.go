@@ -26,7 +26,8 @@ const (
 	forbiddenEvery = 10 * time.Second
 )
 
-// Watch watches the objects until ctx ends, if the kind is served.
+// Watch watches the Reservation objects as soon as the API server serves the kind, and writes their
+// status, until ctx ends.
 func (rs *Reservations) Watch(ctx context.Context, config *rest.Config) error {
 	client, err := apiclient.Koordinator(config)
 	if err != nil {
@@ -40,13 +41,14 @@ func (rs *Reservations) Watch(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// reader watches the objects for Reservations.
+// reader watches the objects, and passes them to Reservations.
 type reader struct {
 	reservations *Reservations
 	client       rest.Interface
 }
 
-// discover starts to watch as soon as the kind is served.
+// discover starts to watch as soon as the kind is served and may be read. If the kind is not
+// served, discover calls allRead, because there are no Reservations.
 func (r *reader) discover(ctx context.Context) {
 	begun := r.reservations.Clock.Now()
 	for ctx.Err() == nil {
@@ -59,7 +61,7 @@ func (r *reader) discover(ctx context.Context) {
 		case apierrors.IsNotFound(err):
 			r.reservations.allRead()
 			pause = discoverEvery
-		case late && apierrors.IsForbidden(err): // an API server that starts forbids everything for a while
+		case late && apierrors.IsForbidden(err): // an API server that is starting forbids every request for a while
 			if r.absent(ctx) {
 				r.reservations.allRead()
 				pause = discoverEvery

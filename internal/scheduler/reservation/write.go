@@ -16,14 +16,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// errElsewhere means that a Reservation no longer needs the place: it has another place, or is
-// over.
+// errElsewhere means that a Reservation does not need the place: it has another place, is over or
+// is gone.
 var errElsewhere = errors.New("the Reservation no longer needs a place")
 
 // Place writes the place of a Reservation into its object, and holds the place. The node's account
-// must already have a reservation for the pod that stands for the Reservation. decision is nil if a
-// kubelet decides. If Place returns an error, nothing is held. If the write succeeded anyway, the
-// watch will show it.
+// must already have a reservation for the pod that stands for the Reservation. decision is nil if
+// the kubelet decides on the node. If Place returns an error, it holds nothing. A write whose
+// answer was lost may still have succeeded; the watch then shows it.
 func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, decision *placement.Decision, annotations map[string]any) error {
 	rs.writes.Lock()
 	defer rs.writes.Unlock()
@@ -52,8 +52,8 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale returns a patch of annotations that sets now and removes each annotation about an
-// earlier place.
+// withoutStale returns a patch of annotations. The patch sets the annotations in now, and removes
+// the other annotations about an earlier place that has contains.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {
@@ -68,7 +68,7 @@ func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	return out
 }
 
-// settle records that the place was written.
+// settle records a written place, and holds it.
 func (rs *Reservations) settle(uid types.UID, node string, decision *placement.Decision) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -76,7 +76,7 @@ func (rs *Reservations) settle(uid types.UID, node string, decision *placement.D
 	switch {
 	case it == nil || it.read == nil || it.stage == over:
 		return errElsewhere
-	case it.stage == placed && it.node != node: // the watch has shown another place
+	case it.stage == placed && it.node != node: // the watch has shown another node
 		return errElsewhere
 	}
 	it.stage, it.node, it.decision, it.unchecked, it.queued = placed, node, decision, false, nil
@@ -86,7 +86,8 @@ func (rs *Reservations) settle(uid types.UID, node string, decision *placement.D
 	return nil
 }
 
-// Write writes the status of Reservations whose object has another status, until ctx ends.
+// Write writes the status of Reservations whose objects do not have the current status, until ctx
+// ends.
 func (rs *Reservations) Write(ctx context.Context) {
 	go func() {
 		<-ctx.Done()

@@ -21,9 +21,9 @@ type Reservation struct {
 	Spec   ReservationSpec   `json:"spec,omitempty"`
 	Status ReservationStatus `json:"status,omitzero"`
 
-	// Malformed is the error if the object does not fit the types. In this case only its metadata
-	// and the template's schedulerName are set. The template is nil if its schedulerName cannot be
-	// read.
+	// Malformed is the error if the object does not fit the types. If Malformed is not "", only the
+	// metadata and the template's schedulerName are set. The template is nil if its schedulerName
+	// cannot be read.
 	Malformed string `json:"-"`
 }
 
@@ -59,14 +59,14 @@ type ReservationSpec struct {
 	// Taints prevent owners without a matching toleration from using the reservation.
 	Taints []corev1.Taint `json:"taints,omitempty"`
 
-	// Unknown are the fields of the object that this type does not have, sorted.
+	// Unknown has the names of the fields of the spec that this type does not have, sorted.
 	Unknown []string `json:"-"`
 }
 
-// specKeys are the fields that ReservationSpec has.
+// specKeys are the names of the fields of ReservationSpec.
 var specKeys = []string{"allocateOnce", "allocatePolicy", "expires", "owners", "preAllocation", "taints", "template", "ttl", "unschedulable"}
 
-// UnmarshalJSON implements json.Unmarshaler. It records unknown fields.
+// UnmarshalJSON implements json.Unmarshaler. UnmarshalJSON records unknown fields in Unknown.
 func (s *ReservationSpec) UnmarshalJSON(data []byte) error {
 	type plain ReservationSpec
 	var all map[string]json.RawMessage
