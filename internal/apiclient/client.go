@@ -29,8 +29,8 @@ func Last(obj any) any {
 	return obj
 }
 
-// Coarse is a kind of object in which another program reports a node's free amounts by NUMA node. A
-// cluster may not serve the kind.
+// Coarse is a kind of object in which another program reports a node's free amounts by NUMA node.
+// Some clusters do not serve the kind.
 type Coarse struct {
 	// Resource is the group, version and resource under which the API server serves the kind.
 	Resource schema.GroupVersionResource
@@ -52,8 +52,8 @@ func (c *Coarse) Client(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, c.Resource.GroupVersion(), c.add)
 }
 
-// Koordinator returns a client for the group scheduling.koordinator.sh, which a cluster may not
-// serve.
+// Koordinator returns a client for the group scheduling.koordinator.sh. Some clusters do not serve
+// this group.
 func Koordinator(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, koordinator.GroupVersion, koordinator.AddToScheme)
 }

@@ -28,8 +28,8 @@ type Question struct {
 	Done, Start int
 	// Claim has the resources that must be available before the group's pods are planned, or is
 	// nil. Room returns the resources with which the Claim is compared. If oneByOne is set, Room
-	// counts evictable pods one by one. Otherwise it counts only the sum of all pods, which is
-	// cheaper.
+	// counts evictable pods one by one. If oneByOne is not set, Room counts only the sum of all
+	// pods, which is cheaper.
 	Claim *Claim
 	Room  func(oneByOne bool) *Room
 	// Budget limits the cost of the answer; nil means no limit. Dear has the numbers that make the

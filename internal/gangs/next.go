@@ -96,7 +96,7 @@ type step struct {
 	do  Actions
 }
 
-// due reports whether the time at has come. If so, it clears at.
+// due reports whether the time at has come. If it has, due sets at to zero.
 func (s *step) due(at *time.Time) bool {
 	if at.IsZero() || s.now.Before(*at) {
 		return false

@@ -11,12 +11,12 @@ const (
 	// are missing, or the gang's object is missing or wrong.
 	Incomplete Phase = "incomplete"
 	// Unconfirmed: the scheduler reads data again, because the known version of the gang's object
-	// may be older than its members, or because a member may have ended.
+	// may be older than its members, or because a member may be gone.
 	Unconfirmed Phase = "unconfirmed"
 	// BackedOff: the gang is not tried before NotBefore, for example because a plan was dropped.
 	BackedOff Phase = "backed off"
-	// Parked: the gang did not fit. It is tried again after the cluster has changed in a way that
-	// could help.
+	// Parked: the gang did not fit. The gang is tried again after a change of the cluster that
+	// could help, or after LongestWait.
 	Parked Phase = "parked"
 	// Ready: the gang may be tried. The attempt of its first member plans all members.
 	Ready Phase = "ready"

@@ -7,19 +7,21 @@ type Stage string
 
 // The stages.
 const (
-	// Forming: the gang has too few pods: fewer than must start together.
+	// Forming: the gang has fewer pods than must start together.
 	Forming Stage = "forming"
 	// Wrong: the gang's specification is invalid, or Berth does not support it.
 	Wrong Stage = "wrong"
 	// Waiting: the gang has enough pods, and no pod has a node.
 	Waiting Stage = "waiting"
-	// Planned: places are reserved for all pods that start together. Only the scheduler knows this.
+	// Planned: places are reserved for all pods that start together. Only the scheduler knows that
+	// a gang is Planned.
 	Planned Stage = "planned"
 	// Partial: some pods have nodes, but fewer than must start together.
 	Partial Stage = "partial"
 	// Whole: as many pods have nodes as must start together.
 	Whole Stage = "whole"
-	// Reduced: the gang was whole at some time, and now fewer pods have nodes.
+	// Reduced: the gang was whole at some time, and now fewer pods have nodes than must start
+	// together.
 	Reduced Stage = "reduced"
 	// Completed: all pods of the gang have ended.
 	Completed Stage = "completed"

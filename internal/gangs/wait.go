@@ -2,7 +2,8 @@ package gangs
 
 import "time"
 
-// Wait is the state of a gang or a pod that did not fit: how long and for which change it waits.
+// Wait is the state of a gang or a pod that did not fit: how long it waits for a change of the
+// cluster.
 type Wait struct {
 	// Why is the reason of the last misfit. It is "" if the gang or pod does not wait for a change
 	// of the cluster.
@@ -10,7 +11,7 @@ type Wait struct {
 	// NotBefore is the earliest time of the next attempt.
 	NotBefore time.Time
 
-	stirs   uint64    // the number of changes in the cluster at the last attempt
+	stirs   uint64    // the number of changes of the cluster when the last attempt began
 	until   time.Time // the time of the next attempt even without a change
 	reports time.Time // when attempts began to find nodes that wait for a report, or zero
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Wish is a requirement of one member: the same NUMA node as another member, or a different NUMA
-// node.
+// Wish is a requirement or preference of one member about its NUMA node: the same NUMA node as
+// another member, or a different one.
 type Wish struct {
 	// Mate is the index of the other member in Gang.Members. Index len(Members)+i stands for
 	// Gang.Seated[i], a pod that already has a node.
@@ -266,8 +266,9 @@ func unitsOf(members []Member) []unit {
 }
 
 // In a gang with wishes, a node that refuses one member may admit a later member, so the plan must
-// not skip the node. Then a gang of thousands of members could block the scheduler for minutes. To
-// avoid this, the trial stores refusals, and does not ask a node again for a known answer.
+// not skip the node. Without stored refusals, a gang of thousands of members could block the
+// scheduler for minutes. So the trial stores refusals, and does not ask a node again for a known
+// answer.
 
 // site has the members on a node, and the node's refusals while it has exactly these members. If
 // the node gets another member, the trial replaces the site.
@@ -284,7 +285,8 @@ type site struct {
 	foreign bool
 }
 
-// pair is a wish of one member of a site about another member. Both are positions in site.members.
+// pair is a wish of one member of a site about another member. asks and mate are positions in
+// site.members.
 type pair struct {
 	asks, mate      int
 	apart, required bool
@@ -386,8 +388,8 @@ func (t *trial) with(m, node int) *site {
 const pairsPerLook = 128
 
 // crowdedOut reports whether the node would have more members that must be apart from each other
-// than it has NUMA nodes. crowdedOut asks no ledger for a place. with is the node's site with the
-// member.
+// than it has NUMA nodes. crowdedOut asks no ledger for a place. with is the node's site including
+// the last member.
 func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false

@@ -1,4 +1,4 @@
-// Package plan finds nodes for a gang of pods. It plans the whole gang before the scheduler
+// Package plan finds nodes for a gang of pods. The whole gang is planned before the scheduler
 // reserves anything.
 //
 // Make goes through the members once, the largest first. Members of one kind follow each other.
@@ -9,7 +9,7 @@
 //
 // If this pass does not reach a minimum that is less than the number of members, a second pass
 // begins with the smallest members. Make does not search all combinations. If members of several
-// sizes fit in only one way, Make may not find this way.
+// sizes fit in only one way, Make does not always find this way.
 //
 // Evict finds pods whose eviction makes room for a whole gang at a low cost. A Wish is a member's
 // requirement about another member's NUMA nodes.

@@ -37,7 +37,7 @@ type Removal struct {
 }
 
 // Crowd is a Field from whose nodes victims can be removed. The search itself computes, on forks of
-// ledgers, the CPUs and devices that this frees.
+// ledgers, the CPUs and devices that the removal frees.
 type Crowd interface {
 	Field
 	// Evict removes a victim's pods, and Restore puts them back.
@@ -63,10 +63,10 @@ type Eviction struct {
 const MaxAsked = 50_000
 
 // Evict finds victims whose eviction lets the whole gang fit. Evict first removes the pods that are
-// already leaving, which do not count as victims. Then it takes the cheapest victims until the gang
-// fits, and drops the victims that the gang does not need, the most expensive first. On the nodes
-// of the plan, Evict tries to drop at most maxSpared victims. The result may not be the cheapest
-// possible set.
+// already leaving, which do not count as victims. Then Evict takes the cheapest victims until the
+// gang fits, and drops the victims that the gang does not need, the most expensive first. On the
+// nodes of the plan, Evict tries to drop at most maxSpared victims. The result is not always the
+// cheapest possible set.
 //
 // Evict returns false if the eviction of all victims is not enough, or if the search is Cut before
 // it finds an answer. If a gang with wishes does not fit after the eviction of all victims, Evict
@@ -152,7 +152,7 @@ func (r *Removal) Cost(set []int) (c Cost) {
 	return c
 }
 
-// clearing is a Field: a Crowd without some of its victims. Its method Nodes lists the nodes by the
+// clearing is a Field: a Crowd without some of its victims. clearing.Nodes orders the nodes by the
 // cost of the victims that were removed from them, the cheapest first.
 type clearing struct {
 	Crowd

@@ -23,8 +23,8 @@ type Member struct {
 	Beside []Wish
 }
 
-// Field has all rules about the nodes of members, except those of the ledgers. It also numbers the
-// nodes, and determines the order in which the plan tries them.
+// Field has all rules about the nodes of members, except those of the ledgers. A Field also numbers
+// the nodes, and determines the order in which the plan tries them.
 type Field interface {
 	// Nodes returns the nodes that members of the kind may now use, best first. If there are many,
 	// Nodes may return only the best of them until Widen is called.
@@ -146,7 +146,7 @@ type Plan struct {
 	// reason of each.
 	Waits map[int]ledger.Wait
 	// Tangled has the nodes that would admit a member, but not in every order in which the kubelet
-	// may admit the member and other members. These nodes have already used all their waves.
+	// may admit the member and other members. A tangled node has already used all its waves.
 	Tangled map[int]bool
 	// Crowded means that a node refused a member because the order in which the kubelet admits
 	// members is not known.
@@ -161,7 +161,7 @@ type Plan struct {
 // Make plans the gang. A kubelet may admit members that were created in the same second in any
 // order, so Make finds places that are valid in every order. If Make finds no such plan, it plans
 // several waves. The members of a wave are bound after a report shows that the node has admitted
-// the previous wave. If the plan is Whole, the members stay Put on the Field. Otherwise Make
+// the previous wave. If the plan is Whole, the members stay Put on the Field. If it is not, Make
 // reverts all changes of the Field.
 func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})

@@ -396,7 +396,8 @@ func (d *distributor) packFrom(p *packer, node uint8, n int) {
 }
 
 // combinations iterates over the combinations of k items in the order of the kubelet's
-// iterateCombinations. It records which combinations share a backing array in the kubelet.
+// iterateCombinations. array identifies the backing array that the kubelet would use for the
+// current combination.
 type combinations struct {
 	items, chosen       []uint8 // chosen is the combination that load has copied
 	itemsBuf, chosenBuf [topology.MaxCPUs]uint8

@@ -104,8 +104,8 @@ type Topology struct {
 	uncoresOf   [][]link // by NUMA node
 	uncoreCores [][]link // by uncore cache
 
-	// reach has, by NUMA node, the CPUs that the kubelet takes first for a hint with the node.
-	// These are the node's own CPUs or, with align-by-socket, all CPUs of the node's sockets.
+	// reach has, by NUMA node, the CPUs that the kubelet takes first for a hint with the node. The
+	// CPUs are the node's own or, with align-by-socket, all CPUs of the node's sockets.
 	reach [][]piece
 	// socketsOf has, by NUMA node, a bit set with the indices of the sockets that have CPUs on the
 	// node.

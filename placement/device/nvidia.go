@@ -13,9 +13,9 @@ import (
 //
 // Whole GPUs (go-gpuallocator, gpuallocator/besteffort_policy.go): the plugin divides the available
 // GPUs into sets of the requested size, and one smaller set with the remaining GPUs. The plugin
-// considers only divisions in which one set has all GPUs that the result must include. It chooses
-// the division with the most points, and from this division the set with the most points. The
-// points of a set are the sum over its pairs of GPUs (PointsOf).
+// considers only divisions in which one set has all GPUs that the result must include. From these,
+// the plugin chooses the division with the most points, and from this division the set with the
+// most points. The points of a set are the sum over its pairs of GPUs (PointsOf).
 //
 // Shared GPUs and MIG devices (k8s-device-plugin, internal/rm/allocate.go): the plugin takes one
 // device after the other, each from the GPU with the fewest devices in use.

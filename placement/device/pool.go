@@ -302,6 +302,6 @@ func (p *Pool) HealthyTouching(inUse Set, mask hint.Mask) (all, free int) {
 func (p *Pool) Aligned() bool { return p.aligned }
 
 // Wide reports whether hints for the devices would include NUMA nodes that have no position of
-// their own in the space. This can happen on a machine with more than hint.MaxNodes nodes: if a
-// node without a position has devices, or if the kubelet makes hints over all nodes.
+// their own in the space. Wide can return true on a machine with more than hint.MaxNodes nodes: if
+// a node without a position has devices, or if the kubelet makes hints over all nodes.
 func (p *Pool) Wide() bool { return p.aligned && p.wide }

@@ -71,10 +71,11 @@ type List struct {
 	Kind ListKind
 	// Preferred has the preferred masks, a subset of Offered.
 	Preferred Set
-	// Offered has all masks that can provide the resource. It is filled only for the Want Offered.
+	// Offered has all masks that can provide the resource. Offered is filled only if the caller
+	// wants Offered.
 	Offered Set
-	// Times is the number of resources that have this list. It may be more than 1, because ordinary
-	// memory and huge pages share a list. 0 means 1.
+	// Times is the number of resources that have this list. Times may be more than 1, because
+	// ordinary memory and huge pages share a list. 0 means 1.
 	Times int
 }
 

@@ -15,9 +15,9 @@ import (
 )
 
 // MaxNodes is the maximum number of NUMA nodes over which hints are computed. The kubelet itself
-// accepts at most 8 NUMA nodes, unless its option max-allowable-numa-nodes is higher. It tries all
-// 2^n sets of n nodes for each resource and container. With 16 nodes and two resources, its merge
-// would take hours.
+// accepts at most 8 NUMA nodes, unless its option max-allowable-numa-nodes is higher. The kubelet
+// tries all 2^n sets of n nodes for each resource and container. With 16 nodes and two resources,
+// its merge would take hours.
 //
 // On a machine with more NUMA nodes, one position of the space stands for all NUMA nodes that no
 // hint names (NewSpaceBeside).
@@ -133,7 +133,7 @@ func (s *Space) OfSize(k int) []Mask {
 }
 
 // BySize returns all masks but the empty one, by size and then in ascending order. The caller must
-// not change them.
+// not change the slice.
 func (s *Space) BySize() []Mask { return s.order[1:] }
 
 // Expand translates positions to the operating system's node ids.

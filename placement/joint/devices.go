@@ -89,7 +89,7 @@ type deviceKind struct {
 	at    []uint8  // by device, the place
 	funcs []uint16 // by device, the function, counted from 0 in each kind
 	word  int      // the index of the kind's first word in Book.devices
-	spans []span   // by place, the devices
+	spans []span   // by place, the range of its devices
 	links *linkTable
 }
 

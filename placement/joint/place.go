@@ -177,9 +177,9 @@ func (t *Try) spread(q *query, round int) {
 	}
 }
 
-// takePacked first takes completely free cores whose threads are all needed. Then it takes the
-// missing CPUs from the core with the fewest, but enough, free threads. If no core has enough,
-// takePacked takes them from several cores.
+// takePacked first takes completely free cores whose threads are all needed. If CPUs are missing,
+// takePacked takes all of these from the core with the fewest, but enough, free threads. If no core
+// has enough, it takes them from several cores.
 func (t *Try) takePacked(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.Cores.cores[i].full && ones(free) <= n {

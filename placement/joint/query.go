@@ -434,8 +434,8 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	return true // the mask has all eligible nodes, but not the requested number
 }
 
-// cost returns the CPU time that the pinned CPUs use, in thousandths of a CPU. This includes the
-// threads that stay idle because of ExclusiveCore.
+// cost returns the CPU time of the pinned CPUs and of the threads that stay idle because of
+// ExclusiveCore, in thousandths of a CPU.
 func (q *query) cost(a *asked) uint64 {
 	n, t := q.w.CPUs, q.m.Cores.threads
 	switch {

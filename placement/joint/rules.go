@@ -106,7 +106,7 @@ func (s Strategy) Score(used, total int) int {
 // terms are the Rules without the dropped preferences.
 type terms struct {
 	bind Bind      // required
-	like Bind      // how CPUs are taken, whether required or preferred
+	like Bind      // the Bind by which CPUs are taken, required or preferred
 	excl Exclusive // required
 	byL3 bool      // CPUs are taken cache by cache
 	l3   bool      // required

@@ -60,9 +60,9 @@ type supply struct {
 	adrift []int32
 }
 
-// rival is the best pick on the sets of NUMA nodes that were searched before. It has no meaning if
-// ok is not set. far compares the current set with the rival's set by distance, and tie by free
-// devices and CPU time; negative means that the current set is better.
+// rival is the best pick on the sets of NUMA nodes that were searched before. If ok is not set,
+// there is no such pick. far compares the current set with the rival's set by distance, and tie by
+// free devices and CPU time; negative means that the current set is better.
 type rival struct {
 	devicePick
 	far, tie int
@@ -305,9 +305,9 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 // holds reports whether the nodes of the mask have the devices, and have them together if together
 // is set. For devices that may be apart, holds only calls enough. If the devices must share places
 // but may use several, each of these places must provide at least one device of each kind. So the
-// number of places is at most the smallest requested number, and that many places always have
-// enough devices of that kind. With two kinds, holds therefore only checks the places with the most
-// devices of the other kind. With three kinds or more, it searches.
+// number of places is at most the smallest requested number of a kind, and this many places always
+// have enough devices of this kind. With two kinds, holds therefore only checks the places with the
+// most devices of the other kind. With three kinds or more, it searches.
 func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	switch {
 	case !q.enough(mask, together):

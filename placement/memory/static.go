@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// These are the errors of the kubelet when it assigns memory to a container. After each of them,
-// the pod fails with UnexpectedAdmissionError, except after ErrCrash and ErrNoRegular, which are
-// Berth's own.
+// These are the errors of the kubelet when it assigns memory to a container. After each of these
+// errors except ErrCrash and ErrNoRegular, the pod fails with UnexpectedAdmissionError. ErrCrash
+// and ErrNoRegular are Berth's own.
 var (
 	// ErrNoDefault is "failed to get the default NUMA affinity, no NUMA nodes with enough memory is
 	// available".

@@ -27,8 +27,8 @@ type Job struct {
 	// +optional
 	Status JobStatus `json:"status,omitempty"`
 
-	// Malformed is the error if the object does not fit the types. Only its metadata, its status
-	// and the name of its scheduler are set then.
+	// Malformed is the error if the object does not fit the types. If Malformed is not "", only the
+	// metadata, the status and spec.schedulerName are set.
 	Malformed string `json:"-"`
 }
 

@@ -30,8 +30,8 @@ type NodeTopology struct {
 	// +optional
 	Status NodeTopologyStatus `json:"status,omitzero"`
 
-	// Malformed is the error if the stored object does not have this release's form. Only the
-	// metadata is set then.
+	// Malformed is the error if the stored object does not have this release's form. If Malformed
+	// is not "", only the metadata is set.
 	Malformed string `json:"-"`
 }
 

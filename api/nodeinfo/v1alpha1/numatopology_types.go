@@ -18,7 +18,8 @@ type Numatopology struct {
 	// +optional
 	Spec NumatopologySpec `json:"spec,omitempty"`
 
-	// Malformed is the error if the object does not fit the types. Only its metadata is set then.
+	// Malformed is the error if the object does not fit the types. If Malformed is not "", only the
+	// metadata is set.
 	Malformed string `json:"-"`
 }
 

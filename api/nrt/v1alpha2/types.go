@@ -24,7 +24,8 @@ type NodeResourceTopology struct {
 	// +optional
 	Attributes AttributeList `json:"attributes,omitempty"`
 
-	// Malformed is the error if the object does not fit the types. Only its metadata is set then.
+	// Malformed is the error if the object does not fit the types. If Malformed is not "", only the
+	// metadata is set.
 	Malformed string `json:"-"`
 }
 

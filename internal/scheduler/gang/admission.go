@@ -38,17 +38,18 @@ type admitter struct {
 }
 
 // admission is the record of an admitted group with minResources. The part of minResources that the
-// group does not use yet is not free for other groups with minResources. Otherwise several groups
-// whose controllers create pods in stages could each start only the first stage, and block each
-// other forever.
+// group does not use yet is not free for other groups with minResources. If nothing were kept,
+// several groups whose controllers create pods in stages could each start only the first stage, and
+// block each other forever.
 type admission struct {
-	// asked are the minResources that passed the gate: they were free, or evictions could free
-	// them. A later change of the object does not change asked.
+	// asked are the minResources with which the group was admitted. Unless unchecked is set, they
+	// passed the gate: they were free, or evictions could free them. A later change of the object
+	// does not change asked.
 	asked amounts.List
 	// unchecked means that only the phase of the object shows the admission, for example after a
 	// restart. A tenant may have raised minResources after the admission, or may have written the
-	// phase, because Volcano's definition has no status subresource. So no resources are kept for
-	// the group from groups of other namespaces.
+	// phase, because Volcano's definition has no status subresource. If unchecked is set, no
+	// resources are kept for the group from groups of other namespaces.
 	unchecked bool
 	// priority is the group's priority while it has no pods. foreign is its priority towards groups
 	// of other namespaces. foreign is at most the priority of pods without a PriorityClass, because
@@ -137,11 +138,11 @@ func (b *admitter) holds(key wire.GangKey) bool {
 	return a != nil && !a.unchecked && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
 }
 
-// keptFrom returns the resources that a group of the given priority may not use, because they are
+// keptFrom returns the resources that a group of the given priority must not use, because they are
 // kept for other admitted groups. keptFrom ignores admitted groups of lower priority, because their
 // pods could be evicted. If attempt is set, members that have reached Permit or were bound count as
-// placed, as in the scheduler's cache. Otherwise a member counts as placed only if the watch shows
-// it with a node. The caller holds the lock.
+// placed, as in the scheduler's cache. If attempt is not set, a member counts as placed only if the
+// watch shows it with a node. The caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
 	kept, now, theirs := amounts.List{}, b.book.Clock.Now(), map[string]*tenancy{}
 	for other, a := range b.admitted {
@@ -287,7 +288,8 @@ func (t *trial) claim() {
 }
 
 // room counts the resources of all schedulable nodes. If oneByOne is set, room adds every pod as an
-// occupant that could be evicted. Otherwise room adds only the sum of the pods' requests.
+// occupant that could be evicted. If oneByOne is not set, room adds only the sum of the pods'
+// requests.
 func (t *trial) room(oneByOne bool) *gangfit.Room {
 	out := new(gangfit.Room)
 	for _, info := range t.infos {

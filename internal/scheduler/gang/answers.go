@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// PreEnqueue returns nil if the scheduler may try a pod, or the reason why it may not.
+// PreEnqueue returns the reason why the scheduler must not try a pod now, or nil.
 func (gs *Groups) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	if !wire.InGang(pod) {
 		return nil
@@ -31,7 +31,7 @@ func (gs *Groups) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// Reserve returns the reason why a planned member may not have its node, or nil. The ledger has had
+// Reserve returns the reason why a planned member must not get its node, or nil. The ledger has had
 // the reservation since the plan was made.
 func (gs *Groups) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {
 	_, at := gs.book.find(pod.UID)

@@ -72,7 +72,7 @@ func (b *barrier) callAgain() {
 	}
 }
 
-// The reasons why a member stops waiting for its wave.
+// awaitWave returns these errors if a member stops waiting for its wave.
 var (
 	errWaveOver = errors.New("a member of the gang that must be admitted to the node first has failed, or the plan was dropped")
 	errWaveLate = errors.New("the node's report did not show in time the members of the gang that must be admitted first")

@@ -31,7 +31,7 @@ type Options struct {
 	Logger klog.Logger
 	// Timeout is the time that members wait for each other if their group names no time.
 	Timeout time.Duration
-	// Client deletes members of failed gangs, and writes conditions of pods.
+	// Client lists, deletes and patches pods, and lists PriorityClasses.
 	Client kubernetes.Interface
 	Events events.EventRecorder
 	// Objects reads and writes the API objects of groups. It is nil if groups have no objects.
@@ -264,8 +264,8 @@ func (b *book) gate(g *group, uid types.UID) string {
 	return "the attempt of its first member plans all members of " + name
 }
 
-// stillThere reports whether a new plan is still valid: all its members need a node, and the group
-// exists, is not wrong and is not ending. The caller holds the lock.
+// stillThere reports whether a plan that was made without the lock is still valid: all its members
+// need a node, and the group exists, is not wrong and is not ending. The caller holds the lock.
 func (b *book) stillThere(g *group, p *planned) bool {
 	for _, at := range p.places {
 		if m := g.members[at.uid]; m == nil || !m.pending() {
@@ -367,8 +367,8 @@ func (b *book) gangOf(pod *corev1.Pod) wire.GangKey {
 	return wire.GangKey{}
 }
 
-// keepsPods reports whether the object of a gang protects the gang's pods from eviction, and its
-// namespace may do so.
+// keepsPods reports whether the object of a gang protects the gang's pods from eviction. It returns
+// false if Options.Protects does not allow this in the gang's namespace.
 func (b *book) keepsPods(key wire.GangKey) bool {
 	if key.IsZero() {
 		return false

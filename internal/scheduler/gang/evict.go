@@ -185,7 +185,7 @@ func (t *trial) victims() (units []unit) {
 	return units
 }
 
-// crew has the members of a gang that are on nodes, which are evicted together or not at all.
+// crew has the members of one gang that are on nodes. A crew is evicted as a whole or not at all.
 type crew struct {
 	pods   []seated
 	lowest int32
@@ -289,9 +289,9 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 
 // MakeRoom evicts pods for a pod without a gang, which it plans as a gang of one. A gang is evicted
 // as a whole or not at all. node is the pod's node afterwards, or "" if evictions do not help.
-// asked is false if the pod may not preempt, or if neither members of gangs nor protected pods have
-// a lower priority. kube-scheduler's own preemption is then correct. In other cases it might evict
-// single members of gangs, or protected pods.
+// asked is false if the pod has the preemption policy Never, or if neither members of gangs nor
+// protected pods have a lower priority. If asked is false, kube-scheduler's own preemption is
+// correct. In other cases, it might evict single members of gangs, or protected pods.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)

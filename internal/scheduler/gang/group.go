@@ -67,8 +67,8 @@ type member struct {
 	wrong        error
 	// bound is the time when this process first saw the pod with a node or bound the pod, or zero.
 	bound time.Time
-	// posted means that this process has written the pod's Binding to node. The watch may not have
-	// shown the node yet.
+	// posted means that this process has written the pod's Binding to node, possibly before the
+	// watch shows the node.
 	posted bool
 	node   string
 	// sworn means that the pod's Binding names the gang. Only sworn members are deleted when their
@@ -81,8 +81,8 @@ type member struct {
 	// kept for the member while evicted pods leave the node, or "".
 	gangs.Wait
 	nominated string
-	// marked means that this process has written wire.GangWholeCondition into the pod. The watch
-	// may not have shown the condition yet.
+	// marked means that this process has written wire.GangWholeCondition into the pod, possibly
+	// before the watch shows the condition.
 	marked bool
 	// at is the member's position in the group's line, counted from 1, or 0 if it is not in the
 	// line.
@@ -224,8 +224,8 @@ func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
-	// lacking describes the missing capacity, or the member with a scheduling gate. It is "" if
-	// neither is the reason why the group waits, or if this is unknown.
+	// lacking is the reason why the group waits: missing capacity, a member with a scheduling gate,
+	// or the reason in group.shut. It is "" if the group does not wait for one of these reasons.
 	lacking string
 	// gated means that lacking is about a scheduling gate.
 	gated bool
@@ -273,8 +273,8 @@ func newer(a, b string) bool {
 type kept struct {
 	pod  *corev1.Pod
 	node string
-	// shows means that the pod's status has, or will have, the nomination. It is true only for the
-	// leader, which PostFilter nominates. The nominations of other members exist only in the
+	// shows means that the pod's status has, or will have, the nomination. shows is set only for
+	// the leader, which PostFilter nominates. The nominations of other members exist only in the
 	// scheduling queue.
 	shows bool
 }

@@ -355,8 +355,8 @@ func (g *group) hasPlaced() bool {
 	return false
 }
 
-// placedAll updates the group's progress if members have nodes. They may have got these before the
-// minimum was known. The caller holds the lock.
+// placedAll updates the group's progress if members have nodes. The members may have got their
+// nodes before the minimum was known. The caller holds the lock.
 func (gs *Groups) placedAll(g *group) {
 	if g.hasPlaced() {
 		gs.placed(g)
@@ -512,7 +512,8 @@ func (gs *Groups) confirm(g *group) {
 	gs.unlockAndLook(g)
 }
 
-// Permit makes a member wait for the other members. The last member lets all of them pass.
+// Permit makes a member wait for the other members. When the last member of the plan calls Permit,
+// all of them pass.
 func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	if !wire.InGang(pod) {
 		return nil, 0

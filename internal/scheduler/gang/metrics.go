@@ -4,8 +4,8 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// The reasons why a plan was not made or was dropped. Each is a value of the label reason of
-// gang_plans_dropped_total.
+// These are the values of the label reason of gang_plans_dropped_total: why a plan was not made or
+// was dropped.
 const (
 	failedCapacity = "capacity"
 	failedInput    = "input"

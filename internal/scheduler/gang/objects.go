@@ -23,7 +23,7 @@ import (
 // APIObjects reads and writes the API objects of groups. APIObjects starts to watch a kind when a
 // pod names a group of the kind, or when discover finds that the API server serves the kind.
 type APIObjects struct {
-	ctx    context.Context //nolint:containedctx // watches begin when the first pod names them
+	ctx    context.Context //nolint:containedctx // the watches, which begin later, end with ctx
 	config *rest.Config
 	groups *Groups
 

@@ -102,8 +102,9 @@ func (p *place) end() {
 	}
 }
 
-// endLater ends the places of later waves on a failed member's node. These places depended on the
-// failed member, so their members are planned again together with it.
+// endLater ends the places of later waves on a failed member's node. A place of a later wave
+// depends on the members of earlier waves, so its member is planned again together with the failed
+// member.
 func (p *planned) endLater(failed *place) {
 	for _, at := range p.places {
 		if at.node == failed.node && at.wave > failed.wave {

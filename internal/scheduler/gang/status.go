@@ -102,20 +102,22 @@ func (t *teller) writeStatus(g *group) {
 }
 
 // says reports whether the group's object is known to have this standing: Berth has written s, and
-// the watch shows no later change of the object. The caller holds both locks.
+// the watch shows no later change of the object. The caller holds the locks of the book and the
+// teller.
 func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }
 
 // leftBehind reports whether the group has lost its last member and its status must show this. The
 // status of a completed group, or of a group that was not admitted, does not change. The caller
-// holds both locks.
+// holds the locks of the book and the teller.
 func (g *group) leftBehind(s standing) bool {
 	completed := g.told.status.phase == volcano.PodGroupCompleted || g.spec.Phase == string(volcano.PodGroupCompleted)
 	return len(g.members) == 0 && s.phase == volcano.PodGroupInqueue && !completed
 }
 
-// standing returns the current content of the status. The caller holds both locks.
+// standing returns the current content of the status. The caller holds the locks of the book and
+// the teller.
 func (g *group) standing() (s standing) {
 	for _, m := range g.members {
 		switch m.pod.Status.Phase {
@@ -156,7 +158,8 @@ func (g *group) standing() (s standing) {
 // pods is deleted, the other still shows that the gang was whole.
 const maxMarks = 2
 
-// marks returns the members that must get wire.GangWholeCondition. The caller holds the lock.
+// marks returns the members that must get wire.GangWholeCondition. The caller holds the book's
+// lock.
 func (g *group) marks() (out []*member) {
 	if !g.Whole || g.key.Source.HasObject() {
 		return nil

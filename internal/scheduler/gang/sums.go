@@ -30,7 +30,7 @@ type sums struct {
 	// wrongs counts active members whose declaration cannot be parsed. asking counts active members
 	// with wishes about the NUMA nodes of other members.
 	wrongs, asking int
-	// These maps have the number of active members for each declared value.
+	// schedulers, priorities and declared have the number of active members for each value.
 	schedulers map[string]int
 	priorities map[int32]int
 	declared   map[wire.Declaration]int

@@ -144,8 +144,8 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 }
 
 // Countable returns the requested amounts without the extended resources that DRA drivers may
-// provide (KEP-5004). Only the plugin DynamicResources knows how many of these are free. If on is
-// set, resources that this node itself offers stay in the list.
+// provide (KEP-5004). Only the plugin DynamicResources knows how many of such resources are free.
+// If on is set, resources that this node itself offers stay in the list.
 func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
 	out := asked
 	for name := range asked {
@@ -375,8 +375,8 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 }
 
 // scoredNodes is the minimum number of nodes, the first in Berth's order, that the framework scores
-// for a kind. It scores two nodes per member if that is more. The other nodes follow in Berth's
-// order.
+// for a kind. For a large kind, the framework scores two nodes per member if that is more. The
+// other nodes follow in Berth's order.
 const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }

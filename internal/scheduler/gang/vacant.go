@@ -40,7 +40,7 @@ type vacancy struct {
 	wrong error
 	// looked is the value of admitter.vacantLooks at the last check of the group.
 	looked int
-	// known has the results of looks. Only lookAtVacant changes it.
+	// known has the results of looks. Only lookAtVacant changes known.
 	known *known
 }
 
@@ -70,7 +70,7 @@ func (t *admitter) vacantSeen(spec wire.Gang, wrong error) {
 }
 
 // atGate adds the group to vacant if the group has minResources, lacks pods and waits to be
-// admitted. Otherwise atGate removes the group from vacant. The caller holds the lock.
+// admitted. In all other cases, atGate removes the group from vacant. The caller holds the lock.
 func (t *admitter) atGate(g *group) {
 	if g.object == "" || g.letIn || g.wrong != nil || len(g.spec.Resources) == 0 || g.lacks(&g.waiting, &g.done) == "" {
 		delete(t.vacant, g.key)
@@ -81,7 +81,7 @@ func (t *admitter) atGate(g *group) {
 }
 
 // wait adds a group of Volcano to vacant if the group's phase shows that it waits to be admitted.
-// Otherwise wait removes the group from vacant. The caller holds the lock.
+// In all other cases, wait removes the group from vacant. The caller holds the lock.
 func (t *admitter) wait(spec wire.Gang, wrong error) {
 	if spec.Key.Source != wire.GangOfVolcano || !gangs.NotLetIn(spec.Phase) || t.book.Room == nil {
 		delete(t.vacant, spec.Key)
@@ -95,8 +95,8 @@ func (t *admitter) wait(spec wire.Gang, wrong error) {
 	t.lookAtVacantIn(statusPause)
 }
 
-// wasLetIn records that a group is admitted, because the phase of its object shows it. g is nil if
-// the group has no pods. The caller holds the lock.
+// wasLetIn records that a group is admitted, because the phase of the group's object shows the
+// admission. g is nil if the group has no pods. The caller holds the lock.
 func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	scheduler := volcanoScheduler
 	if g != nil {
@@ -199,7 +199,7 @@ type look struct {
 	room    *gangfit.Room
 	counted time.Duration
 	// classes has the values of all PriorityClasses, and the value of the default class under "".
-	// It is nil if they were not read yet.
+	// classes is nil if the PriorityClasses were not read yet.
 	classes map[string]int32
 }
 
@@ -266,8 +266,8 @@ func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, 
 	return lowest, known
 }
 
-// letIn admits a group if its minResources are free. Otherwise letIn writes the reason into the
-// group's status.
+// letIn admits a group if its minResources are free. If they are not, letIn writes the reason into
+// the group's status.
 func (l *look) letIn(v vacancy) {
 	key := v.spec.Key
 	if v.wrong != nil {
@@ -323,7 +323,8 @@ func (l *look) record(v vacancy, gated, closed bool, err error) (in *group) {
 	return in
 }
 
-// admitIfThere admits the group if its minResources are free. Otherwise it returns the shortage.
+// admitIfThere admits the group if its minResources are free. If they are not, it returns the
+// shortage.
 func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) {
 	if l.room == nil {
 		begun := l.admitter.book.Clock.Now()

@@ -62,12 +62,12 @@ type bindingsLease struct {
 	writing sync.Mutex
 	mu      sync.Mutex
 	// lease is the last written or read version. lease is nil if this process has not claimed the
-	// Lease. This process then leaves no record of its Bindings.
+	// Lease. While lease is nil, this process leaves no record of its Bindings.
 	lease *coordinationv1.Lease
 	// marked means that the Lease contains under-way, or may contain it.
 	marked bool
 	// confirmed is the last time at which this process found that the Lease is its own or that it
-	// leads. It is compared by the monotonic clock, which cannot be set.
+	// leads. The age of confirmed is measured by the monotonic clock, which cannot be set.
 	confirmed time.Time
 	// bindings is the number of Bindings under way.
 	bindings int

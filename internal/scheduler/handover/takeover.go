@@ -125,8 +125,8 @@ func (h *Handover) takeOver(ctx context.Context) {
 		left = foundUnderWay
 	}
 	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
-		// A kubelet may not know yet that a pod was bound to it and force-deleted before this watch
-		// began.
+		// Possibly, a kubelet does not know yet that a pod was bound to it and force-deleted before
+		// this watch began.
 		<-h.Clock.After(young)
 	}
 	if left == foundUnderWay || left == foundUnknown {

@@ -14,8 +14,8 @@ import (
 var (
 	// ErrInDoubt means that the scheduler cannot find out whether a Binding was written.
 	ErrInDoubt = errors.New("it is not known whether the Binding was written")
-	// errUnread means that the pod could not be read. It is then not known whether the Binding was
-	// written.
+	// errUnread means that the pod could not be read, so that it is not known whether the Binding
+	// was written.
 	errUnread = errors.New("the pod could not be read back")
 )
 
@@ -33,13 +33,13 @@ type Binding interface {
 	Make(now *corev1.Pod) (*corev1.Binding, error)
 	// Post sends a Binding.
 	Post(ctx context.Context, b *corev1.Binding) error
-	// Read returns the current version of the pod in the API server. This may be another pod of the
-	// same name.
+	// Read returns the pod of this name from the API server. The result may be another pod that now
+	// has the name.
 	Read(ctx context.Context) (*corev1.Pod, error)
 	// Reconsider decides again from the newest information about the node. It returns an error if
 	// no decision is valid any longer. A later Make uses the new decision.
 	Reconsider() error
-	// Forbidden returns the reason why this version of the pod may not be bound, or "".
+	// Forbidden returns the reason why this version of the pod must not be bound, or "".
 	Forbidden(now *corev1.Pod) string
 }
 
@@ -57,8 +57,8 @@ type write struct {
 
 // Write writes the Binding of a pod to a node; now is the newest known version of the pod. If the
 // result is unknown or the pod has changed, Write reads the pod. If the pod is not bound, Write
-// repeats the Binding. This is safe because the API server refuses a second Binding for the same
-// pod. ErrInDoubt means that the result is still unknown.
+// repeats the Binding. A repeated Binding is safe, because the API server refuses a second Binding
+// for the same pod. ErrInDoubt means that the result is still unknown.
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)

@@ -50,7 +50,7 @@ type item struct {
 	// called for this version.
 	disbelieved string
 	// queued is the pod that stands for the Reservation in the scheduling queue or in its cycle.
-	// cached is the pod that stands for it in the scheduler's cache. Each may be nil.
+	// cached is the pod that stands for it in the scheduler's cache. queued and cached may be nil.
 	queued, cached *corev1.Pod
 	// says is the status to write. news adds the node and the owners.
 	says wire.ReservationNews

@@ -40,7 +40,7 @@ type Reservations struct {
 	// without a Reservation.
 	vain map[types.UID]*inVain
 	// now is the pod of the current cycle, and open the Reservation whose place is open for this
-	// pod. Each may be nil.
+	// pod. now and open may be nil.
 	now  *corev1.Pod
 	open *item
 	// missed means that a place for the current pod became available during its cycle.

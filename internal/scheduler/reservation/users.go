@@ -36,8 +36,8 @@ func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	return wire.ReadAllocated(pod)
 }
 
-// put records a pod that is bound for a Reservation. If the pod was not known, put returns the UID
-// of the Reservation. Otherwise it returns "".
+// put records a pod that is bound for a Reservation. put returns the UID of the Reservation if the
+// pod is new to users, and "" if it is not.
 func (u *users) put(pod *corev1.Pod) types.UID {
 	if of, known := u.bookOf[pod.UID]; known {
 		u.of[of][pod.UID] = pod // keep only the newest version

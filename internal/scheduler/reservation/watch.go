@@ -18,8 +18,9 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// The intervals of discovery: discoverEvery while the kind is not served, retryEvery while the API
-// server does not answer, and forbiddenEvery while the kind is served but may not be read.
+// discover asks the API server every discoverEvery while the kind is not served, every retryEvery
+// while the API server gives no clear answer, and every forbiddenEvery while the kind is served but
+// reading it is forbidden.
 const (
 	discoverEvery  = time.Minute
 	retryEvery     = time.Second
@@ -75,7 +76,7 @@ func (r *reader) discover(ctx context.Context) {
 }
 
 // absent reports whether the kind is not served. It asks the discovery API, which every user may
-// read, even a user who may not read the objects.
+// read, even a user without the right to read the objects.
 func (r *reader) absent(ctx context.Context) bool {
 	served, err := r.client.Get().AbsPath("/apis", koordinator.GroupVersion.String()).Do(ctx).Raw()
 	if err != nil {

@@ -44,8 +44,8 @@ type PodGroup struct {
 	// +optional
 	Status PodGroupStatus `json:"status,omitempty"`
 
-	// Malformed is the error if the object does not fit the types. Only its metadata and status are
-	// set then.
+	// Malformed is the error if the object does not fit the types. If Malformed is not "", only the
+	// metadata and the status are set.
 	Malformed string `json:"-"`
 }
 

@@ -41,8 +41,8 @@ type PodGroupConditionType string
 
 // The conditions, as Volcano writes them.
 const (
-	// PodGroupUnschedulableType: the cluster lacks capacity for the group. Autoscalers act on this
-	// condition.
+	// PodGroupUnschedulableType: the cluster lacks capacity for the group, or a pod of the group
+	// has a scheduling gate. Autoscalers act on this condition.
 	PodGroupUnschedulableType PodGroupConditionType = "Unschedulable"
 	// PodGroupScheduled: minMember pods have a node.
 	PodGroupScheduled PodGroupConditionType = "Scheduled"
@@ -66,8 +66,8 @@ type PodGroup struct {
 	// +optional
 	Status PodGroupStatus `json:"status,omitempty"`
 
-	// Malformed is the error if the object does not fit the types. Only its metadata and status are
-	// set then.
+	// Malformed is the error if the object does not fit the types. If Malformed is not "", only the
+	// metadata and the status are set.
 	Malformed string `json:"-"`
 }
 
