@@ -355,7 +355,6 @@ func (w Wish) by(m int) Wish {
 	return w
 }
 
-// append appends the wish to a key.
 func (w Wish) append(key []byte) []byte {
 	for _, is := range []bool{w.All, w.Apart, w.Required} {
 		key = strconv.AppendBool(append(key, ' '), is)

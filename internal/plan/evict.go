@@ -174,7 +174,8 @@ func newClearing(f Crowd, r *Removal) *clearing {
 	return c
 }
 
-// cheaper compares two victims by cost; of equal victims, the one that started last comes first.
+// cheaper compares two victims by violations, priority and number of pods. Of equal victims, the
+// one that started last comes first.
 func (c *clearing) cheaper(a, b int) int {
 	x, y := &c.removal.Victims[a], &c.removal.Victims[b]
 	return cmp.Or(cmp.Compare(c.alone[a].Violations, c.alone[b].Violations), cmp.Compare(x.Priority, y.Priority),

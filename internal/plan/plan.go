@@ -327,7 +327,7 @@ type trial struct {
 	// there. fresh counts the taken nodes that withoutTaken has not removed yet.
 	taken map[int]bool
 	fresh int
-	skips int // the number of skipped nodes
+	skips int
 	// full are the nodes whose ledgers or amounts have refused a member of a coupled kind since
 	// roomy last removed such nodes.
 	full []int

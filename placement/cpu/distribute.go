@@ -239,7 +239,6 @@ func (d *distributor) bestRemainder(left int) error {
 	return nil
 }
 
-// trySubsets tries all subsets with k nodes.
 func (d *distributor) trySubsets(k, left, squares int) error {
 	d.subs.start(k)
 	givers := d.givers(k, left)
@@ -454,7 +453,6 @@ func (c *combinations) next() bool {
 	return true
 }
 
-// load sets chosen to the current combination.
 func (c *combinations) load() {
 	for j := range c.chosen {
 		c.chosen[j] = c.items[c.pos[j]]

@@ -54,7 +54,6 @@ func (t *Topology) Take(avail *topology.CPUSet, n int, out *topology.CPUSet) err
 	return err
 }
 
-// store sets out to the CPUs in from.
 func (t *Topology) store(from *words, out *topology.CPUSet) {
 	*out = topology.CPUSet{}
 	copy(out.Words()[:t.words], from[:t.words])

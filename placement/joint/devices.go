@@ -287,7 +287,6 @@ func (k *deviceKind) compileLinks(of *DeviceTable, kind *DeviceKind) error {
 	return nil
 }
 
-// sortSets fills sets.
 func (t *linkTable) sortSets(n int) {
 	t.sets = make([][]uint16, n+1)
 	for set := range 1 << n {

@@ -23,7 +23,6 @@ const wholeParts = 1 << 16
 // machines there are few sets to try.
 const manyNodes = 9
 
-// add adds a resource to the bound.
 func (f *floor) add(need uint64, room func(v int) uint64) {
 	if need == 0 {
 		return

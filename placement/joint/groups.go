@@ -31,7 +31,6 @@ func (t *DeviceTable) compileGroups(kinds []DeviceKind) {
 	}
 }
 
-// linkCounts returns the distinct numbers of links between pairs of devices.
 func linkCounts(links []DeviceLink) (counts []int) {
 	for _, l := range links {
 		if !slices.Contains(counts, l.Count) {

@@ -47,7 +47,6 @@ func (t *Try) Place(w *Want, g *Grant) PlaceResult {
 	return out
 }
 
-// steps returns the budget for one call of Place.
 func (t *Try) steps() *Budget {
 	if t.Budget != nil {
 		return t.Budget

@@ -134,7 +134,6 @@ func (q *query) admit(a *asked) PlaceResult {
 	return Placed
 }
 
-// reason returns the reason why the terms cannot be met.
 func (q *query) reason(a *asked) PlaceResult {
 	free := 0
 	for v := range q.m.Cores.nodes {
@@ -357,7 +356,6 @@ func (q *query) leastNode() (least uint64) {
 	return least
 }
 
-// offers reports whether the set of nodes is an allowed set.
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
 // floor returns a lower bound for the number of nodes. For each resource, floor counts how many

@@ -89,7 +89,6 @@ const (
 	NotExactly
 )
 
-// asking has the inputs of a query.
 type asking struct {
 	m     *Model
 	b     *Book

@@ -137,7 +137,6 @@ type others interface {
 	budgets() []*policyv1.PodDisruptionBudget
 }
 
-// result is the outcome of a trial.
 type result struct {
 	*gangfit.Verdict
 	trial *trial

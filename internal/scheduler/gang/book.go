@@ -322,7 +322,6 @@ func notNow(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+why)
 }
 
-// requestTimeout is the timeout of one request to the API server.
 const requestTimeout = 10 * time.Second
 
 // isGone reports whether the API server's error means that an object is gone or was replaced, or

@@ -139,7 +139,6 @@ func (j *job) evict(of *result) (e *eviction, cut bool) {
 	return out, found.Cut
 }
 
-// searchCut is the text for a search that was cut off.
 const searchCut = "the search for pods to evict was cut off, because it had used up its budget"
 
 // unit is a set of pods that are evicted together or not at all.
@@ -291,7 +290,8 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 // as a whole or not at all. node is the pod's node afterwards, or "" if evictions do not help.
 // asked is false if the pod has the preemption policy Never, or if neither members of gangs nor
 // protected pods have a lower priority. If asked is false, kube-scheduler's own preemption is
-// correct. In other cases, it might evict single members of gangs, or protected pods.
+// correct. If asked is true, kube-scheduler's own preemption might evict single members of gangs,
+// or protected pods.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)
@@ -337,7 +337,6 @@ func (gs *Groups) couldTear(limit int32) bool {
 	return false
 }
 
-// maxVictimsNamed is the maximum number of victims that an event names.
 const maxVictimsNamed = 8
 
 // text describes the eviction for an event, as the second part of a sentence about the group.

@@ -46,7 +46,6 @@ func (e *evictor) Occupant(pod *corev1.Pod) gangfit.Occupant {
 	return o
 }
 
-// budgets implements others.
 func (e *evictor) budgets() []*policyv1.PodDisruptionBudget {
 	list, err := e.o.Budgets()
 	if err != nil {

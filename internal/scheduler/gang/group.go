@@ -57,7 +57,6 @@ type group struct {
 	told told
 }
 
-// member is a pod of a group.
 type member struct {
 	pod *corev1.Pod
 	// claims is the declaration of the gang in the pod's own annotations. says is the declaration
@@ -247,7 +246,6 @@ type told struct {
 	trouble string
 }
 
-// retry counts consecutive failures of a request.
 type retry struct{ failures int }
 
 // pause records a failure, and returns the waiting time, which doubles each time.

@@ -469,7 +469,6 @@ func (gs *Groups) look(g *group) {
 	gs.teller.tellStatus(g)
 }
 
-// candidates returns the pods that who selects.
 func (g *group) candidates(who gangs.Who) (pods []*corev1.Pod) {
 	switch first := g.leader(); {
 	case who == gangs.First && first != nil:

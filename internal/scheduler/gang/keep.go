@@ -58,7 +58,6 @@ func (t *teller) forgo(list []kept) {
 	}
 }
 
-// hideNomination removes the nomination from a pod's status.
 func (t *teller) hideNomination(pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()

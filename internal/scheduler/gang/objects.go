@@ -146,7 +146,6 @@ func (o *APIObjects) fetch(ctx context.Context, key wire.GangKey) (runtime.Objec
 	return object, c.Get().Namespace(key.Namespace).Resource(groupsResource).Name(key.Name).Do(ctx).Into(object)
 }
 
-// client returns a client for the API of the source's kind.
 func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

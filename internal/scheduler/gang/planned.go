@@ -130,7 +130,6 @@ func (p *planned) remove(at *place) {
 	}
 }
 
-// complete reports whether every member of the plan has arrived.
 func (p *planned) complete() bool {
 	return !slices.ContainsFunc(p.places, func(at *place) bool { return !at.arrived })
 }
@@ -196,7 +195,6 @@ func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// allowPlan lets all members of a plan pass Permit.
 func (gs *Groups) allowPlan(g *group, p *planned) {
 	gs.book.mu.Lock()
 	var members []types.UID

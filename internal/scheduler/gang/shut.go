@@ -23,7 +23,6 @@ type shut struct {
 	closed           int
 }
 
-// domains has the topology domains of one plugin.
 type domains struct {
 	of     []int32 // the domain of each node
 	closed []bool  // whether each domain has refused the kind

@@ -133,7 +133,6 @@ type kind struct {
 	refused map[int]*fwk.Status
 }
 
-// try plans the members in a new trial.
 func (j *job) try(ctx context.Context, profile Profile) *result {
 	j.gang.Budget = plan.NewBudget(ctx)
 	t := &trial{ctx: ctx, profile: profile, job: j, budget: j.gang.Budget, over: map[int]fwk.NodeInfo{}}
@@ -442,9 +441,9 @@ func (t *trial) info(node int) fwk.NodeInfo {
 	return t.infos[node]
 }
 
-// filter runs the Filter plugins for a node, with and without the pods of the same or a higher
-// priority that are nominated to the node, as the framework does in its own cycles. filter ignores
-// nominated members.
+// filter runs the Filter plugins for a node. If pods of the same or a higher priority are nominated
+// to the node, filter runs the plugins with and without these pods, as the framework does in its
+// own cycles. filter ignores nominated members.
 func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 	handle := t.profile.Handle
 	state, with := k.state, info

@@ -80,7 +80,7 @@ const (
 // time on one connection (--http2-max-streams-per-connection), including watches. With more
 // Bindings, client-go opens further connections. An API server under high load may answer a Binding
 // with "too many requests", and the pod then waits for seconds. A pod that waits for its turn in
-// Pace loses no time, and its decision uses the newest report of its node.
+// Pace has no such pause, and its decision uses the newest report of its node.
 const maxUnderWay = 64
 
 // New returns a Handover that has not taken over yet.

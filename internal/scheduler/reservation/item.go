@@ -22,7 +22,6 @@ const (
 	over
 )
 
-// item is one Reservation and its state.
 type item struct {
 	object *koordinator.Reservation
 	// version is the newest known version of the object. version may come from the answer to a
@@ -100,7 +99,6 @@ func (it *item) end(phase koordinator.ReservationPhase, reason, message string) 
 	it.unwind()
 }
 
-// say sets the status to write.
 func (it *item) say(phase koordinator.ReservationPhase, reason, message string) {
 	it.says = wire.ReservationNews{Phase: phase, Reason: reason, Message: message}
 }

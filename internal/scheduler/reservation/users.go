@@ -68,7 +68,6 @@ func (u *users) remove(pod *corev1.Pod) types.UID {
 	return of
 }
 
-// drop forgets the pods of a Reservation.
 func (u *users) drop(of types.UID) {
 	for uid := range u.of[of] {
 		delete(u.bookOf, uid)

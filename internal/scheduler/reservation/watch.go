@@ -18,9 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// discover asks the API server every discoverEvery while the kind is not served, every retryEvery
-// while the API server gives no clear answer, and every forbiddenEvery while the kind is served but
-// reading it is forbidden.
+// These are the intervals of discover: discoverEvery while the kind is not served, retryEvery while
+// the API server gives no clear answer, and forbiddenEvery while reading the kind is forbidden.
 const (
 	discoverEvery  = time.Minute
 	retryEvery     = time.Second
@@ -42,7 +41,6 @@ func (rs *Reservations) Watch(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// reader watches the objects, and passes them to Reservations.
 type reader struct {
 	reservations *Reservations
 	client       rest.Interface

@@ -149,7 +149,6 @@ type Writer interface {
 	Status(ctx context.Context, name, version string, status *koordinator.ReservationStatus) (string, error)
 }
 
-// restWriter writes to the API server.
 type restWriter struct{ client rest.Interface }
 
 // Annotate implements Writer.

@@ -63,7 +63,6 @@ type ReservationSpec struct {
 	Unknown []string `json:"-"`
 }
 
-// specKeys are the names of the fields of ReservationSpec.
 var specKeys = []string{"allocateOnce", "allocatePolicy", "expires", "owners", "preAllocation", "taints", "template", "ttl", "unschedulable"}
 
 // UnmarshalJSON implements json.Unmarshaler. UnmarshalJSON records unknown fields in Unknown.
