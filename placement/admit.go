@@ -17,9 +17,9 @@ func Admit(s *State, r *Request) Verdict {
 	return v
 }
 
-// Decide does what Admit does, and fills d with the CPUs, memory and devices that the kubelet will
-// assign. After a refusal, d contains the assignments that the kubelet made before the refusal. The
-// kubelet keeps these until it next removes the state of pods that are gone.
+// Decide does what Admit does, and fills d with the resources that the pod gets. After a kubelet's
+// refusal, d contains the assignments that the kubelet made before the refusal. The kubelet keeps
+// these until it next removes the state of pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, d)
@@ -78,9 +78,9 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// hopeless reports whether the node refuses the request even if it has no other pods. It runs the
-// admission again for the empty node. If the request is monotone, a refusal there means that every
-// fuller node refuses too.
+// hopeless reports whether the kubelet refuses the request whichever pods the node has. It runs the
+// admission again for the empty node. A refusal there may not be enough: see passing, and see
+// placed for refusals that count only with atOnce or monotone.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
@@ -126,16 +126,16 @@ func (ad *admission) atOnce(d Detail) bool {
 
 // Monotone reports whether removing pods from a node never changes an admission of the request to a
 // refusal. If Berth decides, this holds for requests that are placed as a whole. If containers are
-// placed one after another, an early container may take the CPUs that a later one needs, and more
-// free CPUs can change this.
+// placed one after another, it does not hold: when more CPUs are free, an early container may take
+// the CPUs that a later container needs.
 //
 // Two rules of the kubelet are not monotone. A container reuses the resources of earlier init
 // containers on any NUMA node, and a full NUMA node changes which nodes these are. Also, while a
 // container has memory from a group of NUMA nodes, other containers can have memory from these
 // nodes only as the same group.
 //
-// A request with a Keep is not monotone either: if a NUMA node is full, the pod may move to NUMA
-// nodes without kept CPUs.
+// For a kubelet, a request that a Keep limits is not monotone either: if a NUMA node is full, the
+// pod may move to NUMA nodes without kept CPUs.
 func (m *Model) Monotone(r *Request) bool {
 	if m.obey != nil {
 		return m.monotoneJoint(r)
@@ -192,8 +192,8 @@ func (ad *admission) nodes() topology.NUMASet {
 	return nodes
 }
 
-// The largest amounts that the engine evaluates. The API server refuses larger amounts, and they
-// could overflow sums over a pod's containers.
+// The largest amounts that the engine evaluates. Larger amounts could overflow sums over a pod's
+// containers, and no machine has as much.
 const (
 	maxMilliCPU = int64(topology.MaxCPUs) * 1000 * 1000
 	maxBytes    = uint64(1) << 60

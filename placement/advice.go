@@ -84,8 +84,8 @@ func (n *Need) await() string {
 	return fmt.Sprintf("wait until other pods release %s, add nodes, or ask for at most %s", n.unit(), n.amount(n.Free))
 }
 
-// milder advises a less strict policy: in the pod's annotation if Berth decides, otherwise in the
-// kubelet's configuration.
+// milder advises a less strict policy in the pod's annotation if Berth refused the pod. If the
+// kubelet refused it, milder advises other nodes.
 func (r *Refusal) milder() string {
 	if r.Reason == NoBerth {
 		return "; or let the pod be spread: berth.dev/policy: best-effort"

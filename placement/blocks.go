@@ -15,21 +15,18 @@ func (m *Model) need(b *MemoryBlock) (n memory.Need, on hint.Mask, ok bool) {
 	return memory.Need{Kind: k, Bytes: b.Bytes}, m.compact(b.NUMA), ok
 }
 
-// takeBlock records a block as assigned.
 func (m *Model) takeBlock(book *memory.Book, b *MemoryBlock) {
 	if n, on, ok := m.need(b); ok {
 		m.mem.Take(book, on, n)
 	}
 }
 
-// releaseBlock frees a block.
 func (m *Model) releaseBlock(book *memory.Book, b *MemoryBlock) {
 	if n, on, ok := m.need(b); ok {
 		m.mem.Release(book, on, n)
 	}
 }
 
-// releaseBlocks frees blocks.
 func (m *Model) releaseBlocks(book *memory.Book, blocks []MemoryBlock) {
 	for i := range blocks {
 		m.releaseBlock(book, &blocks[i])

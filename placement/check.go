@@ -50,8 +50,8 @@ func (b kubeletBooks) checkCPUs() error {
 	return nil
 }
 
-// wantCPUs describes the error in a set of CPUs: the CPUs that are missing, and the CPUs that the
-// kubelet assigns to no container.
+// wantCPUs describes how to correct the CPUs of a state. missing are CPUs that are neither shared
+// nor in a container. extra are CPUs in a container although the kubelet never assigns them.
 func wantCPUs(missing, extra topology.CPUSet) string {
 	var want []string
 	if !missing.IsEmpty() {

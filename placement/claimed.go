@@ -207,7 +207,7 @@ func includesOne(set hint.Set, mask hint.Mask) bool {
 
 // serves reports whether there are devices for all requests if the current container is on the
 // mask. If empty is set, all devices count as free. If the budget has no steps left, serves returns
-// true, and the other program must find out.
+// true without a check. The program that assigns the devices may then still refuse the pod.
 func (room *claimRoom) serves(mask hint.Mask, empty bool) bool {
 	ad, claimed := room.ad, room.ad.r.Rules.Claimed
 	if ad.budget.Left() == 0 {

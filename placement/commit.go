@@ -116,8 +116,8 @@ func (b kubeletBooks) commitDevices(c *ContainerDecision, held *ContainerAllocat
 	return got
 }
 
-// withHeld returns got and those of the container's former devices whose resource got does not
-// have, for example after a refusal.
+// withHeld returns got, plus the container's earlier device allocations (held) for resources that
+// got does not have. A resource is missing in got, for example, after a refusal.
 func withHeld(got, held []DeviceAllocation) []DeviceAllocation {
 	for i := range held {
 		if !slices.ContainsFunc(got, func(a DeviceAllocation) bool { return a.Resource == held[i].Resource }) {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// compiling is a model that is being compiled, with what it is compiled from.
+// compiling has the model that NewModel is compiling, and the inputs of NewModel.
 type compiling struct {
 	m    *Model
 	view *KubeletView

@@ -59,14 +59,15 @@ type Config struct {
 	// MemoryStays means that the program that carries out Berth's decisions does not write
 	// cpuset.mems. Berth then refuses pods that require pinned memory.
 	MemoryStays bool
-	// Strategy selects the NUMA nodes that are filled first if Berth decides.
+	// Strategy determines the order in which Berth fills the NUMA nodes. It has no effect if the
+	// kubelet decides.
 	Strategy joint.Strategy
 
 	// Providers assign their own resources if Berth decides. If the kubelet decides, the engine
 	// refuses pods that ask for these resources.
 	Providers []Provider
-	// Devices are the resources whose devices Berth assigns if it decides; see DevicesOf. The
-	// kubelet assigns all other devices.
+	// Devices are the kinds of devices that Berth assigns; see DevicesOf. The kubelet assigns the
+	// devices of all other resources. Devices has no effect if the kubelet decides.
 	Devices []DeviceKind
 
 	// With GuardDefects, the engine refuses pods that would trigger a known defect of the kubelet,
@@ -74,11 +75,11 @@ type Config struct {
 	// replay needs. If the kubelet would hang or crash, the reason is KubeletDefect in both cases.
 	// GuardDefects also enables PodLevelOff, a refusal that the kubelet makes after all managers.
 	GuardDefects bool
-	// With GuardRestarts, the engine refuses pods after whose admission a restart of a kubelet
-	// before 1.37 would kill containers. With full-pcpus-only such a kubelet needs as many free
-	// whole cores as each container already has, so pods can use no more than half of the CPUs. The
-	// engine also refuses pods that a kubelet would place again after a restart
-	// (DefectRestartRepeats). Berth's own programs do not set GuardRestarts.
+	// With GuardRestarts, the engine refuses a pod if a later restart of the kubelet would kill
+	// containers. A kubelet before 1.37 with full-pcpus-only checks each running container after a
+	// restart: as many whole cores must be free as the container already has. So pods can use no
+	// more than half of the CPUs. The engine also refuses pods that a kubelet would place again
+	// after a restart (DefectRestartRepeats). Berth's own programs do not set GuardRestarts.
 	GuardRestarts bool
 }
 
@@ -89,8 +90,9 @@ type ReservedMemory struct {
 	Limits map[string]uint64
 }
 
-// ConfigError names the field of a Config with which the kubelet does not start or cannot be
-// predicted. The same value may be valid on another machine.
+// ConfigError is an error about a field of a Config. Because of the field's value, the kubelet does
+// not start, or the engine cannot predict the kubelet. The same value may be valid on another
+// machine.
 type ConfigError struct {
 	Field string // as in KubeletConfiguration, "cpuManagerPolicyOptions[full-pcpus-only]"
 	Value string

@@ -27,9 +27,9 @@ type PlacedDevice struct {
 	Root, Switch, Function string
 }
 
-// DevicesOf returns the kinds of devices that Berth assigns, from the pools with
-// DevicePool.Decided, with the places of the devices on the machine. For a device that m does not
-// have, it uses only the NUMA node that the pool names.
+// DevicesOf returns the kinds of devices that Berth assigns, one for each pool with
+// DevicePool.Decided. The places of the devices come from m. If m does not have a device, the only
+// known place is the NUMA node that the pool names, if it names exactly one.
 func DevicesOf(m *topology.Machine, pools []DevicePool) []DeviceKind {
 	var out []DeviceKind
 	for i := range pools {

@@ -223,7 +223,8 @@ func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdic
 	return v, v.OK() && s.overdrawn(r.Rules.Keep, d) == nil
 }
 
-// avoidance removes the sets of NUMA nodes on which CPUs are kept from the pod.
+// avoidance excludes sets of NUMA nodes that have too few CPUs for the pod after devices have kept
+// their CPUs.
 type avoidance struct {
 	on bool
 	// left has the result of leftBeside for each element of Model.nodeCPUs.

@@ -199,7 +199,6 @@ func blockOf(blocks []MemoryBlock, resource string) *MemoryBlock {
 	return nil
 }
 
-// allocate implements Allocate.
 func (mm *memoryManager) allocate(c int, h hint.Hint) Detail {
 	ad := mm.ad
 	if ad.m.mem == nil || !ad.pins() {

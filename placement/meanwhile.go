@@ -28,7 +28,7 @@ func (m *Model) Steps(r *Request) int {
 }
 
 // DecideAmid does what Decide does, with events during the admission. Each pod may have one event.
-// If there is an event, the verdict's Scarcity is always Resolvable.
+// If Berth decides, the events have no effect.
 func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	kubelet, predicted := in.decider.(*admission)
@@ -43,8 +43,8 @@ func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdic
 	return v
 }
 
-// Notices reports whether the event frees resources of a manager. Otherwise the event has no
-// effect.
+// Notices reports whether the manager that the kubelet asks at e.Step has resources that the event
+// can free. If it has none, the event does not change this manager's answer.
 func (s *State) Notices(e *Meanwhile) bool {
 	pod := s.pod(e.UID)
 	return pod != nil && slices.ContainsFunc(pod.Containers, func(c ContainerAllocation) bool {
@@ -61,7 +61,7 @@ func (s *State) Notices(e *Meanwhile) bool {
 // CommitAmid does what Commit does, after an admission with events. Each manager frees the
 // resources of an ended pod at the kubelet's next question. The step of an event can change which
 // NUMA nodes provide memory. If the CPU manager gave the new pod CPUs that the ended pod still had,
-// it frees these CPUs too (DefectForeignCPUs).
+// the CPU manager then frees these CPUs although the new pod uses them (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{books: kubeletBooks{s}, r: r, events: meanwhile}
 	for at := range l.noticed {
@@ -115,7 +115,7 @@ func (l *leaving) giveBack(manager int, e *Meanwhile) {
 	}
 }
 
-// finish makes all managers notice all events.
+// finish makes all managers notice all events, and removes the ended pods from the table.
 func (l *leaving) finish() {
 	for manager := range managers {
 		l.until(manager, math.MaxInt)

@@ -68,8 +68,8 @@ func (g *merger) preferred(lists []hint.List, r mergeRules) (hint.Hint, bool) {
 	return hint.Hint{}, false
 }
 
-// fittest returns the mask of this size with the smallest distance, and the lowest of several such
-// masks.
+// fittest returns the mask of the set that has this size and the smallest distance. Of several such
+// masks it returns the lowest.
 func (g *merger) fittest(set hint.Set, size int, distance []uint64) (best hint.Mask, found bool) {
 	for _, mask := range g.space.OfSize(size) {
 		if !set.Has(mask) {

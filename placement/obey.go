@@ -12,20 +12,21 @@ type jointAdmission struct {
 	r     *Request
 	d     *Decision
 	rules Rules
-	// try is a copy of the node, on which the pod's containers are placed one after another. In
-	// pool, only resources of the pod itself are free: deal divides them among the containers.
+	// try is a copy of the node, on which the pod's containers are placed one after another. pool
+	// is a second copy, for searches in which resources of the pod itself are free: deal divides
+	// these among the containers, and placeInit places an init container on them.
 	try, pool *joint.Try
 	want      joint.Want
 	grant     joint.Grant
 	held      joint.Held
 	part      joint.Held // the part of held that the next init container may use
 	peak      peaks      // the peak amounts of held
-	// turns has, for the containers before passed, the peak amounts while init containers run: each
-	// together with the sidecars that start before it.
+	// turns has the peak amounts at the times when init containers run. An init container counts
+	// together with the sidecars before it. turns already has the sidecars before position passed.
 	turns  peaks
 	passed int
-	// dealt means that in pool exactly the resources of the pod that are left for the next
-	// container are free.
+	// dealt means that pool is ready for the next container: only the pod's resources that are left
+	// for this container are free.
 	dealt bool
 	// entered counts for tests how often a container's decision was added to held.
 	entered int
@@ -47,7 +48,6 @@ func newJointAdmission(m *Model) *jointAdmission {
 	return ad
 }
 
-// begin prepares the admission.
 func (ad *jointAdmission) begin(s *State, r *Request, d *Decision) {
 	ad.s, ad.r, ad.d, ad.rules = s, r, d, ad.m.rulesFor(r.Rules)
 	d.begin(r)
@@ -361,9 +361,9 @@ func (ad *jointAdmission) placeInit(c int) Detail {
 }
 
 // takeOver fills part with the pod's resources that an init container may use: CPUs if it gets
-// exclusive CPUs, otherwise CPU time, and memory in both cases. The exclusive CPUs of a container
-// belong to the pod even while the container does not run, so that no other pod uses their CPU
-// time.
+// exclusive CPUs, otherwise CPU time, and in both cases memory and devices. The exclusive CPUs of a
+// container belong to the pod even while the container does not run, so that no other pod uses
+// their CPU time.
 func (ad *jointAdmission) takeOver() {
 	own := ad.want.CPUs > 0
 	ad.part = joint.Held{Amounts: ad.part.Amounts[:0], Devices: append(ad.part.Devices[:0], ad.held.Devices...)}
@@ -385,8 +385,9 @@ func (ad *jointAdmission) takeSidecars(c int) {
 	}
 }
 
-// pinsWhole reports whether container c gets exclusive CPUs. It does if it asks for whole CPUs in a
-// Guaranteed pod, as with the kubelet, or if the pod has Rules.CPUs.
+// pinsWhole reports whether container c gets exclusive CPUs. It must ask for whole CPUs, and
+// Rules.Shares must be unset. The pod must also be Guaranteed, as for the kubelet, or have
+// Rules.CPUs.
 func (ad *jointAdmission) pinsWhole(c int) bool {
 	milli := ad.r.Containers[c].MilliCPU
 	return ad.rules.Shares == joint.Unset && milli > 0 && milli%1000 == 0 && (ad.m.guaranteed(ad.r) || ad.rules.CPUs != joint.Rules{})
@@ -526,7 +527,6 @@ var detailOf = [...]Detail{
 	joint.OutOfReach: ProvidedApart, joint.Withholds: Withholds, joint.NotExactly: NotExactly,
 }
 
-// wantsNothing reports whether want requests no resources.
 func (ad *jointAdmission) wantsNothing() bool {
 	w := &ad.want
 	return w.CPUs == 0 && len(w.Amounts) == 0 && len(w.Devices) == 0 && w.Within == nil

@@ -14,7 +14,6 @@ func (b jointBooks) commit(_ *Request, d *Decision, _ *leaving) {
 	}
 }
 
-// take adds a new pod to the state.
 func (b jointBooks) take(pod *PodAllocation) {
 	b.s.put(pod)
 	b.enter(b.s.m.obey.joint.Take, pod)
@@ -27,9 +26,9 @@ func (b jointBooks) release(pod *PodAllocation) {
 }
 
 // Hold records an allocation of a pod that was decided or observed elsewhere, on a node where Berth
-// decides. A pod that the state already has keeps its resources. Hold leaves out CPUs and devices
-// that another pod has, or that no pod can have. problem describes these, and is "" if there are
-// none.
+// decides. A pod that the state already has keeps its resources. Hold leaves out amounts that the
+// machine cannot have. It also leaves out CPUs and devices that another pod has, or that no pod can
+// have. problem describes one of these CPUs or devices, and is "" if there are none.
 func (s *State) Hold(p *PodAllocation) (problem string) {
 	if s.m.obey == nil || s.pod(p.UID) != nil {
 		return ""
@@ -64,7 +63,7 @@ func (b jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocati
 	b.s.shared = b.s.m.obey.joint.Cores.Shared(b.s.account)
 }
 
-// inUse marks each device of held in the pools as in use or free, as the account has it.
+// inUse marks each device of held in the pools as in use or free, as account records it.
 func (b jointBooks) inUse(held *joint.Held) {
 	s := b.s
 	for _, d := range held.Devices {

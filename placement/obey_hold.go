@@ -8,9 +8,10 @@ import (
 )
 
 // DecideWithin does what Decide does for a pod that uses a part of a held place, on a node where
-// Berth decides. A pod of the state stands for the rest of the place. Resources that the place has
-// come only from the place, and in the same form. All other resources, and those of providers, come
-// from the node. So Rest can always compute the remaining part of the place.
+// Berth decides. In the state, a pod with the UID of the place holds the rest of the place. If the
+// place has a resource, the new pod gets this resource only from the place, and in the same form.
+// All other resources, and those of providers, come from the node. So Rest can always compute the
+// remaining part of the place.
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)

@@ -106,7 +106,7 @@ func (p *peakOf) end() {
 	}
 }
 
-// heldBy returns the resources of a pod.
+// heldBy returns the resources of a pod at its peak; see peakOf.
 func (m *obeyModel) heldBy(pod *PodAllocation) *joint.Held {
 	h := new(joint.Held)
 	p := peakOf{m: m, held: h}
@@ -133,13 +133,14 @@ func (m *obeyModel) askedOf(r *Request, k joint.KindIndex) uint64 {
 	return sum.Most()
 }
 
-// hasShare reports whether the share is on a NUMA node of the machine.
+// hasShare reports whether the share is on a NUMA node of the machine and is not negative.
 func (m *obeyModel) hasShare(a CPUShare) bool {
 	_, ok := m.node.space.Position(a.NUMA)
 	return ok && a.MilliCPU >= 0
 }
 
-// hasBlock reports whether the machine has this kind of memory and all NUMA nodes of the block.
+// hasBlock reports whether the machine has this kind of memory, and the block is on exactly one of
+// the machine's NUMA nodes.
 func (m *obeyModel) hasBlock(b *MemoryBlock) bool {
 	_, known := m.joint.Amounts.Kind(b.Resource)
 	return known && b.NUMA.Len() == 1 && b.NUMA&^m.node.nodes == 0

@@ -53,7 +53,6 @@ type refit struct {
 	nodes topology.NUMASet
 }
 
-// nodesOfCPUs returns the NUMA nodes of the CPUs of all containers.
 func (m *obeyModel) nodesOfCPUs(d *Decision) (nodes topology.NUMASet) {
 	for i := range d.Containers {
 		nodes |= m.node.nodesOf(&d.Containers[i].CPUs)
@@ -176,7 +175,7 @@ func (f *refit) choose(in *State, one *Request, old *ContainerAllocation) (topol
 	return d.Containers[0].CPUs, true
 }
 
-// fewer returns possible sets of n CPUs that a container with fewer CPUs could keep.
+// fewer returns sets of n CPUs that a container could keep if it gives up its other CPUs.
 func (f *refit) fewer(c int, target *ContainerAllocation, n int) []topology.CPUSet {
 	var sets []topology.CPUSet
 	for _, policy := range []Policy{NodePolicy, PolicyNone} {

@@ -94,8 +94,8 @@ func (s *search) fitsAlone(on *joint.Book) bool {
 	return true
 }
 
-// harder reports whether container a is harder to place than b: it has more devices, exclusive
-// CPUs, or more CPU.
+// harder reports whether container a is harder to place than b. It compares the numbers of devices,
+// then whether the containers get exclusive CPUs, then the requests for CPU.
 func (s *search) harder(a, b int) bool {
 	x, y := &s.ad.r.Containers[a], &s.ad.r.Containers[b]
 	if n, m := x.anyDevices(), y.anyDevices(); n != m {

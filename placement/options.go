@@ -270,7 +270,6 @@ var cpuOptions = [...]cpuOption{
 	{"strict-cpu-reservation", V133, V135, func(o *cpu.Options, on bool) { o.StrictReservation = on }},
 }
 
-// knownCPUOptions lists the names of cpuOptions.
 func knownCPUOptions() string {
 	names := make([]string, len(cpuOptions))
 	for i := range cpuOptions {

@@ -49,7 +49,6 @@ func (t *podTable) put(p *PodAllocation) {
 	t.pods = slices.Insert(t.pods, i, podRef{uid: p.UID, order: t.last, pod: p})
 }
 
-// drop removes the pod at a position.
 func (t *podTable) drop(i int) {
 	t.pods = slices.Delete(t.pods, i, i+1)
 	t.uids = uids{}

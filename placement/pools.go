@@ -42,10 +42,8 @@ func (ps devicePools) index(resource string) int {
 	return -1
 }
 
-// use marks devices as held.
 func (ps devicePools) use(a *DeviceAllocation) { ps.mark(a, device.Set.Add) }
 
-// release marks devices as free.
 func (ps devicePools) release(a *DeviceAllocation) { ps.mark(a, device.Set.Remove) }
 
 func (ps devicePools) mark(a *DeviceAllocation, as func(inUse device.Set, i int)) {

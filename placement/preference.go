@@ -20,7 +20,7 @@ const (
 
 // Connect computes Points from the machine's PCI tree and links. It computes none if the preference
 // does not use Points, or if the address of a device is unknown. The address is Device.Address, or
-// the id if the id is an address.
+// otherwise the part of the id before "::".
 func (p *DevicePool) Connect(m *topology.Machine) {
 	p.Points = nil
 	if p.Preference != NVIDIAPreference {

@@ -193,8 +193,7 @@ func (r *Refusal) brokenCores() string {
 	return ""
 }
 
-// withheld describes the number of CPUs that the pod must request to keep no more CPUs from other
-// pods than it requests.
+// withheld explains how many CPUs the pod must request so that it keeps no other CPUs idle.
 func (r *Refusal) withheld() string {
 	at := slices.IndexFunc(r.Needs, func(n Need) bool { return n.Resource == cpuResource })
 	if at < 0 {
@@ -327,7 +326,9 @@ func (r *Refusal) about(n *Need) bool {
 	return false
 }
 
-// isProvided reports whether a provider or a device plugin assigns the resource.
+// isProvided reports whether the resource is a device or a provider's resource, and not CPUs, CPU
+// time or memory.
+// time or memory.
 func (n *Need) isProvided() bool {
 	return !n.isMemory() && n.Resource != cpuResource && n.Resource != shareResource
 }
@@ -358,8 +359,8 @@ func (n *Need) perNode() string {
 	return strings.Join(parts, ", ") + n.reuse()
 }
 
-// reuse explains that the kubelet must assign the reused part of a NUMA node although another NUMA
-// node has enough.
+// reuse describes the resources of the pod's init containers that the kubelet must assign again. It
+// returns "" unless this explains why the kubelet uses no other NUMA node.
 func (n *Need) reuse() string {
 	var parts []string
 	for i := range n.Nodes {

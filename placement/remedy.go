@@ -40,8 +40,9 @@ const (
 	RemedyWait = "wait"     // wait until other pods end
 )
 
-// Fits reports whether the node also has enough of the resources that the engine does not know for
-// a changed request. If empty is set, it assumes an empty node. A nil Fits accepts every request.
+// Fits reports whether the node has enough of the other resources that a changed request asks for,
+// which the engine does not know. If empty is set, it assumes an empty node. A nil Fits accepts
+// every request.
 type Fits func(r *Request, empty bool) bool
 
 // Advise does what Explain does, and also fills in Remedies. It makes some dozens of admissions.
@@ -176,8 +177,8 @@ func (t *trial) below(q *quantity) (uint64, bool) {
 	return 0, false
 }
 
-// above finds the smallest greater amount that is admitted. It tries a few more, and the first
-// amounts that need more NUMA nodes.
+// above finds the smallest greater amount that is admitted. It tries the next amounts one by one
+// (nearby), and then the first amounts that need more NUMA nodes.
 func (t *trial) above(q *quantity) (uint64, bool) {
 	for n := q.asked + q.step; n <= q.most && n <= q.asked+nearby*q.step; n += q.step {
 		if t.tries(q, n) {

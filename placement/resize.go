@@ -10,8 +10,8 @@ import (
 type Resize struct {
 	// Had is the request that the kubelet has allocated, Wants the request in the pod's spec.
 	Had, Wants *Request
-	// Swaps means that the memory of a container changes that may swap and whose resizePolicy for
-	// memory is not RestartContainer.
+	// Swaps means that the resize changes the memory of a container that may swap, and whose
+	// resizePolicy for memory is not RestartContainer.
 	Swaps bool
 	// Undecided means that Berth decides on the node but has not placed the pod.
 	Undecided bool

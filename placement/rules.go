@@ -249,8 +249,8 @@ func (m *Model) Keeps(r Rules) bool {
 	return m.Misses(r) == NoWish
 }
 
-// Wish is a requirement of a pod that only some configurations of a kubelet fulfil for every pod
-// ("imply"), or none.
+// Wish is a requirement of a pod for its node. A kubelet's configuration implies a wish if the
+// kubelet then fulfils it for every pod. Some wishes are implied by no configuration.
 type Wish uint8
 
 // The wishes.

@@ -12,9 +12,9 @@ type Startup struct {
 	Version Version
 	// CPUPolicy is "none" or "static", MemoryPolicy is "None" or "Static".
 	CPUPolicy, MemoryPolicy string
-	// CPUs must be the union of the shared and the exclusive CPUs in the checkpoint: all CPUs of
-	// the machine, but with StrictReservation without Reserved. CPUs and Reserved are empty without
-	// the policy static.
+	// CPUs must be the union of the shared and the exclusive CPUs in the checkpoint. It has all
+	// CPUs of the machine; with StrictReservation it has all except Reserved. CPUs and Reserved are
+	// empty without the policy static.
 	CPUs, Reserved    topology.CPUSet
 	StrictReservation bool
 	// PodLevel means that the managers can assign resources to whole pods (gate

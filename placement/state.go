@@ -15,10 +15,10 @@ type State struct {
 	// static CPU manager.
 	shared topology.CPUSet
 	book   *memory.Book // nil without the static memory manager
-	// account has the assigned resources if Berth decides, computed from pods. It is nil if the
-	// kubelet decides.
+	// account records the resources that Berth has assigned to the pods in podTable. It is nil if
+	// the kubelet decides.
 	account *joint.Book
-	// given has the allocated amounts of the providers' supplies by place, computed from pods.
+	// given has, by place, the amounts of providers' resources that the pods in podTable have.
 	given []uint64
 	pools devicePools
 	podTable

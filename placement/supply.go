@@ -97,8 +97,9 @@ func (m *obeyModel) newProvision() provision {
 	return provision{given: v(), free: v(), take: v(), one: space.NewSet(), now: space.NewSet(), always: space.NewSet()}
 }
 
-// narrow limits the search to the sets of NUMA nodes that every provider offers to container c, or
-// for the pod's peak if c is wholePod.
+// narrow limits the search for container c, or for the whole pod if c is wholePod. The remaining
+// sets of NUMA nodes have the providers' resources, are near the claimed devices, and have enough
+// CPUs that are not kept.
 func (ad *jointAdmission) narrow(c int) {
 	ad.provision.offer(c)
 	ad.claims.keepNear(c)

@@ -9,7 +9,7 @@ type KubeletView struct {
 	// NumCores is the number of online hardware threads (MachineInfo.NumCores). The kubelet
 	// computes the CPUs per core and per socket from this number.
 	NumCores int
-	// NumSockets is MachineInfo.NumSockets, counted from /proc/cpuinfo.
+	// NumSockets is MachineInfo.NumSockets, which cAdvisor computes (machine.GetSockets).
 	NumSockets int
 	// Nodes is MachineInfo.Topology, in cAdvisor's order.
 	Nodes []ViewNode

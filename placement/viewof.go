@@ -52,9 +52,9 @@ func countThreads(cores []ViewCore) (n int) {
 	return n
 }
 
-// sockets counts the physical ids in /proc/cpuinfo, or in sysfs if cpuinfo has none. A platform
-// without package numbers counts as one socket, because all its CPUs have the id -1, or no id,
-// which cAdvisor reads as 0.
+// sockets returns the number of sockets as cAdvisor counts them (machine.GetSockets). If the
+// platform has no package numbers, the result is 1: all CPUs then have the id -1, or no id, which
+// cAdvisor reads as 0.
 func sockets(m *topology.Machine) int {
 	if m.UnnumberedPackages {
 		return 1

@@ -125,7 +125,8 @@ func (n *OnNode) Reach(lying Lying) (r Reached) {
 	return r
 }
 
-// Shown returns the node's slices, without devices on NUMA nodes outside the set only.
+// Shown returns the node's slices for an allocator (Inventory.Show). They have no devices on NUMA
+// nodes outside the given set, except allocated devices that consume shared counters.
 func (n *OnNode) Shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	if only == Everywhere {
 		return n.Slices
@@ -138,9 +139,9 @@ func (n *OnNode) Shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	return shown
 }
 
-// Choose calls Allocate for the claims that have no devices, with only the devices on NUMA nodes in
-// the set only. It judges the result for a pod with this placement, and returns false if there are
-// too few devices.
+// Choose calls Allocate for the claims that have no devices. Allocate sees only the slices that
+// Shown returns for the given NUMA nodes. Choose judges the result for a pod with this placement,
+// and returns false if there are too few devices.
 func (n *OnNode) Choose(ctx context.Context, lying Lying, only topology.NUMASet) (results []resourceapi.AllocationResult, j Judgement, found bool) {
 	var open []*resourceapi.ResourceClaim
 	var chosen []Claim

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// NUMAOf returns the NUMA nodes of each container's CPUs, by the container's name. For a container
-// without exclusive CPUs whose memory is assigned, it returns the NUMA nodes of the memory. It
-// omits containers that the node does not pin. m is nil if the machine is unknown.
+// NUMAOf returns the NUMA nodes of each pinned container, by the container's name, as
+// placement.ContainerDecision.LiesOn finds them. It omits containers that the node does not pin. If
+// m is nil, because the machine is unknown, the result is empty.
 func NUMAOf(d *placement.Decision, m *topology.Machine) Lying {
 	out := Lying{}
 	if m == nil {

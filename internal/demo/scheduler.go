@@ -68,7 +68,7 @@ func (c *Cluster) credentials() (string, error) {
 // lease is the name of kube-scheduler's Lease.
 const lease = "kube-scheduler"
 
-// schedulerLog is the log of the first scheduler in the cluster's directory.
+// schedulerLog is the name of the first scheduler's log file in Cluster.dir.
 const schedulerLog = "scheduler.log"
 
 // startSchedulers runs the cluster's schedulers as child processes.

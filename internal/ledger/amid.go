@@ -9,8 +9,9 @@ import (
 )
 
 // At every step of an admission, a kubelet looks for pods that have gone. If a pod leaves in the
-// middle, only the later containers of the admitted pod can get its CPUs. The result can differ
-// from the results of leaving before and of leaving after the admission.
+// middle of the admission, only the later containers of the admitted pod can get the CPUs of the
+// pod that left. The result can differ from the results of leaving before and of leaving after the
+// admission.
 //
 // If a pod gets the same allocation in every world, it does not matter at which step of its
 // admission other pods leave. If the allocations differ, the ledger also computes the worlds in
@@ -59,8 +60,8 @@ func (w *worlds) amid(from world, r *placement.Request, events uint32) []world {
 	return m.worlds()
 }
 
-// lingering are pods that the report shows as ended, and that the kubelet had not yet released.
-// Only an admission that began before the report may still see them.
+// lingering are pods that the report shows as ended, and that the kubelet had not yet released at
+// the time of the report. Only an admission that began before the report may still see them.
 type lingering struct {
 	from world
 	uids []string

@@ -35,10 +35,11 @@ type Answer struct {
 	// Verdict is the verdict of the likeliest state. If the outcome is Refused, and removing pods
 	// could help in some state, its Scarcity is Resolvable.
 	Verdict placement.Verdict
-	// Certain means that the node can be in only one state.
+	// Certain means that the node can be in only one state when it admits the pod.
 	Certain bool
-	// Exact means that the pod gets the same CPUs, memory and devices in every state. Only Post
-	// also considers states in which pods have ended by themselves.
+	// Exact means that the pod gets the same CPUs, memory and devices in every state. Post,
+	// Reconsider and Witness also consider states in which pods have ended by themselves; Ask and
+	// Reserve do not.
 	Exact bool
 	// Amounts means that the node's report has only amounts. Such an answer is never exact.
 	Amounts bool

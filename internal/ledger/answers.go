@@ -194,8 +194,8 @@ func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	}
 }
 
-// stale moves the present answers to past. If present is empty, past is then empty too, for example
-// because another node with the same StateID has answered instead.
+// stale moves the present answers to past. If present is empty, past is then empty too. This
+// happens, for example, if another node with the same StateID has answered all questions.
 func (m *answerCache) stale() {
 	m.estimates.clear()
 	m.present.dropUntold()

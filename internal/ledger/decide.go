@@ -3,7 +3,8 @@ package ledger
 import "github.com/berth-dev/berth/placement"
 
 // Decide answers as Ask does, and also returns the decision. It reserves nothing. d receives the
-// decision of the likeliest state. For a reserved pod it is the promised decision.
+// decision of the likeliest state. For a pod that the node already counts, it is the promised
+// decision.
 func (v View) Decide(c *Candidate, d *placement.Decision) Answer {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()

@@ -70,7 +70,7 @@ func (r *Report) as(state *placement.State) *Report {
 	return out
 }
 
-// fork copies the facts. The parts of a report never change.
+// fork copies the facts. Both copies share the report, which never changes.
 func (f *facts) fork() facts {
 	c := *f
 	c.pods, c.holdings = f.pods.fork(), f.holdings.fork()

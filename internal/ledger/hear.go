@@ -33,7 +33,8 @@ type Glimpse struct {
 	Asks func(*placement.Request) bool
 }
 
-// Glance is a fast check before See. It returns true if See would change nothing.
+// Glance is a fast check before See. If See would only note that the API has shown the pod, Glance
+// notes this and returns true.
 func (n *Node) Glance(g Glimpse) bool {
 	o := n.lock()
 	defer n.mu.Unlock()

@@ -172,8 +172,9 @@ func (p *pod) settleEither(promise *Promise, shown placement.PodAllocation) Prom
 	return o
 }
 
-// Obeyed reports whether a report shows each listed container on its promised CPUs and memory, and
-// with its promised devices if the report lists devices. Containers that do not run are not listed.
+// Obeyed reports whether a report shows each listed container on its promised CPUs, and with its
+// promised devices if the report lists devices. It does not compare memory. Containers that do not
+// run are not listed.
 func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 	return !slices.ContainsFunc(shown.Containers, func(c placement.ContainerAllocation) bool {
 		promised := decisionOf(d, c.Name)

@@ -5,10 +5,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Spare has the properties of a node by which it is ranked for a pod that it admits, computed for
-// the node's likeliest state.
+// Spare has the properties of a node's likeliest state by which the scheduler ranks the node for a
+// pod that the node admits.
 type Spare struct {
-	// Reach is the NUMA nodes over which the pod would be spread (placement.Model.Reach).
+	// Reach has the NUMA nodes that the pod would use (placement.Model.Reach).
 	Reach topology.NUMASet
 	// CPUs are the CPUs that the node could assign exclusively before it admits the pod.
 	CPUs topology.CPUSet

@@ -28,7 +28,8 @@ func (v View) Idle() bool {
 	return o.facts.report == nil && len(o.facts.pods.byUID) == 0 && len(o.facts.holdings) == 0
 }
 
-// Explain explains why the likeliest state refuses the request. It returns false without a report.
+// Explain explains why the likeliest state refuses the request. It returns false if no state is
+// known.
 func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 // Expectation is how a kubelet is expected to answer a pod that another scheduler bound.
 type Expectation struct {
 	// Answer is the node's answer after all earlier Bindings: Admitted, Refused, Waiting if the
-	// possible states differ, or Unreported if there is no report.
+	// kubelet's answer cannot be predicted, or Unreported if there is no report.
 	Answer Answer
 	// Decision is the pod's allocation in the likeliest state, and Spare the Spare of the node.
 	// Both are empty unless the pod is admitted.
 	Decision placement.Decision
 	Spare    Spare
-	// Either is as in Promise, for an Undecided answer.
+	// Either has the possible decisions if Answer.Wait is Undecided; see Promise.Either.
 	Either []placement.Decision
 }
 
@@ -160,7 +160,7 @@ func (o *outlook) forgetLeft() {
 	}
 }
 
-// ahead reports whether the report has changes that the API has not shown yet.
+// ahead reports whether the report lists pods with resources that the API has not shown yet.
 func (f *facts) ahead() bool {
 	if f.pods.strangers != f.report.Sequence {
 		return false
@@ -186,9 +186,9 @@ func (o *outlook) mayMakeRoom(r *placement.Request, before *worlds) bool {
 	return a.Outcome != Refused
 }
 
-// Answered records that the kubelet has admitted or refused a pod, as the API shows, and returns
-// the outcome of the promise if this settles it. An admission settles only an expected refusal,
-// because only a report shows the pod's resources.
+// Answered records that the kubelet has admitted or refused a pod, as the API shows. If the answer
+// settles the pod's promise, Answered returns the outcome, otherwise nil. An admission settles only
+// an expected refusal, because only a report shows the pod's resources.
 func (n *Node) Answered(uid string, admitted bool) (outcome *PromiseOutcome) {
 	o := n.lock()
 	defer n.mu.Unlock()

@@ -1,5 +1,6 @@
-// Package strict reads YAML and JSON with the strictness of the API server's field validation. Its
-// errors name the object, the field, the value and a correct value.
+// Package strict reads YAML and JSON as strictly as the API server's field validation. An error
+// about a field names the object, the field, the value and a correct value. Other errors, such as a
+// syntax error, name only the object.
 package strict
 
 import (

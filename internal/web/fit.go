@@ -167,7 +167,8 @@ func (s *Server) unanswered(err error) error {
 	return &failure{http.StatusBadRequest, err.Error()}
 }
 
-// podYAML returns a copy of an existing pod as YAML, for a question.
+// podYAML returns an existing pod as YAML without its status, so that the user can ask about a copy
+// of the pod.
 func (s *Server) podYAML(r *http.Request, v Viewer) (any, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	pod := s.Live.Another(namespace, name)
