@@ -516,5 +516,6 @@ func writeColumns(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// The resources of a Refusal if Berth decides: exclusive CPUs, and CPU time in thousandths.
+// shareResource is the name of CPU time in a Refusal if Berth decides. Its unit is a thousandth of
+// a CPU.
 const shareResource = "cpu shares (m)"

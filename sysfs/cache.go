@@ -77,7 +77,8 @@ func (r *reader) coreSet(id topology.CPUID) topology.CPUSet {
 	return topology.NewCPUSet(id)
 }
 
-// cacheAt reads the cache in dir. A cache that does not list this CPU does not belong to it.
+// cacheAt reads the cache in dir. If the cache does not list CPU id, the cache is not that CPU's
+// cache, and ok is false.
 func (r *reader) cacheAt(dir string, id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3, numbered, ok bool, err error) {
 	set, ok, err := r.cpus(dir, with(id), "shared_cpu_map")
 	if err != nil || !ok {

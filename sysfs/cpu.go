@@ -10,7 +10,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// cpu returns the folder of a CPU.
 func (r *reader) cpu(id topology.CPUID) string { return fmt.Sprintf("%s/cpu%d", cpuDir, id) }
 
 // siblings reads the set of CPUs that share a core, a die or a package with a CPU. It returns the

@@ -11,7 +11,7 @@ import (
 )
 
 // MatrixFile is the file with the output of "nvidia-smi topo -m", below the folder that contains
-// sys/. /sys itself does not contain NVLinks.
+// sys/. The kernel does not show NVLinks in /sys.
 const MatrixFile = "run/berth/nvidia-smi-topo-m.txt"
 
 // kfdDir is the folder in which the kernel's driver for AMD GPUs describes them and their links

@@ -117,7 +117,6 @@ func isRoot(name string) bool {
 
 func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdef") == "" }
 
-// device reads the attributes of the device in dir.
 func (r *reader) device(address, dir string) (d topology.Device, err error) {
 	d.Address = address
 	for _, id := range []struct {
@@ -233,7 +232,6 @@ func (r *reader) isBridge(dir string) bool {
 	return err == nil && strings.HasPrefix(class, "0604")
 }
 
-// driver returns the name of the bound driver.
 func (r *reader) driver(dir string) (string, error) {
 	if target, err := fs.ReadLink(r.fsys, path.Join(dir, "driver")); err == nil {
 		return bounded(path.Base(target)), nil

@@ -41,7 +41,6 @@ type writer struct {
 	tree *tree
 }
 
-// item starts an item.
 func (w *writer) item(key string) { w.b = append(append(append(w.b, ' '), key...), ':') }
 
 // part starts part i of an item.

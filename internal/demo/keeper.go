@@ -72,7 +72,7 @@ func NewKeeper(c *Cluster, out io.Writer) (*Keeper, error) {
 	return k, err
 }
 
-// nodePart is the process of a node.
+// nodePart returns the part with the process of a node.
 func (c *Cluster) nodePart(p *hollow.Process) (*part, error) {
 	spec, err := p.Dir.ReadSpec()
 	if err != nil {
@@ -351,7 +351,6 @@ func (k *Keeper) obeyAPI(ctx context.Context, verb string) (string, error) {
 	return "The API server listens again.\n", nil
 }
 
-// table lists the parts.
 func (k *Keeper) table() string {
 	var out bytes.Buffer
 	tw := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
@@ -372,7 +371,6 @@ func (k *Keeper) table() string {
 	return out.String()
 }
 
-// state describes the state of the part in words.
 func (p *part) state() string {
 	switch {
 	case p.broken:

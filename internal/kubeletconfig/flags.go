@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// flagError is an error about a flag of a kubelet.
 func flagError(name, value, want string) error {
 	return &wire.FieldError{Object: "flags of the kubelet", Field: "--" + name, Value: value, Want: want}
 }

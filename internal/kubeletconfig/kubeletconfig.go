@@ -1,5 +1,5 @@
-// Package kubeletconfig reads a kubelet's configuration from its file and drop-ins, merged as the
-// kubelet merges them (cmd/kubelet/app, mergeKubeletConfigurations).
+// Package kubeletconfig reads a kubelet's configuration from its file, its drop-ins and its flags,
+// merged as the kubelet merges them (cmd/kubelet/app, mergeKubeletConfigurations).
 package kubeletconfig
 
 import (

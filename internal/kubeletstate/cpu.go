@@ -76,8 +76,9 @@ func (in *cpuFile) sums(nameV2, nameV3 string) (v2, v3 uint32) {
 	return sum(nameV2, nil), sum(nameV3, &dumped)
 }
 
-// verify checks the checksum of v2 or v3, with the type's name before Kubernetes 1.36 or its own
-// name. A kubelet reads pod-level assignments only from v3, and v2 may lack the checksum.
+// verify checks the checksum of v2 or v3. A checksum depends on the name of the format's type, for
+// which both names are accepted: CPUManagerCheckpoint, and the name with the format's number. A
+// kubelet reads pod-level assignments only from v3, and v2 may lack the checksum.
 func (in *cpuFile) verify(f file) *Error {
 	pods := in.PodEntries
 	v2, v3 := in.sums(cpuTypeName, cpuTypeName)

@@ -101,7 +101,6 @@ const (
 	cache        = "L3 cache"
 )
 
-// read finds the fields.
 func read(text string) (fields, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return readJSON(text)
@@ -125,7 +124,8 @@ func read(text string) (fields, error) {
 }
 
 // add adds a field. If a machine has several kinds of CPUs, lscpu repeats some fields for each
-// kind, but Berth does not use these fields.
+// kind. add keeps the first value of a repeated field. If a repeated number of threads, cores or
+// sockets differs, add returns an error.
 func (f fields) add(where, name, value string) error {
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	if name == "L3" { // the terminal form, below "Caches (sum of all)"

@@ -158,8 +158,8 @@ func (r *reader) findSockets() error {
 }
 
 // interleaved returns the first NUMA node whose first threads do not directly follow the first
-// threads of the nodes before it. It checks this only if there are several sockets, and a socket of
-// size CPUs has several NUMA nodes. Otherwise it returns nil.
+// threads of the nodes before it. size is the number of CPUs of a socket. The result is nil if
+// there is no such node, if there is only one socket, or if no node is smaller than a socket.
 func (r *reader) interleaved(size int) *inOne {
 	if r.sockets < 2 || !slices.ContainsFunc(r.nodes, func(n inOne) bool { return !n.cpus.IsEmpty() && n.cpus.Len() < size }) {
 		return nil

@@ -25,7 +25,7 @@ type painter struct {
 	machine  *topology.Machine // the machine that is drawn
 }
 
-// pill is the width of a CPU.
+// pill returns the width of a CPU in the drawing.
 func (p *painter) pill() float64 {
 	if p.occupied == nil {
 		return pillWide

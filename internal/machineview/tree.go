@@ -118,8 +118,8 @@ func Links(m *topology.Machine) string {
 	return b.String()
 }
 
-// sameKind returns the number of cores at the start of the list that tree prints in one line: all
-// have equally many threads, and either all or none have a core id.
+// sameKind returns the number of cores at the start of the list that coreLine prints in one line:
+// all have equally many threads, and either all or none have a core id.
 func sameKind(cores []topology.Core) int {
 	n := 1
 	for n < len(cores) && cores[n].CPUs.Len() == cores[0].CPUs.Len() && (cores[n].ID < 0) == (cores[0].ID < 0) {

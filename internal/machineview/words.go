@@ -116,7 +116,8 @@ func className(class string) string {
 	return "class " + class
 }
 
-// notable reports whether pods may ask for the device: storage, network, graphics, accelerators.
+// notable reports whether the device is of a class that pods can ask for: storage, network,
+// graphics, accelerators.
 func notable(d *topology.Device) bool {
 	return slices.ContainsFunc([]string{"01", "02", "03", "0b40", "12"}, func(prefix string) bool { return strings.HasPrefix(d.Class, prefix) })
 }

@@ -588,7 +588,6 @@ func saidOf(pod *corev1.Pod) string {
 	return wire.Unscheduled(pod).Message
 }
 
-// names returns the names of the wanted pods.
 func (r *runner) names() string {
 	names := make([]string, len(r.plan.Wanted))
 	for i := range names {

@@ -9,7 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Offer has the properties of a node that admits a pod on which its rank depends.
+// Offer has the properties of a node and a pod on which the node's Rank depends. The node admits
+// the pod.
 type Offer struct {
 	ledger.Spare
 	// Certain means that the prediction of the pod's CPUs is certain.
@@ -212,7 +213,6 @@ func (s *Scoring) fit(o *Offer) int64 {
 	return meanFit(s.fill(room, all, int64(o.Asked)), s.fill(nodeRoom, nodeAll, int64(o.Asked)))
 }
 
-// meanFit returns the mean of the fit of the NUMA nodes and the fit of the node.
 func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
 
 // fill returns the score by the strategy for a set of CPUs. all is the number of its CPUs, room of

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// amounts is a cluster on which a pod fits if the node has the amounts that it asks for, as in
-// kube-scheduler. NUMA nodes do not matter.
+// amounts is a cluster without NUMA nodes. As in kube-scheduler, a pod fits on a node if the node
+// has the requested amounts.
 type amounts struct {
 	nodes []amountsNode
 	// gpusOf has, by the pod's number, the bit set of the GPUs that the pod has on its node.
@@ -179,7 +179,6 @@ func (c *amounts) Forget(node int, pod int32, s *Shape) {
 // Suppose returns a node that refuses every pinned pod.
 func (c *amounts) Suppose(node int) suppose.Node { return suppose.On(nil, c.room(node)) }
 
-// room returns the free amounts of the node.
 func (c *amounts) room(node int) *count.Node {
 	n := &c.nodes[node]
 	has := count.List{count.CPU: n.cpu, count.Memory: n.mib << 20, gpuResource: int64(room(n.gpus, trace.Thousandths))}

@@ -148,7 +148,6 @@ func (c *clock) happens(e event) {
 	}
 }
 
-// plan adds an event.
 func (c *clock) plan(e event) {
 	c.seq++
 	e.seq = c.seq

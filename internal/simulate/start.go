@@ -215,7 +215,6 @@ func (s *Start) shapes(all []Shape) (out []Shape, of []int32) {
 	return out, of
 }
 
-// count returns the number of pods.
 func (s *Start) count() int {
 	if s == nil {
 		return 0
@@ -223,7 +222,6 @@ func (s *Start) count() int {
 	return len(s.pods)
 }
 
-// served returns the figures of the pods.
 func (s *Start) served() (f Figures) {
 	for i := range s.count() {
 		f.arrived(s.pods[i].shape(), true, s.pods[i].outcome)

@@ -55,7 +55,8 @@ const (
 type Scorer interface {
 	// Score returns the node's score; higher is better.
 	Score(l *Look) int64
-	// GPU returns the index of the GPU of which a pod that asks for a share gets it.
+	// GPU returns the index of the GPU on which the pod gets its share. It is called only for pods
+	// that ask for a share of a GPU.
 	GPU(l *Look, r *rand.Rand) int
 }
 
@@ -63,7 +64,8 @@ type Scorer interface {
 // reports whether scores may have changed.
 type Learner interface{ Learn(s *Shape) bool }
 
-// Scoring is a Scorer that gives a pod its share of the GPU with the least, but enough, free.
+// Scoring is a Scorer. If a pod asks for a share of a GPU, it gets the share on the GPU with the
+// smallest free part that is large enough.
 type Scoring func(l *Look) int64
 
 // Score calls the function.
