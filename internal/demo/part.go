@@ -30,7 +30,6 @@ type part struct {
 	deaths int   // consecutive deaths, each soon after a start
 }
 
-// up starts the process.
 func (p *part) up() error {
 	process, err := p.start()
 	if err != nil {

@@ -109,7 +109,6 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 // verb returns the command line of a role.
 func (o *Options) verb(name string) []string { return append(slices.Clone(o.Self), name) }
 
-// specs returns the requested nodes.
 func (o *Options) specs() ([]hollow.Spec, error) {
 	if len(o.Own) > 0 {
 		return o.Own, nil

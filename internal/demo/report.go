@@ -44,10 +44,10 @@ type Report struct {
 	// Mispredicted is the number of running pods whose assignment differs from their exact
 	// decision, and of pods with exclusive resources that should have a decision and have none.
 	Mispredicted int `json:"mispredicted"`
-	// Contended is the number of pods whose promise was broken because of another pod. Another
-	// scheduler or user had put that pod on the node, or it had ended before the Binding and the
-	// scheduler did not know this yet. The scheduler reports these broken promises. They also count
-	// as rejected or mispredicted.
+	// Contended is the number of pods whose promise was broken because of another pod. Either
+	// another scheduler or a user had put the other pod on the node, or the other pod had ended
+	// before the Binding and the scheduler did not know this yet. The scheduler reports these
+	// broken promises. They also count as rejected or mispredicted.
 	Contended int `json:"contended"`
 	// Pending is the number of pods that were neither running nor refused at the end.
 	Pending int `json:"pending"`

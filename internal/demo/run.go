@@ -171,7 +171,6 @@ func (r *Runner) prepare(ctx context.Context) error {
 	return nil
 }
 
-// readNodes reads the nodes' machines and configurations.
 func (r *Runner) readNodes() (err error) {
 	nodes := map[string]places.Node{}
 	for _, p := range r.Cluster.Nodes {

@@ -57,7 +57,8 @@ func (s *stage) running(ctx context.Context, name string) error {
 	return nil
 }
 
-// waits creates the pod and waits until its status has the reason.
+// waits creates the pod, and waits until the scheduler's message in the pod's status contains the
+// reason.
 func (s *stage) waits(ctx context.Context, pod *corev1.Pod, reason string) error {
 	if err := s.create(ctx, pod); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (s *stage) waits(ctx context.Context, pod *corev1.Pod, reason string) error
 	return s.waiting(ctx, pod.Name, reason)
 }
 
-// waiting waits until the pod's status has the reason.
+// waiting waits until the scheduler's message in the pod's status contains the reason.
 func (s *stage) waiting(ctx context.Context, name, reason string) error {
 	pod, err := s.until(ctx, name, func(p *corev1.Pod) bool { return strings.Contains(wire.Unscheduled(p).Message, reason) })
 	if err != nil {

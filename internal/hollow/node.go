@@ -101,7 +101,6 @@ type hostUtil struct{ *hostutil.FakeHostUtil }
 // GetMode implements hostutil.HostUtils.
 func (hostUtil) GetMode(string) (os.FileMode, error) { return 0o755, nil }
 
-// newRuntime returns the node's container runtime.
 func newRuntime(dir Dir, spec *Spec) (internalapi.RuntimeService, error) {
 	fake := newFakeRuntime(cmp.Or(spec.StopTime, DefaultStopTime))
 	if !spec.NRI {

@@ -70,9 +70,9 @@ func pictured(p *query.Picture, v Viewer) picture {
 	return one
 }
 
-// question reads the pods of a question from the body of the request. The server does not store the
-// pods. The content type must be YAML, so that pages of other sites cannot send a question. The
-// caller must call done after the answer.
+// question reads the hypothetical pods that the viewer asks about from the body of the request. The
+// server does not store the pods. The content type must be YAML, so that pages of other sites
+// cannot send a question. The caller must call done after the answer.
 func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/yaml" {
 		return nil, nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
@@ -159,7 +159,8 @@ func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 	return out, nil
 }
 
-// unanswered explains why a question about pods that do not exist has no answer.
+// unanswered returns the error for a question about hypothetical pods that the server could not
+// answer.
 func (s *Server) unanswered(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer within %v: ask about fewer pods, or one node", s.answerPatience)}
