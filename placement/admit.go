@@ -39,7 +39,6 @@ func (in *room) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// none makes d a decision without containers.
 func (d *Decision) none(r *Request) { d.UID, d.Whole, d.Containers = r.UID, nil, d.Containers[:0] }
 
 func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
@@ -79,8 +78,8 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 }
 
 // hopeless reports whether the kubelet refuses the request whichever pods the node has. It runs the
-// admission again for the empty node. A refusal there may not be enough: see passing, and see
-// placed for refusals that count only with atOnce or monotone.
+// admission again for the empty node. If the refusal there is passing, hopeless returns false. If
+// it is placed, the result is true only if atOnce or monotone is also true.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))

@@ -181,7 +181,6 @@ const (
 	details // the number of values
 )
 
-// rule describes a Detail.
 type rule struct {
 	reason             Reason
 	name, text, advice string

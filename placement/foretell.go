@@ -28,8 +28,8 @@ const (
 	// PinsOpen: the pod, or a container with memory or devices, gets no exclusive CPUs, so the
 	// number of CPUs does not determine the number of NUMA nodes.
 	PinsOpen
-	// DistanceOpen: the kubelet runs without prefer-closest-numa-nodes, so the NUMA nodes may not
-	// be the nearest.
+	// DistanceOpen: the kubelet runs without prefer-closest-numa-nodes, so it can choose NUMA nodes
+	// that are not the nearest.
 	DistanceOpen
 	// OtherDevices: the kubelet always uses as few NUMA nodes as possible for the devices of a
 	// resource, and these do not have the wanted number each.
@@ -220,9 +220,9 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	return 0, "", NoDetail
 }
 
-// counts returns the reason why a pod that asks for asked devices of a resource may not get n on
-// each NUMA node. Devices that are in use or unhealthy count too, because the kubelet computes its
-// hints from all devices (minAffinitySize). A pod that asks for all devices of a NUMA node gets
+// counts returns the reason why a pod that asks for asked devices of a resource is not sure to get
+// n on each NUMA node. Devices that are in use or unhealthy count too, because the kubelet computes
+// its hints from all devices (minAffinitySize). A pod that asks for all devices of a NUMA node gets
 // them when they are free and healthy.
 func (s *State) counts(resource string, asked, n int64) Detail {
 	p := s.pools.index(resource)

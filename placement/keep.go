@@ -276,7 +276,6 @@ func (ad *jointAdmission) avoidKept(c int) {
 	}
 }
 
-// sumOf sums up the amounts of the nodes in the mask.
 func sumOf(of *[hint.MaxNodes]int64, mask hint.Mask) (sum int64) {
 	for ; mask != 0; mask &= mask - 1 {
 		sum += of[bits.TrailingZeros16(uint16(mask))]

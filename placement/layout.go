@@ -44,7 +44,6 @@ func (l *layout) compact(set topology.NUMASet) hint.Mask {
 	return l.space.Compact(set)
 }
 
-// nodesOf returns the NUMA nodes of a set of CPUs.
 func (l *layout) nodesOf(cpus *topology.CPUSet) (nodes topology.NUMASet) {
 	for i := range l.nodeCPUs {
 		if n := &l.nodeCPUs[i]; n.cpus.Intersects(cpus) {

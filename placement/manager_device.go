@@ -291,7 +291,6 @@ func (dm *deviceManager) take(c int, s *slot, n int, h hint.Hint) Detail {
 	return NoDetail
 }
 
-// give writes devices to the decision.
 func (dm *deviceManager) give(c int, s *slot, given device.Set) {
 	got := &dm.ad.d.Containers[c]
 	got.Devices = extend(got.Devices)

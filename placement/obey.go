@@ -403,7 +403,6 @@ func (ad *jointAdmission) width() joint.Width {
 	return joint.AnyWidth
 }
 
-// wantContainer fills want with the request of container c.
 func (ad *jointAdmission) wantContainer(c int) {
 	w, r := &ad.want, &ad.r.Containers[c]
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
@@ -520,7 +519,6 @@ func (ad *jointAdmission) holdInit(c int) {
 	p.end()
 }
 
-// detailOf translates outcomes of joint to Details.
 var detailOf = [...]Detail{
 	joint.Placed: NoDetail, joint.OddCPUs: OddCPUs, joint.UnequalCores: UnequalCores, joint.NoCPUs: NoCPUs, joint.NoCores: NoSuchCores,
 	joint.NoAmount: NoRoom, joint.NoDevices: NoDevices, joint.NotTogether: NotTogether, joint.TooWide: TooWide, joint.NotOffered: NotProvided,

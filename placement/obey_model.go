@@ -95,7 +95,6 @@ func (p *peakOf) add(c *ContainerDecision) {
 	}
 }
 
-// end sets held.Amounts to the peaks.
 func (p *peakOf) end() {
 	nodes := p.m.node.space.Len()
 	p.held.Amounts = p.held.Amounts[:0]
@@ -222,7 +221,6 @@ func (m *obeyModel) onlyFree(b *joint.Book, devices []DeviceAllocation) []Device
 	return slices.DeleteFunc(out, func(a DeviceAllocation) bool { return len(a.IDs) == 0 })
 }
 
-// takeDevices records devices in a book.
 func (m *obeyModel) takeDevices(b *joint.Book, devices []DeviceAllocation) {
 	for i := range devices {
 		kind, ours := m.kindOfDevice(devices[i].Resource)

@@ -107,7 +107,6 @@ func (s *search) harder(a, b int) bool {
 	return x.MilliCPU > y.MilliCPU
 }
 
-// anyDevices returns the number of devices that the container asks for.
 func (c *ContainerRequest) anyDevices() (n int64) {
 	for i := range c.Devices {
 		n += c.Devices[i].Count

@@ -130,7 +130,6 @@ func readConfig(c *Config) (s settings, err error) {
 	return s, nil
 }
 
-// readPodLevel reads the gates about spec.resources.
 func (s *settings) readPodLevel(c *Config) error {
 	s.podLevel.managed = s.gate(c, podLevelManagers)
 	switch field := "featureGates[" + podLevelManagers.name + "]"; {

@@ -58,7 +58,6 @@ func (ps devicePools) mark(a *DeviceAllocation, as func(inUse device.Set, i int)
 	}
 }
 
-// anyInUse reports whether a pod holds any of the devices.
 func (ps devicePools) anyInUse(a *DeviceAllocation) bool {
 	p := ps.index(a.Resource)
 	return p >= 0 && slices.ContainsFunc(a.IDs, func(id string) bool {

@@ -460,7 +460,6 @@ func (r *Refusal) remedy() string {
 	return either(parts)
 }
 
-// either joins alternatives with "or".
 func either(parts []string) string {
 	last := len(parts) - 1
 	if last < 1 {

@@ -18,7 +18,6 @@ const MatrixFile = "run/berth/nvidia-smi-topo-m.txt"
 // (drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
 const kfdDir = "sys/devices/virtual/kfd/kfd/topology/nodes"
 
-// readLinks reads the links between GPUs.
 func (r *reader) readLinks() error {
 	for _, read := range [...]func() ([]topology.Link, error){r.nvLinks, r.xgmiLinks} {
 		links, err := read()

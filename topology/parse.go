@@ -167,7 +167,6 @@ func (p *parser) badNumbering() error {
 		"split, packed, interleaved, or a list of the levels with a count above 1, each once, the fastest first (\"core,package,pu\")"}
 }
 
-// parseCPUs determines the CPUs of the machine.
 func (p *parser) parseCPUs() error {
 	var err error
 	if p.m.Offline, err = ParseCPUList(p.values["offline"]); err != nil {

@@ -141,7 +141,6 @@ func covers(sets []CPUSet, all *CPUSet) bool {
 	return len(sets) > 0 && union == *all
 }
 
-// widest returns the size of the largest set.
 func widest(sets []CPUSet) int {
 	n := 0
 	for i := range sets {
@@ -497,7 +496,6 @@ func (w *writer) fullPackages() []CPUSet {
 	return w.setsOf(levelPackage)
 }
 
-// writeNodes prints the NUMA nodes and their properties.
 func (w *writer) writeNodes() {
 	var entries []entry
 	var memoryOnly []int

@@ -56,8 +56,7 @@ type Finding struct {
 	Claim, Request string
 	Device         DeviceID
 	Alignment      Alignment
-	// Place is the place of the device.
-	Place Place
+	Place          Place
 	// If the device is misaligned, User is a container on other NUMA nodes. Otherwise it is the
 	// first pinned container, or the zero value.
 	User User

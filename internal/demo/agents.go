@@ -53,7 +53,6 @@ func (c *Cluster) stopAgents() error {
 	return g.Wait()
 }
 
-// runningAgent is the agent of a node.
 type runningAgent struct {
 	stop func() error
 	// part is the agent's process; nil if it runs in this process.
@@ -147,7 +146,6 @@ func (c *Cluster) startAgentProcess(p *hollow.Process, client *rest.Config) (a r
 	return runningAgent{stop: made.stop, part: made}, made.up()
 }
 
-// agentOptions returns the options of a hollow node's agent.
 func agentOptions(dir hollow.Dir, client *rest.Config, log io.Writer) (opts agent.Options, err error) {
 	spec, err := dir.ReadSpec()
 	if err != nil {

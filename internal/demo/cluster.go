@@ -23,8 +23,7 @@ import (
 type ClusterOptions struct {
 	// Dir is the parent of the temporary directory; "" means os.TempDir. It must be short, because
 	// the length of socket paths is limited.
-	Dir string
-	// Nodes are the hollow nodes.
+	Dir   string
 	Nodes []hollow.Spec
 	// NodeCommand is a command line to which the node's directory is appended. Its program must
 	// call hollow.Main with the directory.

@@ -33,7 +33,6 @@ type Keeper struct {
 	over chan struct{}
 }
 
-// death is a process that has ended.
 type death struct {
 	part    *part
 	process *child.Process
@@ -291,7 +290,6 @@ func (k *Keeper) breakOne(parts []*part) (string, error) {
 	return fmt.Sprintf("Killed: %s. To start it again: berth-demo mend %s\n", strings.Join(killed, " and "), parts[0].name), nil
 }
 
-// mend starts the parts that are broken.
 func (k *Keeper) mend(parts []*part) (string, error) {
 	var started []string
 	for _, p := range parts {
@@ -327,7 +325,6 @@ func (k *Keeper) mendAll(ctx context.Context) (string, error) {
 	return text + more, err
 }
 
-// obeyAPI breaks or mends the API server.
 func (k *Keeper) obeyAPI(ctx context.Context, verb string) (string, error) {
 	if verb == "break" {
 		if k.api {

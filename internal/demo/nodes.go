@@ -199,7 +199,6 @@ func describe(w io.Writer, count int) error {
 	return writeAligned(w, rows)
 }
 
-// writeAligned writes one row per line.
 func writeAligned(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {

@@ -49,7 +49,6 @@ func (p *part) is(process *child.Process) {
 
 func (p *part) stop() error { return p.process.Stop() }
 
-// runs reports whether the process has not ended.
 func (p *part) runs() bool {
 	select {
 	case <-p.process.Done():

@@ -106,7 +106,6 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	return report, nil
 }
 
-// verb returns the command line of a role.
 func (o *Options) verb(name string) []string { return append(slices.Clone(o.Self), name) }
 
 func (o *Options) specs() ([]hollow.Spec, error) {

@@ -338,7 +338,6 @@ func plural(n string) string {
 	return "s"
 }
 
-// exactShare returns the share of the decisions that is exact.
 func (r *Report) exactShare() string {
 	if r.Predicted == 0 {
 		return ""

@@ -48,7 +48,6 @@ func (r *Runner) send(queue <-chan request) {
 	}
 }
 
-// ask puts a request into a queue.
 func (r *Runner) ask(queue chan<- request, next request) {
 	r.requests.underWay++
 	queue <- next

@@ -85,7 +85,6 @@ type livePod struct {
 	asked, deleting bool
 }
 
-// again is a pod to be created again.
 type again struct {
 	want    *Pod
 	attempt int
@@ -295,7 +294,6 @@ func (r *Runner) remove(name string, p *livePod) {
 	})
 }
 
-// gone records that a pod was deleted.
 func (r *Runner) gone(pod *corev1.Pod) {
 	if r.live[pod.Name] == nil {
 		return
@@ -306,7 +304,6 @@ func (r *Runner) gone(pod *corev1.Pod) {
 	r.touched = time.Now()
 }
 
-// see records a new or changed pod.
 func (r *Runner) see(pod *corev1.Pod) error {
 	p := r.live[pod.Name]
 	if p == nil {
@@ -329,7 +326,6 @@ func (r *Runner) see(pod *corev1.Pod) error {
 	return nil
 }
 
-// ran counts a running pod and checks its assignment.
 func (r *Runner) ran(p *livePod) error {
 	p.settled = true
 	r.touched = time.Now()
@@ -358,7 +354,6 @@ func (r *Runner) ran(p *livePod) error {
 	return nil
 }
 
-// timed records how long the pod took to run.
 func (r *Runner) timed(p *livePod) {
 	t, onNode := &r.report.times, r.touched.Sub(p.bound)
 	t.toRunning[p.want.Name] = r.touched.Sub(p.wanted)
@@ -371,7 +366,6 @@ func (r *Runner) timed(p *livePod) {
 	}
 }
 
-// judge counts the pod's prediction.
 func (r *Runner) judge(p *livePod, held *placement.PodAllocation, holds bool) {
 	verdict := judge(p.last, held)
 	if !verdict.made && r.Predicts && holds {

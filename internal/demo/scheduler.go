@@ -71,7 +71,6 @@ const lease = "kube-scheduler"
 // schedulerLog is the name of the first scheduler's log file in Cluster.dir.
 const schedulerLog = "scheduler.log"
 
-// startSchedulers runs the cluster's schedulers as child processes.
 func (c *Cluster) startSchedulers(argv []string) error {
 	for i := range max(1, c.opts.Schedulers) {
 		p, err := c.schedulerPart(i, argv)
@@ -86,7 +85,6 @@ func (c *Cluster) startSchedulers(argv []string) error {
 	return nil
 }
 
-// schedulerPart returns the part of the i-th scheduler.
 func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
 	name, log := schedulerPart, schedulerLog
 	if i > 0 {
@@ -121,7 +119,6 @@ func (c *Cluster) waitLeader(ctx context.Context) error {
 	return c.await(ctx, "scheduler: no lease", func(ctx context.Context) bool { return c.held(ctx, metav1.NamespaceSystem, lease) })
 }
 
-// held reports whether a Lease has a holder.
 func (c *Cluster) held(ctx context.Context, namespace, name string) bool {
 	l, err := c.Client.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != ""

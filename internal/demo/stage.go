@@ -32,7 +32,6 @@ type stage struct {
 	room *query.Room
 }
 
-// runs creates the pod and waits until it runs.
 func (s *stage) runs(ctx context.Context, pod *corev1.Pod) error {
 	if err := s.create(ctx, pod); err != nil {
 		return err
@@ -76,7 +75,6 @@ func (s *stage) waiting(ctx context.Context, name, reason string) error {
 	return nil
 }
 
-// ends deletes the pod and waits until it is gone.
 func (s *stage) ends(ctx context.Context, name string) error {
 	pods := s.Client.CoreV1().Pods(metav1.NamespaceDefault)
 	if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -93,7 +91,6 @@ func (s *stage) ends(ctx context.Context, name string) error {
 	return nil
 }
 
-// gang creates the members of a gang.
 func (s *stage) gang(ctx context.Context, name string, members int) error {
 	for i := range members {
 		if err := s.create(ctx, gangPod(name, i, members)); err != nil {

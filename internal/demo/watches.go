@@ -23,7 +23,6 @@ const (
 	agentWatches   = 2
 )
 
-// watchesFor returns how many inotify instances a cluster needs.
 func watchesFor(nodes []hollow.Spec, agents bool) int {
 	need := serverWatches + kubeletWatches*len(nodes)
 	for i := range nodes {

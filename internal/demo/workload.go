@@ -175,7 +175,6 @@ var special = []podKind{
 // cpusPerGPU is the smallest CPU request per GPU of a training pod.
 const cpusPerGPU = 4
 
-// pod returns a pod of a random kind.
 func (g generator) pod(at time.Duration) Pod {
 	p := Pod{At: at, Life: g.life()}
 	kind := weighted(g.r, g.kinds, func(k podKind) int { return k.weight })

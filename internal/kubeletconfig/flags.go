@@ -225,7 +225,6 @@ func knownFlags() []string {
 	return slices.Concat(slices.Sorted(maps.Keys(told)), []string{"config", "config-dir"}, switchFlags, otherFlags)
 }
 
-// one reads a single flag.
 func (f *flags) one(name, value string) error {
 	set, tells := told[name]
 	switch {

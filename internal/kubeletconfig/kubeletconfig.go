@@ -63,7 +63,6 @@ func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
 	return c, nil
 }
 
-// merged merges the file, the drop-ins and the flags.
 func (f Files) merged() (*kubeletv1beta1.KubeletConfiguration, error) {
 	g, err := f.given()
 	if err != nil {
@@ -99,7 +98,6 @@ func (f Files) merged() (*kubeletv1beta1.KubeletConfiguration, error) {
 	return mergeAll(f.File, g, patches)
 }
 
-// given reads the file and the flags.
 func (f Files) given() (g given, err error) {
 	g.object = map[string]any{}
 	if f.File != "" {

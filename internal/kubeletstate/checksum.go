@@ -22,7 +22,6 @@ type dump struct {
 
 func newDump(head string) *dump { return &dump{out: []byte(head)} }
 
-// sum returns the checksum of the text so far.
 func (d *dump) sum() uint32 {
 	h := fnv.New32a()
 	h.Write(d.out)

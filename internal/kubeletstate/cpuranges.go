@@ -15,7 +15,6 @@ import (
 // the kubelet's message lists them.
 type cpuRanges []cpuRange
 
-// cpuRange is the CPUs from first to last.
 type cpuRange struct{ first, last int }
 
 // parseRanges returns the same result and the same errors as cpuset.Parse.
@@ -77,7 +76,6 @@ func (r cpuRanges) and(o cpuRanges) (both cpuRanges) {
 	return both
 }
 
-// without returns the CPUs that are not in o.
 func (r cpuRanges) without(o cpuRanges) (rest cpuRanges) {
 	for _, c := range r {
 		for _, gone := range (cpuRanges{c}).and(o) {

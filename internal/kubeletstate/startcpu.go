@@ -250,7 +250,6 @@ type cpuHolders struct {
 	whole podCPUs // pod-level assignments
 }
 
-// heldCPUs has a container's CPUs.
 type heldCPUs struct {
 	pod, container string
 	cpus           cpuRanges

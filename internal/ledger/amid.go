@@ -183,7 +183,6 @@ func (m *mixture) indifferent(over uint32) bool {
 	}
 }
 
-// subsets yields all subsets of a few events.
 func subsets(all []placement.Meanwhile) iter.Seq[[]placement.Meanwhile] {
 	return func(yield func([]placement.Meanwhile) bool) {
 		for set := range 1 << len(all) {

@@ -178,7 +178,6 @@ func (o *outlook) firstOrder(c *Candidate) (a Answer, ok bool) {
 	return a, a.OK()
 }
 
-// answerCache stores a node's answers.
 type answerCache struct {
 	// present has the current answers, and past the answers before the last change.
 	present, past memory
@@ -232,7 +231,6 @@ func (m *memory) find(k answerKey) *Answer {
 	return nil
 }
 
-// tell records that Shift has returned an answer.
 func (m *memory) tell(k answerKey) {
 	for i := range m.held {
 		m.held[i].told = m.held[i].told || m.held[i].key == k

@@ -63,7 +63,6 @@ func (all *holdings) put(h *holding) {
 	}
 }
 
-// drop removes a Holding, and reports whether it existed.
 func (all *holdings) drop(uid string) bool {
 	at, there := all.find(uid)
 	if there {

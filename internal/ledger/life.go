@@ -15,7 +15,7 @@ type lives struct {
 	// turn is the highest turn that was assigned or seen.
 	turn int64
 	// strangers is the sequence of the last report that listed a pod without a turn for the first
-	// time. A decision that used an earlier report may not have known that pod.
+	// time. A decision that used an earlier report possibly did not consider that pod.
 	strangers int64
 }
 
@@ -35,7 +35,6 @@ func (l *lives) become(p *pod, s stage) {
 	}
 }
 
-// leave removes a pod from the node.
 func (l *lives) leave(p *pod) {
 	l.unlist(p)
 	p.stage = nowhere

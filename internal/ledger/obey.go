@@ -44,7 +44,6 @@ func shownAsHeld(held, found *placement.ContainerAllocation) bool {
 		(len(found.Memory) == 0 || slices.Equal(held.Memory, found.Memory))
 }
 
-// withDevices returns the devices of both lists.
 func withDevices(held, found []placement.DeviceAllocation) []placement.DeviceAllocation {
 	out := slices.Clone(held)
 	for i := range found {

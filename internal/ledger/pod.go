@@ -70,7 +70,6 @@ type pod struct {
 // asked is the request of a pod, with cached properties.
 type asked struct {
 	req *placement.Request
-	// key caches the result of requestKey.
 	key string
 	// inertOn is the model for which inert was computed. A kubelet never pins anything for an inert
 	// pod.
@@ -127,7 +126,6 @@ func newPod(c *Candidate) *pod {
 	return &pod{uid: c.Request.UID, asked: asked{req: c.Request}, created: c.Created, wave: c.Wave, sight: sight{mortal: c.Mortal}, debt: debt{loose: c.Loose}}
 }
 
-// candidate returns the pod as a candidate for the node.
 func (p *pod) candidate() *Candidate {
 	return &Candidate{Request: p.req, Created: p.created, Loose: p.loose, Wave: p.wave}
 }

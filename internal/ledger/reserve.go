@@ -72,7 +72,6 @@ func (n *Node) Loosen(uid string) {
 	o.changed()
 }
 
-// reserve adds an admitted pod to the reserved pods.
 func (o *outlook) reserve(p *pod) {
 	last := p.created > o.changes.newest.Load() || p.wave > o.facts.wave() || p.loose && o.comesLast(p)
 	o.facts.pods.become(p, reserved)

@@ -34,7 +34,6 @@ func (f *facts) hasNewcomers(r *Report) bool {
 	return false
 }
 
-// settleListed settles the promises of the pods that the report lists.
 func (f *facts) settleListed(r *Report) []PromiseOutcome {
 	for _, p := range f.pods.byUID {
 		if !r.Model.Decides() && p.showsResize(r) {

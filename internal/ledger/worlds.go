@@ -42,9 +42,8 @@ const (
 // event is a change of the node that may happen at any moment, or may already have happened without
 // a report.
 type event struct {
-	kind eventKind
-	uid  string
-	// container is the container that starts.
+	kind      eventKind
+	uid       string
 	container string
 	// req is the request of the admitted pod.
 	req *placement.Request
@@ -92,7 +91,6 @@ func (w *worlds) giveUp(why Wait) {
 	}
 }
 
-// clone returns an independent copy.
 func (w *worlds) clone() worlds {
 	c := *w
 	c.all = slices.Clone(w.all)
@@ -447,7 +445,6 @@ func (w *worlds) behind(r *placement.Request) Answer {
 	return t.result()
 }
 
-// ask asks every world for its verdict.
 func (w *worlds) ask(r *placement.Request) Answer {
 	if w.uncertain() {
 		return waiting(w.why)

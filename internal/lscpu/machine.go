@@ -28,7 +28,6 @@ type reader struct {
 // capture describes inputs with the information that lscpu lacks.
 const capture = "the output of lscpu -p, or a capture (berth topology --help), because lscpu without options does not show "
 
-// readCounts reads the numbers of threads, cores and sockets.
 func (r *reader) readCounts() (err error) {
 	if _, ok := r.fields[books]; ok { // on s390
 		return r.fields.wrong(books, "%swhich CPUs a book has", capture)

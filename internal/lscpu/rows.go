@@ -45,13 +45,11 @@ func rowError(form pasted.Form, where, column, value, want string) error {
 	return fmt.Errorf("%s: want %s", text, want)
 }
 
-// rowReader collects rows.
 type rowReader struct {
 	form pasted.Form
 	rows []row
 }
 
-// add reads a row of cells by their columns.
 func (r *rowReader) add(where string, cells map[string]string) error {
 	one := row{where: where, ids: map[string]int{}, online: true}
 	for _, column := range []string{columnCPU, columnCore, columnSocket, columnNode, columnL3} {
@@ -202,7 +200,6 @@ func (r *rowReader) group(column string) (out []inOne) {
 	return out
 }
 
-// machine builds the machine from the rows.
 func (r *rowReader) machine() (*topology.Machine, error) {
 	var online, offline topology.CPUSet
 	slices.SortFunc(r.rows, func(a, b row) int { return a.cpu - b.cpu })

@@ -256,7 +256,6 @@ func framed(class, head, detail string, inner shape) shape {
 	return frame(class, detail, name, inner, max(inner.w, name.w+more.w+gap)+2*pad)
 }
 
-// frame returns a frame with the given width.
 func frame(class, detail string, name, inner shape, w float64) shape {
 	h := float64(headLine) + 2*pad - 4
 	if inner.h > 0 {
@@ -297,7 +296,6 @@ func (p *painter) root(m *topology.Machine) shape {
 	return column(append(parts, p.nowhere()), 14)
 }
 
-// box draws a box with everything in it.
 func (p *painter) box(b *box) shape {
 	var inner []shape
 	for _, child := range b.children {
@@ -327,7 +325,6 @@ func (p *painter) detail(b *box) string {
 	return text
 }
 
-// cores draws cores as cells that contain their CPUs.
 func (p *painter) cores(list []topology.Core) shape {
 	var cells []shape
 	for i := range list {

@@ -74,7 +74,6 @@ func hugePages(pools []topology.HugePages) string {
 	return strings.Join(parts, ", ")
 }
 
-// summary describes a machine in one line.
 func summary(m *topology.Machine) string {
 	var parts []string
 	add := func(n int, noun string) {

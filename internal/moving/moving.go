@@ -206,7 +206,6 @@ func (r *runner) holdFree(ctx context.Context, steps int) error {
 	return nil
 }
 
-// dropAll deletes the remaining holders and guards.
 func (r *runner) dropAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
 	defer cancel()

@@ -15,7 +15,6 @@ import (
 
 // Reading is a report of a node, with all parts that could be read. It is immutable.
 type Reading struct {
-	// Node is the node's name.
 	Node string
 	// Source is the source of the report, for events about it.
 	Source Source

@@ -68,7 +68,6 @@ func phaseOf(pod *corev1.Pod) ledger.Phase {
 
 // Heartbeat is a renewal of the Lease of a node's agent.
 type Heartbeat struct {
-	// Node is the name of the node.
 	Node string
 	// Renewed is the time of the heartbeat, by the agent's clock.
 	Renewed time.Time

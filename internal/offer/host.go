@@ -138,7 +138,6 @@ func (h *Host) nameOf(d *Device, names string) (string, error) {
 	return d.Address, nil
 }
 
-// uuid returns the UUID that NVIDIA's driver reports for a GPU.
 func (h *Host) uuid(address string) (string, error) {
 	if uuid := h.nvidia(address, "GPU UUID"); uuid != "" {
 		return uuid, nil

@@ -18,7 +18,6 @@ type Pool struct {
 
 // Device is an offered device.
 type Device struct {
-	// Device is the machine's device.
 	*topology.Device
 	// index is the position of the device among the machine's devices of the same vendor and kind.
 	index int

@@ -44,7 +44,6 @@ var _ pluginapi.DevicePluginServer = (*plugin)(nil)
 // retryAfter is the pause before the next attempt to serve a resource.
 const retryAfter = time.Second
 
-// serve offers one resource until ctx ends.
 func (o *Offers) serve(ctx context.Context, resource string) {
 	said := ""
 	for ctx.Err() == nil {
@@ -64,7 +63,6 @@ func (o *Offers) serve(ctx context.Context, resource string) {
 	}
 }
 
-// socketOf is the name of a resource's socket.
 func socketOf(resource string) string {
 	return "berth-" + strings.ReplaceAll(resource, "/", "_") + ".sock"
 }

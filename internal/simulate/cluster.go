@@ -51,7 +51,7 @@ const (
 	LacksCPUs
 	LacksMemory
 	// LacksGPUs: the node has too few free GPUs or other devices, or its GPUs are of a model that
-	// the pod may not use.
+	// the pod cannot use.
 	LacksGPUs
 	// LacksNUMANodes: the node has enough of each resource, but its kubelet refuses the pod.
 	LacksNUMANodes

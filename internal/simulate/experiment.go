@@ -106,7 +106,6 @@ func (p *parts) note(run int, part float64) {
 	p.tell(done, len(p.of))
 }
 
-// play is one planned run.
 type play struct {
 	*Experiment
 	shapes   []Shape

@@ -30,10 +30,8 @@ type queue struct {
 	classes []waitClass
 }
 
-// has reports whether entries of the class wait.
 func (q *queue) has(c waitClass) bool { return len(q.byClass[c]) > 0 }
 
-// add appends an entry to its class.
 func (q *queue) add(c waitClass, e entry) {
 	if q.byClass == nil {
 		q.byClass = map[waitClass][]entry{}
@@ -45,7 +43,6 @@ func (q *queue) add(c waitClass, e entry) {
 	q.byClass[c] = append(q.byClass[c], e)
 }
 
-// pop removes the first entry of a class.
 func (q *queue) pop(c waitClass) {
 	if left := q.byClass[c][1:]; len(left) > 0 {
 		q.byClass[c] = left

@@ -69,10 +69,8 @@ func (m *scores) changed(node int) {
 // keep closes the node to all pods, or opens it again if yes is false.
 func (m *scores) keep(node int, yes bool) { m.kept[node] = yes }
 
-// open reports whether pods may come to the node.
 func (m *scores) open(node int) bool { return !m.kept[node] }
 
-// forget removes all scores from the cache.
 func (m *scores) forget() {
 	for _, row := range m.rows {
 		clear(row.known)

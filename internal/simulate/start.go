@@ -51,7 +51,6 @@ type Start struct {
 	pods  []standing
 }
 
-// standing is a pod that already runs when the simulation begins.
 type standing struct {
 	*StartPod
 	node    int32

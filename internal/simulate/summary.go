@@ -76,7 +76,6 @@ type Summary struct {
 // TimedSummary summarizes the Timed results of one strategy over all seeds. The fields with Hours
 // in their names are percentages of the hours that pods ask for.
 type TimedSummary struct {
-	// Arrived is the number of arrived pods.
 	Arrived         Mean `json:"arrived"`
 	GPUHours        Mean `json:"gpuHoursServed"`
 	GPUHoursAligned Mean `json:"gpuHoursAligned"`
@@ -121,7 +120,6 @@ func Summarize(runs []Run) (out []Summary) {
 	return out
 }
 
-// meanOver returns the mean of a value over runs.
 func meanOver(runs []Run, value func(*Run) float64) Mean {
 	values := make([]float64, len(runs))
 	for i := range runs {

@@ -14,12 +14,10 @@ type Unused struct {
 	NUMANodes float64 `json:"apart"`
 }
 
-// by returns the field of a Lack.
 func (u *Unused) by(l Lack) *float64 {
 	return [lacks]*float64{LacksNothing: &u.Usable, LacksCPUs: &u.CPUs, LacksMemory: &u.Memory, LacksGPUs: &u.GPUs, LacksNUMANodes: &u.NUMANodes}[l]
 }
 
-// unusedOf computes Unused for a cluster and a load.
 func unusedOf(c Cluster, all Capacity, load []Typical) *Unused {
 	u, gpus, parts := &Unused{}, all.GPU > 0, 0.0
 	for i := range load {

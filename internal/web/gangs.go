@@ -28,7 +28,6 @@ func (s *Server) gangs(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// gang explains one gang.
 func (s *Server) gang(r *http.Request, v Viewer) (any, error) {
 	namespace, source, name := r.PathValue("namespace"), r.PathValue("source"), r.PathValue("name")
 	none := missing("there is no gang " + namespace + "/" + name)

@@ -73,7 +73,6 @@ func pointOf(at time.Time, all []*survey.Row, pending int) point {
 	return p
 }
 
-// add adds a NUMA node of a row to the sums.
 func (p *point) add(n *survey.NUMANode, row *survey.Row) {
 	if c := n.CPUs; c != nil && c.Total > 0 && c.Free == c.Total && row.Open() {
 		p.Whole++

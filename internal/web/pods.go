@@ -19,7 +19,6 @@ import (
 // maxFound is the number of pods on a page of the list.
 const maxFound = 200
 
-// listed is a pod of the list.
 type listed struct {
 	found
 	// CPUs is the CPU request in thousandths.

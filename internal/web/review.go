@@ -249,8 +249,8 @@ func (v *reviewed) Sees(namespace string) bool {
 	return v.asked(metav1.NamespaceAll) || namespace != metav1.NamespaceAll && v.asked(namespace)
 }
 
-// unseen returns the namespaces that the user may not see according to recent answers of the API
-// server.
+// unseen returns the namespaces that the user is not allowed to see, according to recent answers of
+// the API server.
 func (v *reviewed) unseen() map[string]seen {
 	v.mu.Lock()
 	defer v.mu.Unlock()

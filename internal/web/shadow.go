@@ -9,7 +9,8 @@ import (
 	"github.com/berth-dev/berth/internal/shadow"
 )
 
-// shadow returns the findings of shadow mode, without the pods that the viewer may not see.
+// shadow returns the findings of shadow mode, without the pods that the viewer is not allowed to
+// see.
 func (s *Server) shadow(r *http.Request, v Viewer) (any, error) {
 	if s.Shadow == nil {
 		return nil, missing("shadow mode is not shown here: want berth serve --shadow service, or --shadow with the address of shadow mode")
