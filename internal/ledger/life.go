@@ -98,8 +98,8 @@ func (l *lives) appear(s *Sighting, listed bool) {
 }
 
 // hasEnding reports whether the API showed the end of another pod on the node before it shows this
-// pod as bound. The scheduler that bound the pod may not have known this end. If it was this
-// scheduler, excuseUnseen handles the case.
+// pod as bound. Possibly the scheduler that bound the pod did not know this end. excuseUnseen
+// handles the case that it was this scheduler.
 func (l *lives) hasEnding(but *pod) bool {
 	for _, p := range l.byUID {
 		if p != but && p.ending() {
@@ -110,8 +110,8 @@ func (l *lives) hasEnding(but *pod) bool {
 }
 
 // hasStrangerTo reports whether the node has a pod without a turn that the decision about this pod
-// may not have known. A standby scheduler may learn of such a pod earlier than the leader that
-// decided.
+// possibly did not consider. A standby scheduler can learn of such a pod earlier than the leader
+// that decided.
 func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0
 }
