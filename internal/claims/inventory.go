@@ -204,7 +204,6 @@ type orphan struct {
 	sets []resourceapi.DeviceCounterConsumption
 }
 
-// reader builds an Inventory.
 type reader struct {
 	Inventory
 	machine  *topology.Machine
@@ -386,7 +385,6 @@ func (r *reader) byRoot(driver string, d *resourceapi.Device, p *Place) {
 	p.nowhere()
 }
 
-// index fills roots.
 func (r *reader) index() {
 	r.roots = map[string]parent{}
 	for i := range r.machine.Devices {

@@ -28,7 +28,6 @@ func (s *Server) Changed(nodes, _ []string) {
 	s.streams.tell(s.rows.note(nodes, func(name string) bool { return s.Live.Row(name) != nil }))
 }
 
-// cluster describes the cluster and the viewer.
 func (s *Server) cluster(_ *http.Request, v Viewer) (any, error) {
 	return map[string]any{
 		"where": s.Live.Where(), "moves": s.Live.Moves(), "ready": s.isReady(), "now": s.Live.Now().Unix(),
@@ -94,8 +93,8 @@ func lostOf(all []source.Lost) *lost {
 // maxWhy limits the error text of a lost watch, in bytes.
 const maxWhy = 300
 
-// rowText returns a row in JSON, without data that the viewer may not see. It returns nil if the
-// node is gone. A row from which nothing is removed is encoded only once for all viewers.
+// rowText returns a row in JSON, without data that the viewer is not allowed to see. It returns nil
+// if the node is gone. A row from which nothing is removed is encoded only once for all viewers.
 func (s *Server) rowText(name string, v Viewer) ([]byte, error) {
 	row := s.Live.Row(name)
 	if row == nil {
@@ -107,7 +106,7 @@ func (s *Server) rowText(name string, v Viewer) ([]byte, error) {
 	return row.JSON()
 }
 
-// shown returns a row without the names that the viewer may not see.
+// shown returns a row without the names that the viewer is not allowed to see.
 func shown(row *survey.Row, v Viewer) *survey.Row {
 	_, all := v.(everything)
 	if (all || len(row.Held) == 0) && !slices.ContainsFunc(row.Namespaces, func(n string) bool { return !v.Sees(n) }) {
@@ -124,14 +123,13 @@ func shown(row *survey.Row, v Viewer) *survey.Row {
 	return out
 }
 
-// hidden replaces the name of a pod whose namespace the viewer may not see.
+// hidden replaces the name of a pod whose namespace the viewer is not allowed to see.
 const hidden = "a pod of another namespace"
 
-// hiddenPlace replaces the name of a Reservation, which has no namespace, for viewers who may not
-// see all namespaces.
+// hiddenPlace replaces the name of a Reservation, which has no namespace, for viewers who are not
+// allowed to see all namespaces.
 const hiddenPlace = "a Reservation"
 
-// nodePage has the data of the page of a node.
 type nodePage struct {
 	Row        *survey.Row          `json:"row"`
 	Machine    string               `json:"machine"` // the machine string
@@ -190,9 +188,9 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideTenants removes the Tenants that the viewer may not see. In the Snapshot, it replaces the
-// UIDs of their pods with placeholders, and the names of their containers with "-". It keeps the
-// hypothetical pods that the viewer asks about.
+// hideTenants removes the Tenants that the viewer is not allowed to see. In the Snapshot, it
+// replaces the UIDs of their pods with placeholders, and the names of their containers with "-". It
+// keeps the hypothetical pods that the viewer asks about.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	_, all := v.(everything)
 	if all {
@@ -223,8 +221,8 @@ func hideTenants(b *machineview.Berths, v Viewer) {
 	}
 }
 
-// hideHolders removes the pod that holds a device if the viewer may not see the pod's namespace, or
-// if only the pod's UID is known.
+// hideHolders replaces the names of pods that hold devices and whose namespaces the viewer is not
+// allowed to see. It removes a holder of which only the UID is known.
 func hideHolders(a *query.Answer, v Viewer) {
 	if _, all := v.(everything); all || a.Refusal == nil {
 		return
@@ -244,7 +242,8 @@ func hideHolders(a *query.Answer, v Viewer) {
 	a.Refusal = &refusal
 }
 
-// hideClaims removes the names of allocated claims whose namespaces the viewer may not see.
+// hideClaims removes the names of allocated claims in namespaces that the viewer is not allowed to
+// see.
 func hideClaims(all []query.Claimed, v Viewer) {
 	for i := range all {
 		for k := range all[i].Nodes {
@@ -255,7 +254,7 @@ func hideClaims(all []query.Claimed, v Viewer) {
 	}
 }
 
-// hideDriven removes the claims of a node's pods whose namespaces the viewer may not see.
+// hideDriven removes the claims in namespaces that the viewer is not allowed to see.
 func hideDriven(d *survey.Driven, v Viewer) {
 	if d == nil {
 		return
@@ -266,8 +265,8 @@ func hideDriven(d *survey.Driven, v Viewer) {
 	d.Claims = slices.DeleteFunc(d.Claims, func(c survey.ClaimOfPod) bool { return !v.Sees(c.Namespace) })
 }
 
-// hideTaken removes claims whose namespaces the viewer may not see from texts about taken devices
-// ("DEVICE by NAMESPACE/CLAIM").
+// hideTaken removes claims in namespaces that the viewer is not allowed to see from texts about
+// taken devices ("DEVICE by NAMESPACE/CLAIM").
 func hideTaken(taken []string, v Viewer) {
 	for i, text := range taken {
 		device, by, _ := strings.Cut(text, " by ")
@@ -309,7 +308,7 @@ const maxExplains = 4
 const maxAnswers = 24
 
 // shortened returns at most maxAnswers nodes: first one for each distinct answer, then others. It
-// removes names that the viewer may not see.
+// removes names that the viewer is not allowed to see.
 func shortened(all []query.Answer, v Viewer) []query.Answer {
 	var first, others []query.Answer
 	said := map[string]bool{}

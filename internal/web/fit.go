@@ -57,7 +57,7 @@ type picture struct {
 	New []string `json:"new"`
 }
 
-// pictured returns the picture of a node without the names that the viewer may not see.
+// pictured returns the picture of a node without the names that the viewer is not allowed to see.
 func pictured(p *query.Picture, v Viewer) picture {
 	hideTenants(p.Berths, v)
 	one := picture{Node: p.Node, New: []string{}}
@@ -204,7 +204,7 @@ func readWanted(body io.Reader) (*manifest.Pods, error) {
 	return pods, nil
 }
 
-// shownFit returns an answer without the names that the viewer may not see.
+// shownFit returns an answer without the names that the viewer is not allowed to see.
 func shownFit(f *query.Fitting, v Viewer) fitOne {
 	out := fitOne{Fitting: f}
 	hideClaims(f.Claims, v)

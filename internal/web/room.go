@@ -40,7 +40,7 @@ func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideMoves removes the names of pods in namespaces that the viewer may not see.
+// hideMoves removes the names of pods in namespaces that the viewer is not allowed to see.
 func hideMoves(room *query.Room, v Viewer) {
 	room.Staying = nil // the reasons name PodDisruptionBudgets
 	for i := range room.Moves {
