@@ -63,7 +63,7 @@ type admission struct {
 	// meanwhile are the events that happen during this admission. It is usually nil.
 	meanwhile []Meanwhile
 	step      int
-	// rules are the rules that the node applies to the request. They are set before begin.
+	// rules are the rules that the node applies to the request. The caller sets rules before begin.
 	rules Rules
 	// whole means that the kubelet places the pod by spec.resources.
 	whole bool

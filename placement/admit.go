@@ -110,9 +110,9 @@ func (d Detail) placed() bool {
 	return false
 }
 
-// atOnce reports whether the refusal comes before every assignment that could affect it. Then a
-// fuller node refuses too: it has fewer hints and fewer sets of NUMA nodes with enough memory, and
-// prefers no set that an empty node does not prefer.
+// atOnce reports whether the refusal comes before every assignment that could affect it. A fuller
+// node then refuses for the same reason: it has fewer hints and fewer sets of NUMA nodes with
+// enough memory, and prefers no set that an empty node does not prefer.
 func (ad *admission) atOnce(d Detail) bool {
 	switch d {
 	case NotPreferred:
@@ -124,14 +124,14 @@ func (ad *admission) atOnce(d Detail) bool {
 }
 
 // Monotone reports whether removing pods from a node never changes an admission of the request to a
-// refusal. If Berth decides, this holds for requests that are placed as a whole. If containers are
-// placed one after another, it does not hold: when more CPUs are free, an early container may take
+// refusal. If Berth decides, Monotone is true for requests that are placed as a whole. It is false
+// if containers are placed one after another: when more CPUs are free, an early container may take
 // the CPUs that a later container needs.
 //
-// Two rules of the kubelet are not monotone. A container reuses the resources of earlier init
-// containers on any NUMA node, and a full NUMA node changes which nodes these are. Also, while a
-// container has memory from a group of NUMA nodes, other containers can have memory from these
-// nodes only as the same group.
+// Two rules of the kubelet make a request not monotone. First, a container reuses the resources of
+// earlier init containers on any NUMA node, and a full NUMA node changes on which NUMA nodes the
+// init containers are. Second, while a container has memory from a group of NUMA nodes, other
+// containers can have memory from these nodes only as the same group.
 //
 // For a kubelet, a request that a Keep limits is not monotone either: if a NUMA node is full, the
 // pod may move to NUMA nodes without kept CPUs.

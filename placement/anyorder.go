@@ -7,14 +7,15 @@ import (
 )
 
 // TakesInAnyOrder reports whether the kubelet admits all requests in any order, each on a single
-// NUMA node. If the result is true, this is certain. If it is false, the kubelet may still admit
-// them, because the method only computes a bound. The requests must not belong to pods that the
-// state has.
+// NUMA node. If the result is true, the kubelet certainly admits them. If the result is false, the
+// kubelet may still admit them, because the method only computes a bound. The requests must not
+// belong to pods that the state has.
 //
-// Suppose that all other pods are admitted before a pod of n CPUs. They block a NUMA node for this
-// pod if they leave fewer than n CPUs free there. The pod is admitted if the other pods together
-// have too few CPUs to block all NUMA nodes. The pod with the most CPUs is the hardest to place, so
-// only this pod is checked. A NUMA node counts only if it has memory for all requests together.
+// Suppose that all other pods are admitted before a pod of n CPUs. The other pods block a NUMA node
+// for this pod if they leave fewer than n CPUs free on the NUMA node. The pod is admitted if the
+// other pods together have too few CPUs to block all NUMA nodes. The pod with the most CPUs is the
+// hardest to place, so only this pod is checked. A NUMA node counts only if it has memory for all
+// requests together.
 func (s *State) TakesInAnyOrder(requests []*Request) bool {
 	if !s.m.countable() {
 		return false

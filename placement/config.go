@@ -19,10 +19,10 @@ const (
 	V137 = release.V137
 )
 
-// Config is the part of a KubeletConfiguration that affects placement. Its strings use the spelling
-// of KubeletConfiguration (kubelet.config.k8s.io/v1beta1). NewModel validates all of them and does
-// not replace an unknown one by a default. The zero value is the kubelet's default, with the policy
-// none for all managers.
+// Config is the part of a KubeletConfiguration that affects placement. The strings in a Config use
+// the spelling of KubeletConfiguration (kubelet.config.k8s.io/v1beta1). NewModel validates all
+// strings, and does not replace an unknown string by a default. The zero value is the kubelet's
+// default, with the policy none for all managers.
 type Config struct {
 	// Version is the kubelet's release; 0 means V136.
 	Version Version
@@ -52,9 +52,9 @@ type Config struct {
 	// field.
 	Authority Authority
 
-	// Default applies to nodes on which Berth decides. Its policy and scope apply if neither the
-	// pod nor the kubelet's configuration sets them. Its rule for whole cores (Rules.CPUs.Bind)
-	// overrides a pod's preference.
+	// Default applies to nodes on which Berth decides. Default.Policy and Default.Scope apply if
+	// neither the pod nor the kubelet's configuration sets them. Default.CPUs.Bind, the rule for
+	// whole cores, overrides a pod's preference.
 	Default Rules
 	// MemoryStays means that the program that carries out Berth's decisions does not write
 	// cpuset.mems. Berth then refuses pods that require pinned memory.

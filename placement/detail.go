@@ -83,8 +83,8 @@ const (
 	// Config.GuardRestarts.
 	DefectRestartKills
 	// DefectRestartRepeats: a kubelet that restarts would place the pod by spec.resources again.
-	// Then it refuses the pod, or the pod's CPUs are lost and its memory counts twice
-	// (kubernetes#140989, #140906). Only with Config.GuardRestarts.
+	// After the restart, the kubelet refuses the pod, or the pod's CPUs are lost and its memory
+	// counts twice (kubernetes#140989, #140906). Only with Config.GuardRestarts.
 	DefectRestartRepeats
 	// DefectLateDevices: the kubelet places the pod by spec.resources, and would choose devices
 	// only when a container starts. It would then take any free devices, on any NUMA nodes.
@@ -116,8 +116,8 @@ const (
 	// BadRequest: the request has an amount that is negative or larger than the engine evaluates,
 	// or more than MaxContainers containers.
 	BadRequest
-	// TooWide: there is room, but only on more NUMA nodes than the policy allows. This Detail and
-	// most of the following ones are Berth's own rules, for nodes on which it decides.
+	// TooWide: there is room, but only on more NUMA nodes than the policy allows. TooWide and most
+	// of the following Details are rules of Berth, for nodes on which Berth decides.
 	TooWide
 	// OddCPUs: the pod asks for full cores, and its CPUs are not a whole number of cores.
 	OddCPUs

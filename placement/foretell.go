@@ -13,8 +13,8 @@ type Foresight uint8
 
 // The predictions.
 const (
-	// Foretold: the kubelet always uses the pod's number. This is also the prediction if the pod
-	// has no number, or if Berth decides.
+	// Foretold: the kubelet always uses the pod's number. Foretold is also the prediction if the
+	// pod has no number, or if Berth decides.
 	Foretold Foresight = iota
 	// OtherNumber: the kubelet always uses a different number.
 	OtherNumber

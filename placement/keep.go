@@ -229,8 +229,8 @@ type avoidance struct {
 	on bool
 	// left has the result of leftBeside for each element of Model.nodeCPUs.
 	left []int64
-	// open has the sets that are not removed. always has all sets. Both are nil before the first
-	// use.
+	// open has the sets that are not removed. always has all sets. open and always are nil before
+	// the first use.
 	open, always hint.Set
 }
 

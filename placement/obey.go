@@ -286,9 +286,9 @@ func (ad *jointAdmission) beside(c, o int) bool {
 	return other != Init
 }
 
-// runEach places one container after another. App containers and sidecars come first. Then each
-// init container is placed on resources that the pod already has, or on other free resources if it
-// does not fit there.
+// runEach places one container after another. App containers and sidecars come first. runEach then
+// places each init container on resources that the pod already has. An init container that does not
+// fit there is placed on other free resources.
 func (ad *jointAdmission) runEach() (Detail, int) {
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].Kind == Init {

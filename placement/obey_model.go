@@ -28,9 +28,9 @@ func (m *obeyModel) nodesHeld(c *ContainerDecision) topology.NUMASet {
 	return nodes | m.nodesOfDevices(c.Devices)
 }
 
-// takeContainer records the memory and the devices of one container. If own is set, it also records
-// the exclusive CPUs, without the CPUs that stay idle because of them. Otherwise it also records
-// the CPU shares.
+// takeContainer records the memory and the devices of one container. If own is set, takeContainer
+// also records the exclusive CPUs, without the CPUs that stay idle because of them. If own is not
+// set, takeContainer also records the CPU shares.
 func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
 	if own {
 		m.joint.Cores.Take(b, c.CPUs)
@@ -49,8 +49,8 @@ func (m *obeyModel) takeContainer(b *joint.Book, c *ContainerDecision, own bool)
 	m.takeDevices(b, c.Devices)
 }
 
-// peakOf adds up a pod's resources at its peak, container by container. The CPUs are those of all
-// containers. Each amount on a NUMA node is the maximum of the sums that containers hold at the
+// peakOf adds up a pod's resources at its peak, container by container. The peak has the CPUs of
+// all containers. Each amount on a NUMA node is the maximum of the sums that containers hold at the
 // same time.
 type peakOf struct {
 	m    *obeyModel

@@ -14,8 +14,8 @@ type podTable struct {
 	last uint64   // the highest podRef.order so far
 }
 
-// podRef is a pod with a number for the order of admission. Its allocation is never changed, only
-// replaced by another.
+// podRef is a pod with a number for the order of admission. The allocation in a podRef is never
+// changed, only replaced by another allocation.
 type podRef struct {
 	uid   string
 	order uint64

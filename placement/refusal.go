@@ -11,8 +11,8 @@ import (
 )
 
 // Refusal explains why a node refuses a pod: the request, the amounts of every NUMA node, and the
-// rule that refused. Events, the command line and the web page print this type. Its JSON format is
-// stable.
+// rule that refused. Events, the command line and the web page print this type. The JSON format of
+// a Refusal is stable.
 type Refusal struct {
 	UID      string `json:"uid"`
 	Reason   Reason `json:"reason"`
@@ -94,8 +94,8 @@ type NodeAmount struct {
 	Free  uint64 `json:"free"`
 	Total uint64 `json:"total"`
 	// Reused is the part of Free that init containers of the pod had before. The kubelet must
-	// assign all of this part again, so it considers only sets of NUMA nodes that contain all of
-	// it. This applies to CPUs and devices, not to memory.
+	// assign the whole Reused amount again, so it considers only sets of NUMA nodes that contain
+	// this amount. Reused is set for CPUs and devices, not for memory.
 	Reused uint64 `json:"reused,omitempty"`
 	// Group is the list of NUMA nodes that share the node's memory allocations. It is "" if the
 	// node is in no group.
@@ -516,6 +516,6 @@ func writeColumns(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// shareResource is the name of CPU time in a Refusal if Berth decides. Its unit is a thousandth of
-// a CPU.
+// shareResource is the name of CPU time in a Refusal if Berth decides. Amounts of CPU time are in
+// thousandths of a CPU.
 const shareResource = "cpu shares (m)"

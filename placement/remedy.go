@@ -17,8 +17,8 @@ import (
 type Remedy struct {
 	// Do is one of RemedyAsk, RemedyDrop, RemedyWait.
 	Do string `json:"do"`
-	// Container should ask for Instead and not for Asked. Both are amounts of Resource: CPUs, bytes
-	// or devices.
+	// Container should ask for Instead and not for Asked. Asked and Instead are amounts of
+	// Resource: CPUs, bytes or devices.
 	Container string `json:"container,omitempty"`
 	Resource  string `json:"resource,omitempty"`
 	Asked     uint64 `json:"asked,omitempty"`
@@ -71,9 +71,9 @@ func Advise(s *State, r *Request, fits Fits) Refusal {
 	return out
 }
 
-// Changes returns the amounts nearest to the request that the node admits now, at most one for each
-// resource. This is the nearest smaller amount. If there is none, it is the nearest greater number
-// of CPUs.
+// Changes returns amounts near the request that the node admits now, at most one for each resource.
+// It returns the nearest smaller amount. If no smaller number of CPUs is admitted, it returns the
+// nearest greater number of CPUs.
 func Changes(s *State, r *Request, fits Fits) []Remedy {
 	if !r.sane() {
 		return nil

@@ -86,9 +86,9 @@ const (
 
 // Rules are a pod's requirements for its placement. The zero value leaves everything to the node.
 //
-// Their effect depends on the node's Authority. A kubelet uses its own configuration, so Rules only
-// restrict the choice of nodes (Model.Keeps) and change no verdict. If Berth decides, Rules replace
-// the node's rules.
+// The effect of Rules depends on the node's Authority. A kubelet uses its own configuration, so
+// Rules only restrict the choice of nodes (Model.Keeps) and change no verdict. If Berth decides,
+// Rules replace the node's rules.
 type Rules struct {
 	Policy Policy
 	Scope  Scope
@@ -100,14 +100,14 @@ type Rules struct {
 	// such requirement also asks for pinned CPUs, whatever the pod's QoS class.
 	CPUs joint.Rules
 	// MayWithhold allows a pod with CPUs.Exclusive to keep CPUs idle that it does not request.
-	// Without it, a pod that wants a core or a NUMA node exclusively must request all CPUs of that
-	// core or NUMA node.
+	// Without MayWithhold, a pod that wants a core or a NUMA node exclusively must request all CPUs
+	// of that core or NUMA node.
 	MayWithhold bool
 	// Shares asks for CPU time instead of exclusive CPUs, even for a Guaranteed pod with whole
 	// CPUs. If Shares is only Preferred, nodes whose kubelet assigns exclusive CPUs are accepted.
 	Shares joint.Strength
-	// PinMemory requires that the node binds memory to the pod's NUMA nodes. Otherwise Berth only
-	// accounts for the memory there.
+	// PinMemory requires that the node binds memory to the pod's NUMA nodes. Without PinMemory,
+	// Berth only counts the pod's memory on these NUMA nodes.
 	PinMemory bool
 	// NUMANodes asks for exactly this number of NUMA nodes, as near to each other as possible. It
 	// applies to the pod as a whole, or to each container if Scope is the container scope. 0 leaves
@@ -232,8 +232,8 @@ const (
 // set if the CPU manager is static.
 func (m *Model) Rules() Rules { return m.own }
 
-// Decides reports whether Berth decides on the node. If so, the node carries out Berth's decisions,
-// and the engine predicts no kubelet.
+// Decides reports whether Berth decides on the node. If Decides is true, the node carries out
+// Berth's decisions, and the engine predicts no kubelet.
 func (m *Model) Decides() bool { return m.authority == AuthorityBerth }
 
 // Keeps reports whether the node fulfils the rules. If the kubelet decides, its policy must fulfil

@@ -47,7 +47,8 @@ type PodAllocation struct {
 	Whole      *Whole
 	Containers []ContainerAllocation
 	// Generation is the number of the decision that the node's agent has carried out, if Berth
-	// decides and the pod was resized. Otherwise it is 0. A State does not store it.
+	// decides and the pod was resized. Otherwise Generation is 0. A State does not store
+	// Generation.
 	Generation uint64
 }
 

@@ -5,9 +5,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Startup has the values that a kubelet's managers know before they read their checkpoints. They
-// compare the checkpoints with these values (validateState of pkg/kubelet/cm/cpumanager and
-// memorymanager).
+// Startup has the values that a kubelet's managers know before they read their checkpoints. The
+// managers compare the checkpoints with these values (validateState of pkg/kubelet/cm/cpumanager
+// and memorymanager).
 type Startup struct {
 	Version Version
 	// CPUPolicy is "none" or "static", MemoryPolicy is "None" or "Static".

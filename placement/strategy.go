@@ -7,7 +7,7 @@ import (
 
 // Fit scores, from 0 to 100, how well a pod on the NUMA nodes of reach fits the node's
 // Config.Strategy, if Berth decides. ok is false if the kubelet decides, and for
-// joint.MostAllocated, the default. Then the scheduler uses its own strategy.
+// joint.MostAllocated, the default. If ok is false, the scheduler uses its own strategy.
 func (s *State) Fit(reach topology.NUMASet) (score int, ok bool) {
 	if s.m.obey == nil || s.m.obey.joint.Strategy() == joint.MostAllocated {
 		return 0, false

@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// supply is a compiled Supply. Its places are a range in the list of all supplies' places.
+// supply is a compiled Supply. The places of a supply are a range in the list of the places of all
+// supplies.
 type supply struct {
 	resource string
 	supply   Supply

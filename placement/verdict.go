@@ -24,8 +24,8 @@ const (
 	// PodLevelResourcesNotSupported: the pod has spec.resources, and the kubelet's gate
 	// PodLevelResources is off.
 	PodLevelResourcesNotSupported
-	// KubeletDefect: the kubelet would hang, crash or corrupt its state. This is Berth's own
-	// reason; the kubelet never gives it.
+	// KubeletDefect: the kubelet would hang, crash or corrupt its state. KubeletDefect is a reason
+	// of Berth; the kubelet never gives this reason.
 	KubeletDefect
 	// InvalidRequest: the node could not place this request even if it had no pods. For example,
 	// the node cannot apply the requested policy, or an amount is negative or too large. The

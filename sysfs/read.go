@@ -32,7 +32,8 @@ func ReadOnline(fsys fs.FS) (topology.CPUSet, error) {
 }
 
 // readOnline determines the online CPUs. The file "online" is missing in filtered captures and old
-// kernels. Then a CPU with a folder is online unless its own file "online" contains 0.
+// kernels. Without this file, a CPU with a folder is online unless the file "online" in that folder
+// contains 0.
 func (r *reader) readOnline() error {
 	ids, err := r.numbered(cpuDir, "cpu", topology.MaxCPUs-1)
 	if err != nil {

@@ -67,8 +67,8 @@ type NUMANode struct {
 	// HugePages has the node's pools in ascending order of page size.
 	HugePages []HugePages
 	// Distances is the SLIT row: Distances[i] is the distance to Machine.NUMANodes[i], and 10 means
-	// local. It is empty if the platform reports no distances. Otherwise it has one element for
-	// each of NUMANodes.
+	// local. Distances is empty if the platform reports no distances. Otherwise Distances has one
+	// element for each of NUMANodes.
 	Distances []uint32
 }
 

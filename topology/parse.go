@@ -197,8 +197,8 @@ type entry struct {
 	cpus CPUSet
 }
 
-// list returns the objects of a level, and whether the level is given as a count. Then the objects
-// have no ids yet.
+// list returns the objects of a level, and whether the level is given as a count. Objects of a
+// level that is given as a count have no ids yet.
 func (p *parser) list(kind levelKind, limit int) (entries []entry, counted bool, err error) {
 	key := kind.String()
 	if p.tree != nil && p.tree.has(kind) {

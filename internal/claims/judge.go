@@ -57,8 +57,8 @@ type Finding struct {
 	Device         DeviceID
 	Alignment      Alignment
 	Place          Place
-	// If the device is misaligned, User is a container on other NUMA nodes. Otherwise it is the
-	// first pinned container, or the zero value.
+	// If the device is misaligned, User is a container on other NUMA nodes. If the device is not
+	// misaligned, User is the first pinned container, or the zero value.
 	User User
 }
 

@@ -125,8 +125,8 @@ func (n *OnNode) Reach(lying Lying) (r Reached) {
 	return r
 }
 
-// Shown returns the node's slices for an allocator (Inventory.Show). They have no devices on NUMA
-// nodes outside the given set, except allocated devices that consume shared counters.
+// Shown returns the node's slices for an allocator (Inventory.Show). The slices have no devices on
+// NUMA nodes outside the given set, except allocated devices that consume shared counters.
 func (n *OnNode) Shown(only topology.NUMASet) []*resourceapi.ResourceSlice {
 	if only == Everywhere {
 		return n.Slices

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Trial finds devices for the pods of a gang, before any of them has its own scheduling cycle. Its
-// allocations exist only in the Trial. It is not safe for concurrent use.
+// Trial finds devices for the pods of a gang, before any of them has its own scheduling cycle. The
+// allocations of a Trial exist only in the Trial. A Trial is not safe for concurrent use.
 type Trial struct {
 	// taken has the devices that are allocated without the trial.
 	taken *structured.AllocatedState
@@ -43,7 +43,7 @@ func NewTrial(taken *structured.AllocatedState) *Trial {
 }
 
 // Give allocates devices to all claims of the pod. It returns false if the node does not have them.
-// n is nil for a pod without claims. Otherwise the Taken of n must return true for the devices in
+// n is nil for a pod without claims. If n is not nil, n.Taken must return true for the devices in
 // State.
 func (t *Trial) Give(ctx context.Context, node string, n *OnNode, would *Would) bool {
 	switch {

@@ -24,8 +24,8 @@ type Berth struct {
 	Names []string
 	// Args are the plugin's arguments; nil means the defaults.
 	Args *scheduler.Args
-	// Config is the user's own KubeSchedulerConfiguration. It replaces Names and Args. Its client
-	// connection and leader election are overridden.
+	// Config is the user's own KubeSchedulerConfiguration. Config replaces Names and Args. The
+	// client connection and the leader election in Config are overridden.
 	Config []byte
 	// Jobs makes berth-controller run Jobs of batch.volcano.sh.
 	Jobs bool

@@ -25,12 +25,13 @@ type ClusterOptions struct {
 	// the length of socket paths is limited.
 	Dir   string
 	Nodes []hollow.Spec
-	// NodeCommand is a command line to which the node's directory is appended. Its program must
-	// call hollow.Main with the directory.
+	// NodeCommand is a command line to which the node's directory is appended. The program of
+	// NodeCommand must call hollow.Main with the directory.
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
-	// ControlPlane configures the control plane. Its directory is inside the cluster's.
+	// ControlPlane configures the control plane. The control plane's directory is inside the
+	// cluster's.
 	ControlPlane controlplane.Options
 	// On is a running control plane, which other clusters may share; Stop leaves it running. nil
 	// starts a new control plane.
@@ -147,11 +148,12 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 	return c, c.waitNodes(ctx)
 }
 
-// kubeletsReadPods lets kubelets read pods and their claims. Without it, the Node authorizer allows
-// this only after it has seen the Binding, which the kubelet may see earlier. Then the kubelet's
-// first write of the pod's status fails, on a busy machine for one pod in seven. The kubelet tries
-// again when another pod's status changes, or after 10 s (pkg/kubelet/status, syncPeriod). So pods
-// would seem to run seconds later than they do, under any scheduler.
+// kubeletsReadPods lets kubelets read pods and their claims. Without this role, the Node authorizer
+// lets a kubelet read a pod only after the authorizer has seen the Binding. If the kubelet sees the
+// Binding earlier, its first write of the pod's status fails; on a busy machine, this happens for
+// one pod in seven. The kubelet tries again when another pod's status changes, or after 10 s
+// (pkg/kubelet/status, syncPeriod). So pods would seem to run seconds later than they do, under any
+// scheduler.
 const kubeletsReadPods = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

@@ -91,8 +91,8 @@ var AllNodes = len(nodeShapes)
 // MaxNodes is the maximum number of nodes. A node and its agent take about 20 MB each.
 const MaxNodes = 100
 
-// Nodes returns count nodes. They have the shapes of nodeShapes in their order, repeated if
-// necessary. The names are always the same.
+// Nodes returns count nodes. The nodes have the shapes of nodeShapes in their order, repeated if
+// necessary. The names of the nodes are always the same.
 func Nodes(count int) ([]hollow.Spec, error) {
 	if count < 1 || count > MaxNodes {
 		return nil, fmt.Errorf("%d nodes: want 1 to %d", count, MaxNodes)

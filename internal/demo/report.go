@@ -61,7 +61,7 @@ type Report struct {
 	// showed it Running.
 	SecondsToRunning Seconds `json:"secondsToRunning"`
 
-	// Notes describe mispredictions in words. They are not part of the JSON.
+	// Notes describe mispredictions in words. Notes are not part of the JSON.
 	Notes []string `json:"-"`
 
 	times times

@@ -1,6 +1,6 @@
 package demo
 
-// requests are the Runner's requests to the API server. They are sent in the background. On a busy
+// requests are the Runner's requests to the API server, which are sent in the background. On a busy
 // machine a request can take most of a second. If the Runner waited for each request, it would miss
 // events of the cluster.
 type requests struct {

@@ -18,10 +18,10 @@ import (
 
 // The verbs with which a program that uses this package starts itself as a child process; see Role.
 const (
-	// VerbNode runs a hollow node. Its argument is the directory of the node.
+	// VerbNode runs a hollow node. The argument of VerbNode is the directory of the node.
 	VerbNode = "node"
-	// VerbAgent runs the agent of a hollow node. Its arguments are the node's directory, a
-	// kubeconfig, and optionally the address for the agent's metrics.
+	// VerbAgent runs the agent of a hollow node. The arguments of VerbAgent are the node's
+	// directory, a kubeconfig, and optionally the address for the agent's metrics.
 	VerbAgent = "hollow-agent"
 	// VerbKubeScheduler runs the stock kube-scheduler with its own arguments.
 	VerbKubeScheduler = "scheduler-stock"

@@ -229,7 +229,7 @@ func (r *Runner) step(next int) (int, error) {
 	return next, r.Cluster.Ended() // pods of a dead node would wait forever
 }
 
-// create creates a pod. Its time begins when the request is sent.
+// create creates a pod. The pod's time begins when the request is sent.
 func (r *Runner) create(next again) {
 	want, name := next.want, next.want.Name
 	if next.attempt > 0 {

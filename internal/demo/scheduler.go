@@ -41,7 +41,7 @@ func (Stock) Title() string { return "kube-scheduler" }
 // Predicts implements Scheduler.
 func (Stock) Predicts() bool { return false }
 
-// Manifests implements Scheduler. There are none.
+// Manifests implements Scheduler. Stock has no manifests.
 func (Stock) Manifests() ([][]byte, error) { return nil, nil }
 
 // Start implements Scheduler.

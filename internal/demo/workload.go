@@ -63,8 +63,8 @@ const (
 	// minLife leaves enough time to start a pod and to read its assignments.
 	minLife = 2 * time.Second
 	// batch is the number of pods that ask only for CPUs and are created soon after the burst, if
-	// there are GPUs. They run for most of the run. A scheduler that puts them on the NUMA nodes of
-	// GPUs leaves these GPUs without CPUs.
+	// there are GPUs. The pods of the batch run for most of the run. A scheduler that puts them on
+	// the NUMA nodes of GPUs leaves these GPUs without CPUs.
 	batch     = 30
 	batchCPUs = 16
 	batchFrom = 500 * time.Millisecond
@@ -82,7 +82,7 @@ const (
 // The workload begins with the wedge: for some nodes, three pods that together request nearly all
 // free CPUs. Two of them leave too few CPUs for the third on each of the two NUMA nodes. A
 // scheduler that only adds up amounts binds all three pods, and the kubelet refuses the third,
-// because it must keep each pod on one NUMA node. This happens with every seed.
+// because it must keep each pod on one NUMA node. Every seed gives a workload with the wedge.
 func Generate(seed uint64, count int) Workload {
 	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468)), ordinary}
 	if count >= len(nodeShapes) {

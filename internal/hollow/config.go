@@ -30,8 +30,8 @@ func logVerbosely() error {
 }
 
 // loadConfig decodes the KubeletConfiguration of the Spec, applies the kubelet's defaults, and
-// overrides settings that a node without a machine cannot apply. Then it sets feature gates and
-// validates the result, as the kubelet does.
+// overrides settings that a node without a machine cannot apply. loadConfig then sets feature gates
+// and validates the result, as the kubelet does.
 func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.KubeletConfiguration, error) {
 	_, codecs, err := kubeletscheme.NewSchemeAndCodecs()
 	if err != nil {

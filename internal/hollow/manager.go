@@ -57,7 +57,7 @@ type manager struct {
 
 var _ cm.ContainerManager = &manager{}
 
-// newManager builds the managers for the machine. Their checkpoints are in dir.
+// newManager builds the managers for the machine. The managers' checkpoints are in dir.
 func newManager(dir Dir, name string, cfg *kubeletconfig.KubeletConfiguration, info *cadvisorapi.MachineInfo) (*manager, error) {
 	node, err := nodeConfig(dir, name, cfg, info)
 	if err != nil {
@@ -77,7 +77,7 @@ func newManager(dir Dir, name string, cfg *kubeletconfig.KubeletConfiguration, i
 }
 
 // build creates the managers in the order of cm.NewContainerManager: topology, devices, CPUs,
-// memory. This is also the order in which the Topology Manager asks for hints.
+// memory. The Topology Manager asks the other managers for hints in the same order.
 func (m *manager) build(dir Dir, info *cadvisorapi.MachineInfo) (err error) {
 	logger, node := klog.Background(), &m.node
 	m.topology, err = topologymanager.NewManager(logger, info.Topology, node.TopologyManagerPolicy, node.TopologyManagerScope, node.TopologyManagerPolicyOptions)

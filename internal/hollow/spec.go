@@ -37,8 +37,8 @@ type Spec struct {
 	// MaxPods overrides maxPods of KubeletConfig; 0 keeps it. The kubelet's default is 110.
 	MaxPods int32
 	// StopTime is the time that a container takes to stop; 0 means DefaultStopTime. In cri-api's
-	// fake runtime, stopping takes no time. Then a deleted pod could free its resources before the
-	// node receives a Binding that was already in progress.
+	// fake runtime, stopping takes no time. Without StopTime, a deleted pod could free its
+	// resources before the node receives a Binding that was already in progress.
 	StopTime time.Duration
 }
 

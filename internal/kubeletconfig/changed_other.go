@@ -7,6 +7,6 @@ import (
 	"time"
 )
 
-// changedAt returns the modification time. This is only for builds on other systems, because
-// kubelets and agents run on Linux.
+// changedAt returns the modification time. This changedAt is only for builds on other systems,
+// because kubelets and agents run on Linux.
 func changedAt(info fs.FileInfo) time.Time { return info.ModTime() }

@@ -22,8 +22,8 @@ type CPUState struct {
 	Entries []CPUEntry
 	// PodEntries are pod-level assignments (gate PodLevelResourceManagers), ascending by pod UID.
 	PodEntries []CPUEntry
-	// Legacy are the entries of a file from before Kubernetes 1.17. Its keys are container ids, so
-	// PodUID is "".
+	// Legacy are the entries of a file from before Kubernetes 1.17. The keys of such a file are
+	// container ids, so PodUID is "".
 	Legacy []CPUEntry
 	// Verified is false if the file has no checksum. The kubelet accepts this in old formats.
 	Verified bool

@@ -83,8 +83,8 @@ func (e *StartError) Messages() []string {
 const DefaultRoot = "/var/lib/kubelet"
 
 // RootOf returns the root directory of the kubelet whose checkpoints are in dir. If the folder dir
-// is named kubelet, this is dir itself. Otherwise dir counts as a copy, and RootOf returns
-// DefaultRoot.
+// is named kubelet, RootOf returns the absolute path of dir. If dir has another name, dir counts as
+// a copy, and RootOf returns DefaultRoot.
 func RootOf(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil && filepath.Base(abs) == "kubelet" {
 		return abs

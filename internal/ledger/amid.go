@@ -21,8 +21,9 @@ import (
 // are more, later pods wait for the node's next report.
 const maxMixed = 256
 
-// maxWays is the maximum number of these ways in total over all states, if another scheduler binds
-// the pods (Witness). Each way needs a decision of some microseconds.
+// maxWays is the maximum number of ways in which events can happen during one admission, in total
+// over all states. It applies if another scheduler binds the pods (Witness). Each way needs a
+// decision of some microseconds.
 const maxWays = 1 << 15
 
 // mixed returns the worlds that can result if events happen while the request is admitted.

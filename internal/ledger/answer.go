@@ -41,7 +41,7 @@ type Answer struct {
 	// Reconsider and Witness also consider states in which pods have ended by themselves; Ask and
 	// Reserve do not.
 	Exact bool
-	// Amounts means that the node's report has only amounts. Such an answer is never exact.
+	// Amounts means that the node's report has only amounts. An answer with Amounts is never exact.
 	Amounts bool
 	// Held means that the request is refused because the resources are held for other pods
 	// (Holding).

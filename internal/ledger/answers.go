@@ -22,8 +22,8 @@ type Candidate struct {
 	Loose bool
 	// Wave orders pods that are reserved together if the kubelet would refuse some of them in
 	// another order. A pod may be posted only after a report shows that all pods of earlier waves
-	// were admitted (View.Due). Meanwhile the node takes no other pods. 0 means that no order is
-	// needed.
+	// were admitted (View.Due). Until the pods of all waves are admitted, the node takes no other
+	// pods. 0 means that no order is needed.
 	Wave int
 }
 
@@ -52,8 +52,8 @@ type Sample struct {
 	Answer Answer
 	// Count is ChangeCounter.Count at the time of the answer.
 	Count uint32
-	// Repeats means that the answer is valid for other candidates until the next change. They must
-	// have the same Shape, Created and Loose.
+	// Repeats means that, until the next change, the answer is also valid for other candidates with
+	// the same Shape, Created and Loose.
 	Repeats bool
 	// Lasts means that the answer is valid until the next change for every later candidate of the
 	// same shape that follows the pods in flight.
@@ -121,8 +121,8 @@ type answerKey struct {
 	loose bool
 }
 
-// keyOf returns the key for the answer to a candidate. The node may already have the pod, for
-// example because its Binding is in doubt. Then the answer is valid for this pod only.
+// keyOf returns the key for the answer to a candidate. If the node already has the pod, for example
+// because its Binding is in doubt, the answer is valid for this pod only.
 func (o *outlook) keyOf(c *Candidate) answerKey {
 	if o.facts.pods.byUID[c.Request.UID] != nil {
 		return answerKey{}
@@ -193,8 +193,8 @@ func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	}
 }
 
-// stale moves the present answers to past. If present is empty, past is then empty too. This
-// happens, for example, if another node with the same StateID has answered all questions.
+// stale moves the present answers to past. If present is empty, past is then empty too. present is
+// empty, for example, if another node with the same StateID has answered all questions.
 func (m *answerCache) stale() {
 	m.estimates.clear()
 	m.present.dropUntold()

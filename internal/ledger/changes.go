@@ -6,8 +6,8 @@ import (
 )
 
 // ChangeCounter shows without a lock whether an answer of a Node is still valid: Count must be
-// unchanged, and Follows must be true for the candidate. This is only a hint. Before a caller acts
-// on an answer, it must ask again, for example with Reserve.
+// unchanged, and Follows must be true for the candidate. A valid answer is only a hint. Before a
+// caller acts on an answer, it must ask again, for example with Reserve.
 type ChangeCounter struct {
 	// state has the count, and in its lower half the StateID. The StateID is 0 until a caller asks
 	// for it at this count.

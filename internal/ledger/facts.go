@@ -188,7 +188,7 @@ func (f *facts) resize(p *pod, now *placement.Request) bool {
 }
 
 // doubtSize records that a pod was resized between its Binding and the moment when the API first
-// showed it. Its decision was made for other amounts.
+// showed it. The decision about the pod was made for other amounts.
 func (f *facts) doubtSize(s *Sighting) {
 	p := f.pods.byUID[s.UID]
 	if p == nil || p.stage == reported || s.Promise == nil || f.report == nil || f.decides() || f.report.Model.GivesAsked(s.Request, &s.Promise.Decision) {

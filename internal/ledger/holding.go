@@ -28,7 +28,7 @@ type Holding struct {
 	// Owners are the UIDs of pods that use or have used a part of the Holding.
 	Owners []string
 	// More means that an owner may take missing amounts from the node. Once means that the place
-	// can have only one owner. Both are used only if Berth decides.
+	// can have only one owner. More and Once are used only if Berth decides.
 	More, Once bool
 }
 

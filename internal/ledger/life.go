@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// lives holds the pods that a node counts in addition to its report. Each is in byUID. A pod in the
-// stage posted or reserved is also in the list of that name. Posted pods are ordered by turn, and
-// reserved pods in the order of the calls of Reserve.
+// lives holds the pods that a node counts in addition to its report. Each pod is in byUID. A pod in
+// the stage posted or reserved is also in the list of that name. Posted pods are ordered by turn,
+// and reserved pods in the order of the calls of Reserve.
 type lives struct {
 	byUID            map[string]*pod
 	posted, reserved []*pod
@@ -58,8 +58,8 @@ func (l *lives) post(p *pod, promise *Promise) {
 	l.become(p, posted)
 }
 
-// doubtful makes a posted pod afloat. Its Binding may have been written, may still be written until
-// the time until, or may never be written.
+// doubtful makes a posted pod afloat. The pod's Binding may have been written, may still be written
+// until the time until, or may never be written.
 func (l *lives) doubtful(p *pod, until time.Time) {
 	p.doubt, p.gone, p.goneAt = until, true, until
 	l.become(p, afloat)

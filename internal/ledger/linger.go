@@ -51,8 +51,9 @@ func (f *facts) findLingerers(r *Report, admitted bool) {
 }
 
 // mayBeginAdmission reports whether the kubelet may have begun to admit one of the pods, or may
-// begin, without a report that shows it. If not, lingering pods affect no answer. The ledger then
-// drops them without a new report, because a quiet node sometimes sends no report for days.
+// begin, without a report that shows it. If the result is false, lingering pods affect no answer.
+// The ledger then drops them without a new report, because a quiet node sometimes sends no report
+// for days.
 func mayBeginAdmission(pods map[string]*pod) bool {
 	for _, p := range pods {
 		if p.underway && (p.stage == posted || p.stage == afloat) {

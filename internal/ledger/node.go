@@ -12,8 +12,8 @@ import "sync"
 //	all others          View: the node's answers and their reasons
 type Node struct {
 	mu sync.Mutex
-	// outlook begins with the stored answers. They are next to mu in memory, because on a large
-	// cluster memory accesses take most of the time to read a stored answer.
+	// outlook begins with the stored answers, so that they are next to mu in memory. On a large
+	// cluster, memory accesses take most of the time to read a stored answer.
 	outlook  outlook
 	stateIDs *numbers
 }

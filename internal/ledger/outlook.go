@@ -19,7 +19,7 @@ type outlook struct {
 	line    []*pod
 	ordered bool
 	// base has the states after the posted pods. full has the states after the posted and reserved
-	// pods. They are nil until a caller asks for them.
+	// pods. base and full are nil until a caller asks for them.
 	base, full *worlds
 	// steps has the states after the first 0, 1, 2 ... pods in flight, up to the largest number
 	// that a caller asked for.
@@ -61,7 +61,7 @@ func (o *outlook) compute() {
 	o.valid = true
 }
 
-// afterPosted returns the states after the posted pods. They belong to the node.
+// afterPosted returns the states after the posted pods. The states belong to the node.
 func (o *outlook) afterPosted() *worlds {
 	o.compute()
 	if o.base == nil {
@@ -71,7 +71,8 @@ func (o *outlook) afterPosted() *worlds {
 	return o.base
 }
 
-// afterReserved returns the states after the posted and the reserved pods. They belong to the node.
+// afterReserved returns the states after the posted and the reserved pods. The states belong to the
+// node.
 func (o *outlook) afterReserved() *worlds {
 	o.compute()
 	if o.full == nil {
@@ -158,8 +159,8 @@ func (o *outlook) certain() *placement.State {
 	return nil
 }
 
-// after returns the states after the first pods of the flight. They belong to the node: the caller
-// must clone them before a change.
+// after returns the states after the first pods of the flight. The states belong to the node: the
+// caller must clone them before a change.
 func (o *outlook) after(flight []*pod, count int) *worlds {
 	if len(o.steps) == 0 {
 		o.steps = append(o.steps, o.first.clone())

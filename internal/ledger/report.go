@@ -15,8 +15,8 @@ const (
 	// Over: the pod has ended. The kubelet will release its remaining resources before the next
 	// admission.
 	Over
-	// Rejected: the kubelet refused the pod. Its resources are treated like those of a pod that is
-	// Over.
+	// Rejected: the kubelet refused the pod. The resources of a Rejected pod are treated like those
+	// of a pod that is Over.
 	Rejected
 )
 

@@ -62,8 +62,9 @@ func (f *facts) settleListed(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// showsResize reports whether the kubelet gave a container another number of CPUs than promised.
-// Then the pod was resized before its kubelet admitted it, and the API has not shown this yet.
+// showsResize reports whether the kubelet gave a container another number of CPUs than promised. A
+// different number means that the pod was resized before its kubelet admitted it, and that the API
+// has not shown this yet.
 func (p *pod) showsResize(r *Report) bool {
 	if p.promise == nil || !r.Has(p.uid) {
 		return false
@@ -121,9 +122,10 @@ func (f *facts) concludeUnlisted() {
 
 // settlePromise returns the outcome of a listed pod's promise, if this report settles it. A report
 // may list a pod with only a part of its promised resources, or with none, because the kubelet has
-// released it, or is releasing it manager by manager. Usually the API then shows its end later. If
-// the pod ends by itself while its kubelet cannot reach the API, the API may never show the end. If
-// the listed resources do not settle such a promise, it stays open.
+// released it, or is releasing it manager by manager. Usually the API later shows the end of such a
+// pod. If the pod ends by itself while its kubelet cannot reach the API, the API possibly never
+// shows the end. If the listed resources do not settle the promise of such a pod, the promise stays
+// open.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
 	if promise != nil && promise.Refused {

@@ -108,7 +108,7 @@ func (v View) Room(c *Candidate, limit int) int {
 }
 
 // Apart reports whether the node would admit only one of several equal pods that were created in
-// the same second, and make the others wait for a report. This happens if the node promises CPUs to
+// the same second, and make the others wait for a report. The node does so if it promises CPUs to
 // the first pod, and its kubelet might admit the others before that pod.
 func (v View) Apart(c *Candidate) bool {
 	o := v.n.lock()

@@ -13,7 +13,7 @@ type Expectation struct {
 	// kubelet's answer cannot be predicted, or Unreported if there is no report.
 	Answer Answer
 	// Decision is the pod's allocation in the likeliest state, and Spare the Spare of the node.
-	// Both are empty unless the pod is admitted.
+	// Decision and Spare are empty unless the pod is admitted.
 	Decision placement.Decision
 	Spare    Spare
 	// Either has the possible decisions if Answer.Wait is Undecided; see Promise.Either.
@@ -149,8 +149,8 @@ func (w *worlds) decisions(r *placement.Request) (out []placement.Decision) {
 	return out
 }
 
-// forgetLeft removes ending pods that the report no longer lists. They left before every Binding
-// that is later than the report.
+// forgetLeft removes ending pods that the report no longer lists. The removed pods left before
+// every Binding that is later than the report.
 func (o *outlook) forgetLeft() {
 	for _, p := range o.facts.pods.byUID {
 		if p.stage == afloat && p.listed && p.ending() {

@@ -19,7 +19,7 @@ const maxWorlds = 96
 // events can happen during one admission, and of such ways over all sets and states.
 type bounds struct{ events, worlds, mixed, ways int }
 
-// boundsOf returns the bounds of a node. They are larger if another scheduler binds the pods,
+// boundsOf returns the bounds of a node. The bounds are larger if another scheduler binds the pods,
 // because the ledger then answers only once for each pod and cannot make the pod wait.
 func boundsOf(witnessing bool) bounds {
 	if witnessing {
@@ -120,8 +120,8 @@ func (w *worlds) addEvent(e event) uint32 {
 	return 1 << (len(w.events) - 1)
 }
 
-// addStarts adds the starts of a pod's containers as events. Each becomes possible after the one
-// before; addStarts returns the first.
+// addStarts adds the starts of a pod's containers as events. Each start becomes possible after the
+// start before it. addStarts returns the first start.
 func (w *worlds) addStarts(uid string, containers []string) uint32 {
 	var next uint32
 	for _, c := range slices.Backward(containers) {

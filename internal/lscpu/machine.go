@@ -202,7 +202,7 @@ func (r *reader) findCores() error {
 }
 
 // numbersPacked reports whether the CPUs of a core have consecutive numbers if both numberings are
-// possible. They do on POWER and Arm, but not on x86.
+// possible. On POWER and Arm, the CPUs of a core have consecutive numbers; on x86 they do not.
 func numbersPacked(architecture string) bool {
 	return strings.HasPrefix(architecture, "ppc") || strings.HasPrefix(architecture, "aarch64") || strings.HasPrefix(architecture, "arm")
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Document is the JSON form of a machine, the output of "berth topology -o json". Its format is
-// stable: releases add fields, but never rename or remove them. CPU lists hold online CPUs only, in
-// the kernel's list format.
+// Document is the JSON form of a machine, the output of "berth topology -o json". The format of a
+// Document is stable: releases add fields, but never rename or remove them. CPU lists hold online
+// CPUs only, in the kernel's list format.
 type Document struct {
 	CPUs      string     `json:"cpus"`
 	Packages  []Package  `json:"packages"`

@@ -432,8 +432,8 @@ func (p *painter) chip(d *topology.Device, w float64) shape {
 }
 
 // tenant returns the berth of the pod that has a PCI device, or nil if that pod is unknown. If the
-// device's plugin uses the PCI address as the id, the pod is known. Otherwise it is known only if
-// one pod has all devices of this kind on the NUMA node.
+// device's plugin uses the PCI address as the id, the pod is known. With other ids, the pod is
+// known only if one pod has all devices of this kind on the NUMA node.
 func (p *painter) tenant(d *topology.Device) *berth {
 	if p.occupied == nil {
 		return nil

@@ -78,8 +78,9 @@ const (
 	// exist until the pod has ended, and during the waits before and after, which take up to twice
 	// Limit.
 	MostGrace = 10 * time.Minute
-	// HolderLabel is the label of holders and guards. Its value is the UID of the pod whose new
-	// place a holder holds. For a guard it is the UID of the first wanted pod.
+	// HolderLabel is the label of holders and guards. The value of a holder's label is the UID of
+	// the pod whose new place it holds. The value of a guard's label is the UID of the first wanted
+	// pod.
 	HolderLabel = wire.HolderLabel
 
 	// retryEvery is the interval of checks for changes that no event of a pod reports, such as
@@ -327,8 +328,8 @@ func graceOf(pod *corev1.Pod) time.Duration {
 // the eviction and for the new pod, and the grace period of the old pod.
 func (r *runner) lasts(pod *corev1.Pod) time.Duration { return 2*r.Limit + graceOf(pod) }
 
-// end waits until the evicted pod is gone. Until then the pod keeps its resources, and another pod
-// that is placed on its node would get other resources than planned.
+// end waits until the evicted pod is gone. Until the evicted pod is gone, it keeps its resources,
+// and another pod that is placed on its node would get other resources than planned.
 func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(pod), "its end", func(ctx context.Context) (bool, error) {
 		_, err := r.get(ctx, &m.Pod)
@@ -525,8 +526,8 @@ func Unplaceable(pod *corev1.Pod) string {
 	return ""
 }
 
-// look reads the wanted pods, and reports whether all of them have a node. If so, no further pod
-// needs to move.
+// look reads the wanted pods, and reports whether all of them have a node. If all wanted pods have
+// a node, no further pod needs to move.
 func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	here = true
 	for i := range r.plan.Wanted {

@@ -148,7 +148,7 @@ func (d *Demand) Levels() *Levels {
 	return &Levels{most: d.tally.Wishes(), wishes: maps.Clone(d.wishes), known: map[string]demand.Level{}, models: map[*placement.Model]int{}}
 }
 
-// Levels are the demand for nodes. They are not safe for concurrent use.
+// Levels are the demand for nodes. A Levels value is not safe for concurrent use.
 type Levels struct {
 	most   demand.Wishes[string]
 	wishes map[string]*wish

@@ -30,8 +30,8 @@ func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology
 	return o
 }
 
-// Tier is compared first. A smaller Tier is better. Its bits are the values of the criteria in
-// Scoring.First. The first criterion has the highest bits.
+// Tier is compared first. A smaller Tier is better. The bits of a Tier are the values of the
+// criteria in Scoring.First. The first criterion has the highest bits.
 type Tier uint32
 
 // TierBits is the number of bits of a Tier that are used.

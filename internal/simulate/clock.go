@@ -182,8 +182,8 @@ func (c *clock) whole(id int32) entry {
 	return entry{job: id, pod: c.jobs[id].first, life: c.jobs[id].life}
 }
 
-// created tries to place pods that were just created. They wait if pods of the same class already
-// wait, or if no node admits them.
+// created tries to place pods that were just created. The pods wait if pods of the same class
+// already wait, or if no node admits them.
 func (c *clock) created(e entry) {
 	c.seq++
 	e.seq = c.seq

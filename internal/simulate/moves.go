@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// A strategy with Defrag does what `berth defrag POD --execute` would do for each waiting pod, one
-// after another. These are its limits, and the time that it needs.
+// The limits of a strategy with Defrag, and the time that it needs. Such a strategy does what
+// `berth defrag POD --execute` would do for each waiting pod, one after another.
 const (
 	// mostRooms is the maximum number of pods for which it makes room at each interval.
 	mostRooms = 32
@@ -261,7 +261,8 @@ func (c *clock) arriveInRoom() {
 }
 
 // endPlan opens the nodes that the plan has closed to other pods. made means that the waiting pods
-// got their room. Otherwise moved pods stay where they are, and the waiting pods wait again.
+// got their room. If made is false, moved pods stay where they are, and the waiting pods wait
+// again.
 func (c *clock) endPlan(made bool) {
 	d := c.defrag
 	p := d.plan

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 )
 
-// These are defaults of the scheduler (fewNodes, Args.Candidates and Weight of internal/scheduler):
-// the number of nodes up to which it compares all nodes, the number of candidates in larger
+// Defaults of the scheduler (fewNodes, Args.Candidates and Weight of internal/scheduler): the
+// number of nodes up to which the scheduler compares all nodes, the number of candidates in larger
 // clusters, and the weight of Berth's score relative to kube-scheduler's scores.
 const (
 	fewNodes      = 100
@@ -15,10 +15,10 @@ const (
 	weightOfBerth = 2
 )
 
-// profile chooses as the scheduler does with the chart's profile. Its candidates are the best nodes
-// by the order of berth. If equal nodes compete for the last places, it takes them from a random
-// position on. Among the candidates of the best tier it chooses the node with the highest sum of
-// Berth's score, NodeResourcesFit and NodeResourcesBalancedAllocation.
+// profile chooses as the scheduler does with the chart's profile. The candidates of profile are the
+// best nodes by the order of berth. If equal nodes compete for the last places, profile takes them
+// from a random position on. Among the candidates of the best tier, profile chooses the node with
+// the highest sum of Berth's score, NodeResourcesFit and NodeResourcesBalancedAllocation.
 type profile struct {
 	Scoring
 	named []int32

@@ -2,8 +2,9 @@ package simulate
 
 import "math"
 
-// stock returns strategies of kube-scheduler, which does not know NUMA nodes. Each adds the scores
-// of two plugins, NodeResourcesFit and NodeResourcesBalancedAllocation, with equal weights.
+// stock returns strategies of kube-scheduler, which does not know NUMA nodes. Each strategy adds
+// the scores of two plugins, NodeResourcesFit and NodeResourcesBalancedAllocation, with equal
+// weights.
 func stock() []Strategy {
 	fixed := func(name, about string, f Scoring) Strategy {
 		return Strategy{Name: name, About: about, Blind: true, Ties: ByChance, New: func([]Typical) Scorer { return f }}

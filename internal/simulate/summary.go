@@ -92,8 +92,8 @@ type TimedSummary struct {
 	// the end.
 	Gangs int64 `json:"gangs"`
 	Whole Mean  `json:"gangsWhole"`
-	// Moves is the number of moved pods, and MadeRoom the number of pods that got room. Both are
-	// nil if the strategy does not move pods.
+	// Moves is the number of moved pods, and MadeRoom the number of pods that got room. Moves and
+	// MadeRoom are nil if the strategy does not move pods.
 	Moves    *Mean `json:"moves,omitempty"`
 	MadeRoom *Mean `json:"madeRoomFor,omitempty"`
 	// Course is the mean of the runs' courses.

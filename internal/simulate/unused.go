@@ -1,8 +1,8 @@
 package simulate
 
 // Unused divides the free GPUs at the end of a run by the reason why a pod of the load could not
-// use them. The fields are percentages of all GPUs. They are averages over the pods that ask for
-// GPUs. If no pod asks for GPUs, the percentages are of CPUs, and the averages are over all pods.
+// use them. The fields are percentages of all GPUs, averaged over the pods that ask for GPUs. If no
+// pod asks for GPUs, the fields are percentages of all CPUs, averaged over all pods.
 type Unused struct {
 	// Usable is the part on nodes that would admit the pod.
 	Usable float64 `json:"usable"`

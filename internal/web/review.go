@@ -64,7 +64,7 @@ type reviews struct {
 	// limit per address does not apply to further reviews of these tokens, because behind an
 	// ingress all users have the same address.
 	viewers bounded.Map[tokenSum, *reviewed]
-	// refused has the tokens that the API server refused. Because of it, a client that sends a
+	// refused has the tokens that the API server refused. With this cache, a client that sends a
 	// refused token repeatedly, for example from an open page, does not use up the limit of its
 	// address.
 	refused bounded.Map[tokenSum, refusal]

@@ -39,7 +39,7 @@ const (
 	maxHeader      = 64 << 10
 )
 
-// listen answers requests until ctx ends. Then it closes the streams that are still open.
+// listen answers requests until ctx ends. listen then closes the streams that are still open.
 func listen(ctx context.Context, l net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,

@@ -25,7 +25,7 @@ type Options struct {
 	Shadow func(context.Context) ([]byte, error)
 }
 
-// Server is the map. Its methods are safe for concurrent use.
+// Server is the map. The methods of Server are safe for concurrent use.
 type Server struct {
 	Options
 	rows    *rows

@@ -26,7 +26,8 @@ type strandedSum struct {
 	Waiting *found `json:"waiting,omitempty"`
 }
 
-// stranded returns the stranded amount of each resource. These amounts are free, but hard to use.
+// stranded returns the stranded amount of each resource. Stranded amounts are free, but hard to
+// use.
 func (s *Server) stranded(_ *http.Request, v Viewer) (any, error) {
 	sums := []*strandedSum{}
 	waiting := slices.DeleteFunc(s.waiting(v), func(p *corev1.Pod) bool { return !query.WaitsForRoom(p) })
