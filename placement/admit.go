@@ -79,7 +79,7 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 
 // hopeless reports whether the kubelet refuses the request whichever pods the node has. It runs the
 // admission again for the empty node. If the refusal there is passing, hopeless returns false. If
-// it is placed, the result is true only if atOnce or monotone is also true.
+// the refusal is placed, hopeless returns true only with atOnce or monotone.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))

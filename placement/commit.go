@@ -168,10 +168,9 @@ func (b kubeletBooks) releaseDevices(pod *PodAllocation) {
 	}
 }
 
-// Linger returns the state in which the node also has a pod with this allocation; s is the state
-// after the pod left. free reports whether no other pod in s has a part of the allocation. before
-// is nil if another pod has a part, or if the earlier state cannot be computed from s. If Berth
-// decides, before is always nil.
+// Linger returns the state before a pod with the allocation p left; s is the state after the pod
+// left. free reports whether no other pod in s has a part of the allocation. before is nil if the
+// earlier state cannot be computed from s. If Berth decides, before is nil and free is false.
 func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	if s.m.Decides() || s.Has(p.UID) {
 		return nil, false
@@ -203,8 +202,8 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 }
 
 // Start records that the named containers of a pod have started, in the pod's order. Without names
-// it records all containers. It frees the memory of the regular init containers before each of them
-// (memorymanager.AddContainer), but not their CPUs and devices.
+// it records all containers. Start frees the memory of the regular init containers before these
+// containers (memorymanager.AddContainer), but not the CPUs and devices of the init containers.
 func (s *State) Start(uid string, containers []string) {
 	i, ok := s.find(uid)
 	if !ok || s.m.mem == nil {

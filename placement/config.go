@@ -77,9 +77,10 @@ type Config struct {
 	GuardDefects bool
 	// With GuardRestarts, the engine refuses a pod if a later restart of the kubelet would kill
 	// containers. A kubelet before 1.37 with full-pcpus-only checks each running container after a
-	// restart: as many whole cores must be free as the container already has. So pods can use no
-	// more than half of the CPUs. The engine also refuses pods that a kubelet would place again
-	// after a restart (DefectRestartRepeats). Berth's own programs do not set GuardRestarts.
+	// restart: as many whole cores must be free as the container already has. With such a kubelet,
+	// pods can use no more than half of the CPUs. The engine also refuses pods that a kubelet would
+	// place again after a restart (DefectRestartRepeats). Berth's own programs do not set
+	// GuardRestarts.
 	GuardRestarts bool
 }
 

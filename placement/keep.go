@@ -86,7 +86,7 @@ func (s *State) keptFrom(r *Request) bool {
 }
 
 // keep checks a verdict v that admits the pod. If the decision uses kept CPUs, keep looks for
-// another place, and refuses the pod if there is none.
+// another place. Without another place, keep refuses the pod.
 func (in *room) keep(s *State, r *Request, d *Decision, v Verdict) Verdict {
 	node := s.overdrawn(r.Rules.Keep, d)
 	if node == nil {

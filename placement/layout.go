@@ -79,8 +79,8 @@ func (l *layout) fewestForCPUs(n int) int {
 	return min(fewest(sizes, uint64(max(n, 0))), len(sizes))
 }
 
-// fewest returns how many of the largest amounts are needed for a total of n. If all of them have
-// less, it returns one more than their number. It sorts the amounts.
+// fewest returns how many of the largest amounts are needed for a total of n. If all amounts
+// together are less than n, fewest returns one more than their number. fewest sorts the amounts.
 func fewest(amounts []uint64, n uint64) int {
 	slices.Sort(amounts)
 	for sum, k := uint64(0), 1; k <= len(amounts); k++ {

@@ -40,8 +40,8 @@ func (r *Request) hasContainer(name string) bool {
 }
 
 // dropLost does what admission.dropLost does, but in the state itself. The devices of a removed
-// container stay with the pod, because the device manager looks only at pods. It returns the
-// remaining containers.
+// container stay with the pod, because the device manager looks only at pods. dropLost returns the
+// removed containers that have devices.
 func (b kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
 	lost := lostCPUs(pod, r)
 	b.s.shared = b.s.shared.Or(&lost)

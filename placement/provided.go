@@ -9,8 +9,8 @@ type Provider interface {
 	// Resource is the name of the extended resource: "example.com/licence".
 	Resource() string
 	// Supply returns the machine's amount of the resource. space gives the machine's NUMA nodes
-	// positions, ascending by id. Berth calls Supply once for each kind of machine. If it returns
-	// an error, Berth cannot use the nodes of that kind.
+	// positions, ascending by id. Berth calls Supply once for each kind of machine. If Supply
+	// returns an error, Berth cannot use the nodes of that kind.
 	Supply(view *KubeletView, space *hint.Space) (Supply, error)
 }
 

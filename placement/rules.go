@@ -190,8 +190,8 @@ func (r Rules) Own() Rules {
 }
 
 // CountsNUMANodes reports whether the rules require a number of NUMA nodes, or exclusive NUMA
-// nodes. A kubelet that pins nothing for the pod cannot fulfil these rules. It cannot violate other
-// rules for CPUs.
+// nodes. A kubelet that pins nothing for the pod cannot fulfil these rules. Such a kubelet cannot
+// violate other rules for CPUs.
 func (r Rules) CountsNUMANodes() bool {
 	return r.NUMANodes > 0 || r.CPUs.ExclusiveHow == joint.Required && r.CPUs.Exclusive == joint.ExclusiveNUMA
 }

@@ -5,9 +5,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Fit scores, from 0 to 100, how well a pod on the NUMA nodes of reach fits the node's
-// Config.Strategy, if Berth decides. ok is false if the kubelet decides, and for
-// joint.MostAllocated, the default. If ok is false, the scheduler uses its own strategy.
+// Fit scores how well a pod on the NUMA nodes of reach fits the node's Config.Strategy, from 0 to
+// 100. ok is false if the kubelet decides. ok is also false for joint.MostAllocated, the default.
+// If ok is false, the scheduler uses its own strategy.
 func (s *State) Fit(reach topology.NUMASet) (score int, ok bool) {
 	if s.m.obey == nil || s.m.obey.joint.Strategy() == joint.MostAllocated {
 		return 0, false

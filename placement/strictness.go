@@ -103,9 +103,9 @@ func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 }
 
 // SpareDevices returns the number of free devices that the pod would leave unused. If the pod asks
-// for devices, the free devices of these resources on the whole node count. If it asks for none,
-// the free devices on its NUMA nodes count, unless no pod uses a device of the node. Unhealthy
-// devices, and devices without a reported NUMA node, do not count.
+// for devices, the free devices of these resources on the whole node count. If the pod asks for no
+// devices, the free devices of all resources on its NUMA nodes count. Unhealthy devices, and
+// devices without a reported NUMA node, do not count.
 func SpareDevices(s *State, r *Request, on topology.NUMASet) int {
 	const everywhere = ^hint.Mask(0)
 	asks, mask := r.AsksDevices(), s.m.compact(on)

@@ -53,8 +53,8 @@ type Verdict struct {
 	// Random is true if the kubelet makes a random choice (device ids without
 	// GetPreferredAllocation). CPUs or devices may then differ, but not the verdict.
 	Random bool
-	// Cut is true if a search ended because it ran out of steps (joint.Steps), if Berth decides. An
-	// admitted pod may have a better place, and a refused pod may have a place.
+	// Cut is true if a search of Berth ended because it ran out of steps (joint.Steps). An admitted
+	// pod may have a better place, and a refused pod may have a place.
 	Cut bool
 	// Scarcity tells if removing pods could change the answer.
 	Scarcity Scarcity

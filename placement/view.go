@@ -24,8 +24,8 @@ type ViewNode struct {
 	Distances []uint64
 	Cores     []ViewCore
 	// HasDevices means that the node has PCI devices, so that device plugins may name it. The
-	// kubelet itself does not have this value. It is used only on machines with more than 16 NUMA
-	// nodes.
+	// kubelet itself does not have this value. The engine uses HasDevices only on machines with
+	// more than 16 NUMA nodes.
 	HasDevices bool
 }
 

@@ -291,8 +291,8 @@ func (w *writer) writeNumbering() {
 func (w *writer) counted(kind levelKind) bool { return w.tree != nil && w.tree.has(kind) }
 
 // treeIDs returns the ids of the objects of a level in the order of the tree. The id of a
-// completely offline object is one more than the id before it. It has no effect, because Parse
-// drops the object.
+// completely offline object is one more than the id before it. The id of such an object has no
+// effect, because Parse drops the object.
 func (w *writer) treeIDs(kind levelKind, byCPUs map[CPUSet]int) []int {
 	sets := w.tree.sets(kind)
 	ids := make([]int, len(sets))

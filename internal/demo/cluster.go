@@ -107,9 +107,9 @@ func (c *Cluster) await(ctx context.Context, what string, done func(context.Cont
 	return nil
 }
 
-// StartCluster starts the control plane and the nodes and returns when every node is ready. If it
-// fails, it leaves no processes behind, and no files unless Keep is set. ctx applies to the start
-// only.
+// StartCluster starts the control plane and the nodes, and returns when every node is ready. If
+// StartCluster fails, it ends all processes, and removes all files unless Keep is set. ctx applies
+// to the start only.
 func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err error) {
 	if opts.Way == nil {
 		opts.Way = func(_ string, access *rest.Config) (*rest.Config, error) { return access, nil }

@@ -31,8 +31,8 @@ import (
 // docs/enforcement.md). Cgroups are files in a folder with the layout of cgroup v2.
 //
 // The order of calls is the same as in containerd. The runtime asks the plugins before it creates a
-// container, and tells them when a container has been stopped or has exited. It reports the stop of
-// a sandbox after it has reported the stop of all its containers.
+// container, and tells them when a container has been stopped or has exited. The runtime reports
+// the stop of a sandbox after it has reported the stop of all containers of the sandbox.
 type nriRuntime struct {
 	*fakeRuntime
 	nri     *adaptation.Adaptation

@@ -19,10 +19,10 @@ type Spec struct {
 	// Machine is the hardware, as topology.Parse reads it.
 	Machine string
 	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML. The node
-	// decodes it as the kubelet decodes its file: it logs unknown fields and ignores them. It uses
-	// the policies, options, reservations, eviction thresholds and feature gates. It overrides
-	// settings for features that a node without a machine cannot have, like cgroups, servers and
-	// certificates.
+	// decodes it as the kubelet decodes its file: it logs unknown fields and ignores them. The node
+	// uses the policies, options, reservations, eviction thresholds and feature gates of the
+	// KubeletConfig. The node overrides settings for features that a node without a machine cannot
+	// have, like cgroups, servers and certificates.
 	KubeletConfig string
 	// Labels are the labels of the Node object.
 	Labels map[string]string

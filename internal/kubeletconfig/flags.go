@@ -124,7 +124,7 @@ func readFlags(text string) (*flags, error) {
 }
 
 // listOf returns the items of a list such as ["--a=1", '--b=2']. A key may precede the list, and
-// the brackets may be missing. It returns nil if the text is not a list.
+// the brackets may be missing. listOf returns nil if the text is not a list.
 func listOf(text string) (list []string) {
 	text = strings.TrimSuffix(strings.TrimSpace(text), ",")
 	if key, rest, ok := strings.Cut(text, "["); ok && listKey.MatchString(key) {

@@ -23,8 +23,9 @@ const (
 const MaxFileBytes = 16 << 20
 
 // State is the content of a kubelet's checkpoints. A field is nil if its file does not exist. The
-// kubelet writes the first two files when their managers start, with any policy. It writes the
-// third when the first device plugin registers, and the fourth when it first admits a pod.
+// kubelet writes the files of the CPU and memory managers when these managers start, with any
+// policy. It writes the file of the device manager when the first device plugin registers. It
+// writes allocated_pods_state when it first admits a pod.
 type State struct {
 	CPU      *CPUState
 	Memory   *MemoryState

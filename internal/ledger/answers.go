@@ -93,10 +93,11 @@ func (v View) Sample(q Question) Sample {
 }
 
 // Shift returns the answer before the last change, and the answer now. If they differ, the caller
-// must wake the pods that wait for the node. before is Unreported if that answer is not stored. It
-// is also Unreported if it was an admission that Shift never returned, because then the caller woke
-// no pod for it. An admission that Shift returned while UnshownCPUs was not 0 counts as never
-// returned, because the caller may have made the pod wait nevertheless (Unshown).
+// must wake the pods that wait for the node. before is Unreported if the earlier answer is not
+// stored. before is also Unreported if the earlier answer was an admission that Shift never
+// returned, because then the caller woke no pod for it. An admission that Shift returned while
+// UnshownCPUs was not 0 counts as never returned, because the caller may have made the pod wait
+// nevertheless (Unshown).
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	o := n.lock()
 	defer n.mu.Unlock()

@@ -54,8 +54,8 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 }
 
 // hasRoom reports whether the node admits all pods of a flight, and the request r if it is not nil,
-// in every order. If it returns true, the caller need not try the orders. It returns false if some
-// pod of the flight is promised its CPUs, because these could differ between orders.
+// in every order. If hasRoom returns true, the caller need not try the orders. hasRoom returns
+// false if some pod of the flight is promised its CPUs, because these could differ between orders.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.facts.decides() || o.facts.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {

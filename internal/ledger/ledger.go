@@ -3,7 +3,7 @@ package ledger
 import "github.com/berth-dev/berth/placement"
 
 // Ledger is shared by all Nodes. It gives equal requests the same Shape, and equal states the same
-// StateID. The zero value is ready to use. It is safe for concurrent use.
+// StateID. The zero Ledger is ready to use. A Ledger is safe for concurrent use.
 type Ledger struct{ shapes, stateIDs numbers }
 
 // Open returns an empty Node whose changes are counted by c, which may be nil.

@@ -36,10 +36,11 @@ func (same sameness) except(apart ...*pod) sameness {
 // arrivalOrders returns every order in which the kubelet may admit the pods, beginning with the
 // given order, which is the order of their Bindings. While the kubelet's watch works, this is the
 // only order. When the watch breaks, or the kubelet restarts, the kubelet receives all pods that it
-// has not admitted in one batch. It sorts them by creation time in whole seconds; the order of pods
-// with equal times is arbitrary (pkg/kubelet/kubelet.go, HandlePodAdditions). If orders differ only
-// by exchanges of pods, it returns one of them. The pods of a wave come after those of earlier
-// waves. It returns nil if there are more than maxOrders orders.
+// has not admitted in one batch. The kubelet sorts the batch by creation time in whole seconds; the
+// order of pods with equal times is arbitrary (pkg/kubelet/kubelet.go, HandlePodAdditions). If
+// orders differ only by exchanges of pods, arrivalOrders returns one of them. The pods of a wave
+// come after those of earlier waves. arrivalOrders returns nil if there are more than maxOrders
+// orders.
 func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
 	first := firstWave(flight)
 	orders := ordersOfWave(flight[:first], mayChange)

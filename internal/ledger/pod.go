@@ -60,7 +60,8 @@ type pod struct {
 	sight
 	debt
 	// held is the pod's allocation if Berth decides. The pod keeps it until the pod is gone, even
-	// if reports show other resources. It is nil if it is not known, or if a kubelet decides.
+	// if reports show other resources. held is nil if the allocation is not known, or if a kubelet
+	// decides.
 	held *placement.PodAllocation
 	// displaced explains why the state does not assign all of held to the pod, or is "".
 	displaced string

@@ -37,9 +37,9 @@ func (e *Expectation) promise() *Promise {
 
 // Witness records the Binding of a pod that another scheduler placed, and returns the expected
 // answer of the kubelet. Call it when the API first shows the Binding. The API shows Bindings in
-// the order in which the kubelet receives them, so the pod gets the next turn. It returns false,
-// and changes nothing, if the node already knows the pod, because the kubelet may have answered
-// before.
+// the order in which the kubelet receives them, so the pod gets the next turn. If the node already
+// knows the pod, the kubelet may have answered before. Witness then changes nothing and returns
+// false.
 func (n *Node) Witness(s *Sighting) (e Expectation, first bool) {
 	o := n.lock()
 	defer n.mu.Unlock()

@@ -107,8 +107,8 @@ func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
 	return b
 }
 
-// Prefer returns the first usable reading. If no reading is usable, it returns the first reading,
-// and nil if there is none.
+// Prefer returns the first usable reading. If no reading is usable, Prefer returns the first
+// reading. Without readings it returns nil.
 func Prefer(coarse []*Reading) *Reading {
 	var chosen *Reading
 	for _, r := range coarse {

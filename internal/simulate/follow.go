@@ -6,7 +6,8 @@ import (
 )
 
 // Follower simulates a cluster pod by pod, and its caller chooses the nodes. Before each choice,
-// Choices returns the nodes that a strategy might choose. It is not safe for concurrent use.
+// Choices returns the nodes that a strategy might choose. A Follower is not safe for concurrent
+// use.
 type Follower struct {
 	p     *player
 	of    []int32
@@ -33,7 +34,7 @@ func (f *Follower) Choices(pod int) (nodes []int) {
 }
 
 // Put places the pod on the node and returns the kubelet's answer and decision. The decision is
-// valid until the next Put. It is nil if the cluster has no NUMA nodes.
+// valid until the next Put. The decision is nil if the cluster has no NUMA nodes.
 func (f *Follower) Put(node, pod int) (Outcome, *placement.Decision) {
 	o := f.p.cluster.Put(node, int32(pod), &f.p.scores.shapes[f.of[pod]], -1)
 	f.p.scores.changed(node)

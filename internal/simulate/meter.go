@@ -147,8 +147,8 @@ func (m *meter) began(c *clock, j *job) {
 	j.started = true
 }
 
-// first counts the pods of a job when all of them run for the first time, or at the end of the
-// simulation if they never all ran.
+// first counts the pods of a job once: when all of them run for the first time, or otherwise at the
+// end of the simulation.
 func (m *meter) first(c *clock, j *job, waited int64) {
 	for pod := j.first; pod < j.first+j.members; pod++ {
 		m.waits = append(m.waits, waited)

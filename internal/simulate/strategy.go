@@ -60,7 +60,7 @@ type Scorer interface {
 	GPU(l *Look, r *rand.Rand) int
 }
 
-// Learner is a Scorer that learns from arrivals. Learn is called for each pod that arrives. It
+// Learner is a Scorer that learns from arrivals. Learn is called for each pod that arrives. Learn
 // reports whether scores may have changed.
 type Learner interface{ Learn(s *Shape) bool }
 

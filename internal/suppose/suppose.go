@@ -49,7 +49,8 @@ type Node struct {
 }
 
 // On returns a node without changes. account is nil if the scheduler can promise nothing on the
-// node. room is nil if the caller checks amounts and ports. The Node changes neither of them.
+// node. room is nil if the caller checks amounts and ports. The Node changes neither account nor
+// room.
 func On(account *ledger.Node, room *amounts.Node) Node { return Node{account: account, room: room} }
 
 // Clone returns an independent copy with the same changes.

@@ -188,9 +188,9 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideTenants removes the Tenants that the viewer is not allowed to see. In the Snapshot, it
-// replaces the UIDs of their pods with placeholders, and the names of their containers with "-". It
-// keeps the hypothetical pods that the viewer asks about.
+// hideTenants removes the Tenants that the viewer is not allowed to see. In the Snapshot,
+// hideTenants replaces the UIDs of their pods with placeholders, and the names of their containers
+// with "-". hideTenants keeps the hypothetical pods that the viewer asks about.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	_, all := v.(everything)
 	if all {

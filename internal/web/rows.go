@@ -51,9 +51,9 @@ func (r *rows) note(names []string, there func(string) bool) uint64 {
 	return r.number
 }
 
-// since returns the nodes that changed (names) or were removed (went) after a number. If the number
-// is 0 or unknown, or if the nodes removed since then are no longer stored, anew is true and names
-// has all existing nodes. The page must then drop the nodes that it has.
+// since returns the nodes that changed (names) or were removed (went) after a number. anew is true
+// if the number is 0 or unknown, or if the nodes removed since then are no longer stored. With
+// anew, names has all existing nodes, and the page must drop the nodes that it has.
 func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
