@@ -19,9 +19,9 @@ type search struct {
 	spare int // steps that the current search must leave
 }
 
-// again reports whether it finds places for all containers. It tries other orders, then every set
-// of NUMA nodes for each container. It starts without resources of the pod. If it finds no places,
-// it restores the decision of the first order.
+// again searches for places for all containers, and reports whether it finds them. It tries other
+// orders, then every set of NUMA nodes for each container. Each attempt starts from the book on.
+// After a search without result, again places the containers once more in the first order.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
 	if s.ad.avoid.on || s.ad.r.Rules.Claimed != nil {

@@ -157,7 +157,7 @@ func (t *trial) changes(at string) (out []Remedy) {
 // nearby is the number of amounts next to the request that are tried one by one.
 const nearby = 16
 
-// below finds the greatest smaller amount that is admitted.
+// below finds a smaller amount that is admitted, in most cases the greatest one (quantity.width).
 func (t *trial) below(q *quantity) (uint64, bool) {
 	steps := (q.asked - 1) / q.step
 	for high := steps; high > 0; {

@@ -76,10 +76,10 @@ func (r *Request) CPUs() int {
 	return int((sum.Most() + 999) / 1000)
 }
 
-// Strands returns the number of free devices on the NUMA nodes for which too few free CPUs would
-// remain after the pod. Each device of a NUMA node counts with an equal share of its CPUs. Free
-// devices are healthy and not held, and the pod does not take them. Devices without a reported NUMA
-// node do not count.
+// Strands returns how many free devices on the NUMA nodes the pod would strand: enough CPUs are
+// free for the device now, but too few would be free after the pod. Each device of a NUMA node
+// counts with an equal share of its CPUs. Free devices are healthy and not held, and the pod does
+// not take them. Devices without a reported NUMA node do not count.
 func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 	mask, counted := s.m.compact(on), false
 	var cpus, before, after int

@@ -75,7 +75,7 @@ func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 }
 
 // consultLast answers for a candidate that hasRoom accepts. d receives the decision for the case
-// that the candidate comes last, which is not exact if other orders are possible.
+// that the candidate comes last. The answer is not exact if other orders are possible.
 func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	a := o.after(flight, len(flight)).decideAll(c.Request, d)
 	same := inOneOrder(append(slices.Clip(flight), newPod(c)), interchangeableInDebt)

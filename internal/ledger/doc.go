@@ -12,13 +12,14 @@
 // A pod may also leave during the admission of another pod, which takes several steps. If this
 // makes a difference, the resulting states are worlds too.
 //
-// The kubelet follows the order of the Bindings until its watch breaks. Then, or when the kubelet
-// restarts, it receives all remaining pods in one batch, sorted by the second of creation. So the
-// ledger admits a pod after other pods in flight only in two cases. Either the pod was created in a
-// later second, or the node admits it in every possible order and keeps its promises to the others.
-// Pods for which the kubelet pins nothing do not count. If orders differ only in the positions of
-// pods with equal requests, the ledger considers one of them. If pods are reserved together and the
-// node admits them in only one order, they form waves (wave.go).
+// The kubelet follows the order of the Bindings until its watch breaks. When the watch breaks, or
+// when the kubelet restarts, the kubelet receives all remaining pods in one batch, sorted by the
+// second of creation. So the ledger admits a pod after other pods in flight only in two cases.
+// Either the pod was created in a later second, or the node admits the pod in every possible order
+// and keeps its promises to the other pods. Pods for which the kubelet pins nothing do not count.
+// If orders differ only in the positions of pods with equal requests, the ledger considers one of
+// them. If pods are reserved together and the node admits them in only one order, the pods form
+// waves (wave.go).
 //
 // A Node stores its report and its pods, and caches the states that follow from them. The package
 // reads no clock and does no I/O; callers pass the time. The test cases in testdata show examples.
