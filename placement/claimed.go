@@ -129,9 +129,9 @@ type claimRoom struct {
 	seen  []bool
 }
 
-// keepNear removes the sets of NUMA nodes on which container c, or the whole pod, would not be near
-// enough of its claimed devices. For a container that is not placed yet, every NUMA node counts as
-// possible.
+// keepNear limits the CPUs of container c to the sets of NUMA nodes on which c and the whole pod
+// can be near enough of their claimed devices. For a container that is not placed yet, every NUMA
+// node counts as possible.
 func (room *claimRoom) keepNear(c int) {
 	ad, claimed := room.ad, room.ad.r.Rules.Claimed
 	if claimed == nil || !ad.liesSomewhere() {

@@ -20,8 +20,9 @@ type lingerers struct {
 }
 
 // findLingerers finds the pods that the admission of the first posted pod may have seen although
-// the report does not list them as alive. Call it before the report replaces the earlier one. If
-// the report lists a posted pod, its admission is over and the next one may have begun.
+// the report does not list them as alive. Call it before the report replaces the earlier one.
+// admitted means that the report lists or rejects a posted pod: its admission is over and the next
+// one may have begun.
 func (f *facts) findLingerers(r *Report, admitted bool) {
 	was := f.lingerers
 	if f.lingerers = (lingerers{}); r.Amounts || r.Model.Decides() || len(f.pods.posted) == 0 {

@@ -105,7 +105,7 @@ type Legend struct {
 	Held bool `json:"held,omitempty"`
 }
 
-// page is a complete drawing.
+// page returns the complete drawing of m.
 func (p *painter) page(m *topology.Machine) string {
 	body := p.root(m)
 	picture := column([]shape{p.title(m), body, p.legend(body.w), below(m)}, 16)
