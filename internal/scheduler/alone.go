@@ -40,7 +40,7 @@ type waitingNodes struct {
 	list []*nodes.Node
 }
 
-// maxHopes is the maximum number of nodes that waitingNodes has.
+// maxHopes is the maximum length of waitingNodes.list.
 const maxHopes = 32
 
 // add adds a node unless w already has it or is full. w may be nil.
@@ -58,9 +58,10 @@ func (w *waitingNodes) add(n *nodes.Node) {
 // wait adds the pod to the Waiters at the beginning of its attempt. Members of a group are not
 // added, because kube-scheduler tries them again when their back-off ends. If the namespace is
 // crowded (Delays.crowded), its pods do not wait for certain CPUs and get no exact promises. Until
-// the node's next report, an exact promise would keep other new pods off the node. The same applies
-// while the watch of pods is late (nodes.Feed.Prompt). A pod that requires aligned devices is
-// excepted, because the devices that it may use depend on its CPUs.
+// the node's next report, an exact promise would keep other new pods off the node. If the watch of
+// pods is late (nodes.Feed.Prompt), the pods of every namespace are treated in this way. A pod that
+// requires aligned devices always waits for certain CPUs, because the devices that it may use
+// depend on its CPUs.
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // the devices that it may use depend on its CPUs
@@ -110,8 +111,8 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 // attemptEnded is the answer for nodes that were not asked because the attempt has ended.
 const attemptEnded = "the attempt to place the pod has ended"
 
-// say converts a node's answer to a status of the framework. It records a node for which the pod
-// waits.
+// say converts a node's answer to a status of the framework. If the status is Pending, say adds the
+// node to waiting.
 func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Status {
 	status := c.status(answer, a.patient)
 	if status.Code() == fwk.Pending {
@@ -197,8 +198,8 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 const betterPatience = 5
 
 // better returns the time for which the pod still waits for a node better than n, or 0 if the pod
-// goes to n. A better node must report first. It would probably give the pod fewer NUMA nodes, or
-// strand fewer devices.
+// goes to n. A node is better if it would probably give the pod fewer NUMA nodes, or strand fewer
+// devices, after its next report.
 func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	if a.waiting == nil || c.query.Better(n, a.waiting.list) == nil {
 		return 0

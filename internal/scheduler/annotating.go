@@ -34,8 +34,8 @@ type annotating struct {
 	// waits reports whether a pod exists and has no node.
 	waits func(*corev1.Pod) bool
 	mu    sync.Mutex
-	// asked means that the scheduler has tried to read the Lease of Volcano's controller: it has
-	// read it or may not read it. lives means that the controller renewed the Lease recently.
+	// asked means that the scheduler has read the Lease of Volcano's controller, or is not allowed to
+	// read it. lives means that the controller renewed the Lease recently (leaseDies).
 	asked, lives bool
 	// renewed is the last renewal time in the Lease, by the controller's clock. seen is the time at
 	// which this process received that Lease, by its own clock.
@@ -93,7 +93,7 @@ func (a *annotating) hold(pod *corev1.Pod) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, waitsForGroup)
 }
 
-// over activates the pod, which has waited for annotatedWithin.
+// over activates a pod that is still held after annotatedWithin.
 func (a *annotating) over(uid types.UID) {
 	a.mu.Lock()
 	h, still := a.since[uid]
@@ -112,7 +112,6 @@ func (a *annotating) shown(pod *corev1.Pod) {
 	}
 }
 
-// gone forgets a pod.
 func (a *annotating) gone(pod *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +157,7 @@ func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, le
 	}
 }
 
-// look sets lives. If Volcano's controller does not run, look releases the held pods.
+// look updates asked and lives. If asked is true and lives is false, look activates the held pods.
 func (a *annotating) look(asked bool) {
 	a.mu.Lock()
 	a.asked = a.asked || asked

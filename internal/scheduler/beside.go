@@ -58,7 +58,6 @@ func (o *onNodes) node(name string) *corev1.Node {
 
 func (o *onNodes) exists(name string) bool { return o.node(name) != nil }
 
-// bound returns the pods that are bound to the node.
 func (o *onNodes) bound(name string) []*corev1.Pod {
 	found, err := o.pods().ByIndex(podsByNode, name)
 	if err != nil {

@@ -160,20 +160,19 @@ func (c *core) wordsOf(from string, pod *corev1.Pod) map[string]string {
 	return words
 }
 
-// binding is the decision for one pod, for handover.Write.
+// binding implements handover.Binding for one pod and its decision.
 type binding struct {
 	*cycle
 	node     *nodes.Node
 	pod      *corev1.Pod
 	decision placement.Decision
-	// posting is the ledger's answer with the decision.
+	// posting is the result of the ledger's Account.Post.
 	posting ledger.Posting
 	// from is the UID of the Reservation that the pod uses, or "".
 	from string
 	// words are the other annotations of the Binding (wordsOf).
 	words map[string]string
-	// sent is called after the first attempt to send the Binding. After it, the next Binding may be
-	// sent.
+	// sent is the function that handover.Handover.Pace returned. It lets the next Binding be sent.
 	sent func()
 }
 
@@ -386,7 +385,6 @@ func (b *binding) Post(ctx context.Context, object *corev1.Binding) error {
 	return post(ctx, b.plugin.handle, object)
 }
 
-// post writes a Binding.
 func post(ctx context.Context, handle fwk.Handle, object *corev1.Binding) error {
 	if cacher := handle.APICacher(); cacher != nil {
 		done, err := cacher.BindPod(object)
@@ -403,7 +401,6 @@ func (b *binding) Read(ctx context.Context) (*corev1.Pod, error) {
 	return b.plugin.handle.ClientSet().CoreV1().Pods(b.pod.Namespace).Get(ctx, b.pod.Name, metav1.GetOptions{})
 }
 
-// errChanged means that it is no longer certain that the node admits the pod.
 var errChanged = errors.New("it is no longer certain that the node admits the pod")
 
 // Reconsider implements handover.Binding.

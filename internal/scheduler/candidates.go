@@ -120,8 +120,8 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	return found
 }
 
-// space is memory that one search after another uses. For 15,000 nodes, a class may need 120 KiB,
-// and taking 240 KiB.
+// space is memory that successive searches reuse. For 15,000 nodes, a class may need 120 KiB, and
+// taking 240 KiB.
 type space struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
@@ -163,7 +163,7 @@ func (s *Candidates) class(class int) *ranked {
 func (s *Candidates) Classes() int { return len(s.classes) }
 
 // Taking returns all nodes that admit the pod and that no plugin will certainly refuse. It is nil
-// if no plugin compares nodes with each other. It is valid until Done.
+// if the nodes are not divided into classes. It is valid until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
 // foresee puts the nodes into their classes, by the results of answer. It reports whether some of
@@ -438,7 +438,8 @@ func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 	return p.has(SeesAmounts) && p.tooMuch(info)
 }
 
-// tooMuch reports whether the pod requests more of a resource than the node has free.
+// tooMuch reports whether the node has too little free CPU or memory for the pod, or already has
+// its maximum number of pods.
 func (p *podNeeds) tooMuch(info fwk.NodeInfo) bool {
 	room, used := info.GetAllocatable(), info.GetRequested()
 	return len(info.GetPods())+1 > room.GetAllowedPodNumber() ||

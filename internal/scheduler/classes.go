@@ -17,9 +17,9 @@ type Spread struct {
 	Selector labels.Selector
 }
 
-// preferences has the properties of nodes by which other plugins score them for one pod. Nodes with
-// equal properties form a class. The plugins give them the same score, so that only the best nodes
-// of each class, by Berth's own order, must be examined. The properties are the score of
+// preferences has the properties by which other plugins score nodes for one pod. Nodes with equal
+// properties form a class. The plugins give all nodes of a class the same score, so only the best
+// nodes of each class, by Berth's own order, must be examined. The properties are the score of
 // NodeAffinity, the label values and counts of PodTopologySpread, the label values of
 // InterPodAffinity, and the taints of TaintToleration.
 type preferences struct {
@@ -30,7 +30,7 @@ type preferences struct {
 	// pods over nodes.
 	counted []labels.Selector
 	terms   *nodeaffinity.PreferredSchedulingTerms
-	// classes has the numbers of the classes, in the order in which they were found.
+	// classes has the number of each class, by the key that classOf builds.
 	classes map[string]int
 	key     []byte
 }
@@ -86,7 +86,6 @@ func (f *preferences) affine(a *corev1.Affinity) bool {
 	return !slices.Contains(f.keys, corev1.LabelHostname)
 }
 
-// classOf returns the class of a node.
 func (f *preferences) classOf(info fwk.NodeInfo) int {
 	node, key := info.Node(), f.key[:0]
 	for _, label := range f.keys {

@@ -86,8 +86,8 @@ type settings struct {
 	// maxNodes is Args.looksAt.
 	maxNodes int
 	gangs    gang.Terms
-	// claims is the mode of pods with claims and without the annotation. sources are the attributes
-	// in which drivers publish the NUMA node of a device.
+	// claims is the mode of pods that have claims but not wire.ClaimsAnnotation. sources are the
+	// attributes in which drivers publish the NUMA node of a device.
 	claims  dra.Mode
 	sources dra.Sources
 }
@@ -106,7 +106,7 @@ func (p *profiles) of(name string) (s *settings, ours bool) {
 	return &settings{sources: dra.DefaultSources()}, false
 }
 
-// ours reports whether a profile has this name.
+// ours reports whether a profile with the plugin has this name.
 func (p *profiles) ours(name string) bool {
 	_, ours := p.byName.Load(name)
 	return ours
@@ -178,8 +178,8 @@ func (c *core) decidesInGroup(pod *corev1.Pod) bool {
 	return err != nil || ask.Request.Pinnable()
 }
 
-// sharedCore returns the core of the scheduler that the handle belongs to. The first profile makes
-// it.
+// sharedCore returns the core of the scheduler that the handle belongs to. The first call for a
+// scheduler makes the core.
 func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*core, error) {
 	cores.Lock()
 	defer cores.Unlock()
@@ -276,7 +276,7 @@ const (
 	waitTakeover = "Berth makes sure that no Binding of the previous scheduler is under way"
 )
 
-// notYet returns the reason why the scheduler may not place pods that could be pinned yet, or "".
+// notYet returns the reason why the scheduler must not yet place pods that could be pinned, or "".
 // Only the leader calls it.
 func (c *core) notYet(ctx context.Context) string {
 	switch {

@@ -267,7 +267,7 @@ func writable(pod *corev1.Pod, n *nodes.Node, d *placement.Decision) *fwk.Status
 	return nil
 }
 
-// refuse records that the node refuses the pod.
+// refuse records that the node refuses the pod, and returns status.
 func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
 	c.refused = true
 	return status

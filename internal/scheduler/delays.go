@@ -36,7 +36,7 @@ const (
 	causes
 )
 
-// causeTexts are the values of the label cause.
+// causeTexts are the values of the metric label cause.
 var causeTexts = [causes]string{"queue", "attempt", "report", "mates", "room", "backoff", "binding"}
 
 // maxDelays is the maximum number of pods with a delay. If there are more, all delays are
@@ -131,8 +131,8 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 }
 
 // A namespace with more than crowdFrom waiting pods per node is crowded, until it has at most one
-// per crowdTo nodes. With one exact promise per node and report, its last pod would wait for more
-// than eight reports.
+// waiting pod per crowdTo nodes. With one exact promise per node and report, the last pod of a
+// crowded namespace would wait for more than eight reports.
 const crowdFrom, crowdTo = 8, 8
 
 // crowded reports whether the namespace has more waiting pods than the nodes can soon give certain
@@ -196,7 +196,6 @@ func (d *Delays) become(uid types.UID, now cause) {
 	pod.now, pod.since = now, at
 }
 
-// forget removes a pod that is gone.
 func (d *Delays) forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

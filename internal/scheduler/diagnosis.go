@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// maxExplained is the maximum number of nodes whose refusals are explained. The others are only
+// maxExplained is the maximum number of nodes whose refusals are explained. Further nodes are only
 // counted.
 const maxExplained = 64
 
@@ -68,8 +68,8 @@ func (d *diagnosis) fits(waiting []*nodes.Node) bool {
 	return slices.ContainsFunc(waiting, func(n *nodes.Node) bool { return d.statuses.Get(n.Name()).Message() == waitCertainty })
 }
 
-// sortOut returns two kinds of nodes on which evictions do not help: nodes whose kubelet would
-// refuse the pod, and nodes whose agent is silent.
+// sortOut selects two kinds of nodes on which evictions do not help: nodes whose kubelet would
+// refuse the pod, and nodes whose agent is silent. It omits all other nodes.
 func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node) {
 	for _, n := range list {
 		switch why := d.plugin.core.table.Unusable(n); {

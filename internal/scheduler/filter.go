@@ -151,7 +151,7 @@ func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Po
 	return ask, err
 }
 
-// cycleFor returns the state of an attempt for a pod that looks for a node by itself.
+// cycleFor returns the state of a new attempt. Its way is alone until the caller sets another one.
 func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
 	c := &cycle{
 		way: &alone{}, pod: pod, ask: ask, plugin: p, began: p.core.clock.Now(), unpinned: !ask.Request.Pinnable(),

@@ -30,7 +30,6 @@ var (
 	_ fwk.PermitPlugin     = (*Plugin)(nil)
 )
 
-// newGangs makes the groups of a scheduler.
 func newGangs(ctx context.Context, args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.Groups {
 	budgets := handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
 	return gang.New(gang.Options{

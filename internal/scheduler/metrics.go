@@ -19,7 +19,6 @@ const (
 	subsystem = "scheduler"
 )
 
-// counterVec makes a counter with labels.
 func counterVec(name, help string, labels ...string) *metrics.CounterVec {
 	return metrics.NewCounterVec(&metrics.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, StabilityLevel: metrics.ALPHA, Help: help}, labels)
 }
@@ -69,7 +68,6 @@ func Searched(result string) { searches.WithLabelValues(result).Inc() }
 
 var registerOnce sync.Once
 
-// register adds the metrics to the process's registry.
 func register() {
 	registerOnce.Do(func() {
 		legacyregistry.MustRegister(verdicts, bindings, devicePods, claimPods, promises, reportsRefused, searches, delays, podsRefused)

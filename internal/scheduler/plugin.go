@@ -31,8 +31,8 @@ type Plugin struct {
 	terms   wire.Terms // from the arguments
 	profile *nodes.Profile
 	handle  fwk.Handle
-	// ownClaims returns the plugin that deallocates devices if the profile does not have
-	// BerthClaims, or nil.
+	// ownClaims returns the plugin that deallocates devices in a profile without BerthClaims. It
+	// returns nil if that plugin cannot be created.
 	ownClaims func() claims
 	// agentless selects nodes on which no agent is expected.
 	agentless labels.Selector

@@ -71,7 +71,7 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 	}
 }
 
-// mayEvict reports whether the pod might have to evict other pods.
+// mayEvict reports whether the pod is allowed to evict pods, and a pod of lower priority may exist.
 func (p *Plugin) mayEvict(pod *corev1.Pod) bool {
 	policy := pod.Spec.PreemptionPolicy
 	return !p.args.EvictsNobody && (policy == nil || *policy != corev1.PreemptNever) && corev1helpers.PodPriority(pod) > p.core.feed.LowestPriority()

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// newReservations makes the Reservations of a scheduler.
 func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *reservation.Reservations {
 	return reservation.New(reservation.Options{
 		Clock: c.clock, Logger: logger, Lead: c.lead, OwnersNeedNamespace: args.ReservationOwnersNeedNamespace, Events: c.events, Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
@@ -93,7 +92,7 @@ type owner struct {
 	alone
 	// from is the UID of the Reservation, and heldOn its node.
 	from, heldOn string
-	// passed means that Berth decides nothing for the pod on that node.
+	// passed means that Berth decides nothing for the pod on the node heldOn.
 	passed bool
 }
 
