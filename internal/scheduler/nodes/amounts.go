@@ -195,7 +195,8 @@ func (f *Feed) NodeSeen(name string) {
 	}
 }
 
-// recount reads the reports of a node again if the pods that they include may have changed.
+// recount reads the node's reports with only amounts again if they, or the facts of
+// FeedOptions.Beside, have changed.
 func (f *Feed) recount(n *Node) {
 	f.reports.Lock()
 	what := f.goByAmounts(n)

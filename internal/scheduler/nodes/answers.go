@@ -80,7 +80,6 @@ func (c *column) note(i int, p PackedAnswer) {
 	(*c.made.Load())[i].Store(uint64(p))
 }
 
-// minStates is the minimum length of byState.
 const minStates = 64
 
 func newAnswerTable(count int) *answerTable {
@@ -99,7 +98,8 @@ func (t *answerTable) ofNode(number int) PackedAnswer {
 	return t.byNumber.at(number)
 }
 
-// noteNode stores the answer of the node with the given number.
+// noteNode stores the answer of the node with the given number, unless the table has no entry for
+// it.
 func (t *answerTable) noteNode(number int, p PackedAnswer) {
 	if number < t.byNumber.count {
 		t.byNumber.note(number, p)

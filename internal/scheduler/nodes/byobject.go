@@ -17,7 +17,6 @@ type byObject struct {
 	taken int
 }
 
-// init makes the first slots.
 func (b *byObject) init() { b.slots.Store(new(make(slots, minSlots))) }
 
 // slots is a hash table of nodes with linear probing, by the address of the Node object.
@@ -25,7 +24,6 @@ func (b *byObject) init() { b.slots.Store(new(make(slots, minSlots))) }
 // two, and at most half are used. Slots are never cleared.
 type slots []atomic.Pointer[Node]
 
-// minSlots is the minimum number of slots.
 const minSlots = 64
 
 // place returns the index of the object's first slot. It hashes only the address, which costs a

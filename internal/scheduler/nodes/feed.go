@@ -212,7 +212,7 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	}
 }
 
-// lower records the priority of a pod that is on a node.
+// lower sets lowest to the priority of a pod on a node, if this priority is lower.
 func (f *Feed) lower(priority int32) {
 	for {
 		old := f.lowest.Load()

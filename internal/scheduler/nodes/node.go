@@ -203,14 +203,13 @@ func (n *Node) outline() *ledger.Outline {
 	return o
 }
 
-// still reports whether the node has not changed after s was taken.
+// still reports whether s has a StateID and the node has not changed since s was taken.
 func (n *Node) still(s *ledger.Stamp) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return s.State != 0 && n.kind != nil && n.kind.Model == s.Model && n.hot.changes.Count() == s.Count
 }
 
-// noteHeartbeat records a heartbeat.
 func (n *Node) noteHeartbeat(now time.Time) { n.hot.heard.Store(int64(since(now))) }
 
 // needNoHeartbeat records that the node has no agent, and so no heartbeats.
@@ -231,7 +230,7 @@ func (n *Node) distrust(why *nodestate.Unusable) bool {
 	return news
 }
 
-// shortened shortens the text for a pod's events.
+// shortened limits the text to 200 bytes, because events of pods contain it.
 func shortened(u *nodestate.Unusable) *nodestate.Unusable {
 	const limit = 200
 	if len(u.Text) <= limit {

@@ -37,7 +37,7 @@ const (
 // detail.
 type PackedAnswer uint64
 
-// Positions of kind and score.
+// The positions of kind and score in a PackedAnswer, in bits.
 const (
 	scoreAt = rank.TierBits
 	kindAt  = scoreAt + 8

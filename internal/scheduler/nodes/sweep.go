@@ -58,7 +58,7 @@ func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[
 	return now
 }
 
-// drop forgets nodes.
+// drop removes the named nodes from the table, except nodes that are in use again.
 func (t *Table) drop(names map[string]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

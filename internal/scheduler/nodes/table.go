@@ -197,7 +197,7 @@ func (t *Table) Large() bool { return t.Size() >= largeTable }
 // Size returns the largest number of nodes that the table has ever had at a time.
 func (t *Table) Size() int { return int(t.numbers.Load()) }
 
-// Candidate returns the question to the ledger about a pod.
+// Candidate returns the pod in the form in which the ledger is asked about it.
 func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
 	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }

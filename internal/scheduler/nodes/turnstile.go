@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// turnstile lets one caller pass at a time. If several callers wait, the one with the lowest number
-// comes first. The zero value lets the first caller pass.
+// turnstile lets one caller pass at a time. If several callers wait, the caller with the lowest
+// number comes first. The zero value lets the first caller pass.
 type turnstile struct {
 	mu    sync.Mutex
 	busy  bool

@@ -216,8 +216,8 @@ type onNode struct {
 	claims.OnNode
 	plugin *Plugin
 	info   fwk.NodeInfo
-	// lately is the reason why the last way failed. lying is the first way for which the node had
-	// no free devices.
+	// lately is the reason why the last way failed. lying is the placement of the first way for which
+	// the node had no free devices.
 	lately string
 	lying  Lying
 	// cut is a note for the message if MaxWays ended the search; otherwise "".
@@ -333,7 +333,7 @@ func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status
 const all = claims.Everywhere
 
 // reach returns the NUMA nodes of claims.OnNode.Reach, and stores its other results in n. It
-// returns false if an allocated claim has devices elsewhere.
+// returns false if an allocated claim has devices on other NUMA nodes.
 func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 	r := n.Reach(lying)
 	n.lately, n.apart, n.loose = r.Why, r.Apart, n.loose || r.Loose
@@ -525,7 +525,8 @@ type found struct {
 	decided bool
 }
 
-// check returns Unschedulable if the devices are not where the pod requires them.
+// check returns Unschedulable, and excludes the node for the pod, if the devices are not where the
+// pod requires them.
 func (p *Plugin) check(state fwk.CycleState, a *attempt, f found) *fwk.Status {
 	j := claims.Judge(claims.Read(f.node, p.berth.Machine(f.node), a.slicesOf(f.node), p.berth.Sources()), f.claims)
 	if a.alignment, a.judged = j.Alignment(), true; j.Keeps(a.mode) {
@@ -593,8 +594,8 @@ func (p *Plugin) waits(state fwk.CycleState, pod *corev1.Pod) bool {
 	return false
 }
 
-// awaitsConditions reports whether a device has binding conditions: it must become ready before its
-// pod is bound.
+// awaitsConditions reports whether a device of the allocation has binding conditions. Such a device
+// must become ready before its pod is bound.
 func awaitsConditions(a *resourceapi.AllocationResult) bool {
 	return a != nil && slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }

@@ -59,7 +59,7 @@ func versionOf(list []*resourceapi.ResourceSlice, free uint64) version {
 	return v
 }
 
-// seed makes the hashes of slices. They are compared only within this process.
+// seed is the seed of the hashes of slices, which are compared only within this process.
 var seed = maphash.MakeSeed()
 
 func (e *exclusions) add(pod types.UID, node string, v version, why string) {

@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/internal/turns"
 )
 
-// maxAgain limits, between two RoundPauses, the woken pods that a node may have admitted already
-// before its change. It is not known whether the node admitted a pod before if more shapes wait
-// than a node stores answers for (ledger.MaxAnswers). Without the limit, a tenant with many shapes
-// could make each report wake pods that other plugins refuse.
+// maxAgain is the maximum number of pods that are woken, between two RoundPauses, although their
+// node may have admitted them already before its change. It is not known whether the node admitted
+// a pod before if more shapes wait than a node stores answers for (ledger.MaxAnswers). Without the
+// limit, a tenant with many shapes could make each report wake pods that other plugins refuse.
 const maxAgain = 128
 
 // again has the shapes that some node admits and may have admitted before. A turn goes to a class,
@@ -36,8 +36,8 @@ type renewal struct {
 	// room is the nodes' room for the shape. If room.pods is 0, the node must be asked again.
 	room room
 	// more means that a node has admitted the shape again after the first pods were woken. turned
-	// means that the shape has had a turn since the last pause. It gets another turn if nodes have
-	// more room.
+	// means that the shape has had a turn since the last pause. Such a shape gets another turn only if
+	// nodes have more room.
 	more, turned bool
 }
 

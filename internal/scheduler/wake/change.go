@@ -54,8 +54,9 @@ func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	return list, end
 }
 
-// passed records that the node was asked about the first classes of list. It reports whether it was
-// asked about all classes since the last change. The caller holds the lock.
+// passed records that the node was asked about the first classes of list, as many as asked. It
+// reports whether the node was asked about all classes since its last change. The caller holds the
+// lock.
 func (c *change) passed(list []question, asked int, end bool) (closed bool) {
 	if asked > 0 {
 		c.at = list[asked-1].place

@@ -35,8 +35,8 @@ type class struct {
 type members struct {
 	class class
 	place place // the place of the class in the ring
-	// candidate is the candidate of the pod that was tried last, if that pod still waits. A node
-	// that has this pod in flight answers about this pod.
+	// candidate is the candidate of the pod that was tried last, or of any pod of the class if that
+	// pod no longer waits. A node that has this pod in flight answers about this pod.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 	// inLine means that the class is in again.line.

@@ -66,7 +66,7 @@ type moment struct {
 	created   int64 // in seconds since 1970
 }
 
-// roomFor returns the room of a node that admits the candidate for pods like it. woken has the
+// roomFor returns the room of node n for pods like the candidate c, which n admits. woken has the
 // moments of all pods, of any shape, that one change wakes.
 func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 	v := n.View()

@@ -171,7 +171,7 @@ func (w *Waiters) BlameToo(uid string, n Node) {
 	}
 }
 
-// Tried records that an attempt has ended and that no node is to blame.
+// Tried records that an attempt has ended without Blame. The pod then blames every node.
 func (w *Waiters) Tried(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
