@@ -148,7 +148,7 @@ func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 }
 
 // LastWritten returns the time when the API server last accepted a change of the object: the newest
-// time in its managed fields. If they have no time, LastWritten returns or.
+// time in its managed fields. If they have no time, LastWritten returns its second argument.
 func LastWritten(o metav1.Object, or time.Time) time.Time {
 	return newestEntry(o, or, func(*metav1.FieldsV1) bool { return true })
 }
@@ -175,7 +175,7 @@ func newestEntry(o metav1.Object, or time.Time, counts func(*metav1.FieldsV1) bo
 	return newest
 }
 
-// policies reads the policies of the Topology Manager.
+// policies checks policy and scope of the Topology Manager, and stores them in config.
 func (c *coarse) policies(at *field.Path, policy, scope string) error {
 	if _, ok := placement.ParsePolicy(cmp.Or(policy, "none")); !ok {
 		return c.at(at, policy, "none, best-effort, restricted or single-numa-node")
@@ -210,7 +210,6 @@ func (c *coarse) readCPU(at *field.Path, numa string, p cpuPlace) error {
 	return nil
 }
 
-// addCPU adds a CPU to the machine.
 func (c *coarse) addCPU(id topology.CPUID, numa topology.NUMAID, pkg topology.PackageID, core topology.CoreID) {
 	m := &c.machine
 	m.Online.Add(id)

@@ -73,7 +73,8 @@ func (s GangSource) String() string {
 	}
 }
 
-// HasObject reports whether an object declares the gang, and not only its pods' annotations.
+// HasObject reports whether an object declares the gang, and not only its pods' annotations. The
+// result for NoGang has no meaning.
 func (s GangSource) HasObject() bool { return s != GangOfPods && s != GangOfKoordinator }
 
 // GangKey identifies a gang. It is comparable. The zero value stands for no gang.
@@ -447,8 +448,9 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 	return nil
 }
 
-// GangOfMembers returns the gang that its pods declare. If the declarations differ, the error is a
-// *FieldError about the first pod, in the order of names, that contradicts an earlier pod.
+// GangOfMembers returns the gang that the pods declare. If their declarations contradict each
+// other, the error is a *FieldError about the first pod, in the order of names, that contradicts an
+// earlier pod.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
 	by := map[Declaration]*corev1.Pod{}

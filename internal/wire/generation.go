@@ -56,9 +56,9 @@ func asksOfKinds(d *placement.Decision, of func(placement.ContainerKind) bool) s
 	return strings.Join(parts, ",")
 }
 
-// GenerationOf returns the generation of the pod's decision, or 0 if the pod has no decision. It
-// does not parse the rest of the annotation, so the result is only valid for a decision that
-// ReadPlacement accepts.
+// GenerationOf returns the generation of the pod's decision, or 0 if the pod has no decision. A
+// decision without a number has generation 1. GenerationOf does not parse the rest of the
+// annotation, so the result is only valid for a decision that ReadPlacement accepts.
 func GenerationOf(pod *corev1.Pod) uint64 {
 	text, found := pod.Annotations[PlacementAnnotation]
 	if !found {

@@ -153,7 +153,7 @@ func isUnknownLabel(key string) bool { return isOwn(key) && !slices.Contains(pod
 
 func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 
-// Ignored is a warning about annotations or labels of a pod that no program reads.
+// Ignored is a warning about annotations or labels of a pod that have no effect.
 type Ignored struct {
 	// Reason is the reason of the event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string

@@ -202,7 +202,7 @@ func (s *Said) inKoordinators(pod *corev1.Pod, own placement.Rules) {
 	}
 }
 
-// koordinatorReader makes errors about one pod.
+// koordinatorReader reads Koordinator's annotations of one pod.
 type koordinatorReader struct {
 	fieldErrors
 	pod *corev1.Pod

@@ -62,7 +62,7 @@ func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, 
 	return out, r.bare, nil
 }
 
-// deviceReader makes errors about one object.
+// deviceReader reads one Device object.
 type deviceReader struct {
 	fieldErrors
 	m       *topology.Machine
@@ -118,7 +118,7 @@ func (r *deviceReader) add(at *field.Path, d *koordinator.DeviceInfo) error {
 	return nil
 }
 
-// place sets the place of a device. Socket and node are -1 if they are not known.
+// place sets the root complex and the NUMA node of a device. NodeID is -1 if the node is not known.
 func (r *deviceReader) place(at *field.Path, t *koordinator.DeviceTopology, out *topology.Device) error {
 	if len(t.PCIEID) > 256 {
 		return r.at(at.Child("pcieID"), string(t.PCIEID), "at most 256 bytes")

@@ -193,7 +193,8 @@ func (w *Writer) do(o *outcome) {
 	w.start()
 }
 
-// retry queues a failed write again and returns the pause before it. The caller holds the lock.
+// retry queues a failed write again and returns the pause before it. It gives up after maxTries,
+// and then returns 0. The caller holds the lock.
 func (w *Writer) retry(o *outcome, err error) time.Duration {
 	o.tries++
 	newer := w.due[o.uid]

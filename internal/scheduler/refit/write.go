@@ -73,7 +73,7 @@ func (r *Refitter) decided(pod *corev1.Pod, d *placement.Decision, a *ledger.Ref
 	return w, w.make(corev1.ConditionTrue, map[string]string{wire.PlacementAnnotation: text})
 }
 
-// summary describes the resources of the containers.
+// summary describes the CPUs and NUMA nodes of the containers that have exclusive CPUs.
 func summary(d *placement.Decision, generation uint64) string {
 	text := fmt.Sprintf("decision %d:", generation)
 	for i := range d.Containers {

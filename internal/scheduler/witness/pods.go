@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey/source"
 )
 
-// arrival says how shadow mode learned that a pod is on its node.
+// arrival is the way in which shadow mode learned that a pod is on its node.
 type arrival uint8
 
 const (
@@ -61,7 +61,6 @@ var _ cache.TransformingStore = (*podStore)(nil)
 // source.Slim removes.
 func (*podStore) Transformer() cache.TransformFunc { return source.Slim }
 
-// on returns the pods on a node.
 func (s *podStore) on(node string) []*corev1.Pod {
 	found, err := s.ByIndex(byNode, node)
 	if err != nil {
@@ -80,8 +79,8 @@ func (s *podStore) Add(obj any) error { return s.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (s *podStore) Update(obj any) error { return s.take(obj, watched) }
 
-// take stores a version of a pod and passes it on. If the pod was not known before, how says how it
-// became known.
+// take stores a version of a pod and passes it on. how is the way in which the pod became known.
+// take replaces it by known if the pod has been seen on this node before.
 func (s *podStore) take(obj any, how arrival) error {
 	slim, err := source.Slim(obj)
 	if err != nil {

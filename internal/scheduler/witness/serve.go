@@ -61,7 +61,6 @@ func (m *metricSet) all() []metrics.Registerable {
 	return []metrics.Registerable{m.pods, m.unjudged, m.instead, m.claims, m.reports}
 }
 
-// count counts a closed record.
 func (m *metricSet) count(r *shadow.Record) {
 	m.pods.WithLabelValues(string(r.Result)).Inc()
 	if r.Result == shadow.NotJudged {
