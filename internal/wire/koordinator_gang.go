@@ -92,7 +92,7 @@ func (r gangReader) count(key string, least int) (int, error) {
 	return n, nil
 }
 
-// timeout reads waiting-time.
+// timeout reads waiting-time. If it is missing, timeout returns koordinatorGangWait.
 func (r gangReader) timeout() (time.Duration, error) {
 	text := r.text(koordinatorGangTimeout)
 	if text == "" {

@@ -246,7 +246,7 @@ func ReadKubeletVersion(text string) (placement.Version, error) {
 	return placement.Version(minor), nil
 }
 
-// view applies the deviations in d to the view.
+// view changes the view, computed from the machine, by the differences in d (spec.kubeletView).
 func (r specReader) view(d *v1alpha1.KubeletView, view *placement.KubeletView) error {
 	if d == nil {
 		return nil

@@ -388,7 +388,7 @@ func parsePlacement(object, text string) (Placement, error) {
 	return r.read(&in)
 }
 
-// placementReader makes errors about one annotation.
+// placementReader reads one placement annotation.
 type placementReader struct {
 	fieldErrors
 	root *field.Path

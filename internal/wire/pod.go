@@ -42,8 +42,8 @@ func (a *Ask) Equal(b *Ask) bool {
 }
 
 // ReadPod translates a pod. Missing requests default to limits, as in the API server. Ephemeral
-// containers do not count. The error is a *FieldError: a negative or absurdly large amount, or more
-// than placement.MaxContainers containers.
+// containers do not count. The error is a *FieldError about an amount that is negative or too large
+// (maxCPUs, maxMemory, maxCount), or about more than placement.MaxContainers containers.
 func ReadPod(pod *corev1.Pod) (Ask, error) {
 	r, err := readRequest(pod)
 	if err != nil {
@@ -361,8 +361,8 @@ func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Finished returns the time when the pod's last container ended, by the node's clock. If the status
-// does not have it, Finished returns the creation time of the pod.
+// Finished returns the time when the last of the pod's app containers ended, by the node's clock.
+// If the status does not have it, Finished returns the creation time of the pod.
 func Finished(pod *corev1.Pod) time.Time {
 	at := pod.CreationTimestamp.Time
 	for i := range pod.Status.ContainerStatuses {

@@ -224,7 +224,7 @@ func (r reservationReader) template() error {
 	return r.containers(at.Child("containers"))
 }
 
-// isClaimed reports whether a volume restricts the nodes of a pod.
+// isClaimed reports whether a volume may restrict the nodes of a pod.
 func isClaimed(v corev1.Volume) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil
 }
@@ -325,7 +325,8 @@ func (o *reservationOwner) matches(pod *corev1.Pod) bool {
 	})
 }
 
-// tolerated reports whether the tolerations cover all taints of the Reservation.
+// tolerated reports whether the tolerations cover all taints of the Reservation, except taints with
+// the effect PreferNoSchedule.
 func (r *Reservation) tolerated(by []corev1.Toleration) bool {
 	return !slices.ContainsFunc(r.Taints, func(t corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(by, func(x corev1.Toleration) bool {
@@ -408,8 +409,8 @@ func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-// Rest returns a pod that stands for the part of the place that owners have not used, or nil. The
-// owners' requests are subtracted from its containers one after another.
+// Rest returns a pod that stands for the part of the place that owners have not used, or nil if
+// they use all of it. The owners' requests are subtracted from its containers one after another.
 func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	rest := r.Pod.DeepCopy()
 	if len(owners) == 0 {

@@ -20,7 +20,7 @@ import (
 // elsewhere returns the node that Berth would have chosen for a pod that, on its own node, is
 // rejected, is split over NUMA nodes, or strands devices. This is the first node in Berth's order
 // that admits the pod and that kube-scheduler could have chosen. elsewhere returns nil if the pod
-// is well placed, or if no node is better. looked is false if it could not search.
+// is well placed, or if no node is better. looked is false if the search was not possible.
 func (w *Witness) elsewhere(pod *corev1.Pod, own *nodes.Node, e *ledger.Expectation) (better *shadow.Elsewhere, looked bool) {
 	if len(e.Either) > 0 {
 		return nil, false
