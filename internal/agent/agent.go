@@ -47,7 +47,6 @@ type mirror struct {
 	metrics  *Metrics
 }
 
-// notice records the time of the first sign of a change that is not published yet.
 func (m *mirror) notice() { m.out.notice() }
 
 // restarted clears the data that are valid only for one run of the kubelet.

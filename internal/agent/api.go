@@ -96,7 +96,8 @@ func (c *Cluster) PublishAmounts(ctx context.Context, resource schema.GroupVersi
 	return c.apply(ctx, resource, o, metav1.FieldValidationWarn)
 }
 
-// ownerReferences makes the garbage collector delete the object with its Node.
+// ownerReferences returns references with which the garbage collector deletes an object together
+// with its Node. It returns nil if the Node is not known.
 func (c *Cluster) ownerReferences() []metav1.OwnerReference {
 	node := c.owner()
 	if node == nil {

@@ -33,8 +33,8 @@ func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, e
 	return chosen(flag, EnforcerByLabel, EnforcerLabel, node, v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet)
 }
 
-// chosen returns the value of the flag, or of the node's label if the flag is byLabel. If it is not
-// set, chosen returns usual.
+// chosen returns the value of the flag, or of the node's label if the flag is byLabel. If the flag
+// or the label is not set, chosen returns usual.
 func chosen[T ~string](flag, byLabel T, label string, node *corev1.Node, usual, other T) (T, error) {
 	if flag != byLabel {
 		return cmp.Or(flag, usual), nil

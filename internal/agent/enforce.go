@@ -180,7 +180,8 @@ func (e *enforcer) offer(ctx context.Context, p *enforce.Plugin, o *offer.Offers
 	return done
 }
 
-// offeredBy returns the devices that containers may get.
+// offeredBy returns the offered devices with their CDI names, and the reasons why some of them must
+// not be assigned.
 func offeredBy(o *offer.Offers) enforce.Offered {
 	out := enforce.Offered{}
 	pools, findings := o.Found()
@@ -444,7 +445,8 @@ func (s *sighting) contested() error {
 	return nil
 }
 
-// notAsPredicted reports whether a pod has CPUs that differ from the predicted ones.
+// notAsPredicted reports whether a pod has CPUs that differ from the predicted ones. It returns
+// false if the pod has no prediction.
 func (s *sighting) notAsPredicted(f *podFacts) bool {
 	var has topology.CPUSet
 	for i := range s.obeyed.pods[f.uid] {

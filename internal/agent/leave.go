@@ -97,7 +97,8 @@ func (e *enforcer) withdraw() map[string]bool {
 	return resources
 }
 
-// withdrew reports whether a report offers none of the agent's devices.
+// withdrew reports whether a report offers none of the agent's devices. A report that is not Ready
+// offers none.
 func withdrew(nt *v1alpha1.NodeTopology) bool {
 	if nt == nil {
 		return false

@@ -96,8 +96,8 @@ type decider struct {
 	devices *offer.Config
 }
 
-// deciderOf returns authority and enforcer from the flags or the node's labels. The error describes
-// an invalid label of the node.
+// deciderOf returns authority and enforcer from the flags or the node's labels, and Koordinator's
+// labels if Berth decides. The error describes an invalid label of the node.
 func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *offer.Config, node *corev1.Node) (by decider, err error) {
 	by.devices = devices
 	if by.authority, err = authorityOf(flag, node); err != nil || by.authority != v1alpha1.AuthorityBerth || node == nil {

@@ -42,7 +42,6 @@ func newMetrics(age func() float64) *Metrics {
 	}
 }
 
-// collectors lists all metrics.
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.reports, m.heartbeats, m.readErrors, m.latency, m.age, m.ready, m.sequence, m.arriving, m.pods, m.bytes, m.astray, &m.occupancy}
 }

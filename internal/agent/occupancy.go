@@ -27,7 +27,6 @@ type occupancy struct {
 	withDevices map[placement.Nearness]int
 }
 
-// occupancyOf computes the sums for a node.
 func occupancyOf(n *wire.Node) *occupancy {
 	o := &occupancy{
 		zones:       wire.WriteNodeResourceTopology(n, nil).Zones,
@@ -101,7 +100,6 @@ func shapesOn(n *wire.Node) (out []stranded.Shape) {
 	return out
 }
 
-// deviceIDs returns the ids of all devices of a pod.
 func deviceIDs(p *placement.PodAllocation) (ids []string) {
 	for _, c := range p.Containers {
 		for _, a := range c.Devices {

@@ -253,7 +253,7 @@ func (b *podBook) running() []wire.PodName {
 	return out
 }
 
-// byCreation orders pods that appear in the same reading.
+// byCreation compares pods by creation time, and then by name and UID.
 func byCreation(a, b podFacts) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key(), b.key()), cmp.Compare(a.uid, b.uid))
 }
@@ -278,8 +278,9 @@ func order(uids []string, last map[string]int, facts map[string]podFacts) {
 	})
 }
 
-// notePlacement records which program carries out the pod's decision, and koordlet's allocation. It
-// reads the placement, which only the scheduler can write.
+// notePlacement records which program carries out the pod's decision, the allocations if this is
+// koordlet, and CPUs that were predicted without certainty. It reads the placement, which only the
+// scheduler can write.
 func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	p, found, err := wire.ReadPlacement(pod)
 	if !found || err != nil {

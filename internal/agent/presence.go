@@ -60,7 +60,6 @@ func (p *presence) another() {
 	p.leftovers, p.cleared = nil, false
 }
 
-// beginReading records that a reading of the kubelet's checkpoints begins.
 func (p *presence) beginReading() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -56,7 +56,6 @@ type publisher struct {
 	vouch   vouch
 }
 
-// refused is a report that the API server refused.
 type refused struct {
 	nt  *v1alpha1.NodeTopology
 	why error

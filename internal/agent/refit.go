@@ -165,7 +165,7 @@ func (s *decisions) follow(take func(uid string, d enforce.Decided)) error {
 	return nil
 }
 
-// unfollow ends follow.
+// unfollow ends the calls of the function that was passed to follow.
 func (s *decisions) unfollow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -157,7 +157,7 @@ type reporter struct {
 	alive map[string]int
 }
 
-// pending is whether a pod's state may change soon.
+// pending is the reason why a pod's state may change soon, or steady.
 type pending int
 
 const (

@@ -97,7 +97,6 @@ type heldContainer struct {
 // again. The kubelet tries at least every 15 seconds, and does not report when it stops trying.
 const heldFor = 2 * time.Minute
 
-// changed calls Changed if it is set.
 func (p *Plugin) changed() {
 	if p.Changed != nil {
 		p.Changed()
@@ -549,7 +548,7 @@ func placementOf(pod *api.PodSandbox) (*wire.Placement, error) {
 	return &placed, nil
 }
 
-// variables reads an environment.
+// variables returns environment variables by name.
 func variables(env []string) map[string]string {
 	out := map[string]string{}
 	for _, e := range env {

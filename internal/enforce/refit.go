@@ -58,8 +58,8 @@ type refitting struct {
 	slim bool
 }
 
-// Decide records a newer decision about a pod, and reports whether it is newer. It ignores older
-// and equal decisions.
+// Decide records a newer decision about a pod, and reports whether it has done so. It ignores older
+// and equal decisions, and decisions about more than maxDecided pods.
 func (b *Books) Decide(uid string, d Decided) bool {
 	known := b.newest[uid]
 	if uid == "" || d.Generation < 2 || known != nil && d.Generation <= known.Generation || known == nil && len(b.newest) >= maxDecided {
@@ -320,7 +320,8 @@ func (e *entry) carries() (out amounts) {
 	return out
 }
 
-// carried records the amounts of a container.
+// carried records amounts that the runtime has set for the container. An amount of 0 means no
+// change.
 func (e *entry) carried(a amounts) {
 	e.asks = amounts{cmp.Or(a.shares, e.asks.shares), cmp.Or(a.limit, e.asks.limit)}
 }
