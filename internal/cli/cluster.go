@@ -154,7 +154,6 @@ func (f *clusterFlags) completeNames(names func(*survey.Cluster, context.Context
 	}
 }
 
-// completePods suggests names of pods.
 func (f *clusterFlags) completePods(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -173,7 +172,6 @@ func (f *clusterFlags) completeSubject(cmd *cobra.Command, args []string, typed 
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeNodes suggests names of nodes.
 func (f *clusterFlags) completeNodes(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return f.completeNames((*survey.Cluster).NodeNames)(cmd, args, typed)
 }

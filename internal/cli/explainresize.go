@@ -66,7 +66,6 @@ func changesOf(texts []string) (out []query.Change, err error) {
 	return out, nil
 }
 
-// outcomeStyles has the styles of the outcomes of a resize.
 var outcomeStyles = map[placement.ResizeOutcome]table.Style{
 	placement.ResizeProceeds: table.Good, placement.ResizeDeferred: table.Doubtful, placement.ResizeInfeasible: table.Bad,
 	placement.ResizeRejected: table.Bad, placement.ResizeUnknown: table.Doubtful,

@@ -134,8 +134,8 @@ func (q *fitQuestion) one(w io.Writer, f *query.Fitting) error {
 	return nil
 }
 
-// fitSum says how many replicas fit, as the second half of a sentence.
-func fitSum(f *query.Fitting) string {
+// fitSum describes how many replicas fit, as the second half of a sentence.
+func fitSum(f *survey.Fitting) string {
 	tried := f.Replicas - f.Untried
 	switch {
 	case f.Replicas == 0:

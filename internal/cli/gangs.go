@@ -115,7 +115,6 @@ func waitingText(g *survey.Gang) string {
 	return survey.AgeText(g.WaitingSeconds)
 }
 
-// gangStyles are the styles of the states of gangs.
 var gangStyles = map[gangs.Stage]table.Style{gangs.Whole: table.Good, gangs.Completed: table.Aside, gangs.Wrong: table.Bad,
 	gangs.Partial: table.Bad, gangs.Forming: table.Doubtful, gangs.Waiting: table.Doubtful, gangs.Reduced: table.Doubtful}
 
@@ -163,7 +162,6 @@ func subjectOf(verb string, args []string) (subject, error) {
 	return subject{gang: true, source: source, name: name}, nil
 }
 
-// explainGang explains a gang of the cluster.
 func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error {
 	c, err := q.prepare()
 	if err != nil {
@@ -230,8 +228,7 @@ func tasksText(tasks map[string]int) string {
 	return afterComma("of tasks ", strings.Join(parts, ", "))
 }
 
-// gangPodsText lists the members.
-func gangPodsText(w io.Writer, e *query.ExplainedGang) error {
+func gangPodsText(w io.Writer, e *survey.ExplainedGang) error {
 	var rows [][]string
 	for _, p := range e.Pods {
 		rows = append(rows, []string{p.Name, dash(p.Task), p.State, dash(p.Node), dash(p.NUMANodes), dash(p.Certainty)})

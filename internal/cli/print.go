@@ -86,7 +86,6 @@ var styles = map[string]map[string]table.Style{
 	"NUMA":       {refusedWord: table.Bad},
 }
 
-// promiseStyles has the styles of the outcomes of a promise.
 var promiseStyles = map[string]table.Style{survey.PromiseKept: table.Good, survey.PromiseVerdict: table.Good,
 	survey.PromiseBroken: table.Bad, survey.PromiseRefused: table.Bad}
 

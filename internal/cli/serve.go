@@ -15,7 +15,8 @@ import (
 // defaultListen is the default address on which the map, which is Berth's web page, is served.
 const defaultListen = "127.0.0.1:8270"
 
-// serveFlags are the address, the TLS files and the authentication of the map.
+// serveFlags are the address of the map, the accepted host names, the authentication, and the
+// source of shadow mode's findings.
 type serveFlags struct {
 	listen string
 	hosts  []string

@@ -55,7 +55,7 @@ type stream[T any] struct {
 	rowsShown map[string][][]string
 }
 
-// news is a new or changed item.
+// news is a new, changed or deleted item.
 type news[T any] struct {
 	key  string
 	item T

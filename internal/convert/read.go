@@ -257,7 +257,7 @@ func (s *settings) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// strange records a key that no reader knows.
+// strange records a key that Volcano does not know.
 func (s *settings) strange(at, key string, known []string) {
 	where := ""
 	if at != "" {

@@ -120,7 +120,8 @@ func (c *converter) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 }
 
-// explain adds the text of a table about a setting to the notes.
+// explain adds the text that the table known has about a setting to the notes. If the table lacks
+// the setting, explain adds the setting to Unknown.
 func (c *converter) explain(what, name string, known map[string]string) {
 	why, ok := known[name]
 	if near := suggest.Nearest(name, sortedKeys(known)); !ok && what == "plugin " && (near == "" || strings.HasPrefix(name, near)) {
@@ -174,7 +175,7 @@ func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 }
 
 // take removes a number from the arguments and returns it. If the argument is missing, take returns
-// standard.
+// standard. It returns false for an invalid number.
 func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 	text, told := p.Arguments[argument]
 	if !told {
