@@ -19,7 +19,8 @@ import (
 // exit code is then 1.
 var errNotKept = errors.New("promise not kept: a node refused a pod of Berth, or did not assign what Berth had promised")
 
-// options are the flags that all verbs share.
+// options are the flags of the verbs run, up and scene. Only run has flags for output, runs and
+// args.
 type options struct {
 	demo.Options
 	output string
@@ -158,7 +159,6 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// write writes the comparisons in the requested format.
 func (o *options) write(c demo.Comparisons, w io.Writer) error {
 	if o.output == "json" {
 		return c.WriteJSON(w)

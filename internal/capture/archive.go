@@ -116,7 +116,6 @@ func (l *limited) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// builder builds the tree of an archive.
 type builder struct {
 	fs    memFS
 	hard  []hardLink // resolved at the end

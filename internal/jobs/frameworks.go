@@ -91,7 +91,7 @@ func (p *pytorchPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m mem
 
 // tensorflowPlugin passes the hosts of all roles to each pod in TF_CONFIG.
 type tensorflowPlugin struct {
-	// names are the tasks of the roles.
+	// The names of the tasks that have the roles.
 	ps, worker, chief, evaluator string
 	port                         int
 }

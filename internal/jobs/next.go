@@ -29,8 +29,8 @@ type step struct {
 	later map[string]bool
 }
 
-// next returns the actions for a Job with these pods and its present status. It is pure. It only
-// stores now and computes times from it.
+// next returns the actions for a Job with these pods and its present status. It is pure: it reads
+// no clock, but computes times from now.
 func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(now.Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()
@@ -111,7 +111,7 @@ func (n *stepper) alive() (alive int) {
 
 func nobody(*corev1.Pod) bool { return false }
 
-// clear deletes all pods except the pods for which kept returns true.
+// clear adds to the pods to delete all of old, and those of seen for which kept returns false.
 func (n *stepper) clear(kept func(*corev1.Pod) bool) {
 	for _, t := range slices.Sorted(maps.Keys(n.seen)) {
 		for _, pod := range n.seen[t] {
@@ -404,7 +404,8 @@ func (n *stepper) goOn(t *task) {
 	n.fill()
 }
 
-// judge reports whether the Job runs, or has ended.
+// judge sets the phase of the Job from the phases of its pods: Pending, Running, Completed or
+// Failed. It reports whether the Job has ended.
 func (n *stepper) judge() (over bool) {
 	s, count := &n.out.status, n.phases()
 	succeeded, failed := count[corev1.PodSucceeded], count[corev1.PodFailed]

@@ -119,7 +119,6 @@ func newSvc(flags *flag.FlagSet) *svcPlugin {
 	return p
 }
 
-// checkPort returns an error for an invalid port.
 func checkPort(name string, port int) error {
 	if port < 1 || port > 65535 {
 		return fmt.Errorf("--%s=%d: want a port from 1 to 65535", name, port)

@@ -133,7 +133,7 @@ func hosts(job *batch.Job, s *spec) map[string]string {
 	return data
 }
 
-// volumeName is the name of a Job's volume in its pods.
+// volumeName returns the name of a Job's volume in its pods.
 func volumeName(index int) string { return "volcano-volume-" + strconv.Itoa(index) }
 
 // claimName returns the claim of a Job's volume: the claim that the Job names, or the claim that

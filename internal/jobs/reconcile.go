@@ -99,7 +99,6 @@ func (r *Reconciler) refuse(ctx context.Context, job *batch.Job, why error) erro
 	return r.write(ctx, job, &n.out.status)
 }
 
-// step takes the next step.
 func (r *Reconciler) step(ctx context.Context, job *batch.Job) (reconcile.Result, error) {
 	s, err := r.plan(ctx, job)
 	if err != nil {

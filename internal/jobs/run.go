@@ -163,7 +163,6 @@ func setup(m ctrl.Manager, o *Options) error {
 		WithOptions(o.controller()).Named("berth-jobs").Complete(r)
 }
 
-// controller returns the options of the controller.
 func (o *Options) controller() controller.Options {
 	queue := func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return newQueue(name, o.Workers, limiter)

@@ -136,7 +136,7 @@ var endOf = map[batch.JobPhase]batch.JobPhase{
 	batch.Aborting: batch.Aborted, batch.Completing: batch.Completed, batch.Terminating: batch.Terminated, batch.Restarting: batch.Pending,
 }
 
-// ended reports whether a pod's containers have all ended.
+// ended reports whether a pod has succeeded or failed.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -174,7 +174,7 @@ func hostOf(job *batch.Job, t *task, index int) string {
 	return cmp.Or(t.spec.Template.Spec.Hostname, podName(job.Name, t.name, index)) + "." + cmp.Or(t.spec.Template.Spec.Subdomain, job.Name)
 }
 
-// podName is the name of a pod of a Job, as Volcano forms it.
+// podName returns the name of a pod of a Job, as Volcano forms it.
 func podName(job, task string, index int) string {
 	return job + "-" + task + "-" + strconv.Itoa(index)
 }

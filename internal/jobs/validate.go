@@ -36,7 +36,6 @@ func Refused(job *batch.Job) (wrong field.ErrorList) {
 	return append(wrong, refusedOrder(&s)...)
 }
 
-// refusedVolumes checks the Job's own volumes.
 func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorList) {
 	seen := map[string]bool{}
 	for i := range list {
@@ -168,7 +167,6 @@ var (
 	servedActions = []batch.Action{batch.AbortJob, batch.RestartJob, batch.RestartTask, batch.RestartPod, batch.TerminateJob, batch.CompleteJob}
 )
 
-// refusedPolicies checks one list of lifecycle policies.
 func refusedPolicies(at *field.Path, list []batch.LifecyclePolicy) (wrong field.ErrorList) {
 	seen, codes := map[batch.Event]bool{}, map[int32]bool{}
 	for i := range list {

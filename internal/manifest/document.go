@@ -76,7 +76,6 @@ func (r *reader) document(doc []byte, listed metav1.TypeMeta) error {
 	return r.add(h, k, doc)
 }
 
-// claim reads a ResourceClaimTemplate.
 func (r *reader) claim(h *head, doc []byte) error {
 	if len(r.claims) == MaxPods {
 		return &wire.FieldError{Object: h.object(), Field: "metadata.name", Value: h.Name, Want: fmt.Sprintf("at most %d ResourceClaimTemplates", MaxPods)}

@@ -190,7 +190,6 @@ func custom(p place) kind {
 	return kind{read: p.read}
 }
 
-// read reads the pods at the place.
 func (p place) read(r *objectReader) (out []part, err error) {
 	var object map[string]any
 	if err := yaml.Unmarshal(r.doc, &object); err != nil {

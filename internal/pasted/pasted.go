@@ -101,7 +101,7 @@ var products = []sign{
 	{"a variables file of Kubespray", regexp.MustCompile(`(?m)^kube(let)?_[a-z_]+:`)},
 }
 
-// ofGroup matches the objects of an API group.
+// ofGroup returns a pattern that finds the objects of an API group.
 func ofGroup(group string) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^apiVersion: *["']?` + group + `/`)
 }
