@@ -21,8 +21,7 @@ const (
 	MostDemand Level = 1<<Bits - 1
 )
 
-// maxWishes is the maximum number of different requests that count. Requests of pods with many
-// devices come first.
+// maxWishes is the maximum number of wishes that count: those for which pods have the most devices.
 const maxWishes = 32
 
 // Tally counts the devices of pods by wish, which is the kind of the request. K identifies a wish.
@@ -45,12 +44,12 @@ func (t *Tally[K]) Add(wish K, devices int64) {
 	}
 }
 
-// Due reports whether, since the last call of Wishes, pods got or released as many devices as were
-// in use at that call. If levels followed each pod, the order of nodes would change all the time,
-// and many nodes would stay half full.
+// Due reports whether, since the last call of Wishes, pods got or released at least as many devices
+// as were in use at that call. If levels followed each pod, the order of nodes would change all the
+// time, and many nodes would stay half full.
 func (t *Tally[K]) Due() bool { return t.since > 0 && t.since >= t.then }
 
-// Wishes returns the most frequent wishes.
+// Wishes returns the wishes with the most devices, at most maxWishes. Due counts from this call.
 func (t *Tally[K]) Wishes() Wishes[K] {
 	t.then, t.since = t.all, 0
 	w := Wishes[K]{of: slices.Collect(maps.Keys(t.have))}
@@ -63,7 +62,7 @@ func (t *Tally[K]) Wishes() Wishes[K] {
 	return w
 }
 
-// Wishes are the most frequent wishes, with their numbers of devices.
+// Wishes are wishes with their numbers of devices, the most devices first.
 type Wishes[K cmp.Ordered] struct {
 	of      []K
 	devices []int64

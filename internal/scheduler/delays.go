@@ -135,8 +135,8 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 // crowded namespace would wait for more than eight reports.
 const crowdFrom, crowdTo = 8, 8
 
-// crowded reports whether the namespace has more waiting pods than the nodes can soon give certain
-// CPUs. It counts only pods that a report could help.
+// crowded reports whether the namespace is crowded (crowdFrom, crowdTo) in a cluster with this
+// number of nodes. It counts only waiting pods that a report could help.
 func (d *Delays) crowded(namespace string, nodes int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -71,7 +71,7 @@ type Options struct {
 	Clock clock.WithDelayedExecution
 }
 
-// With returns New with options.
+// With returns a function that creates the plugin as New does, but with options.
 func With(o Options) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return newPlugin(ctx, obj, handle, o)
