@@ -97,7 +97,7 @@ func (s *sighting) decidedByTwo() error {
 	return s.abandoned()
 }
 
-// also returns an error with both problems.
+// also returns an error with both problems, or first if second is nil.
 func also(first, second error) error {
 	if second == nil {
 		return first

@@ -15,10 +15,10 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
-// alone implements the extension points for a pod that is not a member of a gang.
+// alone implements the extension points for a pod that looks for a node by itself (see way).
 type alone struct {
-	// patient means that the pod waits, until patientUntil, for a node on which its CPUs are
-	// certain.
+	// patient means that the pod waits for a node on which its CPUs are certain. It waits until
+	// patientUntil, or without a limit if it requires aligned devices.
 	patient      bool
 	patientUntil time.Time
 	// waiting has the nodes that made the pod wait in Filter. It is nil if the pod does not wait
@@ -108,7 +108,7 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 	return a.say(c, n, answer)
 }
 
-// attemptEnded is the answer for nodes that were not asked because the attempt has ended.
+// attemptEnded is the message for nodes that were not asked because the attempt has ended.
 const attemptEnded = "the attempt to place the pod has ended"
 
 // say converts a node's answer to a status of the framework. If the status is Pending, say adds the
@@ -121,9 +121,9 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 	return status
 }
 
-// postFilter prevents evictions while a node only waits for its report. The report wakes the pod,
-// and the next attempt may evict. If no node waits, postFilter explains why the nodes refuse the
-// pod, and lets preemption run.
+// postFilter prevents evictions while a node only waits for its report, for at most
+// wake.ReportLimit. The report wakes the pod, and the next attempt may evict. Otherwise postFilter
+// explains why the nodes refuse the pod, and evicts pods or lets preemption run (makeRoom).
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}
 	var by [3][]*nodes.Node
@@ -209,8 +209,8 @@ func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	return max(0, betterPatience*c.plugin.args.Patience.Duration-core.clock.Now().Sub(since))
 }
 
-// unreserve releases the pod's place. If the node refused the pod, a change of a node also wakes
-// the pod, because the cause may end before the pod's back-off. If another plugin refused the pod,
+// unreserve releases the pod's place. If the node refused the pod, a change of a node or the end of
+// a short pause wakes the pod, even before its back-off ends. If another plugin refused the pod,
 // only the end of its back-off wakes it.
 func (a *alone) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
 	if a.betterFor == 0 { // otherwise nothing was reserved

@@ -187,7 +187,9 @@ const (
 	changePause    = 20 * time.Millisecond
 )
 
-// write waits for the pod's turn on its node, decides again and writes the Binding.
+// write waits for the pod's turn on its node, decides again and writes the Binding. If only the
+// node's next report will show whether the pod fits, write tries again after each change of the
+// node, for at most reportPatience.
 func (b *binding) write(ctx context.Context) *fwk.Status {
 	core, n := b.plugin.core, b.node
 	if err := core.gangs.AwaitTurn(ctx, b.pod.UID); err != nil {
@@ -287,7 +289,8 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 }
 
 // newest returns the newest known version of the pod, on which its Binding is conditional. The pod
-// may have changed since the cycle began, usually by a write of the scheduler itself.
+// may have changed since the cycle began, usually by a write of the scheduler itself. If the newest
+// version is Forbidden, newest returns the version of the cycle.
 func (b *binding) newest() *corev1.Pod {
 	newest, err := b.plugin.core.pods.Pods(b.pod.Namespace).Get(b.pod.Name)
 	if err != nil || newest.UID != b.pod.UID || b.Forbidden(newest) != "" {

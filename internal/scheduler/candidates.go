@@ -80,7 +80,7 @@ type podNeeds struct {
 	cordon                bool
 	milliCPU, memoryBytes int64
 	affinity              nodeaffinity.RequiredNodeAffinity
-	// volumes selects, for each volume of the pod, the nodes that can reach it.
+	// volumes selects the nodes that can reach the pod's volumes (reachOf).
 	volumes []*nodeaffinity.NodeSelector
 }
 
@@ -166,8 +166,8 @@ func (s *Candidates) Classes() int { return len(s.classes) }
 // if the nodes are not divided into classes. It is valid until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
-// foresee puts the nodes into their classes, by the results of answer. It reports whether some of
-// the nodes have a taint PreferNoSchedule.
+// foresee puts the nodes into their classes, by the results of answer. It reports whether one of
+// the nodes in the classes has a taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	if s.space == nil {
 		s.space = spaces.Get().(*space)
@@ -390,8 +390,8 @@ func needsOf(pod *corev1.Pod, ahead Foresight, handle fwk.Handle) podNeeds {
 	return needs
 }
 
-// reachOf returns, for each of the pod's PersistentVolumes, a selector of the nodes that can reach
-// it. It ignores unbound PersistentVolumeClaims.
+// reachOf returns, for each PersistentVolume of the pod that not all nodes can reach, a selector of
+// the nodes that can. It ignores unbound PersistentVolumeClaims.
 func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffinity.NodeSelector) {
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].PersistentVolumeClaim

@@ -265,8 +265,8 @@ func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context
 	}
 }
 
-// couldBind reports whether a scheduler with the same profiles could be binding a pod that has no
-// node.
+// couldBind reports whether a scheduler with the same profiles could be binding the pod, which has
+// no node yet, with a decision.
 func (c *core) couldBind(pod *corev1.Pod) bool {
 	return c.profiles.ours(pod.Spec.SchedulerName) && (wire.MightPin(pod) || c.table.Obeying())
 }

@@ -88,7 +88,7 @@ const (
 	// wakeLater wakes pods on trial, which may have missed the node. The node's next report wakes
 	// the other pods.
 	wakeLater
-	// wakeAll wakes all members.
+	// wakeAll wakes all members that blame the node, or all members after NodeReturned.
 	wakeAll
 )
 

@@ -55,7 +55,8 @@ func (w *Waiters) refill() {
 	w.renew()
 }
 
-// renewNext gives the next class its turn. It returns false if there is no class.
+// renewNext gives the next class its turn. It returns false if no class waits for a turn, or if the
+// budget is spent.
 func (w *Waiters) renewNext() bool {
 	w.mu.Lock()
 	m := w.again.next()

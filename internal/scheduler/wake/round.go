@@ -77,11 +77,11 @@ func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 	return r
 }
 
-// wakeNext wakes pods that the round has not woken yet, as many as there is room for. Pods that no
-// change has woken come first, then pods of higher priority, then pods that have waited longer;
-// namespaces take turns. It also wakes pods on trial, which it does not count. If pods are left,
-// the round continues after a pause, because a woken pod may be placed on another node or refused
-// by other plugins. The caller holds the lock.
+// wakeNext wakes pods that the round has not woken yet, as many as there is room for. Pods that
+// were not woken since their last attempt come first, then pods of higher priority, then pods that
+// have waited longer; namespaces take turns. It also wakes pods on trial, which it does not count.
+// If pods are left, the round continues after a pause, because a woken pod may be placed on another
+// node or refused by other plugins. The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 	if _, left := w.wakeSome(r, free, pods); left == 0 {
 		delete(w.rounds, r.roundKey)
@@ -145,8 +145,8 @@ func wakeOrder(a, b *waiter) int {
 	return cmp.Or(byUrgency(a, b), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 }
 
-// byUrgency orders waiters that no change has woken before all others, and then by priority, the
-// highest first.
+// byUrgency orders waiters that were not woken since their last attempt before all others, and then
+// by priority, the highest first.
 func byUrgency(a, b *waiter) int {
 	switch {
 	case a.woken != b.woken && a.woken:
