@@ -233,8 +233,9 @@ func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
 	return nil
 }
 
-// decide adds the pod to the node's account and gives the decision a number. If from is the UID of
-// a Reservation, the pod gets resources of that Reservation.
+// decide adds the pod to the node's account and gives the decision a number. It returns a status if
+// the node refuses the pod or the decision cannot be written. If from is the UID of a Reservation,
+// the pod gets resources of that Reservation.
 func (c *cycle) decide(pod *corev1.Pod, n *nodes.Node, from string) *fwk.Status {
 	var d placement.Decision
 	var a ledger.Answer

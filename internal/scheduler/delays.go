@@ -217,8 +217,8 @@ func (d *Delays) end(uid types.UID) {
 }
 
 // bound removes a pod whose Binding is written, and records its time for each cause in the metric.
-// It records nothing if this replica never tried the pod, because the replica that tried the pod
-// records its time.
+// It records nothing if the pod is in this replica's queue, because then another replica has bound
+// the pod and records its time.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()
 	pod := d.of[uid]

@@ -19,7 +19,7 @@ import (
 
 // The states of a node for pods that could be pinned.
 const (
-	nodeTrusted    = "trusted"    // its report is complete, and its agent renews its heartbeat
+	nodeTrusted    = "trusted"    // its report is reliable, and its agent renews its heartbeat
 	nodeSilent     = "silent"     // its agent has sent no heartbeat or report for too long
 	nodeUntrusted  = "untrusted"  // its report is not reliable
 	nodeUnreported = "unreported" // there is no report
@@ -99,8 +99,8 @@ const (
 	waitsAlone  = "single"
 )
 
-// waitGauges reports the pods that wait for a node, as the watch shows them. A standby replica
-// reports them too.
+// waitGauges reports whether this replica leads, and the pods that wait for a node, as the watch
+// shows them. A standby replica reports them too.
 func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	leads := 0.0
 	if c.lead.Leads() {
@@ -142,8 +142,8 @@ func (c *core) waiting(pods []*corev1.Pod) (count map[string]int, longest map[st
 	return count, longest
 }
 
-// heldGauges reports the resources that Reservations hold. Every series always exists, except the
-// series of devices, so that an alert sees its first increase.
+// heldGauges reports the number of Reservations by phase, and the resources that they hold. Every
+// series always exists, except the series of devices, so that an alert sees its first increase.
 func heldGauges(census *reservation.Census, gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	for _, phase := range reservation.Phases {
 		gauge(reservationsDesc, float64(census.Phases[phase]), string(phase))

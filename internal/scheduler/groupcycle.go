@@ -125,7 +125,8 @@ type inGroup struct {
 
 var _ way = (*inGroup)(nil)
 
-// missing returns the pods that the cycle has removed from the node in the snapshot.
+// missing returns the UIDs of the pods that the cycle has removed from the node in the snapshot. It
+// omits pods that could not be pinned.
 func (g *groupTrial) missing(info fwk.NodeInfo) []string {
 	before := g.byName()[info.Node().Name]
 	if before == nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// tellIgnored writes events about annotations and labels of the pod that have no effect, about
-// exclusive CPUs or memory that no kubelet gives it, and about annotations for devices if the pod
-// requests none. It does so only in the first attempt, before the pod has the condition that a
-// failed attempt leaves.
+// tellIgnored writes events about annotations and labels of the pod that have no effect, and about
+// annotations for devices if the pod requests none. If Berth decides on no node, it also writes an
+// event about exclusive CPUs or memory that no kubelet gives the pod. It does so only in the first
+// attempt, before the pod has the condition that a failed attempt leaves.
 func (c *core) tellIgnored(pod *corev1.Pod) {
 	if attempted(pod) || wire.OfReservation(pod) {
 		return

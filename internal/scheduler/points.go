@@ -98,7 +98,7 @@ func (p Points) checkClaims() (wrong []string) {
 	return wrong
 }
 
-// plugins returns the required plugin settings of a profile with Berth.
+// plugins returns plugin settings with which a profile passes Check.
 func plugins() map[string]any {
 	berth, claims := map[string]any{"name": Name}, map[string]any{"name": ClaimsName}
 	scored := []any{

@@ -41,7 +41,8 @@ type FeedOptions struct {
 	Logger  klog.Logger
 	Events  events.EventRecorder
 	Metrics Metrics
-	// Onlooker receives Bindings that other schedulers write; nil if this process writes them.
+	// Onlooker receives events about pods that other schedulers place; nil if this process places
+	// pods.
 	Onlooker Onlooker
 }
 
@@ -337,7 +338,7 @@ func refTo(s *nodestate.Source) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID), ResourceVersion: s.Version}
 }
 
-// settle counts and logs the outcome o of a promise. o may be nil.
+// settle counts the outcome o of a promise, and logs it if the promise was not kept. o may be nil.
 func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 	if o == nil {
 		return

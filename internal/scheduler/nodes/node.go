@@ -93,7 +93,7 @@ type Node struct {
 	mu sync.RWMutex
 	// trouble is the reason why the node's report is not reliable, or nil.
 	trouble *nodestate.Unusable
-	// newest identifies the last received report, and accepted the last reliable report.
+	// newest identifies the newest report, and accepted the last reliable report.
 	newest, accepted nodestate.Mark
 	// kind is the NodeKind in the last readable report, or nil before the first such report.
 	kind *nodestate.NodeKind

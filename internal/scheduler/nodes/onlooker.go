@@ -21,7 +21,7 @@ type Onlooker interface {
 	// valid. by is that report or heartbeat, which clients other than the agent may also have
 	// written.
 	Alive(node string, by metav1.Object)
-	// Bound is called when a pod comes to a node, with the expected decision of the node's kubelet.
+	// Bound is called when a pod comes to a node, with the expected answer of the node's kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
 	// Foreseen is called with the expectation for a pod if none was possible at its Binding, but
 	// one is possible after a report.

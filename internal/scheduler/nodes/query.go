@@ -19,8 +19,8 @@ type Query struct {
 	// answers has the nodes' answers to the pod's shape. It is nil if the nodes must be asked about
 	// the pod itself.
 	answers *answerTable
-	// amid has the nodes' answers or estimates for the pod's batch, even of nodes with pods in
-	// flight that the kubelet could admit after the pod. It is nil if Share was not called.
+	// amid has the nodes' answers or estimates for the pod's batch, even of nodes with pods in flight
+	// that the kubelet could admit after the pod. It is nil if answers is nil or Share was not called.
 	amid *answerTable
 	// begun is the start of the attempt, as the time since began.
 	begun time.Duration
@@ -47,7 +47,8 @@ func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 	return q
 }
 
-// Share makes the query use and store answers for the candidate's batch.
+// Share makes the query use and store answers for the candidate's batch. It does nothing if the
+// nodes must be asked about the pod itself.
 func (q *Query) Share(p *Profile) {
 	if c := &q.Candidate; q.answers != nil {
 		q.amid = p.amid.of(batch{c.Shape, c.Created, c.Loose}, p.Table.Size())
@@ -61,15 +62,16 @@ func (q *Query) Refused(n *Node) {
 	}
 }
 
-// Recall returns a stored answer for the pod if a valid one exists. It is the answer of the node,
-// or of another node in the same state.
+// Recall returns a stored answer for the pod if a valid one exists. It is the node's answer to a
+// pod of the same shape or batch, or the answer of another node in the same state.
 func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
 	p, ok := q.recall(n)
 	return p, ok && p.Kind() != AtBest
 }
 
 // Foresee is like Recall. If there is no valid answer, it returns AtBest with an upper bound of the
-// node's rank, without asking the node. It stores the bound like an answer.
+// node's rank, without asking the node. It stores the bound like an answer. It returns false if it
+// knows neither.
 func (q *Query) Foresee(n *Node) (PackedAnswer, bool) {
 	if p, ok := q.recall(n); ok || q.answers == nil || !n.hot.trusted(q.begun, q.table.staleAfter) {
 		return p, ok
@@ -162,9 +164,9 @@ func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	return s.Answer.OK(), true
 }
 
-// Estimates reports whether the node's answer is an estimate, which assumes that the kubelet admits
-// pods in the order of Reserve. If Reserve then refuses the pod, the scheduler should try another
-// node at once.
+// Estimates reports whether the node may answer with an estimate, which assumes that the kubelet
+// admits pods in the order of Reserve. If Reserve then refuses the pod, the scheduler should try
+// another node at once.
 func (q *Query) Estimates(n *Node) bool {
 	return q.table.Large() || q.Candidate.Loose && !rank.IsBusy(n.hot.changes.InFlight())
 }
@@ -238,7 +240,8 @@ func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	return nil
 }
 
-// RankOn is like Rank, but asks a fork of the node's account.
+// RankOn is like Rank, but asks a fork of the node's account and does not include the pods in
+// flight.
 func (q *Query) RankOn(n *Node, account *ledger.Node) rank.Rank {
 	a := account.View().Ask(ledger.Question{Candidate: &q.Candidate})
 	if !a.OK() {
