@@ -36,8 +36,8 @@ func (s shortened) Eventf(about, related runtime.Object, kind, reason, action, n
 	s.EventRecorderLogger.Eventf(s.said.About(about, reason, action, note), related, kind, reason, action, "%s", note)
 }
 
-// briefNote shortens a note to clip.Event bytes. It removes the result of preemption, and puts
-// kube-scheduler's reasons before Berth's.
+// briefNote shortens a note that is longer than clip.Event bytes. It removes the result of
+// preemption, and keeps kube-scheduler's reasons before Berth's.
 func briefNote(note string) string {
 	if len(note) <= clip.Event {
 		return note

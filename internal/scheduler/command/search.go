@@ -16,7 +16,8 @@ import (
 )
 
 // lookingFurther returns a SchedulePod that calls next with a search in place of the profile, for
-// each pod that could be pinned.
+// each pod that could be pinned. If look returns the profile's own percentage, next gets the
+// profile itself.
 func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profiles map[string]*known) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		if !scheduler.MightPin(pod.Pod) {
@@ -153,7 +154,7 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 
 // find calls next, which returns a few candidates at a time, until at least one candidate of a
 // batch passes all plugins. It adds these candidates to named. It reports whether it has added any,
-// and how often it called next.
+// and returns the number of batches.
 func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, named sets.Set[string], next func() []fwk.NodeInfo) (found bool, rounds int) {
 	for !found && rounds < maxRounds {
 		few := next()

@@ -98,8 +98,8 @@ func (w *Writer) Shown(pod *corev1.Pod) {
 	}
 }
 
-// Nominated returns the node to which the last outcome nominates a pod. unshown means that the
-// watch has not shown this nomination yet.
+// Nominated returns the node to which the last outcome nominates a pod, if the watch has not shown
+// this nomination yet. Otherwise unshown is false. node may be "": the nomination is removed.
 func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -64,7 +64,7 @@ type Refitter struct {
 	wake chan struct{}
 
 	mu sync.Mutex
-	// due has the pods whose allocated amounts differ from their decisions.
+	// due has the pods whose allocated amounts differ from their decisions, and pods that are undone.
 	due map[types.UID]types.NamespacedName
 	// writing has the namespace of each pod whose status is being written.
 	writing map[types.UID]string
@@ -167,7 +167,8 @@ func (r *Refitter) Resizing() (pods []*corev1.Pod) {
 	return pods
 }
 
-// inTurn lists the due pods: the first pod of each namespace, then the second of each, and so on.
+// inTurn lists the due pods whose status is not being written: the first pod of each namespace,
+// then the second of each, and so on.
 func (r *Refitter) inTurn() []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
