@@ -139,9 +139,10 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 const defaultMaxPods = 110
 
 // ReadAllocatable returns the allocatable part of a machine's capacity for a kubelet with this
-// configuration. It subtracts reservations for the system and for eviction, and huge pages, which
-// are not ordinary memory (nodestatus.MachineInfo). It omits storage, because machines do not
-// describe it. The error is a *FieldError, and means that the kubelet would not start.
+// configuration, and its maximum number of pods. It subtracts reservations for the system and for
+// eviction, and huge pages, which are not ordinary memory (nodestatus.MachineInfo). It omits
+// storage, because machines do not describe it. The error is a *FieldError, and means that the
+// kubelet would not start.
 func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, capacity amounts.List) (amounts.List, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	reserved, err := r.kept(k.MemoryBytes)
@@ -190,8 +191,8 @@ func text(name string, count int64) string {
 	return resource.NewQuantity(count, resource.BinarySI).String()
 }
 
-// kept returns the CPU and memory that the kubelet reserves. A list of reserved CPUs replaces the
-// amounts (cmd/kubelet/app, run).
+// kept returns the amounts that the kubelet reserves for the system, and for eviction in the case
+// of memory. A list of reserved CPUs replaces the amount of CPU (cmd/kubelet/app, run).
 func (r configReader) kept(memoryBytes uint64) (amounts.List, error) {
 	sums, err := r.reserved()
 	if err != nil {

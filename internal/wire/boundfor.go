@@ -55,8 +55,8 @@ func WriteBoundFor(pod *corev1.Pod, b BoundFor) string {
 	return string(text)
 }
 
-// ReadBoundFor returns the content of the annotation. It returns false if the annotation is
-// missing, belongs to another pod, or cannot be parsed.
+// ReadBoundFor returns the content of the annotation. It returns false if the pod has no node, or
+// if the annotation is missing, belongs to another pod, or cannot be parsed.
 func ReadBoundFor(pod *corev1.Pod) (BoundFor, bool) {
 	text, ok := pod.Annotations[BoundForAnnotation]
 	if !ok || len(text) > maxBoundFor || pod.Spec.NodeName == "" {

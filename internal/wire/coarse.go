@@ -92,7 +92,8 @@ func (c *coarse) node(name string, sequence int64, written time.Time) (Node, err
 }
 
 // charge assigns resources to Others: CPUs that are neither free nor held by a pod, and the
-// collected memory and devices.
+// collected memory and devices. If the CPU manager's policy is not static, it assigns no CPUs and
+// empties free.
 func (c *coarse) charge() {
 	if c.config.CPUManagerPolicy == "static" {
 		rest := c.machine.Online.AndNot(&c.free)
@@ -161,7 +162,8 @@ func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
 	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })
 }
 
-// newestEntry returns the newest time of the managed fields for which counts is true.
+// newestEntry returns the newest time of the managed fields for which counts is true. If they have
+// no time, it returns its second argument.
 func newestEntry(o metav1.Object, or time.Time, counts func(*metav1.FieldsV1) bool) time.Time {
 	var newest time.Time
 	for _, f := range o.GetManagedFields() {

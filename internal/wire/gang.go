@@ -448,9 +448,9 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 	return nil
 }
 
-// GangOfMembers returns the gang that the pods declare. If their declarations contradict each
-// other, the error is a *FieldError about the first pod, in the order of names, that contradicts an
-// earlier pod.
+// GangOfMembers returns the gang that the pods declare. The error is a *FieldError about an invalid
+// declaration, about the first pod, in the order of names, that contradicts an earlier pod, or
+// about gangs that together need more than MaxGang pods.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
 	by := map[Declaration]*corev1.Pod{}
@@ -477,7 +477,8 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 }
 
 // GangOfDeclarations returns the gang whose members have the declarations in said, which has the
-// number of members with each. ok is false if the declarations contradict each other.
+// number of members with each. ok is false if the declarations contradict each other, or if they
+// need more than MaxGang pods.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}
 	parts := map[string]int{}
@@ -504,7 +505,7 @@ func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok boo
 }
 
 // contradiction returns the error about the first pod, in the order of names, that contradicts an
-// earlier pod.
+// earlier pod. It returns nil if there is none.
 func contradiction(by map[Declaration]*corev1.Pod) error {
 	said := slices.SortedFunc(maps.Keys(by), func(a, b Declaration) int { return strings.Compare(by[a].Name, by[b].Name) })
 	for i, d := range said {

@@ -158,7 +158,7 @@ type Ignored struct {
 	// Reason is the reason of the event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string
 	// Of distinguishes warnings with the same reason. It is the name of a dialect, the missing
-	// annotation, "Devices", "Values", or "" for Berth's own keys.
+	// annotation or label, "Devices", "Values", or "" for Berth's own keys.
 	Of, Text string
 }
 
@@ -224,10 +224,11 @@ func IgnoredOfGroup(group metav1.Object) string {
 	return listed(keys)
 }
 
-// CPUsShared returns a warning for a pod that requests exclusive CPUs, memory or NUMA nodes, but
-// would share them on nodes where a kubelet decides. The warning names the pod's annotations, and
-// the requests or limits that the pod lacks. If no kubelet pins anything for the pod, the scheduler
-// accepts even an annotation that it cannot read; the warning then names the error.
+// CPUsShared returns a warning for a pod that requests exclusive CPUs, pinned memory or a policy,
+// but would share its CPUs or memory on nodes where a kubelet decides. The warning names the pod's
+// annotations, and the requests or limits that the pod lacks. If no kubelet pins anything for the
+// pod, the scheduler accepts even an annotation that it cannot read; the warning then names the
+// error.
 func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
 	if !mayWantCPUs(pod) {
 		return Ignored{}, false

@@ -83,7 +83,7 @@ func readKoordinatorGang(pod *corev1.Pod, m Membership) (Membership, error) {
 	return m, err
 }
 
-// count reads a number of pods that is at least least.
+// count reads a number of pods from least to MaxGang.
 func (r gangReader) count(key string, least int) (int, error) {
 	n, err := strconv.Atoi(r.text(key))
 	if err != nil || n < least || n > MaxGang {
