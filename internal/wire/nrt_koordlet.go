@@ -187,8 +187,8 @@ func (r *zoneReader) koordletReserved(text string) error {
 	return nil
 }
 
-// koordletPods reads the pods that hold CPUs. It assigns to Others the CPUs of pods that the API no
-// longer has, and CPUs that are in no pool and belong to no pod.
+// koordletPods reads the pods that hold CPUs. It omits pods that the API no longer has. Their CPUs,
+// and CPUs that are in no pool and belong to no pod, count for Others (charge).
 func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil // the kubelet gives pods no exclusive CPUs

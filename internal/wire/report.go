@@ -189,9 +189,9 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 	return out, nil
 }
 
-// DecidedPools returns the valid pools of devices among which Berth chooses. All devices are marked
-// healthy. The pools do not change as long as the device plugin is the same. ReadReport returns the
-// errors of invalid pools.
+// DecidedPools returns the pools of devices among which Berth chooses, or none if some pool is
+// invalid. ReadReport returns the error about it. All devices are marked healthy. The pools do not
+// change as long as the device plugin is the same.
 func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	if !slices.ContainsFunc(nt.Status.Devices, func(p v1alpha1.DevicePool) bool { return p.DecidedBy == v1alpha1.AuthorityBerth }) {
 		return nil
