@@ -34,7 +34,8 @@ func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, e
 }
 
 // chosen returns the value of the flag, or of the node's label if the flag is byLabel. If the flag
-// or the label is not set, chosen returns usual.
+// or the label is not set, chosen returns usual. The error means that the Node is not known, or
+// that its label has another value.
 func chosen[T ~string](flag, byLabel T, label string, node *corev1.Node, usual, other T) (T, error) {
 	if flag != byLabel {
 		return cmp.Or(flag, usual), nil

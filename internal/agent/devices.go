@@ -150,7 +150,8 @@ func (b *deviceBook) fewer(s *kubeletstate.DeviceState, allocatable map[string]i
 	return out
 }
 
-// healthy returns the registered resources with their healthy devices.
+// healthy returns the resources with their healthy devices: as in the checkpoint, except as lost
+// and unlisted correct it.
 func (b *deviceBook) healthy(s *kubeletstate.DeviceState) map[string][]string {
 	all := maps.Clone(s.Registered)
 	maps.Copy(all, b.lost)

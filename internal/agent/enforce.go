@@ -455,8 +455,8 @@ func (s *sighting) notAsPredicted(f *podFacts) bool {
 	return !f.predicted.IsEmpty() && has != f.predicted
 }
 
-// abandoned returns an error if a pod still has CPUs from a decision of Berth although the kubelet
-// now decides on the node.
+// abandoned returns an error if a running pod was placed when Berth decided on the node, although
+// the kubelet now decides.
 func (s *sighting) abandoned() error {
 	for _, f := range sortedFacts(s.pods) {
 		if f.by != "" && f.ended.IsZero() && s.admitted(f.uid) {

@@ -28,8 +28,8 @@ func DefaultSpecDirs() []string { return []string{"/etc/cdi", "/var/run/cdi"} }
 // PodResources API.
 const NoPodResources = "none"
 
-// Options of an agent. Node and Client are required. The comments of the other fields describe
-// their zero values.
+// Options are the settings of an agent. Node and Client are required. The comments of the other
+// fields describe their zero values.
 type Options struct {
 	// Node is the name of the node.
 	Node string
