@@ -52,7 +52,8 @@ func newDecisions(o *Options) *decisions {
 	}}
 }
 
-// decidedIn parses a stored decision.
+// decidedIn parses a stored decision. It accepts only decisions after a resize that the agent
+// carries out.
 func decidedIn(uid, text string) (enforce.Decided, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid), Annotations: map[string]string{wire.PlacementAnnotation: text}}}
 	p, _, err := wire.ReadPlacement(pod)

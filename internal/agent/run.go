@@ -21,8 +21,8 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// Run runs an agent until ctx ends, and then returns nil. It returns an error only if the options
-// are wrong or the kubelet's root directory cannot be watched. After other errors it tries again.
+// Run runs an agent until ctx ends, and then returns nil. It returns an error only if the agent
+// cannot be set up, for example because the options are wrong. After other errors it tries again.
 func Run(ctx context.Context, opts Options) error {
 	a, err := newAgent(opts)
 	if err != nil {

@@ -23,8 +23,8 @@ type sighting struct {
 	starts *kubeletstate.StartError
 	// offline are offline CPUs that the kubelet has assigned or could still assign.
 	offline topology.CPUSet
-	// holders are the pods with resources, by the kubelet's UID; pods are the pods that the API
-	// knows.
+	// holders are the pods with resources, by the kubelet's UID. pods are the pods in the API, and
+	// pods that have left it and may still be in the checkpoints (podBook.all).
 	holders map[string]bool
 	pods    map[string]podFacts
 	// active has the number of active pods in the kubelet by namespace/name. It is nil if it is not
