@@ -491,7 +491,7 @@ func groupsText(w io.Writer, groups []query.Group) {
 	}
 }
 
-var answerStyles = map[string]table.Style{survey.Admits: table.Good, survey.Waits: table.Doubtful, survey.Refuses: table.Bad, survey.Unreliable: table.Doubtful, survey.Excluded: table.Aside}
+var answerStyles = map[string]table.Style{query.Admits: table.Good, query.Waits: table.Doubtful, query.Refuses: table.Bad, query.Unreliable: table.Doubtful, query.Excluded: table.Aside}
 
 // groupVerb returns the verb that describes the answer of a group.
 func groupVerb(g *query.Group) string {

@@ -135,7 +135,7 @@ func (q *fitQuestion) one(w io.Writer, f *query.Fitting) error {
 }
 
 // fitSum describes how many replicas fit, as the second half of a sentence.
-func fitSum(f *survey.Fitting) string {
+func fitSum(f *query.Fitting) string {
 	tried := f.Replicas - f.Untried
 	switch {
 	case f.Replicas == 0:

@@ -228,7 +228,7 @@ func tasksText(tasks map[string]int) string {
 	return afterComma("of tasks ", strings.Join(parts, ", "))
 }
 
-func gangPodsText(w io.Writer, e *survey.ExplainedGang) error {
+func gangPodsText(w io.Writer, e *query.ExplainedGang) error {
 	var rows [][]string
 	for _, p := range e.Pods {
 		rows = append(rows, []string{p.Name, dash(p.Task), p.State, dash(p.Node), dash(p.NUMANodes), dash(p.Certainty)})
