@@ -42,8 +42,8 @@ Exit code 1 means that some pod does not fit even once.`,
   berth fit -f pod.yaml --node 'package:2 numa:4 core:8 pu:2 mem:64Gi' --kubelet-config kubelet.yaml`,
 		Args: arguments(0, 1, "at most one machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if l.limit < 1 {
-				return Usagef("--limit %d: want at least 1", l.limit)
+			if l.limit < 1 || l.limit > mostCopies {
+				return Usagef("--limit %d: want 1 to %d", l.limit, mostCopies)
 			}
 			if q.node.describe(cmd) || len(args) > 0 {
 				if err := q.node.takeMachine(cmd, args); err != nil {

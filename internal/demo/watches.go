@@ -20,7 +20,7 @@ const maxWatches = "/proc/sys/fs/inotify/max_user_instances"
 const (
 	serverWatches  = 6
 	kubeletWatches = 1
-	agentWatches   = 2
+	agentWatches   = 1
 )
 
 func watchesFor(nodes []hollow.Spec, agents bool) int {

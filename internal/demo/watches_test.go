@@ -19,8 +19,8 @@ func TestWatches(t *testing.T) {
 		agents bool
 		want   int
 	}{
-		{nil, true, 6}, {nodes, false, 19}, {nodes, true, 45},
-		{[]hollow.Spec{{NRI: true, Devices: "x"}}, true, 11}, {[]hollow.Spec{{NRI: true, Devices: "x"}}, false, 8},
+		{nil, true, 6}, {nodes, false, 19}, {nodes, true, 32},
+		{[]hollow.Spec{{NRI: true, Devices: "x"}}, true, 10}, {[]hollow.Spec{{NRI: true, Devices: "x"}}, false, 8},
 	} {
 		if got := watchesFor(c.nodes, c.agents); got != c.want {
 			t.Errorf("%d nodes, agents %v: %d, want %d", len(c.nodes), c.agents, got, c.want)
@@ -29,8 +29,8 @@ func TestWatches(t *testing.T) {
 	if err := checkWatches(nodes, true); err != nil && !strings.Contains(err.Error(), "fs.inotify.max_user_instances") { // other programs may use them
 		t.Error(err)
 	}
-	const want = "13 nodes need 45 inotify instances, and this user may have 7 more of "
-	if got := fewWatches(13, 45, 7).Error(); !strings.HasPrefix(got, want) || !strings.Contains(got, "sysctl fs.inotify.max_user_instances=1024") {
+	const want = "13 nodes need 32 inotify instances, and this user may have 7 more of "
+	if got := fewWatches(13, 32, 7).Error(); !strings.HasPrefix(got, want) || !strings.Contains(got, "sysctl fs.inotify.max_user_instances=1024") {
 		t.Errorf("%s: want %q, and what to do", got, want)
 	}
 }

@@ -17,3 +17,11 @@ func changedAt(info fs.FileInfo) time.Time {
 	}
 	return at
 }
+
+// inode returns the number of the file's inode. A link that leads to another file changes it.
+func inode(info fs.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return s.Ino
+	}
+	return 0
+}

@@ -137,8 +137,8 @@ func (f Files) given() (g given, err error) {
 // NewerThan returns the files that were changed after t, and the folder of drop-ins if a drop-in
 // was added or removed.
 func (f Files) NewerThan(t time.Time) (newer []string) {
-	for name, at := range f.changes() {
-		if at.After(t) {
+	for name, info := range f.changes() {
+		if changedAt(info).After(t) {
 			newer = append(newer, name)
 		}
 	}
@@ -149,18 +149,18 @@ func (f Files) NewerThan(t time.Time) (newer []string) {
 // removed. It does not read the files.
 func (f Files) Fingerprint() string {
 	var b strings.Builder
-	for name, at := range f.changes() {
-		fmt.Fprintln(&b, name, at.UnixNano())
+	for name, info := range f.changes() {
+		fmt.Fprintln(&b, name, changedAt(info).UnixNano(), info.Size(), inode(info))
 	}
 	return b.String()
 }
 
-// changes yields the files and the folders of drop-ins with the times of their last changes. It
-// omits files that it cannot find; Read returns the error.
-func (f Files) changes() iter.Seq2[string, time.Time] {
-	return func(yield func(string, time.Time) bool) {
+// changes yields the files and the folders of drop-ins, by name, with what the kernel tells about
+// them. It omits files that it cannot find; Read returns the error.
+func (f Files) changes() iter.Seq2[string, fs.FileInfo] {
+	return func(yield func(string, fs.FileInfo) bool) {
 		look := func(name string) error {
-			if info, err := os.Stat(name); err == nil && !yield(name, changedAt(info)) { // the target, if it is a link
+			if info, err := os.Stat(name); err == nil && !yield(name, info) { // the target, if it is a link
 				return filepath.SkipAll
 			}
 			return nil

@@ -372,10 +372,10 @@ func objectsOf(doc []byte) (out [][]byte) {
 	}
 }
 
-// ReadInput reads a file, or stdin for "-", up to a limit in bytes.
+// ReadInput reads a file up to a limit in bytes. If stdin is not nil, "-" stands for it.
 func ReadInput(path string, stdin io.Reader, limit int64) ([]byte, error) {
 	in := stdin
-	if path != "-" {
+	if path != "-" || stdin == nil {
 		f, err := os.Open(path)
 		if err != nil {
 			return nil, err

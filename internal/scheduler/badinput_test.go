@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -87,6 +88,27 @@ func TestReportsThatAreTooMuch(t *testing.T) {
 			}
 			f.wantEvent("ReportRefused")
 		})
+	}
+}
+
+// TestAReportThatIsNotReadyIsNotRefused: the node gets no pinned pods, but neither the metric nor an
+// event blames the report.
+func TestAReportThatIsNotReadyIsNotRefused(t *testing.T) {
+	f := newFixture(t)
+	nt := f.topology()
+	nt.Status.Conditions[0].Status, nt.Status.Conditions[0].Reason = metav1.ConditionFalse, "KubeletAbsent"
+	before := count(t, reportsRefused)
+	f.feed.ReportSeen(nt)
+	if why := f.refusal("n"); !strings.Contains(why, "not Ready: KubeletAbsent") {
+		t.Errorf("the node is refused with %q", why)
+	}
+	if now := count(t, reportsRefused); now != before {
+		t.Errorf("the metric went from %v to %v", before, now)
+	}
+	select {
+	case e := <-f.events.Events:
+		t.Errorf("event %q", e)
+	default:
 	}
 }
 

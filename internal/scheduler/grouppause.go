@@ -142,6 +142,15 @@ func (g *groupPauses) placed(key string) {
 	defer g.mu.Unlock()
 	if p, known := g.by.Get(key); known {
 		p.failures, p.waitsFrom = 0, time.Time{}
+		g.forget(key, p)
+	}
+}
+
+// forget removes a group that neither waits nor pauses, so that it takes no other group's place. The
+// caller holds the lock.
+func (g *groupPauses) forget(key string, p *groupPause) {
+	if p.failures == 0 && p.waitsFrom.IsZero() && len(p.held) == 0 && !g.clock.Now().Before(p.until) {
+		g.by.Delete(key)
 	}
 }
 
@@ -163,5 +172,6 @@ func (g *groupPauses) waited(key string) {
 	defer g.mu.Unlock()
 	if p, known := g.by.Get(key); known {
 		p.waitsFrom = time.Time{}
+		g.forget(key, p)
 	}
 }

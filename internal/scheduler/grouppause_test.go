@@ -59,6 +59,11 @@ func TestAGroupThatFailsPauses(t *testing.T) {
 	c.Step(gangs.FirstPause)
 	<-woken
 	free("after the first pause", a)
+	g.waits(ownGroup(a))
+	g.placed(ownGroup(a))
+	if n := g.by.Len(); n > 0 {
+		t.Errorf("%d groups are remembered that neither wait nor pause", n)
+	}
 }
 
 // inGroupNamed returns a member of a group, with a UID made of its name.

@@ -97,7 +97,7 @@ type Placement struct {
 	Guarantee Guarantee
 	// Authority is the program that decided on the node when the pod was placed. Koordlet means
 	// that koordlet had to carry out the decision. Both may differ from the node's present state,
-	// because the node's authority may have changed.
+	// because the node's authority may have changed. A Reservation's placement has no authority.
 	Authority placement.Authority
 	Koordlet  bool
 	Decision  placement.Decision

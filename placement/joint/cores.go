@@ -51,7 +51,7 @@ type core struct {
 	group     uint16
 }
 
-// span is a range of positions in a slice, such as coreTable.cores. to is not in the range.
+// span is a range of positions in a slice, such as CoreTable.cores. to is not in the range.
 type span struct{ from, to uint16 }
 
 // nodeSpan has the ranges of a NUMA node in CoreTable.cores and CoreTable.groups.

@@ -327,6 +327,11 @@ func (f *Feed) refuse(n *Node, r *nodestate.Reading, why *nodestate.Unusable) {
 	if !n.distrust(why) {
 		return
 	}
+	var notReady *wire.NotReadyError
+	if errors.As(why, &notReady) { // the report says so itself, and is not wrong
+		f.Logger.Info("Report not Ready", "node", n.name, "kind", r.Source.Kind, "err", why.Cause)
+		return
+	}
 	f.Metrics.ReportRefused()
 	f.Events.Eventf(refTo(&r.Source), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", why.Cause)
 	f.Logger.Info("Report refused", "node", n.name, "kind", r.Source.Kind, "err", why.Cause)
