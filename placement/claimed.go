@@ -260,7 +260,7 @@ func (c *Claimed) cost() int {
 	return 1 + tries*wanted*len(c.Devices)/32
 }
 
-// within reports whether each set is a subset of the other set at its position.
+// within reports whether sets[i] is a subset of others[i], for every i.
 func within(sets, others []topology.NUMASet) bool {
 	for i := range sets {
 		if sets[i]&^others[i] != 0 {

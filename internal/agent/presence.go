@@ -81,7 +81,7 @@ func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) 
 	p.leftovers = slices.DeleteFunc(slices.Collect(maps.Keys(pinned)), func(is pin) bool { return !ended(is.uid) })
 }
 
-// away reports whether the kubelet does not run.
+// away reports whether the kubelet is not running, or was not seen yet.
 func (p *presence) away() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -304,8 +304,8 @@ func lower(n, most uint64) uint64 {
 const undecided = "the kubelet has allocated more to it than the scheduler has decided: the kubelet tries again, and the container then starts with the decided amounts"
 
 // carries returns the amounts that a container gets with its next move: the decided amounts if it
-// has other amounts. The kubelet also sets them, but only once. For a trimmed container it does not
-// set the remaining amounts.
+// has other amounts. A container that started with trimmed amounts gets no more from the kubelet,
+// because the kubelet sets the amounts only once.
 func (e *entry) carries() (out amounts) {
 	if !e.decides || e.Decision == nil || e.next != nil || e.memory == nil {
 		return out

@@ -35,8 +35,8 @@ type Asked struct {
 	Looked func(keys sets.Set[string])
 }
 
-// Ask builds a question from the pods. If the budget is used up, the question is incomplete. The
-// error names a pod with an invalid request.
+// Ask adds the pods and their wishes to q. If the budget is used up, the question is incomplete.
+// The error names a pod with an invalid request.
 func (a *Asked) Ask(q *gangfit.Question) error {
 	q.Dear.Members = len(a.Pods)
 	looked := a.lookedAt(q.Budget)

@@ -92,8 +92,9 @@ func (n *Node) Foresee() (out []Foreseen) {
 	return out
 }
 
-// expect returns the expectation for a pod that the kubelet admits after the pods that were bound
-// before it, and records it as a promise. The caller must check that there is a report.
+// expect returns how the kubelet is expected to answer the pod, after all pods that were bound
+// before it. If it can predict the answer, expect records the answer as the pod's
+// promise. The caller must check that there is a report.
 func (o *outlook) expect(p *pod) (e Expectation) {
 	switch {
 	case o.facts.decides(): // without a decision, such a node gives a pod no resources

@@ -63,7 +63,8 @@ func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
 	return out, nil
 }
 
-// fits reports whether one of the waiting nodes would admit the pod now, without certain CPUs.
+// fits reports whether one of the waiting nodes would admit the pod now, although it is not certain
+// which CPUs the pod would get.
 func (d *diagnosis) fits(waiting []*nodes.Node) bool {
 	return slices.ContainsFunc(waiting, func(n *nodes.Node) bool { return d.statuses.Get(n.Name()).Message() == waitCertainty })
 }

@@ -27,7 +27,7 @@
 //	            UnschedulableAndUnresolvable    initial reports or the takeover are missing: wake.WakeAll
 //	Filter      Success                         the node admits the pod
 //	            Pending                         the node waits for a report: that report; wake.NodeChanged
-//	            Pending                         the pod fits, but without certain CPUs: Args.Patience
+//	            Pending                         the pod fits, but its CPUs are not certain: Args.Patience
 //	            Unschedulable                   the kubelet would refuse the pod, evictions may help:
 //	                                            wake.NodeChanged; deletion of a pod there (a queueing hint)
 //	            UnschedulableAndUnresolvable    refused even if empty, or the node has a weaker policy:

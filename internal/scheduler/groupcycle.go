@@ -203,7 +203,8 @@ func (g *inGroup) account(n *nodes.Node) *ledger.Node {
 	return n.Account()
 }
 
-// rank returns the rank of a node with the changes of the trial.
+// rank returns the rank of a node after the trial's reservations. A trial that looks for victims
+// ignores them.
 func (g *inGroup) rank(c *cycle, n *nodes.Node) rank.Rank {
 	if on := g.nodes.Known(n); on != nil && on.Promised() > 0 && !g.evicting {
 		return c.query.RankOn(n, on.Account())

@@ -476,9 +476,9 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 
-// GangOfDeclarations returns the gang whose members have the declarations in said, which has the
-// number of members with each. ok is false if the declarations contradict each other, or if they
-// need more than MaxGang pods.
+// GangOfDeclarations returns the gang with the declarations that are the keys of said. It does not
+// use the values, which are numbers of members. ok is false if the declarations contradict each
+// other, or if they need more than MaxGang pods.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}
 	parts := map[string]int{}

@@ -42,7 +42,7 @@ func (s *NodeSpec) PinsCPUs() bool {
 	return s.Config.CPUManagerPolicy == "static" || s.Authority == v1alpha1.AuthorityBerth
 }
 
-// Report has the allocations of a node: the input of placement.Model.StateOf.
+// Report has the status of a NodeTopology. Its Snapshot is the input of placement.Model.StateOf.
 type Report struct {
 	// Sequence is the number of the report in its NodeTopology object. It is 0 if there is no
 	// report yet.

@@ -53,8 +53,8 @@ type Writer struct {
 	due, held map[types.UID]*outcome
 	// nominated has the pods' nominated nodes, until the watch shows them.
 	nominated map[types.UID]string
-	// line queues the pods with a due outcome. It admits one write per namespace; a pause counts as
-	// part of the write.
+	// line queues the pods with a due outcome. It admits one write per namespace
+	// at a time. The next write starts only after the pause that follows a write.
 	line turns.Line[types.UID]
 	// writing is the number of running writes.
 	writing int

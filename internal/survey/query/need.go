@@ -33,7 +33,7 @@ type NeverFits struct {
 
 // The limits of need and its callers.
 const (
-	// MaxNeeded is the maximum number of pods of a load.
+	// MaxNeeded is the maximum number of pods of all loads of a question.
 	MaxNeeded = 2000
 	maxGroups = 16
 )

@@ -15,10 +15,11 @@ import (
 )
 
 // hasSay reports whether Berth's scheduler plugin decides about the pod on the node. It decides if
-// a kubelet might pin something for the pod. It decides about other pods only on nodes with
-// authority berth, or if the pod's rules count NUMA nodes. On an unreliable node, these other pods
-// must have rules. It does not decide about these other pods if they are members of gangs, or if
-// the node is nil.
+// a kubelet might pin something for the pod. For any other pod:
+//   - If the pod is a member of a gang or of a Kubernetes PodGroup, or if the node is nil, it does
+//     not decide.
+//   - If the pod's rules count NUMA nodes, it decides.
+//   - Without such rules, it decides only on reliable nodes with authority berth.
 func hasSay(n *survey.NodeState, pod *corev1.Pod, r *placement.Request) bool {
 	switch {
 	case r.Pinnable():
