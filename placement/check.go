@@ -58,7 +58,7 @@ func wantCPUs(missing, extra topology.CPUSet) string {
 		want = append(want, fmt.Sprintf("CPUs %q accounted for: they are neither shared nor held by a container", missing))
 	}
 	if !extra.IsEmpty() {
-		want = append(want, fmt.Sprintf("no container with CPUs %q, which the kubelet assigns to none", extra))
+		want = append(want, fmt.Sprintf("no container with CPUs %q: the kubelet never assigns these CPUs", extra))
 	}
 	return strings.Join(want, "; ")
 }

@@ -194,8 +194,10 @@ func (b kubeletBooks) restoreTable(t *MemoryTable) error {
 	if !ok {
 		return contradiction(field, strconv.Itoa(int(t.NUMA)), "one of the NUMA nodes "+m.nodes.String())
 	}
-	if t.Cells&^m.nodes != 0 || t.Assignments < 0 || t.Assignments > 1<<30 {
-		return contradiction(field, fmt.Sprintf("%d assignments in group {%s}", t.Assignments, t.Cells), "0 or more, in a group of the machine's nodes")
+	const most = 1 << 30
+	if t.Cells&^m.nodes != 0 || t.Assignments < 0 || t.Assignments > most {
+		return contradiction(field, fmt.Sprintf("%d assignments in group {%s}", t.Assignments, t.Cells),
+			fmt.Sprintf("0 to %d assignments, in a group with no NUMA nodes other than {%s}", most, m.nodes))
 	}
 	book.SetGroup(pos, t.Assignments, m.compact(t.Cells))
 	var rows int

@@ -133,7 +133,7 @@ func TestImpossibleMachines(t *testing.T) {
 	in := newInputs(t)
 	p := in.pod("p", `{limits: {cpu: "4", memory: 1000Gi}}`)
 	for machine, want := range map[string]string{
-		"package:2 numa:1 core:4 pu:2 mem:64":                        `want a unit: mem:64Gi`,
+		"package:2 numa:1 core:4 pu:2 mem:64":                        `want at least 1Mi for each NUMA node, such as mem:64Gi`,
 		"package:2 numa:1 core:4 pu:2 huge:2Mi=1":                    "mem:SIZE too",
 		"package:2 numa:1 core:4 pu:2 mem:64Gi huge:2Mi=40000":       "at most its memory",
 		"package:2 numa:1 core:4 pu:2 mem:64Gi huge:2Mi=99999999999": "at most its memory",

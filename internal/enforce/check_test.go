@@ -13,7 +13,7 @@ func (b *Books) complaints() []Complaint {
 	return out
 }
 
-// check returns an error if two pods hold the same CPUs or devices, or if a shared container has an
+// check returns an error if two pods hold the same CPU or device, or if a shared container has an
 // exclusive CPU or no CPU.
 func (b *Books) check() error {
 	pool := b.pool()
@@ -29,13 +29,13 @@ func (b *Books) check() error {
 		e := b.all[id]
 		for _, other := range b.ids() {
 			if o := b.all[other]; !samePod(&o.Container, &e.Container) && e.shut.Intersects(&o.shut) {
-				return fmt.Errorf("%s and %s hold the same CPUs", e.Name, o.Name)
+				return fmt.Errorf("%s and %s both hold CPUs %s", e.Name, o.Name, e.shut.And(&o.shut))
 			}
 		}
 		for i := range e.devices {
 			for _, device := range e.devices[i].IDs {
 				if other := b.holder(e, device); other != "" {
-					return fmt.Errorf("%s and %s hold the same device, %s", e.Name, other, device)
+					return fmt.Errorf("%s and %s both hold device %s", e.Name, other, device)
 				}
 			}
 		}

@@ -116,7 +116,7 @@ func TestRefused(t *testing.T) {
 		{"nodes lost", change("node(s):           2", "node(s):           3"), "line 14: NUMA node(s)"},
 		{"caches", change("(2 instances)\nNUMA", "(3 instances)\nNUMA"), "line 12: L3 cache"},
 		{"kinds of cores", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 1", "Core(s) per socket: 2", "Socket(s): 1", "Core(s) per socket: 3"), "line 6: Core(s) per socket"},
-		{"one node", flat("CPU(s): 8", "On-line CPU(s) list: 0-7", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 2", "NUMA node0 CPU(s): 0-7"), `line 5: Socket(s): "2": want 1, because there is one NUMA node; otherwise the output of lscpu -p, or a capture`},
+		{"one node", flat("CPU(s): 8", "On-line CPU(s) list: 0-7", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 2", "NUMA node0 CPU(s): 0-7"), `line 5: Socket(s): "2": want 1, because there is only one NUMA node; if there are more sockets: the output of lscpu -p, or a capture`},
 		{"a node across sockets", flat("CPU(s): 12", "On-line CPU(s) list: 0-11", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 3", "NUMA node0 CPU(s): 0-7", "NUMA node1 CPU(s): 8-11"), "line 6: NUMA node0 CPU(s)"},
 		{"threads apart", flat("CPU(s): 8", "On-line CPU(s) list: 0-7", "Thread(s) per core: 2", "Core(s) per socket: 2", "Socket(s): 2", "NUMA node0 CPU(s): 0,3,5,6", "NUMA node1 CPU(s): 1,2,4,7"), "line 3: Thread(s) per core"},
 		{"books", flat("CPU(s): 3", "On-line CPU(s) list: 0-2", "Thread(s) per core: 1", "Core(s) per socket: 1", "Socket(s) per book: 1", "Book(s): 3"), "line 5: Socket(s) per book"},

@@ -68,7 +68,7 @@ func (r *reader) readCPUs() (err error) {
 		return r.fields.wrong(cpus, "the number of CPUs in %s and %s: %d", online, offline, on+off)
 	}
 	if counted := r.threads * r.cores * r.sockets; counted != on {
-		return r.fields.wrong(online, "%d CPUs, for %d sockets of %d cores of %d threads; if cores differ or CPUs are offline: %swhich", counted, r.sockets, r.cores, r.threads, capture)
+		return r.fields.wrong(online, "%d CPUs, for %d sockets of %d cores of %d threads; if cores differ or CPUs are offline: %swhich CPUs a core has", counted, r.sockets, r.cores, r.threads, capture)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (r *reader) findSockets() error {
 		return nil
 	}
 	if n := r.interleaved(size); n != nil {
-		return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "consecutive CPUs in the NUMA nodes of a socket; otherwise %swhich NUMA nodes a socket has", capture)
+		return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "CPUs that are numbered NUMA node by NUMA node; if they are not: %swhich NUMA nodes a socket has", capture)
 	}
 	var socket topology.CPUSet
 	for _, n := range r.nodes {
@@ -148,7 +148,7 @@ func (r *reader) findSockets() error {
 			r.perSocket = append(r.perSocket, socket)
 			socket = topology.CPUSet{}
 		case have > size && len(r.nodes) == 1:
-			return r.fields.wrong(sockets, "1, because there is one NUMA node; otherwise %swhich CPUs a socket has", capture)
+			return r.fields.wrong(sockets, "1, because there is only one NUMA node; if there are more sockets: %swhich CPUs a socket has", capture)
 		case have > size:
 			return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes that make up sockets of %d CPUs; if NUMA nodes span sockets: %swhich CPUs a socket has", size, capture)
 		}
@@ -252,7 +252,7 @@ func (r *reader) findCaches() error {
 	count, err := strconv.Atoi(m[1])
 	all := r.cores * r.sockets
 	if err != nil || count < 1 || count > all || all%count != 0 {
-		return r.fields.wrong(cache, "a number of instances that divides %d cores evenly; otherwise %swhich cores share one", all, capture)
+		return r.fields.wrong(cache, "a number of instances that divides %d cores evenly; if the instances differ in size: %swhich cores share one", all, capture)
 	}
 	return r.fillCaches(all / count)
 }
@@ -270,7 +270,7 @@ func (r *reader) fillCaches(each int) error {
 		}
 		// No real cache begins in one node and ends inside another.
 		if filled > 0 && filled < each && len(r.coresOf(&n)) > filled {
-			return r.fields.wrong(cache, "a number of instances that does not cut NUMA nodes; otherwise %swhich cores share one", capture)
+			return r.fields.wrong(cache, "a number of instances with which each is in one NUMA node or has whole NUMA nodes; if the instances differ in size: %swhich cores share one", capture)
 		}
 	}
 	return nil

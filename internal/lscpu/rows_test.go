@@ -98,7 +98,7 @@ func TestInterleaved(t *testing.T) {
 		"in turns, with memory-only nodes": {head("2", "4", "2") + turns + "NUMA node4 CPU(s):\n", true},
 	} {
 		_, err := Read([]byte(c.text))
-		if refused := err != nil && strings.Contains(err.Error(), "want consecutive CPUs in the NUMA nodes of a socket; otherwise the output of lscpu -p"); refused != c.refuse || !refused && err != nil {
+		if refused := err != nil && strings.Contains(err.Error(), "want CPUs that are numbered NUMA node by NUMA node; if they are not: the output of lscpu -p"); refused != c.refuse || !refused && err != nil {
 			t.Errorf("%s: %v, want a refusal: %v", name, err, c.refuse)
 		}
 	}

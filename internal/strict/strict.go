@@ -210,7 +210,11 @@ func (c *checker) scalar(path string, v any, t reflect.Type) {
 		return
 	}
 	_, isText := v.(string)
+	_, isObject := v.(map[string]any)
+	_, isList := v.([]any)
 	switch {
+	case t.Kind() == reflect.String && (isObject || isList):
+		c.fail(path, v, "a string")
 	case t.Kind() == reflect.String:
 		c.fail(path, v, fmt.Sprintf("a string: put quotes around it, %q", text(v)))
 	case t.Kind() == reflect.Bool:

@@ -103,7 +103,7 @@ func possible(m *topology.Machine) error {
 		n := &m.NUMANodes[i]
 		if n.MemoryBytes > 0 && n.MemoryBytes < leastMemory {
 			return &topology.ParseError{Item: "mem", Value: fmt.Sprint(n.MemoryBytes),
-				Want: fmt.Sprintf("a unit: mem:%dGi (no NUMA node has %d bytes)", n.MemoryBytes, n.MemoryBytes)}
+				Want: "at least 1Mi for each NUMA node, such as mem:64Gi (a number without a unit is in bytes)"}
 		}
 		if total == 0 && len(n.HugePages) > 0 && n.HugePages[0].Count > 0 {
 			return &topology.ParseError{Item: "huge", Value: fmt.Sprintf("%d pages of %d bytes on NUMA node %d",

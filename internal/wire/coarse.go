@@ -204,9 +204,9 @@ func (c *coarse) readCPU(at *field.Path, numa string, p cpuPlace) error {
 	case p.numa < 0 || p.numa >= topology.MaxNUMANodes:
 		return c.at(at.Child(numa), p.numa, "a NUMA node from 0 to "+strconv.Itoa(topology.MaxNUMANodes-1))
 	case p.socket < 0 || p.socket > maxID:
-		return c.at(at.Child("socket"), p.socket, "0 or more")
+		return c.at(at.Child("socket"), p.socket, "an id from 0 to "+strconv.Itoa(maxID))
 	case p.core < 0 || p.core > maxID:
-		return c.at(at.Child("core"), p.core, "0 or more")
+		return c.at(at.Child("core"), p.core, "an id from 0 to "+strconv.Itoa(maxID))
 	}
 	c.addCPU(p.id, topology.NUMAID(p.numa), topology.PackageID(p.socket), topology.CoreID(p.core))
 	return nil

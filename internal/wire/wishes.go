@@ -264,7 +264,7 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		return ""
 	}
 	f, resource := m.ForetellDevices(r)
-	insists := fmt.Sprintf("and the pod's %s requires %d devices of each resource on each NUMA node", DevicesAnnotation, n)
+	insists := fmt.Sprintf("and the pod's %s requires %s of each resource on each NUMA node", DevicesAnnotation, Counted(int(n), "device"))
 	switch f {
 	case placement.Foretold:
 		return ""
@@ -276,7 +276,7 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	case placement.ClaimsOpen:
 		return fmt.Sprintf("a ResourceClaim provides %s on this node, from any NUMA node, %s: the pod needs a node with authority berth", resource, insists)
 	case placement.ScopeOpen:
-		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container by itself, %s of the whole pod: the pod needs a node with scope pod or with authority berth", insists)
+		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container by itself, %s, counted over all containers: the pod needs a node with scope pod or with authority berth", insists)
 	case placement.SocketsOpen:
 		return "the kubelet's option align-by-socket leaves open on which NUMA nodes of the socket CPUs and devices are, " + insists
 	}

@@ -187,7 +187,7 @@ func TestWrongNodes(t *testing.T) {
 		{"name=a,capture=" + filepath.Join(dir, "none"), "no such file"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,config=" + dir, "is a directory"},
 		{"name=a,machine=package:1 numa:1 core:4 pu:1", "has no memory: want mem:SIZE"},
-		{"name=a,machine=package:1 numa:1 core:4 pu:1 mem:64", "want a unit: mem:64Gi"},
+		{"name=a,machine=package:1 numa:1 core:4 pu:1 mem:64", "want at least 1Mi for each NUMA node, such as mem:64Gi"},
 		{config("policy", "cpuManagerPolicy: sometimes\n"), `cpuManagerPolicy: "sometimes"`},
 		{config("reserved", "cpuManagerPolicy: static\n"), "reserve"},
 		{config("broken", "cpuManagerPolicy: [static\n"), "broken: "},

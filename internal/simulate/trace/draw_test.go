@@ -59,7 +59,7 @@ func TestTimedDraw(t *testing.T) {
 		o    Times
 		want string
 	}{
-		{pods, Times{For: time.Hour, Draw: some(MaxPods+1, 60)}, "pods arrive, members of gangs counted: want at most 500000"},
+		{pods, Times{For: time.Hour, Draw: some(MaxPods+1, 60)}, "pods arrive (each member of a gang counts): want at most 500000"},
 		{append(slices.Clone(pods), Pod{Name: "x"}), Times{}, `pod "x": it has no creation and deletion time`},
 		{[]Pod{{Name: "x", MilliCPU: 1 << 40, Timed: true, Deleted: 1 << 30}}, Times{}, "CPU or GPU hours: want at most"},
 	} {

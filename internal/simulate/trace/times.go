@@ -94,7 +94,7 @@ func (d *TimedDraw) check(pods []Pod) error {
 	}
 	switch {
 	case count > MaxPods:
-		return fmt.Errorf("%d pods arrive, members of gangs counted: want at most %d", count, MaxPods)
+		return fmt.Errorf("%d pods arrive (each member of a gang counts): want at most %d", count, MaxPods)
 	case sum > maxHours:
 		return fmt.Errorf("the pods ask for %.3g CPU or GPU hours: want at most %.3g", sum/3600/Thousandths, float64(maxHours)/3600/Thousandths)
 	}
