@@ -86,7 +86,7 @@ func TestJobPolicy(t *testing.T) {
 			specOf(job)["tasks"] = []any{taskOf(job), taskOf(job)}
 		}, "spec.tasks[].name: test, test"},
 		"more than there are":           {func(job map[string]any) { specOf(job)["minAvailable"] = int64(2) }, "spec.minAvailable: 2: want 0 to 1"},
-		"more of a task than there are": {func(job map[string]any) { taskOf(job)["minAvailable"] = int64(2) }, "spec.tasks[].minAvailable of test (2 of 1)"},
+		"more of a task than there are": {func(job map[string]any) { taskOf(job)["minAvailable"] = int64(2) }, "spec.tasks[].minAvailable of test (2, with replicas 1)"},
 		"less than no retries":          {func(job map[string]any) { specOf(job)["maxRetry"] = int64(-1) }, "spec.maxRetry: -1"},
 		"policies":                      {policies(event("PodFailed", "RestartJob"), code(3, "AbortJob")), ""},
 		"an event twice in one policy":  {policies(map[string]any{"events": []any{"PodEvicted", "PodFailed", "PodEvicted"}, "action": "RestartJob"}), ""},

@@ -295,7 +295,10 @@ func (s *State) explainKept(r *Request, out Refusal, v *Verdict) Refusal {
 			said = append(said, fmt.Sprintf("%d %s keep %d", kept/one.cpus[resource], resource, kept/1000))
 		}
 	}
-	left := max(0, s.leftBeside(r.Rules.Keep, n)) / 1000
-	out.Rule = fmt.Sprintf("NUMA %d has %d CPUs left for pods that ask for none of its devices (%d needed): %s", n.id, left, ownCPUs(s.m, r), strings.Join(said, ", "))
+	left, noun := max(0, s.leftBeside(r.Rules.Keep, n))/1000, "CPUs"
+	if left == 1 {
+		noun = "CPU"
+	}
+	out.Rule = fmt.Sprintf("NUMA %d has %d %s left for pods that ask for none of its devices (%d needed): %s", n.id, left, noun, ownCPUs(s.m, r), strings.Join(said, ", "))
 	return out
 }

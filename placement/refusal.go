@@ -201,13 +201,15 @@ func (r *Refusal) withheld() string {
 	}
 	n := &r.Needs[at]
 	if n.Whole > 0 {
-		return fmt.Sprintf("berth.dev/exclusive: core for %d CPUs keeps the rest of their cores idle: ask for whole cores of %d CPUs", n.Asked, n.Whole)
+		return fmt.Sprintf("berth.dev/exclusive: core would keep CPUs of a core idle, because the pod asks for %d %s and a core has %d: ask for whole cores",
+			n.Asked, n.unitOf(n.Asked), n.Whole)
 	}
 	var nodes []string
 	for _, node := range n.Nodes {
 		nodes = append(nodes, fmt.Sprintf("NUMA node %d has %d", node.NUMA, node.Total))
 	}
-	return fmt.Sprintf("berth.dev/exclusive: numa for %d CPUs keeps the rest of their NUMA nodes idle: ask for all CPUs of one or more (%s)", n.Asked, strings.Join(nodes, ", "))
+	return fmt.Sprintf("berth.dev/exclusive: numa would keep CPUs of a NUMA node idle, because the pod asks for %d %s: ask for all CPUs of one or more NUMA nodes (%s)",
+		n.Asked, n.unitOf(n.Asked), strings.Join(nodes, ", "))
 }
 
 // inexact describes the amounts of each NUMA node if no set with the required number of NUMA nodes

@@ -211,7 +211,11 @@ func (s *Shortage) Message() string {
 // Text describes the shortage for users, with CPUs as numbers and bytes with a unit.
 func (s *Shortage) Text() string {
 	if s.Resource == Pods {
-		return fmt.Sprintf("the node has %d pods, and admits at most %d", s.Used, s.Capacity)
+		has := "pods"
+		if s.Used == 1 {
+			has = "pod"
+		}
+		return fmt.Sprintf("the node has %d %s, and admits at most %d", s.Used, has, s.Capacity)
 	}
 	free, meant := max(0, s.Capacity-s.Used), ""
 	if s.Capacity == 0 {

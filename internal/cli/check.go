@@ -255,19 +255,19 @@ func checkFile(what, path string, data []byte) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("policy %s, %d containers with exclusive CPUs, shared %s%s", s.Policy, len(s.Entries)+len(s.Legacy), dash(s.Shared.String()), unverified(s.Verified)), s.Check(path)
+		return fmt.Sprintf("policy %s, %s with exclusive CPUs, shared %s%s", s.Policy, wire.Counted(len(s.Entries)+len(s.Legacy), "container"), dash(s.Shared.String()), unverified(s.Verified)), s.Check(path)
 	case kubeletstate.MemoryFile:
 		s, err := kubeletstate.ParseMemory(path, data)
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("policy %s, %d containers with pinned memory, %d NUMA nodes%s", s.Policy, len(s.Entries), len(s.Nodes), unverified(s.Verified)), s.Check(path)
+		return fmt.Sprintf("policy %s, %s with pinned memory, %s%s", s.Policy, wire.Counted(len(s.Entries), "container"), wire.Counted(len(s.Nodes), "NUMA node"), unverified(s.Verified)), s.Check(path)
 	case kubeletstate.AdmittedFile:
 		s, err := kubeletstate.ParseAdmitted(path, data)
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%d pods admitted", len(s.UIDs)), nil
+		return wire.Counted(len(s.UIDs), "pod") + " admitted", nil
 	}
 	s, err := kubeletstate.ParseDevices(path, data)
 	if err != nil {
@@ -318,5 +318,5 @@ func checkReading(read *nodestate.Reading) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("report %d, %d pods, shared %s", read.Report.Sequence, s.Pods(), dash(read.Report.Snapshot.SharedCPUs.String())), nil
+	return fmt.Sprintf("report %d, %s, shared %s", read.Report.Sequence, wire.Counted(s.Pods(), "pod"), dash(read.Report.Snapshot.SharedCPUs.String())), nil
 }

@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 		code int
 		want string // in stdout, or in stderr if there is a usage error or nothing can be checked
 	}{
-		{"directory", []string{stateDir(t, goodCPU)}, ExitOK, "policy static, 1 containers"},
+		{"directory", []string{stateDir(t, goodCPU)}, ExitOK, "policy static, 1 container with exclusive CPUs"},
 		{"file", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state")}, ExitOK, "no checksum"},
 		{"file as JSON", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state"), "-o", "json"}, ExitOK, `"sound": true`},
 		{"a template", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state"), "-o", "jsonpath={.items[0].sound}"}, ExitOK, "true"},

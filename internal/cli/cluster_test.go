@@ -272,7 +272,7 @@ func TestAmountsTaken(t *testing.T) {
 // request.
 func TestNodeFullOfPods(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]string{
-		corev1.PodRunning: "1 node refuses: the node has 1 pods, and admits at most 1", corev1.PodFailed: "1 node admits",
+		corev1.PodRunning: "1 node refuses: the node has 1 pod, and admits at most 1", corev1.PodFailed: "1 node admits",
 	} {
 		w := &world{t: t}
 		w.pods = make([]corev1.Pod, 0, 8)

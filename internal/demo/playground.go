@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/controlplane/controllers"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -57,7 +57,7 @@ func machineInWords(spec *hollow.Spec) string {
 	for i := range m.NUMANodes {
 		cpus += m.NUMANodes[i].CPUs.Len()
 	}
-	return fmt.Sprintf("%d CPUs on %d NUMA nodes", cpus, len(m.NUMANodes))
+	return wire.Counted(cpus, "CPU") + " on " + wire.Counted(len(m.NUMANodes), "NUMA node")
 }
 
 func policyOf(spec *hollow.Spec) string {

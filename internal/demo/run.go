@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/demo/places"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -387,15 +388,15 @@ func (r *Runner) judge(p *livePod, held *placement.PodAllocation, holds bool) {
 // stranding GPUs.
 func (r *Runner) avoidable(suspects []places.Suspect) {
 	for _, s := range suspects {
-		what := fmt.Sprintf("%d NUMA nodes", s.NUMA)
+		what := wire.Counted(s.NUMA, "NUMA node")
 		if s.Needs < s.NUMA {
 			r.report.AvoidablySplit++
 		} else {
 			r.report.AvoidablyStranded += s.Strands
-			what = fmt.Sprintf("%d GPUs without CPUs", s.Strands)
+			what = wire.Counted(s.Strands, "GPU") + " without CPUs"
 		}
 		if r.Predicts {
-			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %s, but %s had room for the pod on %d NUMA nodes", s.Pod.Name, s.Pod.Spec.NodeName, what, s.On, s.Needs))
+			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %s, but %s had room for the pod on %s", s.Pod.Name, s.Pod.Spec.NodeName, what, s.On, wire.Counted(s.Needs, "NUMA node")))
 		}
 	}
 }

@@ -143,7 +143,7 @@ func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	case err != nil:
 		return fmt.Errorf("no pod of gang %s is told that it does not fit: %w", name, err)
 	case placed > 0:
-		return fmt.Errorf("%d pods of gang %s have nodes: want none", placed, name)
+		return fmt.Errorf("gang %s: %s with nodes: want none", name, wire.Counted(placed, "pod"))
 	}
 	fmt.Fprintf(s.out, "   pod %s waits: %s\n", told.Name, wire.Unscheduled(told).Message)
 	return nil

@@ -73,9 +73,9 @@ func (b *Books) refuse(e *entry, resource string, ids []string) string {
 	case counted && len(ids) == 0:
 		return "it asks for " + resource + ", but no decision names devices for it: only berth-scheduler may place such pods on this node"
 	case !counted:
-		return fmt.Sprintf("its decision names %d devices of %s, but the kubelet has allocated none to it", len(ids), resource)
+		return fmt.Sprintf("its decision names %s of %s, but the kubelet has allocated none to it", wire.Counted(len(ids), "device"), resource)
 	case tokens != len(ids):
-		return fmt.Sprintf("its decision names %d devices of %s, but the kubelet has allocated %d to it", len(ids), resource, tokens)
+		return fmt.Sprintf("its decision names %s of %s, but the kubelet has allocated %d to it", wire.Counted(len(ids), "device"), resource, tokens)
 	}
 	for i, id := range ids {
 		device, offered := b.offered[resource][id]

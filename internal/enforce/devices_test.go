@@ -49,7 +49,7 @@ func TestDevicesAreHeld(t *testing.T) {
 		{asking("none", gpu), "no decision names devices for it"},
 		{forged, "cannot be trusted: a placement cannot be copied"},
 		{asking("other", gpu, of("a.b/nic", "0000:5e:00.0")), "no decision names devices for it"},
-		{asking("fewer", map[string]int{"a.b/gpu": 2}, of("a.b/gpu", "0000:3c:00.0")), "names 1 devices of a.b/gpu, but the kubelet has allocated 2"},
+		{asking("fewer", map[string]int{"a.b/gpu": 2}, of("a.b/gpu", "0000:3c:00.0")), "names 1 device of a.b/gpu, but the kubelet has allocated 2"},
 		{asking("uncounted", nil, of("a.b/gpu", "0000:3c:00.0")), "the kubelet has allocated none"},
 		{asking("unreadable", map[string]int{"a.b/gpu": -1}, of("a.b/gpu", "0000:3c:00.0")), "has allocated -1"},
 		{asking("twice", map[string]int{"a.b/gpu": 2}, of("a.b/gpu", "0000:3c:00.0", "0000:3c:00.0")), "twice"},

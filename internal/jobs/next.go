@@ -415,20 +415,23 @@ func (n *stepper) judge() (over bool) {
 	case there && s.State.Phase == batch.Pending:
 		n.enter(batch.Running, "", "")
 	case !there && s.State.Phase == batch.Running:
-		n.enter(batch.Pending, "", "fewer pods than minAvailable run")
+		n.enter(batch.Pending, "", fmt.Sprintf("fewer pods than minAvailable (%d) run or have ended", max(least, 1)))
 	}
-	most := n.job.Spec.MinSuccess
+	most, rule, needs := n.job.Spec.MinSuccess, "spec.minAvailable", least
+	if most != nil {
+		rule, needs = "spec.minSuccess", *most
+	}
 	switch {
 	case n.spec.replicas == 0:
 		return false
 	case most != nil && succeeded >= *most:
-		n.enter(batch.Completed, "", fmt.Sprintf("%d pods have succeeded, minSuccess is %d", succeeded, *most))
+		n.enter(batch.Completed, "", fmt.Sprintf("pods that succeeded: %d; spec.minSuccess: %d", succeeded, *most))
 	case succeeded+failed < n.spec.replicas, n.failing: // some pods still run, or a policy must act
 		return false
 	case most != nil || succeeded < least || n.taskLacks() != "":
-		n.enter(batch.Failed, "NotEnoughSuccess", fmt.Sprintf("%d pods have succeeded and %d have failed%s", succeeded, failed, n.taskLacks()))
+		n.enter(batch.Failed, "NotEnoughSuccess", fmt.Sprintf("pods that succeeded: %d; pods that failed: %d; %s: %d%s", succeeded, failed, rule, needs, n.taskLacks()))
 	default:
-		n.enter(batch.Completed, "", fmt.Sprintf("%d pods have succeeded", succeeded))
+		n.enter(batch.Completed, "", fmt.Sprintf("pods that succeeded: %d", succeeded))
 	}
 	n.clear(ended)
 	return true
@@ -449,7 +452,7 @@ func (n *stepper) taskLacks() string {
 			}
 		}
 		if succeeded < t.minAvailable {
-			return fmt.Sprintf("; of task %s, %d have succeeded, minAvailable is %d", t.name, succeeded, t.minAvailable)
+			return fmt.Sprintf("; task %s: pods that succeeded: %d; minAvailable: %d", t.name, succeeded, t.minAvailable)
 		}
 	}
 	return ""

@@ -129,7 +129,7 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), told, fmt.Sprintf("want 0 to %d, the number of pods of all tasks", s.replicas)))
 	} else if s.minAvailable > maxTogether && s.replicas <= MaxPods {
 		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), s.minAvailable,
-			fmt.Sprintf("want at most %d, the limit of pods that start together (if it is not set, it is the sum of minAvailable of all tasks)", maxTogether)))
+			fmt.Sprintf("want at most %d, the limit of pods that start together (the default is the sum of minAvailable of all tasks)", maxTogether)))
 	}
 	if most := job.Spec.MaxRetry; most < 0 {
 		wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "want 0 or more"))

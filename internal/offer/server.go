@@ -103,7 +103,7 @@ func (o *Offers) serveOnce(ctx context.Context, resource string) error {
 		return err
 	}
 	_, all, _ := o.tokens(resource)
-	o.Log("%d devices are offered to the kubelet as %s", all, resource)
+	o.Log("offered to the kubelet: %s of %s", wire.Counted(all, "device"), resource)
 	return awaitGone(ctx, watch, path)
 }
 

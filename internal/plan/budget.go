@@ -43,7 +43,11 @@ func (d Dear) String() string {
 	if d.Late {
 		return fmt.Sprintf("its %d pods could not be planned within %v on this machine, which is busy", d.Members, Patience)
 	}
-	text := fmt.Sprintf("its plan would need more than %d checks of nodes: %d pods of %d kinds", Looks, d.Members, d.Kinds)
+	kinds := "one kind"
+	if d.Kinds != 1 {
+		kinds = fmt.Sprintf("%d kinds", d.Kinds)
+	}
+	text := fmt.Sprintf("its plan would need more than %d checks of nodes: %d pods of %s", Looks, d.Members, kinds)
 	if d.Terms > 0 {
 		text += fmt.Sprintf(", with %d spread constraints and affinity terms", d.Terms)
 	}

@@ -84,7 +84,7 @@ func TestKeepAgrees(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := fits[0].Nodes[0].Answer
-		if got.Answer == query.Admits || !strings.Contains(got.Message, "NUMA 0 has 1 CPUs left for pods that ask for none of its devices (4 needed)") || !strings.Contains(event, got.Message) {
+		if got.Answer == query.Admits || !strings.Contains(got.Message, "NUMA 0 has 1 CPU left for pods that ask for none of its devices (4 needed)") || !strings.Contains(event, got.Message) {
 			t.Errorf("%s: %s\n%s", got.Answer, got.Message, event)
 		}
 	})

@@ -92,8 +92,8 @@ func (r *zoneReader) koordletCPUs(k *koordlet, zones []zone) error {
 	for i := range zones {
 		a, told := zones[i].amounts["cpu"]
 		if has := uint64(r.numaNode(zones[i].id).CPUs.Len()); told && a.capacity != has {
-			return r.at(annotation(koordletCPUs), fmt.Sprintf("%d CPUs on NUMA node %d", has, zones[i].id),
-				fmt.Sprintf("%d CPUs, the capacity of zone %s", a.capacity, zoneName(zones[i].id)))
+			return r.at(annotation(koordletCPUs), fmt.Sprintf("%s on NUMA node %d", Counted(int(has), "CPU"), zones[i].id),
+				fmt.Sprintf("%s, the capacity of zone %s", Counted(int(a.capacity), "CPU"), zoneName(zones[i].id)))
 		}
 	}
 	for i := range r.machine.NUMANodes {

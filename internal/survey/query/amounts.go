@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -54,7 +55,7 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 	case s == nil:
 		return "port " + taken + " of the node is taken"
 	case s.Resource == amounts.Pods:
-		return fmt.Sprintf("the node has %d pods, and admits at most %d", s.Used, s.Capacity)
+		return fmt.Sprintf("the node has %s, and admits at most %d", wire.Counted(int(s.Used), "pod"), s.Capacity)
 	}
 	left := max(0, s.Capacity-s.Used)
 	has, wants := amounts.Texts(s.Resource, left, s.Requested)

@@ -43,7 +43,7 @@ func TestRoom(t *testing.T) {
 		"overcommitted": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "6", "memory": "4Gi", "example.com/gpu": "1"}),
 			bound: []*corev1.Pod{pod("q", 8)}, short: "the node has 0 CPUs left for more pods, but the pod asks for 4"},
 		"crowded": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "16", "memory": "4Gi", "pods": "1", "example.com/gpu": "1"}),
-			bound: []*corev1.Pod{pod("q", 1)}, short: "the node has 1 pods, and admits at most 1"},
+			bound: []*corev1.Pod{pod("q", 1)}, short: "the node has 1 pod, and admits at most 1"},
 	} {
 		asked := wire.ReadAmounts(asking)
 		if got := lacking(asked, nil, c.node); got != c.lacking {
