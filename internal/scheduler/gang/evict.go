@@ -38,6 +38,8 @@ type eviction struct {
 	leaving int
 	// nodes has the node of each member that fits after the eviction, by UID.
 	nodes map[types.UID]string
+	// mixed means that a victim does not have a lower priority, but another pod of its gang does.
+	mixed bool
 	// cut means that the search stopped early, so fewer victims may be enough.
 	cut bool
 }
@@ -128,7 +130,9 @@ func (j *job) evict(of *result) (e *eviction, cut bool) {
 	}
 	for _, i := range found.Victims {
 		for _, s := range c.pods[i] {
-			out.victims = append(out.victims, s.body.GetPod())
+			pod := s.body.GetPod()
+			out.victims = append(out.victims, pod)
+			out.mixed = out.mixed || corev1helpers.PodPriority(pod) >= gangs.LowestPriority(j.Pods)
 		}
 	}
 	for i := range r.Victims {
@@ -355,7 +359,11 @@ func (e *eviction) text() string {
 	if e.cut {
 		text += "; fewer may be enough: " + searchCut
 	}
-	return fmt.Sprintf("fits after the eviction of %s of lower priority: %s", wire.Counted(len(e.victims), "pod"), text)
+	which := "of lower priority"
+	if e.mixed {
+		which += " or of the same gang as such a pod"
+	}
+	return fmt.Sprintf("fits after the eviction of %s %s: %s", wire.Counted(len(e.victims), "pod"), which, text)
 }
 
 // Nominated returns the node that is kept for the leader or a late member while evicted pods leave
