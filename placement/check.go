@@ -33,7 +33,7 @@ func (b kubeletBooks) checkCPUs() error {
 	all := s.m.cpus.initial
 	taken := s.shared
 	if extra := taken.AndNot(&all); !extra.IsEmpty() {
-		return contradiction("sharedCPUs", s.shared.String(), "none of "+extra.String()+": the shared pool can have "+all.String())
+		return contradiction("sharedCPUs", s.shared.String(), "no CPUs "+extra.String()+": only CPUs "+all.String()+" can be shared")
 	}
 	for i := range s.pods {
 		pod := s.pods[i].pod
@@ -73,11 +73,11 @@ func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUS
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
 		if both := c.CPUs.And(taken); !both.IsEmpty() {
-			return own, contradiction(containerField(pod, c, "cpus"), c.CPUs.String(), "not "+both.String()+", which are shared or another pod's")
+			return own, contradiction(containerField(pod, c, "cpus"), c.CPUs.String(), "no CPUs "+both.String()+": they are shared or belong to another pod")
 		}
 		if c.Kind != Init {
 			if both := c.CPUs.And(&running); !both.IsEmpty() {
-				return own, contradiction(containerField(pod, c, "cpus"), c.CPUs.String(), "not "+both.String()+", which another container runs on")
+				return own, contradiction(containerField(pod, c, "cpus"), c.CPUs.String(), "no CPUs "+both.String()+": another container of the pod has them")
 			}
 			running = running.Or(&c.CPUs)
 		}
@@ -91,11 +91,11 @@ func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUS
 func checkWholeCPUs(pod *PodAllocation, taken *topology.CPUSet) error {
 	all := &pod.Whole.CPUs
 	if both := all.And(taken); !both.IsEmpty() {
-		return contradiction("pods["+pod.UID+"].cpus", all.String(), "not "+both.String()+", which are shared or another pod's")
+		return contradiction("pods["+pod.UID+"].cpus", all.String(), "no CPUs "+both.String()+": they are shared or belong to another pod")
 	}
 	for i := range pod.Containers {
 		if c := &pod.Containers[i]; !c.CPUs.IsSubsetOf(all) {
-			return contradiction(containerField(pod, c, "cpus"), c.CPUs.String(), "some of the pod's CPUs "+all.String())
+			return contradiction(containerField(pod, c, "cpus"), c.CPUs.String(), "only CPUs of the pod, which has "+all.String())
 		}
 	}
 	return nil
@@ -126,7 +126,7 @@ func (b kubeletBooks) checkMemory() error {
 	}
 	for pos, want := range sums.assignments {
 		if got, _ := s.book.Group(pos); got != want {
-			return contradiction(fmt.Sprintf("memory[%d]", m.space.ID(pos)), fmt.Sprintf("%d assignments", got), fmt.Sprintf("%d, the number of blocks", want))
+			return contradiction(fmt.Sprintf("memory[%d]", m.space.ID(pos)), fmt.Sprintf("assignments %d", got), fmt.Sprintf("%d, the number of memory blocks with this NUMA node", want))
 		}
 	}
 	return nil

@@ -196,7 +196,7 @@ func (b kubeletBooks) restoreTable(t *MemoryTable) error {
 	}
 	const most = 1 << 30
 	if t.Cells&^m.nodes != 0 || t.Assignments < 0 || t.Assignments > most {
-		return contradiction(field, fmt.Sprintf("%d assignments in group {%s}", t.Assignments, t.Cells),
+		return contradiction(field, fmt.Sprintf("assignments %d in group {%s}", t.Assignments, t.Cells),
 			fmt.Sprintf("0 to %d assignments, in a group with no NUMA nodes other than {%s}", most, m.nodes))
 	}
 	book.SetGroup(pos, t.Assignments, m.compact(t.Cells))

@@ -65,7 +65,11 @@ func (m *Machine) Divide(perPackage int) (*Division, error) {
 }
 
 func (d *Division) fail(why string, args ...any) error {
-	return fmt.Errorf("%d NUMA nodes in each package: %s", d.each, fmt.Sprintf(why, args...))
+	nodes := "NUMA nodes"
+	if d.each == 1 {
+		nodes = "NUMA node"
+	}
+	return fmt.Errorf("%d %s in each package: %s", d.each, nodes, fmt.Sprintf(why, args...))
 }
 
 // sort checks the machine, and finds the NUMA nodes of each package.

@@ -22,7 +22,7 @@ import (
 )
 
 // errNotSound is the error for a negative answer of check. The output already has the reason.
-var errNotSound = errors.New("not everything is sound")
+var errNotSound = errors.New("the check found at least one problem")
 
 // checked is the result for one file, directory or object.
 type checked struct {

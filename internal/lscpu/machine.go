@@ -89,7 +89,7 @@ func (r *reader) readNodes() error {
 		}
 		id, err := strconv.Atoi(m[1])
 		if err != nil || id > maxNUMAID {
-			return r.fields.wrong(name, "an id up to %d", maxNUMAID)
+			return r.fields.wrong(name, "an id from 0 to %d", maxNUMAID)
 		}
 		list, err := r.fields.list(name)
 		if err != nil {

@@ -220,7 +220,7 @@ func (c *checker) scalar(path string, v any, t reflect.Type) {
 	case t.Kind() == reflect.Bool:
 		c.fail(path, v, "true or false"+unquoted(isText))
 	case t.Kind() == reflect.Slice:
-		c.fail(path, v, "base64")
+		c.fail(path, v, "a string in base64")
 	default:
 		c.fail(path, v, fmt.Sprintf("a number (%s)", t.Kind())+unquoted(isText))
 	}

@@ -25,7 +25,7 @@ func ReadMachine(text string) (*topology.Machine, error) {
 	if _, err := os.Stat(path); err != nil {
 		m, parseErr := topology.Parse(text)
 		if parseErr != nil && strings.ContainsAny(text, "/.") && !strings.Contains(text, " ") {
-			return nil, fmt.Errorf("--node %s: no such capture, and no machine string either: %w", text, parseErr)
+			return nil, fmt.Errorf("--node %s: neither a readable file or folder, nor a machine string: %w", text, parseErr)
 		}
 		if parseErr == nil {
 			parseErr = possible(m)

@@ -412,9 +412,9 @@ func (r placementReader) read(in *placementJSON) (Placement, error) {
 	case guarantee < 0:
 		return p, r.at(r.root.Child("guarantee"), in.Guarantee, "full, amounts or none")
 	case in.Authority != "" && in.Authority != authorityBerth:
-		return p, r.at(r.root.Child("authority"), in.Authority, "none, which is the kubelet, or berth")
+		return p, r.at(r.root.Child("authority"), in.Authority, "berth, or no value if the kubelet decides")
 	case in.Enforcer != "" && (in.Enforcer != enforcerKoordlet || in.Authority == ""):
-		return p, r.at(r.root.Child("enforcer"), in.Enforcer, "none, or koordlet with authority berth")
+		return p, r.at(r.root.Child("enforcer"), in.Enforcer, "no value, or koordlet with authority berth")
 	case len(in.Containers) > placement.MaxContainers:
 		return p, r.at(r.root.Child("containers"), len(in.Containers), fmt.Sprint("at most ", placement.MaxContainers))
 	}
@@ -450,7 +450,7 @@ func (r placementReader) read(in *placementJSON) (Placement, error) {
 func (r placementReader) generation(in *placementJSON, p *Placement) error {
 	switch {
 	case in.Generation == 1 || in.Generation > 0 && p.Authority != placement.AuthorityBerth:
-		return r.at(r.root.Child("gen"), in.Generation, "none, or at least 2 with authority berth")
+		return r.at(r.root.Child("gen"), in.Generation, "no value, or a number of at least 2 with authority berth")
 	case in.Generation == 0 && in.Asks != "" || in.Generation > 1 && in.Asks != asksOf(&p.Decision) && in.Asks != appAsks(&p.Decision):
 		return r.at(r.root.Child("asks"), in.Asks, "the requests of the containers of a resized pod")
 	}
@@ -476,7 +476,7 @@ func (r placementReader) container(at *field.Path, in *containerJSON) (placement
 	}
 	kind := slices.Index(kindNames[:], v1alpha1.ContainerKind(in.Kind))
 	if kind < 0 {
-		return out, r.at(at.Child("kind"), in.Kind, "none, Init or Sidecar")
+		return out, r.at(at.Child("kind"), in.Kind, "Init, Sidecar or no value")
 	}
 	out.Kind = placement.ContainerKind(kind)
 	var err error
@@ -513,7 +513,7 @@ func (r placementReader) ownDecision(at *field.Path, in *containerJSON, out *pla
 	}
 	level := slices.Index(exclusiveNames[:], in.Exclusive)
 	if level < 0 {
-		return r.at(at.Child("exclusive"), in.Exclusive, "none, core or numa")
+		return r.at(at.Child("exclusive"), in.Exclusive, "core, numa or no value")
 	}
 	out.Exclusive = joint.Exclusive(level)
 	for i, name := range in.Bounds {

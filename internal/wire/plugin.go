@@ -47,7 +47,7 @@ func DemandPlugin(annotations map[string]string, d *placement.Decision) (bytes i
 func CheckOwnPlacement(pod *corev1.Pod, d *placement.Decision) error {
 	for _, key := range pluginKeys(d) {
 		if text, said := pod.Annotations[key]; said {
-			return fieldErrors(podName(pod)).at(annotation(key), text, "none: berth-scheduler writes it")
+			return fieldErrors(podName(pod)).at(annotation(key), text, "no such annotation: only berth-scheduler writes it")
 		}
 	}
 	return checkBeside(pod, d, DemandPlugin(map[string]string{}, d))

@@ -147,7 +147,7 @@ func (r *reportReader) table(at *field.Path, t *v1alpha1.MemoryTable) (placement
 		return out, err
 	}
 	if out.Cells = cmp.Or(cells, topology.NewNUMASet(out.NUMA)); !out.Cells.Has(out.NUMA) {
-		return out, r.at(at.Child("cells"), t.Cells, "a group that holds the node itself")
+		return out, r.at(at.Child("cells"), t.Cells, fmt.Sprintf("a group that contains NUMA node %d", t.NUMA))
 	}
 	for i := range t.Resources {
 		a := &t.Resources[i]
@@ -271,7 +271,7 @@ func (r *reportReader) pods(at *field.Path, pods []v1alpha1.PodAllocation, out *
 		}
 		seen[p.UID] = true
 		if p.State != "" && p.State != v1alpha1.PodEnded && p.State != v1alpha1.PodRejected && p.State != v1alpha1.PodUnknown {
-			return r.at(at.Child("state"), p.State, "none, Ended, Rejected or Unknown")
+			return r.at(at.Child("state"), p.State, "Ended, Rejected, Unknown or no value")
 		}
 		more := ReportedPod{State: p.State}
 		if p.Pod != "" {
@@ -322,7 +322,7 @@ func (r *reportReader) container(at *field.Path, c *v1alpha1.ContainerAllocation
 	out := placement.ContainerAllocation{Name: c.Name}
 	kind, ok := containerKinds[c.Kind]
 	if !ok {
-		return out, r.at(at.Child("kind"), c.Kind, "none, App, Init or Sidecar")
+		return out, r.at(at.Child("kind"), c.Kind, "App, Init, Sidecar or no value")
 	}
 	out.Kind = kind
 	var err error
@@ -337,7 +337,7 @@ func (r *reportReader) container(at *field.Path, c *v1alpha1.ContainerAllocation
 	}
 	level := slices.Index(exclusiveNames[:], string(c.Exclusive))
 	if level < 0 {
-		return out, r.at(at.Child("exclusive"), c.Exclusive, "none, core or numa")
+		return out, r.at(at.Child("exclusive"), c.Exclusive, "core, numa or no value")
 	}
 	out.Exclusive = joint.Exclusive(level)
 	if out.Shares, err = r.shares(at.Child("shares"), c.Shares); err != nil {

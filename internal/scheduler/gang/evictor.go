@@ -150,7 +150,7 @@ func (e *evictor) preempt(victim *corev1.Pod, by string) {
 	defer cancel()
 	err := e.o.patchCondition(ctx, victim, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-		Reason: corev1.PodReasonPreemptionByScheduler, Message: "Berth: preempting to accommodate " + by + ", of higher priority",
+		Reason: corev1.PodReasonPreemptionByScheduler, Message: "Berth: preempting to accommodate " + by + ", which has a higher priority than this pod or its gang",
 	})
 	if err == nil {
 		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))}

@@ -60,7 +60,7 @@ func TestTimedDraw(t *testing.T) {
 		want string
 	}{
 		{pods, Times{For: time.Hour, Draw: some(MaxPods+1, 60)}, "pods arrive (each member of a gang counts): want at most 500000"},
-		{append(slices.Clone(pods), Pod{Name: "x"}), Times{}, `pod "x": it has no creation and deletion time`},
+		{append(slices.Clone(pods), Pod{Name: "x"}), Times{}, `pod "x": its creation time or its deletion time is missing`},
 		{[]Pod{{Name: "x", MilliCPU: 1 << 40, Timed: true, Deleted: 1 << 30}}, Times{}, "CPU or GPU hours: want at most"},
 	} {
 		if _, err := NewTimedDraw(nodes, c.pods, c.o, 1); err == nil || !strings.Contains(err.Error(), c.want) {

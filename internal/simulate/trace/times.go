@@ -67,7 +67,7 @@ func (d *TimedDraw) own(pods []Pod) error {
 	first, last := int64(math.MaxInt64), int64(0)
 	for i := range pods {
 		if p := &pods[i]; !p.Timed {
-			return fmt.Errorf("pod %.60q: it has no creation and deletion time: want both for every pod", p.Name)
+			return fmt.Errorf("pod %.60q: its creation time or its deletion time is missing: want both for every pod", p.Name)
 		}
 		first, last = min(first, pods[i].Created), max(last, pods[i].Created+pods[i].Life())
 	}
