@@ -192,7 +192,7 @@ func (in *compiling) reserve() (topology.CPUSet, error) {
 	}
 	set, err := m.cpus.topology.Reserve(int(n))
 	if err != nil {
-		return set, bad("kubeReserved[cpu]", strconv.FormatInt(cfg.ReservedMilliCPU, 10)+"m", "an amount that the policy options can pick: "+err.Error())
+		return set, bad("kubeReserved[cpu]", strconv.FormatInt(cfg.ReservedMilliCPU, 10)+"m", "a number of CPUs that the kubelet can reserve with these policy options: "+err.Error())
 	}
 	return set, nil
 }

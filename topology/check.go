@@ -240,7 +240,7 @@ func (m *Machine) checkDevices() error {
 			return err
 		}
 		if i > 0 && compareDevices(*d, m.Devices[i-1]) <= 0 {
-			return &Violation{"device " + d.Address, "Address", d.Address, "addresses ascending and unique"}
+			return &Violation{"device " + d.Address, "Address", d.Address, "addresses in ascending order, each once"}
 		}
 		if d.HasNUMA && m.NUMANode(d.NUMA) == nil || !d.HasNUMA && d.NUMA != 0 {
 			return &Violation{"device " + d.Address, "NUMA", fmt.Sprint(d.NUMA), "a NUMA node of this machine, or HasNUMA false and 0"}

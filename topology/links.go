@@ -48,7 +48,7 @@ func (m *Machine) checkLinks() error {
 		case l.Count == 0:
 			return &Violation{object, "Count", "0", "a number of links from 1 to 255"}
 		case CompareAddresses(l.A, l.B) >= 0:
-			return &Violation{object, "B", l.B, "another device than A, after it in the order of addresses"}
+			return &Violation{object, "B", l.B, "a device with a higher address than A"}
 		case i > 0 && CompareLinks(m.Links[i-1], l) >= 0:
 			return &Violation{object, "A", l.A, "links in ascending order, each pair of devices once"}
 		case m.Device(l.A) == nil:

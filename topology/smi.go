@@ -166,7 +166,7 @@ func (m *SMIMatrix) check() error {
 		for j, cell := range m.Cells[i] {
 			where := fmt.Sprintf("row %s, column %s", m.Names[i], m.Names[j])
 			if (cell == "X") != (i == j) {
-				return &SMIError{where, cell, "X where row and column are the same device, and only there"}
+				return &SMIError{where, cell, "X if row and column are the same device, and only then"}
 			}
 			if back := m.Cells[j][i]; back != cell {
 				return &SMIError{where, cell, fmt.Sprintf("%q, as in row %s, column %s: connections are the same in both directions", back, m.Names[j], m.Names[i])}

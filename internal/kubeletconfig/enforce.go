@@ -29,7 +29,7 @@ func reservations(c *kubeletv1beta1.KubeletConfiguration) error {
 	cgroups := map[string]string{systemCgroup: c.SystemReservedCgroup, kubeCgroup: c.KubeReservedCgroup}
 	for _, field := range []string{systemCgroup, kubeCgroup} {
 		if c.ReservedSystemCPUs != "" && cgroups[field] != "" {
-			return wrong(field, cgroups[field], "none together with reservedSystemCPUs")
+			return wrong(field, cgroups[field], "no value together with reservedSystemCPUs")
 		}
 	}
 	enforced := c.EnforceNodeAllocatable
@@ -46,7 +46,7 @@ func reservations(c *kubeletv1beta1.KubeletConfiguration) error {
 		case needs != "" && cgroups[needs] == "":
 			return wrong(at, key, needs+" to be set")
 		case slices.Contains(enforced, key+"-compressible"):
-			return wrong(at, key, "not together with "+key+"-compressible")
+			return wrong(at, key, "only one of "+key+" and "+key+"-compressible")
 		}
 	}
 	if perQOS := c.CgroupsPerQOS; perQOS != nil && !*perQOS && !slices.Equal(enforced, []string{"none"}) && (enforced == nil || len(enforced) > 0) {

@@ -10,12 +10,12 @@ import (
 // of the managers do not matter.
 func TestReservations(t *testing.T) {
 	for name, c := range map[string]struct{ text, flags, want string }{
-		"cgroup of the system": {"reservedSystemCPUs: '0'\nsystemReservedCgroup: /system.slice\n", "", `systemReservedCgroup: "/system.slice": want none together with reservedSystemCPUs`},
-		"cgroup by a flag":     {"reservedSystemCPUs: '0'\n", "--kube-reserved-cgroup=/kube", `kubeReservedCgroup: "/kube": want none together with reservedSystemCPUs`},
+		"cgroup of the system": {"reservedSystemCPUs: '0'\nsystemReservedCgroup: /system.slice\n", "", `systemReservedCgroup: "/system.slice": want no value together with reservedSystemCPUs`},
+		"cgroup by a flag":     {"reservedSystemCPUs: '0'\n", "--kube-reserved-cgroup=/kube", `kubeReservedCgroup: "/kube": want no value together with reservedSystemCPUs`},
 		"taken off by a flag":  {"reservedSystemCPUs: '0'\nsystemReservedCgroup: /system.slice\n", "--system-reserved-cgroup=", ""},
 		"no cgroup":            {"enforceNodeAllocatable: [pods, system-reserved]\n", "", `enforceNodeAllocatable[1]: "system-reserved": want systemReservedCgroup to be set`},
 		"a cgroup":             {"enforceNodeAllocatable: [pods, kube-reserved-compressible]\nkubeReservedCgroup: /kube\n", "", ""},
-		"both":                 {"enforceNodeAllocatable: [kube-reserved, kube-reserved-compressible]\nkubeReservedCgroup: /kube\n", "", `"kube-reserved": want not together with kube-reserved-compressible`},
+		"both":                 {"enforceNodeAllocatable: [kube-reserved, kube-reserved-compressible]\nkubeReservedCgroup: /kube\n", "", `"kube-reserved": want only one of kube-reserved and kube-reserved-compressible`},
 		"none and more":        {"enforceNodeAllocatable: [none, pods]\n", "", `enforceNodeAllocatable[0]: "none": want no other value`},
 		"twice":                {"", "--enforce-node-allocatable=pods,pods", `enforceNodeAllocatable[1]: "pods": want each value once`},
 		"misspelt":             {"enforceNodeAllocatable: [pod]\n", "", `enforceNodeAllocatable[0]: "pod": want pods, kube-reserved`},

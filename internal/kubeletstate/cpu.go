@@ -219,7 +219,7 @@ func (s *CPUState) Check(name string) error {
 			taken, own, uid = taken.Or(&own), topology.CPUSet{}, e.PodUID
 		}
 		if e.CPUs.Intersects(&s.Shared) {
-			return f.err(field, e.CPUs, "CPUs that are not in defaultCpuSet too")
+			return f.err(field, e.CPUs, "CPUs that are not also in defaultCpuSet")
 		}
 		if e.CPUs.Intersects(&taken) {
 			return f.err(field, e.CPUs, "CPUs that no other pod holds")

@@ -215,7 +215,7 @@ func (s *MemoryState) Check(name string) error {
 		n := &s.Nodes[i]
 		at := fmt.Sprintf("machineState[%d]", n.NUMA)
 		if !n.Cells.Has(n.NUMA) {
-			return f.err(at+".cells", n.Cells, "a group that holds the node itself")
+			return f.err(at+".cells", n.Cells, fmt.Sprintf("a group that contains NUMA node %d", n.NUMA))
 		}
 		for _, a := range n.Resources {
 			if a.Reserved > a.Allocatable || a.Free != a.Allocatable-a.Reserved {

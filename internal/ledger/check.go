@@ -15,7 +15,7 @@ func (v View) Check() error {
 		return err
 	}
 	if got, want := o.changes.Unshown(), o.facts.unshownCPUs(nil); got != want && !o.forked {
-		return fmt.Errorf("the count of unshown CPUs is %d, but %d CPUs are unshown", got, want)
+		return fmt.Errorf("exclusive CPUs of reported pods that the API has not shown: %d are stored: want %d", got, want)
 	}
 	if o.facts.report == nil {
 		return nil
@@ -27,27 +27,27 @@ func (v View) Check() error {
 func (f *facts) checkStages() error {
 	for uid, p := range f.pods.byUID {
 		if p.uid != uid {
-			return fmt.Errorf("pod %s is stored under %s", p.uid, uid)
+			return fmt.Errorf("pod %s is stored under the UID %s: want its own UID", p.uid, uid)
 		}
 		if p.stage == nowhere {
-			return fmt.Errorf("pod %s is stored, but its stage is nowhere", uid)
+			return fmt.Errorf("pod %s is stored with the stage nowhere: want another stage, or no entry", uid)
 		}
 		if got, want := slices.Contains(f.pods.posted, p), p.stage == posted; got != want {
-			return fmt.Errorf("pod %s: in the list of posted pods: %t, by its stage: %t", uid, got, want)
+			return fmt.Errorf("pod %s is in the list of posted pods: %t: want %t, according to its stage", uid, got, want)
 		}
 		if got, want := slices.Contains(f.pods.reserved, p), p.stage == reserved; got != want {
-			return fmt.Errorf("pod %s: in the list of reserved pods: %t, by its stage: %t", uid, got, want)
+			return fmt.Errorf("pod %s is in the list of reserved pods: %t: want %t, according to its stage", uid, got, want)
 		}
 		if got, want := f.report.Has(uid), p.stage == reported; f.report != nil && got != want {
-			return fmt.Errorf("pod %s: in the report: %t, by its stage: %t", uid, got, want)
+			return fmt.Errorf("pod %s is in the report: %t: want %t, according to its stage", uid, got, want)
 		}
 		if p.turn > f.pods.turn {
-			return fmt.Errorf("pod %s: turn %d, but the last turn is %d", uid, p.turn, f.pods.turn)
+			return fmt.Errorf("pod %s: turn %d: want at most the last turn, %d", uid, p.turn, f.pods.turn)
 		}
 	}
 	for _, list := range [][]*pod{f.pods.posted, f.pods.reserved} {
 		if i := slices.IndexFunc(list, func(p *pod) bool { return f.pods.byUID[p.uid] != p }); i >= 0 {
-			return fmt.Errorf("pod %s is in flight, but not counted", list[i].uid)
+			return fmt.Errorf("pod %s is in a list of pods in flight: want the pod among the stored pods too", list[i].uid)
 		}
 	}
 	if !slices.IsSortedFunc(f.pods.posted, func(a, b *pod) int { return int(a.turn - b.turn) }) {
@@ -74,7 +74,7 @@ func (o *outlook) checkWorlds() error {
 // sameWorlds returns an error if the two sets of states differ, or have different likeliest states.
 func sameWorlds(got, want *worlds) error {
 	if len(got.all) != len(want.all) || got.why != want.why {
-		return fmt.Errorf("%d cached, %d computed from scratch", len(got.all), len(want.all))
+		return fmt.Errorf("%d cached states (%s): want %d (%s), as computed anew", len(got.all), got.why, len(want.all), want.why)
 	}
 	for i := range got.all {
 		if err := got.all[i].state.Check(); err != nil {
@@ -82,7 +82,7 @@ func sameWorlds(got, want *worlds) error {
 		}
 		same := func(w world) bool { return w.state.Equal(got.all[i].state) }
 		if !slices.ContainsFunc(want.all, same) || i == 0 && !same(want.all[0]) {
-			return fmt.Errorf("state %d is cached, but not computed from scratch: %+v", i, got.all[i].state.Snapshot())
+			return fmt.Errorf("cached state %d: want a state that is also computed anew, and the likeliest state first: %+v", i, got.all[i].state.Snapshot())
 		}
 	}
 	return nil

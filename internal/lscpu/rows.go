@@ -212,12 +212,12 @@ func (r *rowReader) machine() (*topology.Machine, error) {
 		online.Add(topology.CPUID(one.cpu))
 		for _, column := range []string{columnCore, columnSocket} {
 			if _, ok := one.ids[column]; !ok {
-				return nil, rowError(r.form, one.where, column, "", "a number: lscpu -p=CPU,Core,Socket,Node,L3 prints all that is read")
+				return nil, rowError(r.form, one.where, column, "", "a number: lscpu -p=CPU,Core,Socket,Node,L3 prints all columns that Berth reads")
 			}
 		}
 	}
 	if online.IsEmpty() {
-		return nil, rowError(r.form, "", "", "", "a row for each CPU, and one that is online")
+		return nil, rowError(r.form, "", "", "", "a row for each CPU, and at least one CPU that is online")
 	}
 	nodes := r.group(columnNode)
 	var inNodes topology.CPUSet

@@ -97,7 +97,7 @@ func TestTwoDevicesOfOneAddress(t *testing.T) {
 	if _, _, err := ReadDevice(d, n.Spec.Machine); !names(err, "spec.devices[1].topology.busID", "it is also at spec.devices[0].topology.busID") {
 		t.Errorf("got %v", err)
 	}
-	if err := withDevices(t, "dev:3b:00.0|3b:00.0,030200,10de:2330"); !names(err, "spec.devices", "addresses ascending and unique") {
+	if err := withDevices(t, "dev:3b:00.0|3b:00.0,030200,10de:2330"); !names(err, "spec.devices", "addresses in ascending order, each once") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -214,7 +214,7 @@ func (m *Model) Check(b *Book) error {
 			return fmt.Errorf("NUMA node %d: %d assignments: want 0 or more", m.space.ID(pos), n.assignments)
 		}
 		if !n.cells.Has(pos) {
-			return fmt.Errorf("NUMA node %d: group {%s}: want the node in it", m.space.ID(pos), m.space.Expand(n.cells))
+			return fmt.Errorf("NUMA node %d: group {%s}: want a group that contains the node", m.space.ID(pos), m.space.Expand(n.cells))
 		}
 	}
 	return nil

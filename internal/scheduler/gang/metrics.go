@@ -34,7 +34,7 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "gang_plans_dropped_total", StabilityLevel: metrics.ALPHA,
 		Help: "Gangs that were tried without success, or whose plan was dropped, by reason: capacity, input, changed (a node), member (one failed or left, or the deadline passed), budget (too expensive to plan).",
 	}, []string{"reason"})
-	victimsEvicted  = counter("gang_victims_total", "Pods of lower priority that were evicted so that a whole gang fits.")
+	victimsEvicted  = counter("gang_victims_total", "Pods that were evicted so that a whole gang fits.")
 	victimQuestions = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "gang_victim_questions", StabilityLevel: metrics.ALPHA,
 		Help:    "How often nodes were asked about members in one search for pods to evict.",
