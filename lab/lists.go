@@ -210,11 +210,11 @@ func (v *row) checkGPUs(p *trace.Pod) {
 	given := v.text("gpu_milli")
 	switch {
 	case p.GPUs == 0 && p.MilliGPU != 0:
-		v.fail("gpu_milli", given, "0 where num_gpu is 0")
-	case p.GPUs > 0 && p.MilliGPU == 0:
-		v.fail("gpu_milli", given, fmt.Sprintf("1 to %d where num_gpu is %d", trace.Thousandths, p.GPUs))
+		v.fail("gpu_milli", given, "0, because num_gpu is 0")
 	case p.GPUs > 1 && p.MilliGPU != trace.Thousandths:
-		v.fail("gpu_milli", given, fmt.Sprintf("%d where num_gpu is %d: a share is of one GPU", trace.Thousandths, p.GPUs))
+		v.fail("gpu_milli", given, fmt.Sprintf("%d, because num_gpu is %d: only a single GPU can be shared", trace.Thousandths, p.GPUs))
+	case p.GPUs == 1 && p.MilliGPU == 0:
+		v.fail("gpu_milli", given, fmt.Sprintf("1 to %d, because num_gpu is 1", trace.Thousandths))
 	}
 }
 

@@ -49,15 +49,15 @@ func named(name string) func(*corev1.Pod) {
 func (q *question) contestant() (*contestant, error) {
 	name, path, given := strings.Cut(q.scheduler, "=")
 	if q.source != "" && name != "volcano" && name != "koord" {
-		return nil, fmt.Errorf("-source %s: want it for volcano and koord only", q.source)
+		return nil, fmt.Errorf("-source %s: want this flag only with -scheduler volcano or koord", q.source)
 	}
 	if q.controller != "" && name != "volcano" {
-		return nil, fmt.Errorf("-controller %s: want it for volcano only", q.controller)
+		return nil, fmt.Errorf("-controller %s: want this flag only with -scheduler volcano", q.controller)
 	}
 	switch name {
 	case "stock", "berth":
 		if given {
-			return nil, fmt.Errorf("-scheduler %s: want no program, it is linked in", q.scheduler)
+			return nil, fmt.Errorf("-scheduler %s: want no program: this scheduler is part of this binary", q.scheduler)
 		}
 		if name == "stock" {
 			return &contestant{Scheduler: demo.Stock{}, argument: demo.VerbKubeScheduler}, nil

@@ -145,9 +145,9 @@ func (q *question) times(e *simulate.Experiment) error {
 	load, leave := q.given("load"), q.given("load") || q.timed
 	switch {
 	case leave && q.given("arrive"):
-		return errors.New("-arrive: want it without -load and -timed: with -arrive no pod leaves")
+		return errors.New("-arrive: want this flag without -load and -timed: with -arrive no pod leaves")
 	case load && q.timed:
-		return errors.New("-timed: want it without -load, which draws times for a load")
+		return errors.New("-timed: want this flag without -load, which draws times for a load")
 	case load && !(q.load > 0 && q.load <= maxLoad):
 		return fmt.Errorf("-load %v: want more than 0, and at most %d", q.load, maxLoad)
 	case q.given("hours") && !load:
@@ -210,7 +210,7 @@ func (q *question) compared() (out []simulate.Strategy, err error) {
 	for _, s := range all {
 		switch {
 		case s.NUMA && q.overlay == "":
-			return nil, fmt.Errorf("-strategy %s: needs NUMA nodes: want -overlay too", s.Name)
+			return nil, fmt.Errorf("-strategy %s: want -overlay too: the strategy needs NUMA nodes", s.Name)
 		case q.defrag > 0 && (s.Blind || q.overlay == ""):
 			return nil, fmt.Errorf("-defrag: strategy %s: want one that knows NUMA nodes, and -overlay", s.Name)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -200,7 +199,7 @@ func (d *driver) inflict(o *Op) error {
 		p = d.leading()
 	}
 	if p == nil {
-		return errors.New("there is no such process")
+		return fmt.Errorf("fault %s: process %q does not exist", o.Kind, o.Target)
 	}
 	name := fmt.Sprintf("end of %s %s", o.Kind, o.Target)
 	switch o.Kind {
@@ -225,7 +224,7 @@ func (d *driver) inflict(o *Op) error {
 		p.way.set(o.Kind)
 		d.later(o.For, name, func() error { p.way.set(""); return nil })
 	default:
-		return errors.New("there is no such fault")
+		return fmt.Errorf("fault %s of %s: want a known fault", o.Kind, o.Target)
 	}
 	return nil
 }

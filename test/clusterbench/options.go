@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -114,13 +115,13 @@ func of(list []int, i int) int { return list[min(i, len(list)-1)] }
 func (o *options) check() error {
 	switch {
 	case !slices.IsSorted(o.nodes):
-		return fmt.Errorf("-nodes %v: want them ascending", o.nodes)
+		return fmt.Errorf("-nodes %v: want ascending numbers", o.nodes)
 	case max(len(o.pods), len(o.pairs), len(o.filterRuns)) > len(o.nodes):
-		return fmt.Errorf("-pods %v -pairs %v -filter-runs %v: want at most as many as -nodes %v", o.pods, o.pairs, o.filterRuns, o.nodes)
+		return fmt.Errorf("-pods %v -pairs %v -filter-runs %v: want lists that are no longer than -nodes %v", o.pods, o.pairs, o.filterRuns, o.nodes)
 	case o.filterPods <= filterWarmUp || o.warmUp < 0 || o.warmUp == 1:
 		return fmt.Errorf("-filter-pods %d -warm-up %d: want more than %d single pods, and 0 or at least 2 to warm up", o.filterPods, o.warmUp, filterWarmUp)
 	case o.apart && o.first:
-		return fmt.Errorf("-apart -first: want one of them")
+		return errors.New("-apart and -first: want only one of these flags")
 	case o.maxNodes < 0:
 		return fmt.Errorf("-max-nodes %d: want 0 or more", o.maxNodes)
 	case o.agents != agentsAlways && o.agents != agentsBerth:

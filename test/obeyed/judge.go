@@ -107,7 +107,7 @@ func (f *Faults) judgeDevices(g *Group, others []Group) {
 // judgeCPUs records a fault if a container, with exclusive or shared CPUs, runs on another's
 // exclusive CPUs.
 func (f *Faults) judgeCPUs(g, o *Group, holds bool, alone topology.CPUSet) {
-	name, text := g.UID+"/"+g.Container, fmt.Sprintf("runs on %s, and %s/%s holds %s", g.CPUs, o.UID, o.Container, alone)
+	name, text := g.UID+"/"+g.Container, fmt.Sprintf("runs on CPUs %s, but CPUs %s are exclusive to %s/%s", g.CPUs, alone, o.UID, o.Container)
 	switch {
 	case !g.CPUs.Intersects(&alone):
 	case !holds:
@@ -124,9 +124,9 @@ func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) strin
 	}
 	switch {
 	case !d.CPUs.IsEmpty() && g.CPUs != d.CPUs:
-		return fmt.Sprintf("runs on %s, decided were %s", g.CPUs, d.CPUs)
+		return fmt.Sprintf("runs on CPUs %s: want the decided CPUs %s", g.CPUs, d.CPUs)
 	case d.CPUs.IsEmpty() && d.Bounds&placement.BoundCPUs != 0 && !within(m, g.CPUs, d.Shares):
-		return fmt.Sprintf("runs on %s, its shares are %v", g.CPUs, d.Shares)
+		return fmt.Sprintf("runs on CPUs %s: want only CPUs of the NUMA nodes of its shares, %v", g.CPUs, d.Shares)
 	case d.Bounds&placement.BoundMemory == 0 || g.Mems == 0:
 		return ""
 	}
@@ -135,7 +135,7 @@ func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) strin
 		mems |= d.Memory[i].NUMA
 	}
 	if mems != 0 && mems != g.Mems {
-		return fmt.Sprintf("has memory of %s, decided were %s", g.Mems, mems)
+		return fmt.Sprintf("has memory of NUMA nodes %s: want the decided NUMA nodes %s", g.Mems, mems)
 	}
 	return ""
 }
@@ -153,7 +153,7 @@ func otherDevices(g *Group, d *placement.ContainerDecision) string {
 		}
 	}
 	if !maps.Equal(decided, g.Devices) {
-		return fmt.Sprintf("has devices %v, decided were %v", g.Devices, decided)
+		return fmt.Sprintf("has devices %v: want the decided devices %v", g.Devices, decided)
 	}
 	return ""
 }

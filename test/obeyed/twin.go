@@ -536,7 +536,7 @@ func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string
 		}
 		for id, n := range on {
 			if per := int(rules.PerNode); per > 0 && n != per {
-				return fmt.Sprintf("%d on NUMA node %d, %d were asked", n, id, per)
+				return fmt.Sprintf("devices on NUMA node %d: %d: want %d", id, n, per)
 			}
 		}
 	}
@@ -564,7 +564,7 @@ func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) s
 		held |= mine
 		got, why := devicesGiven(m, &r.Containers[i], c)
 		if n := numberOf(&r.Rules, &parts[min(i, len(parts)-1)]); !asPod && why == "" && n != 0 && mine != 0 && mine.Len() != n {
-			why = fmt.Sprintf("on NUMA nodes %s, and %d were asked", mine, n)
+			why = fmt.Sprintf("on NUMA nodes %s: want %d of them", mine, n)
 		}
 		switch {
 		case why != "":
@@ -587,7 +587,7 @@ func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) s
 	case !asPod:
 		return ""
 	case n != 0 && held.Len() != n:
-		return fmt.Sprintf("on NUMA nodes %s, and %d were asked for the pod", held, n)
+		return fmt.Sprintf("on NUMA nodes %s: want %d of them for the whole pod", held, n)
 	case r.Rules.Policy == placement.PolicySingleNUMANode && nodes.Len() > 1:
 		return "on NUMA nodes " + nodes.String() + " with single-numa-node for the pod"
 	}
@@ -622,7 +622,7 @@ func devicesGiven(m *topology.Machine, q *placement.ContainerRequest, c *placeme
 	for _, want := range q.Devices {
 		i := slices.IndexFunc(c.Devices, func(a placement.DeviceAllocation) bool { return a.Resource == want.Resource })
 		if want.Count > 0 && (i < 0 || int64(len(c.Devices[i].IDs)) != want.Count) {
-			return nil, fmt.Sprintf("%d of %s were asked, %v given", want.Count, want.Resource, c.Devices)
+			return nil, fmt.Sprintf("devices %v: want %d of %s", c.Devices, want.Count, want.Resource)
 		}
 	}
 	for _, a := range c.Devices {
@@ -633,7 +633,7 @@ func devicesGiven(m *topology.Machine, q *placement.ContainerRequest, c *placeme
 				return nil, id + " is no device of the node"
 			}
 			if !c.Hint.NUMA.Has(dev.NUMA) {
-				return nil, fmt.Sprintf("%s of NUMA node %d, and the container is on %s", id, dev.NUMA, c.Hint.NUMA)
+				return nil, fmt.Sprintf("device %s is on NUMA node %d: want a NUMA node of the container, %s", id, dev.NUMA, c.Hint.NUMA)
 			}
 			mine = append(mine, dev)
 		}

@@ -158,7 +158,7 @@ func (d *load) judge(node string, groups []obeyed.Group) obeyed.Faults {
 		if own {
 			for _, id := range nodesOf(m, &g.CPUs) {
 				if !slices.Contains(nodesOf(m, &decided.CPUs), id) {
-					f.Outside[name] = fmt.Sprintf("runs on %s, and was bound to %s", g.CPUs, decided.CPUs)
+					f.Outside[name] = fmt.Sprintf("runs on CPUs %s: want only NUMA nodes of the CPUs %s of its Binding", g.CPUs, decided.CPUs)
 				}
 			}
 		}
@@ -171,7 +171,7 @@ func (d *load) judge(node string, groups []obeyed.Group) obeyed.Faults {
 			if other == nil || !o.CPUs.Intersects(&g.CPUs) {
 				continue
 			}
-			text := fmt.Sprintf("runs on %s, and %s/%s on %s", g.CPUs, o.UID, o.Container, o.CPUs)
+			text := fmt.Sprintf("runs on CPUs %s, and %s/%s runs on CPUs %s", g.CPUs, o.UID, o.Container, o.CPUs)
 			switch {
 			case own && !other.CPUs.IsEmpty():
 				f.HeldTwice[name+" "+o.UID] = text
@@ -182,7 +182,7 @@ func (d *load) judge(node string, groups []obeyed.Group) obeyed.Faults {
 	}
 	for id, bytes := range memory {
 		if n := m.NUMANode(id); n != nil && bytes > n.MemoryBytes {
-			d.spilled[fmt.Sprint(node, " ", id)] = fmt.Sprintf("limits of %d bytes on NUMA node %d, which has %d", bytes, id, n.MemoryBytes)
+			d.spilled[fmt.Sprint(node, " ", id)] = fmt.Sprintf("NUMA node %d: memory limits of %d bytes: want at most %d", id, bytes, n.MemoryBytes)
 		}
 	}
 	return f
@@ -212,11 +212,11 @@ func (d *load) underWay(pod *corev1.Pod, groups []obeyed.Group) string {
 		has := wire.DecidedAmounts(c)
 		milli, bytes, told := wire.AllocatedTo(pod, c.Name)
 		if told && (milli != has.MilliCPU || bytes != has.Bytes) {
-			return fmt.Sprintf("%s/%s: %dm and %d bytes are allocated, decided are %dm and %d", pod.Name, c.Name, milli, bytes, has.MilliCPU, has.Bytes)
+			return fmt.Sprintf("%s/%s: allocated: %dm CPU and %d bytes: want the decided %dm CPU and %d bytes", pod.Name, c.Name, milli, bytes, has.MilliCPU, has.Bytes)
 		}
 		asks := of.Resources.Requests
 		if cpu, memory := asks[corev1.ResourceCPU], asks[corev1.ResourceMemory]; cpu.MilliValue() != milli || uint64(memory.Value()) != bytes {
-			return fmt.Sprintf("%s/%s: %s and %s are asked for, allocated are %dm and %d bytes", pod.Name, c.Name, cpu.String(), memory.String(), milli, bytes)
+			return fmt.Sprintf("%s/%s: requested: %s CPU and %s memory: want the allocated %dm CPU and %d bytes", pod.Name, c.Name, cpu.String(), memory.String(), milli, bytes)
 		}
 		for j := range groups {
 			g := &groups[j]
@@ -224,10 +224,10 @@ func (d *load) underWay(pod *corev1.Pod, groups []obeyed.Group) string {
 				continue
 			}
 			if !c.CPUs.IsEmpty() && g.CPUs != c.CPUs {
-				return fmt.Sprintf("%s/%s: runs on %s, decided are %s", pod.Name, c.Name, g.CPUs, c.CPUs)
+				return fmt.Sprintf("%s/%s: runs on CPUs %s: want the decided CPUs %s", pod.Name, c.Name, g.CPUs, c.CPUs)
 			}
 			if g.Limit != has.Bytes {
-				return fmt.Sprintf("%s/%s: its limit is %d, decided are %d", pod.Name, c.Name, g.Limit, has.Bytes)
+				return fmt.Sprintf("%s/%s: memory limit of %d bytes: want the decided %d bytes", pod.Name, c.Name, g.Limit, has.Bytes)
 			}
 		}
 	}
