@@ -296,7 +296,7 @@ func TestReadRefuses(t *testing.T) {
 		"huge no limit":        {resources("{requests: {cpu: 1, hugepages-2Mi: 2Mi}}"), `want a limit too`},
 		"broken device":        {resources("{limits: {foo.com/x: 1500m}}"), `limits[foo.com/x]: "1500m": want a whole number`},
 		"uneven device":        {resources("{requests: {foo.com/x: 1}, limits: {foo.com/x: 2}}"), `requests[foo.com/x]: "1": want as much as the limit, 2`},
-		"misspelt memory":      {resources("{limits: {memroy: 1Gi}}"), `limits[memroy]: "1Gi": want cpu, memory, ephemeral-storage, hugepages-SIZE or a name with a domain, like nvidia.com/gpu (did you mean "memory"?)`},
+		"misspelt memory":      {resources("{limits: {memroy: 1Gi}}"), `limits[memroy]: "1Gi": want a resource named cpu, memory, ephemeral-storage, hugepages-SIZE or a name with a domain, like nvidia.com/gpu (did you mean "memory"?)`},
 		"more than is read":    {resources("{limits: {cpu: 2M}}"), `Pod p: spec.containers[0].resources.limits[cpu]: "2M": want 0 to 1`},
 		"reservation":          {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {scheduling.koordinator.sh/reservation-affinity: x}", 1), `Pod p: metadata.annotations[scheduling.koordinator.sh/reservation-affinity]: "x": want JSON`},
 		"negative":             {resources("{limits: {cpu: -1}}"), `limits[cpu]: "-1": want 0 or more`},

@@ -186,7 +186,7 @@ func (v *validator) amount(at string, name corev1.ResourceName, q resource.Quant
 			v.fail(at, q.String(), "a whole number: devices are not divided")
 		}
 	case !slices.Contains(standard, string(name)) && !strings.Contains(string(name), "/"):
-		v.fail(at, q.String(), strings.Join(standard, ", ")+", hugepages-SIZE or a name with a domain, like nvidia.com/gpu"+
+		v.fail(at, q.String(), "a resource named "+strings.Join(standard, ", ")+", hugepages-SIZE or a name with a domain, like nvidia.com/gpu"+
 			suggest.DidYouMean(string(name), standard))
 	}
 }

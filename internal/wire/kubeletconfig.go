@@ -74,7 +74,7 @@ func (r configReader) reserved() (map[string]resource.Quantity, error) {
 		for name, text := range list.values {
 			at := field.NewPath(list.name).Key(name)
 			if !slices.Contains(reservable, name) {
-				return nil, r.at(at, text, strings.Join(reservable, ", ")+": the kubelet does not start with another resource there")
+				return nil, r.at(at, text, "only the resources "+strings.Join(reservable, ", ")+": the kubelet does not start with another resource there")
 			}
 			q, err := r.quantity(at, text)
 			if err != nil {

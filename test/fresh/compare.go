@@ -35,7 +35,7 @@ func Differ(want, got, nodes []string) string {
 	if reached == len(w) {
 		return "the output goes on after what the document shows"
 	}
-	return fmt.Sprintf("the document has %q, which the output has not, or not there", w[reached])
+	return fmt.Sprintf("the document has %q: want the output to have this line at the same place", w[reached])
 }
 
 // matches reports whether the output agrees with the document; reached becomes the largest number

@@ -49,14 +49,14 @@ func none(t *testing.T, path string, line int, fields []string) int {
 			return n
 		}
 	}
-	t.Errorf("%s:%d: want none, a number of cases, and why", filepath.ToSlash(path), line)
+	t.Errorf("%s:%d: want the word none, the number of cases that are missing, and the reason", filepath.ToSlash(path), line)
 	return 0
 }
 
 // fact counts one case, and returns an error if its result is unexpected.
 func (n *Tally) fact(fields []string, columns int, tell func([]string) (ours, theirs string)) string {
 	if len(fields) != columns && len(fields) < columns+2 {
-		return fmt.Sprintf("%d columns: want %d, or what is made of it here and why", len(fields), columns)
+		return fmt.Sprintf("%d columns: want %d, or two more: the result here, and the reason why it differs", len(fields), columns)
 	}
 	ours, want := tell(fields)
 	if len(fields) == columns {
@@ -64,7 +64,7 @@ func (n *Tally) fact(fields []string, columns int, tell func([]string) (ours, th
 	} else {
 		n.Differ++
 		if want == fields[columns] {
-			return "there is no difference any more"
+			return "got the published result: want a line without another result and a reason"
 		}
 		want = fields[columns]
 	}
@@ -106,7 +106,7 @@ func (n Tally) row(text, name string) (string, error) {
 	line, after, _ := strings.Cut(rest, "\n")
 	cells := strings.SplitN(line, " | ", 5)
 	if len(cells) != 5 {
-		return "", fmt.Errorf("row %q: want six columns", name)
+		return "", fmt.Errorf("row %q: %d columns: want six", name, len(cells)+1)
 	}
 	return fmt.Sprintf("%s\n| %s | %d | %d | %d | %d | %s\n%s", before, name, n.Cases(), n.Same, n.Differ, n.None, cells[4], after), nil
 }

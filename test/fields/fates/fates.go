@@ -112,7 +112,7 @@ func of(kind *fields.Kind, plain, object map[string]any, path string) (fields.Fa
 	case with.err != nil && names(with.err.Error(), path):
 		return fields.Refused, nil
 	case with.err != nil:
-		return "", fmt.Errorf("the error does not name it: %w", with.err)
+		return "", fmt.Errorf("%s: want an error that names this path: %w", path, with.err)
 	case names(with.told, path):
 		return fields.Told, nil
 	case !reflect.DeepEqual(with.understood, without.understood):
@@ -124,7 +124,7 @@ func of(kind *fields.Kind, plain, object map[string]any, path string) (fields.Fa
 func asked(kind *fields.Kind, object map[string]any) (answer, error) {
 	reader := ask[kind.Name]
 	if reader == nil {
-		return answer{}, errors.New("no program reads the kind")
+		return answer{}, fmt.Errorf("kind %s: want a kind that a program reads", kind.Name)
 	}
 	data, err := json.Marshal(object)
 	if err != nil {
