@@ -63,7 +63,7 @@ func parse(line string) (Gate, error) {
 		g.Locked, rest = true, rest[1:]
 	}
 	if len(rest) > 0 && (rest[0] != "needs" || len(rest) == 1) {
-		return Gate{}, fmt.Errorf("feature gate %q: want after %s only the word locked, and the word needs with the names of other gates", line, words[2])
+		return Gate{}, fmt.Errorf("feature gate %q: after %s, want nothing, \"locked\", \"needs GATE...\" or \"locked needs GATE...\"", line, words[2])
 	}
 	if len(rest) > 0 {
 		g.Needs = rest[1:]

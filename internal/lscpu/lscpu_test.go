@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 		{"no number", change("2\n    Core", "two\n    Core"), `line 7: Thread(s) per core: "two": want a number from 1 to 1024`},
 		{"too many", change("80\n", "4096\n"), `line 3: CPU(s): "4096": want a number from 1 to 1024`},
 		{"CPUs that do not add up", change("80\n", "81\n"), "line 3: CPU(s)"},
-		{"counts that do not add up", change("20\n", "21\n"), `line 4: On-line CPU(s) list: "0-79": want 84 CPUs, for 2 sockets of 21 cores of 2 threads; if cores differ or CPUs are offline: the output of lscpu -p, or a capture`},
+		{"counts that do not add up", change("20\n", "21\n"), `line 4: On-line CPU(s) list: "0-79": want 84 CPUs (sockets: 2; cores of a socket: 21; threads of a core: 2); if cores differ or CPUs are offline: the output of lscpu -p, or a capture`},
 		{"no list", change("1-79:2", "1-79:x"), `line 16: NUMA node1 CPU(s): "1-79:x": want CPUs like 0-15,32-47`},
 		{"twice", change("1-79:2", "0-79:2"), "NUMA node1 CPU(s)"},
 		{"lost", change("1-79:2", "3-79:2"), "line 4: On-line CPU(s) list"},

@@ -68,7 +68,7 @@ func (r *reader) readCPUs() (err error) {
 		return r.fields.wrong(cpus, "the number of CPUs in %s and %s: %d", online, offline, on+off)
 	}
 	if counted := r.threads * r.cores * r.sockets; counted != on {
-		return r.fields.wrong(online, "%d CPUs, for %d sockets of %d cores of %d threads; if cores differ or CPUs are offline: %swhich CPUs a core has", counted, r.sockets, r.cores, r.threads, capture)
+		return r.fields.wrong(online, "%d CPUs (sockets: %d; cores of a socket: %d; threads of a core: %d); if cores differ or CPUs are offline: %swhich CPUs a core has", counted, r.sockets, r.cores, r.threads, capture)
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (r *reader) findCaches() error {
 	count, err := strconv.Atoi(m[1])
 	all := r.cores * r.sockets
 	if err != nil || count < 1 || count > all || all%count != 0 {
-		return r.fields.wrong(cache, "a number of instances that divides %d cores evenly; if the instances differ in size: %swhich cores share one", all, capture)
+		return r.fields.wrong(cache, "a number of instances that divides %d cores evenly; if caches have different numbers of cores: %swhich cores share one", all, capture)
 	}
 	return r.fillCaches(all / count)
 }
@@ -270,7 +270,7 @@ func (r *reader) fillCaches(each int) error {
 		}
 		// No real cache begins in one node and ends inside another.
 		if filled > 0 && filled < each && len(r.coresOf(&n)) > filled {
-			return r.fields.wrong(cache, "a number of instances with which each is in one NUMA node or has whole NUMA nodes; if the instances differ in size: %swhich cores share one", capture)
+			return r.fields.wrong(cache, "a number of instances with which each cache is in one NUMA node or has whole NUMA nodes; if caches have different numbers of cores: %swhich cores share one", capture)
 		}
 	}
 	return nil
