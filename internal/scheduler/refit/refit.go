@@ -282,9 +282,9 @@ func (r *Refitter) decide(pod *corev1.Pod, n *nodes.Node) *write {
 
 // refusal explains why the node lacks resources for a container.
 func refusal(r *placement.Request, v *placement.Verdict) string {
-	name := ""
+	who := "the pod"
 	if c := int(v.Container); c >= 0 && c < len(r.Containers) {
-		name = r.Containers[c].Name
+		who = "container " + r.Containers[c].Name
 	}
-	return fmt.Sprintf("container %s: its new size is not possible on its NUMA nodes: %s", name, v.Detail.Text())
+	return fmt.Sprintf("%s: its new size is not possible on its NUMA nodes: %s", who, v.Detail.Text())
 }
