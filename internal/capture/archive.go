@@ -27,7 +27,7 @@ const (
 )
 
 // errTooLarge is the error for an archive that unpacks to more than maxUnpacked.
-var errTooLarge = fmt.Errorf("the unpacked archive is larger than %d MiB", maxUnpacked>>20)
+var errTooLarge = fmt.Errorf("the unpacked archive is larger than %d MiB: want an archive of only the folder sys/", maxUnpacked>>20)
 
 // readArchive unpacks a tar archive, compressed or not, into memory.
 func readArchive(r io.Reader) (memFS, error) {
@@ -129,7 +129,7 @@ type hardLink struct{ name, target string }
 
 func (b *builder) add(h *tar.Header, content io.Reader) error {
 	if b.count++; b.count > maxEntries {
-		return fmt.Errorf("more than %d entries", maxEntries)
+		return fmt.Errorf("more than %d entries: want an archive of only the folder sys/", maxEntries)
 	}
 	name, err := cleanName(h.Name)
 	if err != nil || name == "." {
@@ -201,7 +201,7 @@ func (b *builder) file(name string, content io.Reader) error {
 		return err
 	}
 	if b.kept += int64(len(data)); b.kept > maxKept {
-		return fmt.Errorf("the files have more than %d MiB in total", maxKept>>20)
+		return fmt.Errorf("the files have more than %d MiB in total: want an archive of only the folder sys/", maxKept>>20)
 	}
 	return b.put(name, &node{name: path.Base(name), mode: 0o444, data: data})
 }

@@ -81,7 +81,7 @@ func openArchive(name, file, inner string) (*Capture, error) {
 	found := machines(tree)
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("archive %s: no folder in it contains %s", file, mark)
+		return nil, fmt.Errorf("archive %s: no folder in it contains %s: want an archive of the folder sys/ of a machine", file, mark)
 	case 1:
 		return at(tree, name, found[0])
 	default:

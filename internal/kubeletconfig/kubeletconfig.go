@@ -276,7 +276,7 @@ func readFile(path string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err == nil && len(data) > MaxBytes {
-		err = fmt.Errorf("%s: more than %d bytes", path, MaxBytes)
+		err = fmt.Errorf("%s: more than %d bytes: want a KubeletConfiguration", path, MaxBytes)
 	}
 	return data, err
 }

@@ -62,7 +62,7 @@ func (r *Reading) WentBack(newest Mark) *Unusable {
 		cause.Field, cause.Value = "metadata.creationTimestamp", stamp(now.created)
 		cause.Want = stamp(newest.created) + " or later" + confirmed
 	case now.sequence == newest.sequence:
-		cause.Want = "more than that of another report" + confirmed
+		cause.Want = fmt.Sprint("more than ", newest.sequence, ", the number of another report", confirmed)
 	}
 	return &Unusable{Reason: WentBack, Text: wentBackText, Cause: cause}
 }

@@ -82,7 +82,7 @@ func openOverlays(name string, nodes []trace.Node) (*overlayFile, error) {
 // readOverlays reads overlays. The errors name file, line and field.
 func readOverlays(name string, text []byte) (*overlayFile, error) {
 	if len(text) > maxMachineList {
-		return nil, fmt.Errorf("%s: more than %d bytes", name, maxMachineList)
+		return nil, fmt.Errorf("%s: more than %d bytes: want a list of machines by model", name, maxMachineList)
 	}
 	o := &overlayFile{name: name, lines: map[string]int{}}
 	if err := o.locate(text); err != nil {
