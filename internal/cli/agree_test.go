@@ -713,7 +713,7 @@ func (a *agreeing) checkAnswer(p *corev1.Pod, n *answered, copies int, next stri
 	switch {
 	case n.Answer == query.Unreliable || n.Answer == query.Excluded:
 		return
-	case strings.Contains(next, "pods, and admits at most") || strings.Contains(next, "left for more pods, but"):
+	case strings.Contains(next, ", and admits at most") || strings.Contains(next, "left for more pods, but"):
 		a.seen["short"]++ // of amounts that the ledger does not count
 		return
 	}
