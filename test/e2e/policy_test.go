@@ -211,7 +211,7 @@ func (g *guarded) testOwnNode(t *testing.T) {
 	want(t, "an agent with an unbound token", g.writeTopology(g.unbound(), "n1", nil), false, "an agent whose token is bound to no node may not write n1")
 	want(t, "a kubelet", g.writeTopology(g.user("system:node:n1", "system:nodes"), "n1", nil), false, "nodetopologies")
 	want(t, "the scheduler", g.writeTopology(g.user("system:kube-scheduler"), "n1", nil), false, "nodetopologies")
-	want(t, "somebody with every role", g.writeTopology(g.almighty(), "n1", nil), false, "written by the agent of its node")
+	want(t, "somebody with every role", g.writeTopology(g.almighty(), "n1", nil), false, "only the agent of the node")
 	want(t, "an administrator", g.writeTopology(g.cp.RESTConfig(), "n1", nil), true, "")
 }
 
@@ -220,7 +220,7 @@ func (g *guarded) testHeartbeats(t *testing.T) {
 	want(t, "n1 beats for n1", g.writeLease(n1, v1alpha1.HeartbeatName("n1")), true, "")
 	want(t, "n1 beats for n2", g.writeLease(n1, v1alpha1.HeartbeatName("n2")), false, "agent of node n1")
 	want(t, "n1 takes a leader's lease", g.writeLease(n1, "berth-scheduler"), false, "agent of node n1")
-	want(t, "somebody with every role beats for n1", g.writeLease(g.almighty(), v1alpha1.HeartbeatName("n1")), false, "written by the agent of its node")
+	want(t, "somebody with every role beats for n1", g.writeLease(g.almighty(), v1alpha1.HeartbeatName("n1")), false, "only the agent of the node")
 	want(t, "somebody with every role takes a leader's lease", g.writeLease(g.almighty(), "berth-scheduler"), true, "")
 }
 
