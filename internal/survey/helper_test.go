@@ -29,13 +29,3 @@ func (w *world) cluster() *Cluster {
 	c.Namespace = metav1.NamespaceAll
 	return c
 }
-
-// surveyed surveys all nodes.
-func surveyed(t *testing.T, c *Cluster) *Survey {
-	t.Helper()
-	s, err := c.Survey(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
