@@ -16,8 +16,8 @@ type cause struct {
 	action batch.Action
 	event  batch.Event
 	task   *task
-	// pod is the pod of the event. If a task has completed, it is the last pod to end. It is nil for
-	// PodEvicted, whose pod is gone, and for JobUnknown, which is no event of a single pod.
+	// pod is the pod of the event. If a task has completed, it is the last pod to end. It is nil
+	// for PodEvicted, whose pod is gone, and for JobUnknown, which is no event of a single pod.
 	pod *corev1.Pod
 	// timeout is the time that the event must last before the policy acts.
 	timeout time.Duration

@@ -24,8 +24,8 @@ type alone struct {
 	// waiting has the nodes that made the pod wait in Filter. It is nil if the pod does not wait
 	// for better nodes.
 	waiting *waitingNodes
-	// again means that the pod is tried again at once: Reserve refused it after an estimate in Filter,
-	// or refused it the place of its Reservation.
+	// again means that the pod is tried again at once: Reserve refused it after an estimate in
+	// Filter, or refused it the place of its Reservation.
 	again bool
 	// betterFor is the remaining time that the pod waits for a better node, or 0.
 	betterFor time.Duration

@@ -34,8 +34,8 @@ type annotating struct {
 	// waits reports whether a pod exists and has no node.
 	waits func(*corev1.Pod) bool
 	mu    sync.Mutex
-	// asked means that the scheduler has read the Lease of Volcano's controller, or is not allowed to
-	// read it. lives means that the controller renewed the Lease recently (leaseDies).
+	// asked means that the scheduler has read the Lease of Volcano's controller, or is not allowed
+	// to read it. lives means that the controller renewed the Lease recently (leaseDies).
 	asked, lives bool
 	// renewed is the last renewal time in the Lease, by the controller's clock. seen is the time at
 	// which this process received that Lease, by its own clock.

@@ -91,8 +91,8 @@ func TestReportsThatAreTooMuch(t *testing.T) {
 	}
 }
 
-// TestAReportThatIsNotReadyIsNotRefused: the node gets no pinned pods, but neither the metric nor an
-// event blames the report.
+// TestAReportThatIsNotReadyIsNotRefused: the node gets no pinned pods, but neither the metric nor
+// an event blames the report.
 func TestAReportThatIsNotReadyIsNotRefused(t *testing.T) {
 	f := newFixture(t)
 	nt := f.topology()

@@ -146,8 +146,8 @@ func (g *groupPauses) placed(key string) {
 	}
 }
 
-// forget removes a group that neither waits nor pauses, so that it takes no other group's place. The
-// caller holds the lock.
+// forget removes a group that neither waits nor pauses, so that it takes no other group's place.
+// The caller holds the lock.
 func (g *groupPauses) forget(key string, p *groupPause) {
 	if p.failures == 0 && p.waitsFrom.IsZero() && len(p.held) == 0 && !g.clock.Now().Before(p.until) {
 		g.by.Delete(key)

@@ -62,8 +62,8 @@ type Reservation struct {
 	Expires time.Time
 	// Once means that only the first owner gets the place (allocateOnce).
 	Once bool
-	// More means that an owner may use the rest of the node for amounts that the place does not have
-	// (allocatePolicy Aligned, which is the default).
+	// More means that an owner may use the rest of the node for amounts that the place does not
+	// have (allocatePolicy Aligned, which is the default).
 	More bool
 	// Closed means that no new owner gets the place (unschedulable).
 	Closed bool

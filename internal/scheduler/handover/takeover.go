@@ -38,8 +38,8 @@ type Options struct {
 	// Resizing returns the bound pods for which the previous leader may still be writing a
 	// decision. Resizing may be nil.
 	Resizing func() []*corev1.Pod
-	// Decided reports whether a pod has the decision of a Berth scheduler, whatever that scheduler's
-	// name is (wire.HasPlacement).
+	// Decided reports whether a pod has the decision of a Berth scheduler, whatever that
+	// scheduler's name is (wire.HasPlacement).
 	Decided func(*corev1.Pod) bool
 	// Done is called when the takeover ends and pods may be placed.
 	Done func()

@@ -19,8 +19,9 @@ type Query struct {
 	// answers has the nodes' answers to the pod's shape. It is nil if the nodes must be asked about
 	// the pod itself.
 	answers *answerTable
-	// amid has the nodes' answers or estimates for the pod's batch, even of nodes with pods in flight
-	// that the kubelet could admit after the pod. It is nil if answers is nil or Share was not called.
+	// amid has the nodes' answers or estimates for the pod's batch, even of nodes with pods in
+	// flight that the kubelet could admit after the pod. It is nil if answers is nil or Share was
+	// not called.
 	amid *answerTable
 	// begun is the start of the attempt, as the time since began.
 	begun time.Duration

@@ -64,7 +64,8 @@ type Refitter struct {
 	wake chan struct{}
 
 	mu sync.Mutex
-	// due has the pods whose allocated amounts differ from their decisions, and pods that are undone.
+	// due has the pods whose allocated amounts differ from their decisions, and pods that are
+	// undone.
 	due map[types.UID]types.NamespacedName
 	// writing has the namespace of each pod whose status is being written.
 	writing map[types.UID]string

@@ -216,8 +216,8 @@ type onNode struct {
 	claims.OnNode
 	plugin *Plugin
 	info   fwk.NodeInfo
-	// lately is the reason why the last way failed. lying is the placement of the first way for which
-	// the node had no free devices.
+	// lately is the reason why the last way failed. lying is the placement of the first way for
+	// which the node had no free devices.
 	lately string
 	lying  Lying
 	// cut is a note for the message if MaxWays ended the search; otherwise "".

@@ -36,8 +36,8 @@ type renewal struct {
 	// room is the nodes' room for the shape. If room.pods is 0, the node must be asked again.
 	room room
 	// more means that a node has admitted the shape again after the first pods were woken. turned
-	// means that the shape has had a turn since the last pause. Such a shape gets another turn only if
-	// nodes have more room.
+	// means that the shape has had a turn since the last pause. Such a shape gets another turn only
+	// if nodes have more room.
 	more, turned bool
 }
 

@@ -57,8 +57,8 @@ type Witness struct {
 	objects corev1listers.NodeLister
 	metrics *metricSet
 	ready   atomic.Bool
-	// told is the UID of the pod for which the current call of seen has called Bound, or "". Only the
-	// watch of pods uses it.
+	// told is the UID of the pod for which the current call of seen has called Bound, or "". Only
+	// the watch of pods uses it.
 	told types.UID
 
 	mu      sync.Mutex
