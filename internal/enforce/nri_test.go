@@ -30,6 +30,8 @@ type runtime struct {
 	pods map[string]*api.PodSandbox
 	ctrs map[string]*api.Container
 	sock string
+	// synchronized gets a value when a plugin has the running containers.
+	synchronized chan struct{}
 	// unasked counts updates that the runtime did not ask for. The next refuse of them fail.
 	unasked, refuse int
 	// slow means that containers are created but not started.
@@ -44,7 +46,7 @@ type runtime struct {
 func newRuntime(t *testing.T, required ...string) *runtime {
 	t.Helper()
 	dir := t.TempDir()
-	r := &runtime{t: t, pods: map[string]*api.PodSandbox{}, ctrs: map[string]*api.Container{}, sock: filepath.Join(dir, "nri.sock")}
+	r := &runtime{t: t, pods: map[string]*api.PodSandbox{}, ctrs: map[string]*api.Container{}, sock: filepath.Join(dir, "nri.sock"), synchronized: make(chan struct{}, 1)}
 	var err error
 	r.nri, err = adaptation.New("test", "0", r.synchronize, r.update, adaptation.WithSocketPath(r.sock), adaptation.WithPluginPath(filepath.Join(dir, "plugins")),
 		adaptation.WithPluginConfigPath(filepath.Join(dir, "conf.d")),
@@ -72,6 +74,12 @@ func (r *runtime) synchronize(ctx context.Context, cb adaptation.SyncCB) error {
 	}
 	updates, err := cb(ctx, pods, ctrs)
 	r.apply(updates)
+	if err == nil {
+		select {
+		case r.synchronized <- struct{}{}:
+		default:
+		}
+	}
 	return err
 }
 
@@ -110,15 +118,19 @@ func (r *runtime) apply(updates []*api.ContainerUpdate) {
 func (r *runtime) connect(p *Plugin) (stop func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
+	select {
+	case <-r.synchronized: // of an earlier plugin
+	default:
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = p.Run(ctx, r.sock)
 	}()
-	for begun := time.Now(); p.Sight().Gone != nil; time.Sleep(time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			r.t.Fatal("the plugin does not come up")
-		}
+	select {
+	case <-r.synchronized:
+	case <-time.After(time.Minute):
+		r.t.Fatal("the plugin does not come up")
 	}
 	r.nri.BlockPluginSync().Unblock() // waits until it is registered
 	return func() {
