@@ -24,6 +24,7 @@ func TestInstalled(t *testing.T) {
 		{"agent sees a kubelet restart", testAgentSeesKubeletRestart},
 		{"load", testReportLoad},
 		{"policies", testPolicies},
+		{"flows", testFlows},
 		{"hollow node", testHollowNode},
 		{"memory and devices", testHollowNodeMemoryAndDevices},
 		{"containers end", testHollowNodeContainersEnd},
