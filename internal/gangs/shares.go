@@ -10,12 +10,17 @@ import (
 // that the gangs of one tenant do not delay those of another. The zero Shares has no attempts.
 // Shares is not safe for concurrent use.
 type Shares struct {
-	// until is the time when the gangs of a namespace may be tried again.
+	// until is the time until which the unsuccessful attempts of a namespace exceed its share.
 	until map[string]time.Time
 }
 
 // Rarely is the inverse of the share of time that all unsuccessful attempts together may take.
 const Rarely = 10
+
+// Credit is the pause that a namespace may collect before its gangs wait. A gang whose node changed
+// during the plan is therefore tried again at once, and unsuccessful attempts of Credit/Rarely in a
+// row, about one whole plan, cost other gangs of the namespace nothing.
+const Credit = 2 * time.Second
 
 // Spend records how long an unsuccessful attempt that ends now has taken, and returns when a gang
 // of the namespace may be tried again.
@@ -24,20 +29,26 @@ func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time
 	if s.until == nil {
 		s.until = map[string]time.Time{}
 	}
-	from := s.Until(namespace)
+	from := s.until[namespace]
 	if from.Before(now) {
 		from = now
 	}
 	s.until[namespace] = from // so that len(s.until) counts this namespace
 	s.until[namespace] = from.Add(Rarely * took * time.Duration(len(s.until)))
-	return s.until[namespace]
+	return s.Until(namespace)
 }
 
-// Forget removes the namespaces whose gangs may be tried again, and the namespaces that are gone.
+// Forget removes the namespaces that no longer exceed their share, and the namespaces that are gone.
 func (s *Shares) Forget(now time.Time, gone func(namespace string) bool) {
 	maps.DeleteFunc(s.until, func(namespace string, at time.Time) bool { return !now.Before(at) || gone(namespace) })
 }
 
 // Until returns the time when a gang of the namespace may be tried again, or zero if the namespace
 // has spent no time.
-func (s *Shares) Until(namespace string) time.Time { return s.until[namespace] }
+func (s *Shares) Until(namespace string) time.Time {
+	until := s.until[namespace]
+	if until.IsZero() {
+		return until
+	}
+	return until.Add(-Credit)
+}

@@ -24,7 +24,8 @@ func TestSharesOfTenants(t *testing.T) {
 		now, rng := begun, rand.New(rand.NewPCG(7, uint64(c.cost)))
 		length := 20 * Rarely * c.cost * time.Duration(c.tenants)
 		spent, pods := map[string]time.Duration{}, 0
-		first := time.Duration(c.tenants) * c.cost // no attempt has failed before
+		// No attempt has failed before, and each namespace has its credit.
+		first := time.Duration(c.tenants) * (c.cost + Credit/Rarely)
 		for now.Sub(begun) < length {
 			tried := false
 			for _, n := range rng.Perm(c.tenants * c.gangs) { // a change wakes all of them
@@ -53,13 +54,31 @@ func TestSharesOfTenants(t *testing.T) {
 			t.Errorf("%+v: attempts took %v of %v: gangs hardly ever get a turn", c, all, now.Sub(begun))
 		}
 		for ns, took := range spent {
-			if most := 2*now.Sub(begun)/Rarely/time.Duration(c.tenants) + 2*c.cost; took > most {
+			if most := 2*now.Sub(begun)/Rarely/time.Duration(c.tenants) + 2*c.cost + Credit/Rarely; took > most {
 				t.Errorf("%+v: %s took %v of %v, want %v at most", c, ns, took, now.Sub(begun), most)
 			}
 		}
 		if got := time.Duration(pods) * friendly; got < now.Sub(begun)*8/10-2*first {
 			t.Errorf("%+v: friendly pods got %v of %v", c, got, now.Sub(begun))
 		}
+	}
+}
+
+// TestSharesGiveCredit: the first short attempts do not pause a namespace, later attempts do, and
+// the pause of all attempts together is the same as without credit.
+func TestSharesGiveCredit(t *testing.T) {
+	var s Shares
+	now := time.Unix(1e9, 0)
+	for i := range 4 {
+		if until := s.Spend("friends", Credit/Rarely/4, now); until.After(now) {
+			t.Errorf("attempt %d within the credit pauses the namespace until %v", i, until.Sub(now))
+		}
+	}
+	if got, want := s.Spend("friends", 50*time.Millisecond, now), now.Add(50*time.Millisecond*Rarely); !got.Equal(want) {
+		t.Errorf("an attempt beyond the credit pauses the namespace for %v, want %v", got.Sub(now), want.Sub(now))
+	}
+	if got := s.Until("others"); !got.IsZero() {
+		t.Errorf("a namespace without attempts waits until %v", got)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestANamespaceThatHadItsShareIsHeld(t *testing.T) {
 		spend := func() {
 			w.groups.book.mu.Lock()
 			defer w.groups.book.mu.Unlock()
-			w.groups.book.shares.Spend("default", 30*time.Second/gangs.Rarely, time.Now())
+			w.groups.book.shares.Spend("default", (30*time.Second+gangs.Credit)/gangs.Rarely, time.Now())
 			w.tried = 0
 		}
 		spend()
