@@ -32,8 +32,8 @@ const (
 	GangMinimumAnnotation = "berth.dev/gang-minimum"
 )
 
-// MaxGang is the largest supported minimum. A gang is planned in one step, and the scheduler places
-// no other pod meanwhile.
+// MaxGang is the largest supported minimum of a gang. The scheduler plans a gang in one step, and
+// places no other pod meanwhile.
 const MaxGang = 4096
 
 // GangSource is the way in which a gang is declared.
@@ -73,8 +73,8 @@ func (s GangSource) String() string {
 	}
 }
 
-// HasObject reports whether an object declares the gang, and not only its pods' annotations. The
-// result for NoGang has no meaning.
+// HasObject reports whether an object declares the gang. Otherwise only annotations of its pods
+// declare it. The result for NoGang has no meaning.
 func (s GangSource) HasObject() bool { return s != GangOfPods && s != GangOfKoordinator }
 
 // GangKey identifies a gang. It is comparable. The zero value stands for no gang.
@@ -89,7 +89,8 @@ func (k GangKey) String() string { return k.Source.String() + " " + k.Namespace 
 // IsZero reports whether the key is the zero key.
 func (k GangKey) IsZero() bool { return k == GangKey{} }
 
-// Membership is a pod's declaration about its gang. The zero value means no gang.
+// Membership names a pod's gang and has what the pod declares about it. The zero value means no
+// gang.
 type Membership struct {
 	Gang GangKey
 	// Task is the task of the gang to which the pod belongs, or "".
@@ -97,12 +98,12 @@ type Membership struct {
 	Declaration
 }
 
-// Declaration is a pod's specification of its gang in the pod's own annotations. It is zero if the
-// gang has an object.
+// Declaration is what a pod's own annotations specify about the pod's gang. It is zero if the gang
+// has an object.
 type Declaration struct {
 	// Minimum is the number of pods that start together.
 	Minimum int
-	// Timeout and Once are as in Gang.
+	// Timeout and Once have the same meaning as in Gang.
 	Timeout time.Duration
 	Once    bool
 	// Part is the name of the pod's own gang if several gangs must start together. Parts has the
@@ -124,8 +125,8 @@ var claims = [...]struct {
 	{GangOfKoordinatorGroup, sigs.OldPodGroupLabel, true},
 }
 
-// InGang reports whether the pod has an annotation or label about a gang, valid or not. The check
-// is cheap.
+// InGang reports whether the pod has an annotation or label that names a gang, valid or not. The
+// check is cheap.
 func InGang(pod *corev1.Pod) bool {
 	for i := range claims {
 		if _, ok := claimOf(pod, i); ok {
@@ -153,7 +154,7 @@ func claimPath(i int) *field.Path {
 
 // ReadMembership returns the gang of a pod. The error is a *FieldError about an invalid name, a pod
 // that names two gangs, or an invalid minimum. Together with an error, ReadMembership returns the
-// valid parts.
+// parts that it read before the error.
 func ReadMembership(pod *corev1.Pod) (Membership, error) {
 	var m Membership
 	wrong := fieldErrors(podName(pod))
@@ -193,7 +194,7 @@ func ReadMembership(pod *corev1.Pod) (Membership, error) {
 
 var wantMinimum = fmt.Sprintf("the number of pods of the gang that start together, from 1 to %d", MaxGang)
 
-// Gang is the specification of a gang, independent of the dialect.
+// Gang is the specification of a gang, in the same form for every GangSource.
 type Gang struct {
 	Key GangKey
 	// UID and Version are the UID and resourceVersion of the gang's object. They are "" if it has
@@ -206,10 +207,11 @@ type Gang struct {
 	// Resources must be free before the scheduler tries the gang. nil means that there is no such
 	// requirement.
 	Resources corev1.ResourceList
-	// Timeout is the time that members wait for each other after the plan. 0 means that the gang
-	// has no such setting.
+	// Timeout limits how long planned members wait until all members are ready to be bound. 0 means
+	// that the gang does not set it.
 	Timeout time.Duration
-	// Ignored lists fields of the object that Berth does not read, or is "".
+	// Ignored lists the fields, annotations and labels of the object that have no effect in Berth,
+	// or is "".
 	Ignored string
 	// Kept means that the object protects its pods from eviction.
 	Kept bool
@@ -225,14 +227,15 @@ type Gang struct {
 	// PriorityClass is the priority class of the object, or "". Each pod has its own priority
 	// class.
 	PriorityClass string
-	// Unschedulable is the reason why the gang gets no nodes, from the object's status, or "".
+	// Unschedulable is the message of the object's condition Unschedulable, or "".
 	Unschedulable string
 	// Ran means that the gang was complete at some time, according to its status.
 	Ran bool
 }
 
-// Lacks describes how many pods are missing to reach the minimum, or returns "". all is the number
-// of all pods. of returns the number of a task's pods.
+// Lacks compares numbers of pods with the gang's minima. If pods are missing, it returns a text
+// such as "2 of 3 pods", otherwise "". The argument all is the number of all pods; of returns the
+// number of pods of a task.
 func (g *Gang) Lacks(all int, of func(task string) int) string {
 	if all < g.Minimum {
 		return fmt.Sprintf("%d of %d pods", all, g.Minimum)
@@ -245,14 +248,14 @@ func (g *Gang) Lacks(all int, of func(task string) int) string {
 	return ""
 }
 
-// GangWholeCondition is a condition of a bound member. It tells a scheduler that starts later that
-// the gang was once complete, even if other members have gone since.
+// GangWholeCondition is a condition that Berth sets on bound members of a gang. From it, a
+// restarted scheduler learns that the gang was once complete, even if some members are gone.
 const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
 
 // GangWasWhole reports whether the pod has the GangWholeCondition, or whether its Binding completed
-// the gang. The Binding counts because a scheduler that stops right after it writes no condition.
-// GangWasWhole returns false for a failed pod, because a controller may have restarted the whole
-// gang.
+// the gang. The Binding counts because the scheduler may have stopped before it could write the
+// condition. GangWasWhole returns false for a failed pod, because a controller may have restarted
+// the whole gang.
 func GangWasWhole(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
 		return false
@@ -340,7 +343,7 @@ func ignoredOfVolcano(g *volcano.PodGroup) string {
 	if s.Queue != "" && s.Queue != defaultQueue {
 		out = append(out, "shares and quotas of spec.queue "+clip.Quoted(s.Queue)+": use Kueue above it")
 	}
-	if s.NetworkTopology != nil { // a hard one is refused
+	if s.NetworkTopology != nil { // ReadVolcanoGroup refuses a hard one
 		out = append(out, "spec.networkTopology of mode soft: Berth does not look at the network")
 	}
 	if s.PriorityClassName != "" {
@@ -417,7 +420,7 @@ func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) 
 		sum += int(n)
 	}
 	if minimum < sum {
-		return nil, nil //nolint:nilnil // no task has a minimum of its own
+		return nil, nil //nolint:nilnil // the minima of tasks do not apply
 	}
 	return out, nil
 }
@@ -448,9 +451,9 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 	return nil
 }
 
-// GangOfMembers returns the gang that the pods declare. The error is a *FieldError about an invalid
-// declaration, about the first pod, in the order of names, that contradicts an earlier pod, or
-// about gangs that together need more than MaxGang pods.
+// GangOfMembers returns the gang that the pods declare. The error is a *FieldError. It reports an
+// invalid declaration, a pod that contradicts an earlier pod in the order of names, or gangs that
+// together need more than MaxGang pods.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
 	by := map[Declaration]*corev1.Pod{}
@@ -463,7 +466,7 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		if said[m.Declaration]++; by[m.Declaration] == nil {
 			by[m.Declaration] = pod
 		}
-		out.Minimum = cmp.Or(out.Minimum, m.Minimum) // of the first pod
+		out.Minimum = cmp.Or(out.Minimum, m.Minimum) // the minimum of the first pod
 	}
 	whole, ok := GangOfDeclarations(key, said)
 	if ok {
@@ -476,8 +479,8 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 
-// GangOfDeclarations returns the gang with the declarations that are the keys of said. It does not
-// use the values, which are numbers of members. ok is false if the declarations contradict each
+// GangOfDeclarations returns the gang that the keys of said declare together. It does not use the
+// values of said, which are numbers of members. ok is false if the declarations contradict each
 // other, or if they need more than MaxGang pods.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}
@@ -561,8 +564,9 @@ func CheckMates(pods []*corev1.Pod) error {
 	return nil
 }
 
-// TrimToGang returns a copy of the pod with only its identity, owner, node, scheduler, priority and
-// phase, the time when its last container ended, and the fields about the gang.
+// TrimToGang returns a copy of the pod with only the fields that code about gangs needs: identity,
+// controller, node, scheduler, priority, phase, the time when the last container ended, and the
+// annotations, labels and condition about the gang.
 func TrimToGang(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,

@@ -25,8 +25,8 @@ var askKeys = slices.Concat([]string{PolicyAnnotation, GangAnnotation, GangMinim
 // podKeys are Berth's annotations that a pod may have.
 var podKeys = append([]string{PlacementAnnotation, BoundForAnnotation}, askKeys...)
 
-// HolderLabel is a label of pods that hold the new place of a moving pod. Its value is the moving
-// pod's UID (internal/moving).
+// HolderLabel is the label of a placeholder pod, which keeps resources free for a pod that is moved
+// (internal/moving). Its value is the UID of the moved pod.
 const HolderLabel = OwnPrefix + "holds-place-of"
 
 // podLabels are Berth's labels that a pod may have.
@@ -39,7 +39,7 @@ func PodKeys() []string { return slices.Sorted(slices.Values(podKeys)) }
 func PodLabels() []string { return slices.Clone(podLabels) }
 
 // KeysRead returns all annotations and labels of pods that Berth reads: its own keys and the keys
-// of all dialects, sorted. The values may be hostile.
+// of all dialects, sorted. Users choose the values, so readers must not trust them.
 func KeysRead() (annotations, labels []string) {
 	annotations = append(slices.Clone(podKeys), VolcanoPolicyAnnotation, volcano.TaskSpecAnnotation, RequiredPlugins, RequiredPlugins+"/pod")
 	labels = slices.Clone(podLabels)
@@ -70,8 +70,8 @@ func AskKeys() string {
 }
 
 // Warning returns the warning that annotations of the dialect have no effect. keysWhy has the keys,
-// each with its reason in brackets. The API server and the scheduler use the same text for every
-// warning in this file.
+// each with its reason in brackets. The generated admission policies and the scheduler's events use
+// the same text for every warning in this file.
 func (d *Dialect) Warning(keysWhy string) string {
 	return "Berth ignores annotations of " + d.Name + ": " + keysWhy
 }
@@ -105,8 +105,8 @@ func UnknownLabelWarning(keys string) string {
 // Companion has annotations that have no effect without another annotation or a label.
 type Companion struct {
 	Keys []string
-	// Of is the annotation with the gang's name, or the label that must have one of the values in
-	// Labels.
+	// Of is the annotation that must exist. If Labels is not nil, Of is a label, which must have
+	// one of the values in Labels.
 	Of     string
 	Labels []string
 	// Scheduler is the name of the scheduler that reads the annotations itself, or "".
@@ -146,7 +146,6 @@ func (c *Companion) alone(pod *corev1.Pod) (keys []string) {
 	return keys
 }
 
-// isUnknown reports whether the key looks like a key of Berth but does not exist.
 func isUnknown(key string) bool { return isOwn(key) && !slices.Contains(podKeys, key) }
 
 func isUnknownLabel(key string) bool { return isOwn(key) && !slices.Contains(podLabels, key) }
@@ -168,11 +167,12 @@ const (
 	cpusShared        = "CPUsShared"
 )
 
-// IgnoredKeys returns a warning for each kind of annotation and label of the pod that has no
-// effect: misspelt keys of Berth, and keys of each dialect that Berth does not support. The
-// admission policy ignored-annotations.berth.dev, which warns when a pod is created, is generated
-// from the same table. If the pod names a dialect's own scheduler, there is no warning about that
-// dialect, unless Berth also serves that scheduler name.
+// IgnoredKeys returns warnings about the pod's annotations and labels that have no effect: misspelt
+// keys of Berth, keys without their companion, and keys of dialects that Berth does not support.
+// The admission policy ignored-annotations.berth.dev, which warns when a pod is created, is
+// generated from the same table. If spec.schedulerName is a dialect's own scheduler, there is no
+// warning about that dialect, unless served has this name. The names in served are those for which
+// Berth is the scheduler.
 func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
 	warn := func(reason, of string, keys []string, words func(string) string) {
 		if len(keys) > 0 {
@@ -360,8 +360,8 @@ func NoDevicesText(keys string) string {
 	return "Berth ignores " + keys + ": no container of the pod asks for a device"
 }
 
-// mayWantCPUs reports whether the pod may have keys that CPUsShared checks. It does not read their
-// values.
+// mayWantCPUs is a cheap test that does not translate the pod. If it returns false, CPUsShared has
+// nothing to warn about.
 func mayWantCPUs(pod *corev1.Pod) bool {
 	for _, key := range [...]string{PolicyAnnotation, CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, VolcanoPolicyAnnotation} {
 		if pod.Annotations[key] != "" {
@@ -371,7 +371,8 @@ func mayWantCPUs(pod *corev1.Pod) bool {
 	return SpeaksKoordinator(pod)
 }
 
-// cpuKeys returns the keys with which the pod requires exclusive CPUs, or a position for them.
+// cpuKeys returns the keys with which the pod requires exclusive CPUs, or restricts which CPUs they
+// may be.
 func cpuKeys(pod *corev1.Pod, ask *Ask) (keys []string) {
 	r, class := &ask.Request.Rules, pod.Labels[koordinatorQoS]
 	if class == "LSE" || class == "LSR" {

@@ -32,9 +32,9 @@ const (
 // KoordinatorStatusAnnotation has a decision in the format that koordlet reads.
 const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
 
-// koordinatorPolicies maps Koordinator's names of policies to Berth's rules. These policies have
-// the scope of the whole pod, except names that end in PodLevel or ContainerLevel, which stand for
-// kubelets' policies with this scope.
+// koordinatorPolicies maps Koordinator's names of policies to Berth's rules. A name without a
+// suffix has scope pod. Koordinator uses the names with the suffix PodLevel or ContainerLevel for a
+// kubelet's policy with this scope.
 var koordinatorPolicies = map[string]placement.Rules{
 	"":                             {},
 	"None":                         {Policy: placement.PolicyNone},
@@ -74,9 +74,9 @@ type koordinatorCPUSpec struct {
 
 // ReadKoordinatorRules reads a pod's rules from Koordinator's annotations. Pods of the classes LSE
 // and LSR get exclusive CPUs. Pods without a class get exclusive CPUs if they name a policy and
-// their limits equal their requests (ownsCPUs). Pods of the classes LS and BE always get shares. As
-// in Koordinator, resource-spec applies only to LSE and LSR, but it is checked for all pods. The
-// error is a *FieldError.
+// their limits equal their requests (ownsCPUs). Pods of the classes LS and BE get CPU time instead
+// of exclusive CPUs. As in Koordinator, resource-spec applies only to LSE and LSR, but it is
+// checked for all pods. The error is a *FieldError.
 func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	r := koordinatorReader{fieldErrors(podName(pod)), pod}
 	rules, err := r.policy()
@@ -160,8 +160,8 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 // koordinatorSpoken are Koordinator's annotations about the placement of a pod that Berth reads.
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
-// withKoordinator adds the rules in the pod's Koordinator annotations. If the pod also names a
-// policy in another dialect, both policies must be equal.
+// withKoordinator adds the rules in the pod's Koordinator annotations to own. If the pod also names
+// a policy in another dialect, both policies must be equal.
 func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placement.Rules, error) {
 	if !SpeaksKoordinator(pod) {
 		return own, nil
@@ -202,7 +202,6 @@ func (s *Said) inKoordinators(pod *corev1.Pod, own placement.Rules) {
 	}
 }
 
-// koordinatorReader reads Koordinator's annotations of one pod.
 type koordinatorReader struct {
 	fieldErrors
 	pod *corev1.Pod
@@ -317,8 +316,8 @@ func ReadKoordinatorNode(node *corev1.Node) (KoordinatorNode, error) {
 
 // KoordinatorLabelsIgnored describes Koordinator's labels that have no effect on a node where a
 // kubelet decides, because the kubelet does not have the policy or CPU binding that they request.
-// It returns "" if there are none. It also returns "" if Berth decides on the node, because such a
-// label then makes the node unusable.
+// It returns "" if there are none. It also returns "" if Berth decides on the node, because there
+// ReadKoordinatorNode applies the labels, or returns an error that makes the node unusable.
 func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	if m == nil || m.Decides() {
 		return ""

@@ -61,8 +61,7 @@ type Report struct {
 
 // ReportedPod has the facts in a report about a pod, except its resources.
 type ReportedPod struct {
-	// Namespace and Name are known unless State is PodUnknown. They are omitted for pods without
-	// resources.
+	// Namespace and Name are "" if State is PodUnknown, or if the pod has no resources.
 	Namespace, Name string
 	// State is "" for an admitted pod that has not ended.
 	State v1alpha1.PodState
@@ -109,8 +108,9 @@ func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
 	return r.spec(&nt.Spec)
 }
 
-// WriteNodeTopology translates a Node. It fails if the object cannot represent the Node: the view
-// differs from the machine in more than memory and counts, or an amount exceeds an int64.
+// WriteNodeTopology translates a Node. It returns an error if a NodeTopology cannot represent the
+// Node: for example, because an amount exceeds an int64, or because the view differs from the
+// machine in more than memory, huge pages, and the numbers of cores and sockets.
 func WriteNodeTopology(n *Node) (*v1alpha1.NodeTopology, error) {
 	w := writer{fieldErrors("NodeTopology " + n.Name)}
 	spec, err := w.spec(&n.Spec)
@@ -246,7 +246,8 @@ func ReadKubeletVersion(text string) (placement.Version, error) {
 	return placement.Version(minor), nil
 }
 
-// view changes the view, computed from the machine, by the differences in d (spec.kubeletView).
+// view applies the differences in d (spec.kubeletView) to the view that was computed from the
+// machine.
 func (r specReader) view(d *v1alpha1.KubeletView, view *placement.KubeletView) error {
 	if d == nil {
 		return nil

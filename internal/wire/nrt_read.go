@@ -185,7 +185,7 @@ func (r *zoneReader) resource(z *zone, i int, info *nrt.ResourceInfo) error {
 		}
 		*f.into = uint64(v)
 	}
-	a.capacity = cmp.Or(a.capacity, a.allocatable) // the object does not have it
+	a.capacity = cmp.Or(a.capacity, a.allocatable) // the object has no capacity
 	if a.available > a.allocatable || a.allocatable > a.capacity {
 		return r.at(at, fmt.Sprintf("available %d, allocatable %d, capacity %d", a.available, a.allocatable, a.capacity), "available to be at most allocatable, and allocatable at most capacity")
 	}
@@ -238,7 +238,6 @@ func (r *zoneReader) takeCPUs(zones []zone) error {
 	return nil
 }
 
-// usesMemory reports whether some zone shows used memory.
 func usesMemory(zones []zone) bool {
 	return slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].used() > 0 })
 }
@@ -372,8 +371,9 @@ func (r *zoneReader) distances(zones []zone) {
 // maxUncounted is the maximum number of pods that counted omits to match a fingerprint.
 const maxUncounted = 32
 
-// counted returns the pods that the object counts. The fingerprint may lack the pods that started
-// last, because the exporter did not know them yet.
+// counted returns the pods that the object counts: the pods whose fingerprint is the object's. The
+// fingerprint may lack the pods that started last, because the exporter did not know them yet. If
+// no fingerprint matches, counted decides by the pods' times.
 func counted(o *nrt.NodeResourceTopology, bound []BoundPod, written time.Time) []BoundPod {
 	want, known := attribute(o.Attributes, nrtFingerprint), slices.Clone(bound)
 	if attribute(o.Attributes, nrtFingerprintMethod) == withExclusive {

@@ -20,8 +20,8 @@ import (
 )
 
 // PlacementAnnotation has the scheduler's decision about a pod. The Binding sets it, in the same
-// write that binds the pod. After a resize in place, only the scheduler can replace it
-// (deploy/policies).
+// write that binds the pod. Later, only the scheduler can replace it, and only after a resize in
+// place (admission policy placement-by-binding, in deploy/policies).
 const PlacementAnnotation = "berth.dev/placement"
 
 // HasPlacement reports whether the pod has a decision, valid or not.
@@ -32,7 +32,7 @@ func HasPlacement(pod *corev1.Pod) bool {
 
 // MaxPlacementBytes is the maximum length of the annotation's value. The API server's own limit is
 // 256 KiB for all annotations of an object together. The decision for 100 containers with 16
-// devices each has half the length of MaxPlacementBytes.
+// devices each needs about half of MaxPlacementBytes.
 const MaxPlacementBytes = 128 << 10
 
 const (
@@ -63,8 +63,8 @@ type Guarantee uint8
 const (
 	// GuaranteeNone means that nothing is known about the node's NUMA nodes.
 	GuaranteeNone Guarantee = iota
-	// GuaranteeAmounts means that only amounts per NUMA node are known. The placement is best
-	// effort.
+	// GuaranteeAmounts means that the placement is best effort: the node reports only amounts per
+	// NUMA node, or koordlet carries out the decision.
 	GuaranteeAmounts
 	// GuaranteeFull means that the node has a complete NodeTopology. Its kubelet will not refuse
 	// the pod.
@@ -85,10 +85,10 @@ func nameOf(names []string, i int) string {
 
 // Placement is the content of the placement annotation.
 type Placement struct {
-	// Sequence is the number of the Binding among the scheduler's Bindings to the node, from 1.
+	// Sequence numbers the scheduler's Bindings to the node, starting at 1.
 	Sequence uint64
-	// Generation is the number of the decision for the pod, from 1. Each resize in place leads to a
-	// new decision. 0 means 1.
+	// Generation numbers the decisions for the pod, starting at 1. Each resize in place leads to a
+	// new decision. 0 means the same as 1.
 	Generation uint64
 	// Report is the sequence number of the report on which the decision is based, or 0 if there was
 	// no report.
@@ -96,8 +96,8 @@ type Placement struct {
 	Certainty Certainty
 	Guarantee Guarantee
 	// Authority is the program that decided on the node when the pod was placed. Koordlet means
-	// that koordlet had to carry out the decision. Both may differ from the node's present state,
-	// because the node's authority may have changed. A Reservation's placement has no authority.
+	// that koordlet had to carry out the decision. The node may have another authority or enforcer
+	// by now. The placement of a Reservation does not set these fields.
 	Authority placement.Authority
 	Koordlet  bool
 	Decision  placement.Decision
@@ -111,8 +111,8 @@ type placementJSON struct {
 	Report   int64  `json:"report,omitempty"`
 	UID      string `json:"uid"`
 	// The next two fields are omitted for generation 1. Asks has the requests of the app containers
-	// and sidecars (asksOf). The admission policy compares this text, because a policy cannot parse
-	// JSON.
+	// and sidecars (asksOf). The admission policy placement-by-binding compares this text with the
+	// pod's status. It is text because a policy cannot parse JSON.
 	Generation uint64 `json:"gen,omitempty"`
 	Asks       string `json:"asks,omitempty"`
 	Certainty  string `json:"certainty"`
@@ -125,7 +125,7 @@ type placementJSON struct {
 	Containers []containerJSON `json:"containers"`
 }
 
-// wholeJSON has the resources of the pod as a whole, by spec.resources.
+// wholeJSON has the resources that the containers of a pod with spec.resources share.
 type wholeJSON struct {
 	CPUs   string      `json:"cpus,omitempty"`
 	Memory []blockJSON `json:"memory,omitempty"`
@@ -135,7 +135,7 @@ type containerJSON struct {
 	Name    string       `json:"name"`
 	Kind    string       `json:"kind,omitempty"` // "", "Init", "Sidecar"
 	Hint    hintJSON     `json:"hint"`
-	CPUs    string       `json:"cpus,omitempty"` // in the kernel's list format; absent for the shared pool
+	CPUs    string       `json:"cpus,omitempty"` // in the kernel's list format; absent if the container uses the shared pool
 	Memory  []blockJSON  `json:"memory,omitempty"`
 	Devices []deviceJSON `json:"devices,omitempty"`
 	// The following are written only for nodes with authority berth.
@@ -152,7 +152,7 @@ type providedJSON struct {
 	Amount   uint64 `json:"amount"`
 }
 
-// hintJSON has no numa if the kubelet's affinity is nil.
+// hintJSON is a TopologyHint. NUMA is nil if the hint's affinity is nil, which means any NUMA node.
 type hintJSON struct {
 	NUMA      *string `json:"numa,omitempty"`
 	Preferred bool    `json:"preferred"`
@@ -182,7 +182,8 @@ func AmountsAlone(d *placement.Decision) placement.Decision {
 	return out
 }
 
-// WritePlacement returns the annotation's value. Equal placements give equal text.
+// WritePlacement returns the annotation's value. Equal placements give equal text. It returns an
+// error if readers would reject the text.
 func WritePlacement(p *Placement) (string, error) {
 	out := placementJSON{
 		Version: placementVersion, Sequence: p.Sequence, Report: p.Report, UID: p.Decision.UID,
@@ -218,11 +219,12 @@ func WritePlacement(p *Placement) (string, error) {
 }
 
 // CheckPlacement checks that WritePlacement can write the decision, and that the pod's other
-// annotations leave enough bytes for it. The error names the pod. The check is cheap unless the
-// decision or the annotations are large.
+// annotations leave enough bytes for the text. The error names the pod. The check is cheap unless
+// the decision or the annotations are large.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error { return checkBeside(pod, d, 0) }
 
-// checkBeside is like CheckPlacement, for a pod that also gets more bytes of other annotations.
+// checkBeside implements CheckPlacement. The parameter more is the number of bytes of other
+// annotations that the Binding adds.
 func checkBeside(pod *corev1.Pod, d *placement.Decision, more int) error {
 	if rough := roughBytes(d); len(d.Containers) <= placement.MaxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough+more) == nil {
 		return nil
@@ -240,10 +242,10 @@ func longestPlacement(d *placement.Decision) *Placement {
 		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d}
 }
 
-// CheckAnnotations checks that the pod's other annotations leave the given number of bytes free.
-// The API server limits the size of all annotations at every write except a Binding
-// (BindingREST.setPodNodeAndMetadata). If a Binding exceeds the limit, the pod runs, but its
-// kubelet can never write its status. The error is a *FieldError.
+// CheckAnnotations checks that the pod's other annotations leave room for a placement of the given
+// number of bytes. The API server limits the size of all annotations at every write except a
+// Binding (BindingREST.setPodNodeAndMetadata). If a Binding exceeds the limit, the pod runs, but
+// its kubelet can never write its status. The error is a *FieldError.
 func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 	total := len(PlacementAnnotation) + bytes
 	for name, value := range pod.Annotations {
@@ -295,7 +297,7 @@ func roughContainerBytes(c *placement.ContainerDecision) int {
 	return n
 }
 
-// Values of a placement for nodes on which Berth decides, as in the spec of NodeTopology.
+// The values of placementJSON.Authority and Enforcer. The spec of a NodeTopology has the same.
 const (
 	authorityBerth   = string(v1alpha1.AuthorityBerth)
 	enforcerKoordlet = string(v1alpha1.EnforcerKoordlet)
@@ -339,8 +341,7 @@ func writeContainer(c *placement.ContainerDecision) containerJSON {
 }
 
 // ReadPlacement reads the placement annotation of a pod; found is false if there is none. If the
-// placement belongs to another pod or is impossible, ReadPlacement returns an error, which is a
-// *FieldError.
+// placement belongs to another pod or is invalid, ReadPlacement returns a *FieldError.
 func ReadPlacement(pod *corev1.Pod) (p Placement, found bool, err error) {
 	text, ok := pod.Annotations[PlacementAnnotation]
 	if !ok {
@@ -369,8 +370,8 @@ func podName(pod *corev1.Pod) string {
 
 func annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
 
-// parsePlacement reads the annotation's value in the format of WritePlacement. object is the name
-// of the object for the error, which is a *FieldError. parsePlacement refuses unknown and repeated
+// parsePlacement reads the annotation's value in the format of WritePlacement. The error is a
+// *FieldError with the given name of the object. parsePlacement refuses unknown and repeated
 // fields.
 func parsePlacement(object, text string) (Placement, error) {
 	r := placementReader{fieldErrors(object), annotation(PlacementAnnotation)}
@@ -388,7 +389,6 @@ func parsePlacement(object, text string) (Placement, error) {
 	return r.read(&in)
 }
 
-// placementReader reads one placement annotation.
 type placementReader struct {
 	fieldErrors
 	root *field.Path
@@ -499,7 +499,7 @@ func (r placementReader) container(at *field.Path, in *containerJSON) (placement
 
 var (
 	exclusiveNames = [...]string{joint.Shareable: "", joint.ExclusiveCore: "core", joint.ExclusiveNUMA: "numa"}
-	boundNames     = [...]string{"cpus", "memory"} // bit by bit
+	boundNames     = [...]string{"cpus", "memory"} // by bit of placement.ContainerDecision.Bounds
 )
 
 // ownDecision reads the fields that only Berth's own decisions have.
@@ -526,7 +526,7 @@ func (r placementReader) ownDecision(at *field.Path, in *containerJSON, out *pla
 	return nil
 }
 
-// shares reads CPU time by NUMA node.
+// shares reads the CPU time on each NUMA node.
 func (o fieldErrors) shares(at *field.Path, in []v1alpha1.CPUShare) ([]placement.CPUShare, error) {
 	if len(in) > topology.MaxNUMANodes {
 		return nil, o.at(at, len(in), fmt.Sprint("at most ", topology.MaxNUMANodes))
@@ -544,7 +544,8 @@ func (o fieldErrors) shares(at *field.Path, in []v1alpha1.CPUShare) ([]placement
 	return out, nil
 }
 
-// maxProvided is the maximum number of places at which a container has resources of providers.
+// maxProvided is the maximum number of entries for a container's provided resources. Each entry has
+// one resource at one place.
 const maxProvided = 256
 
 func (r placementReader) provided(at *field.Path, in []providedJSON) ([]placement.Provided, error) {

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Ask is a pod's request, independent of the dialect. If two pods have equal Asks, they are
-// interchangeable.
+// Ask is what a pod requests, in the same form for every dialect. A node gives the same answer to
+// two pods with equal Asks (see Equal).
 type Ask struct {
 	// Request has the amounts, and the Rules for the pod's placement.
 	Request placement.Request
@@ -29,11 +29,11 @@ type Ask struct {
 	RulesErr error
 	// Claims is the pod's requirement for its ResourceClaims. It is Free if RulesErr is not nil.
 	Claims dra.Mode
-	// Said has the keys with which the pod requests the Rules.
+	// Said has the annotations and labels with which the pod requests the Rules.
 	Said Said
 }
 
-// Equal reports whether both have the same request. Keys and UIDs may differ.
+// Equal reports whether a and b are equal except for the UID and Said.
 func (a *Ask) Equal(b *Ask) bool {
 	x, y := *a, *b
 	x.Request.UID, y.Request.UID = "", ""
@@ -100,7 +100,7 @@ func readRequest(pod *corev1.Pod) (placement.Request, error) {
 	return out, nil
 }
 
-// level reads spec.resources, with the requests that the API server sets.
+// level reads spec.resources. It sets missing requests as the API server does.
 func (r podReader) level() (out placement.LevelRequest, err error) {
 	own := r.pod.Spec.Resources
 	requests := own.Requests
@@ -150,7 +150,7 @@ func levelRequests(pod *corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-// guaranteedAlone does the same as IsContainerEquivalentQOSGuaranteed.
+// guaranteedAlone does the same as IsContainerEquivalentQOSGuaranteed (pkg/kubelet/cm/qos).
 func guaranteedAlone(c corev1.ResourceRequirements) bool {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		limit := c.Limits[name]
@@ -249,8 +249,9 @@ func (r podReader) container(at *field.Path, c *corev1.Container) (placement.Con
 	return out, nil
 }
 
-// device adds an extended resource. The device manager reads only limits. Koordinator has several
-// names for one device, so an amount of 0 under one name does not contradict the other names.
+// device adds an extended resource to out. The kubelet's device manager reads only limits.
+// Koordinator has several names for one device, so an amount of 0 under one name does not
+// contradict the other names.
 func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.ResourceName, out *placement.ContainerRequest) error {
 	q, limited := c.Resources.Limits[name]
 	if !limited {
@@ -314,8 +315,8 @@ func namesIn(lists ...corev1.ResourceList) []corev1.ResourceName {
 	return slices.Compact(names)
 }
 
-// isGuaranteed does the same as the kubelet's GetPodQOS. It uses the class in the status, or
-// otherwise computes the class from the resources. If the pod has spec.resources, only the
+// isGuaranteed does the same as the kubelet's GetPodQOS: it uses the class in the status. If there
+// is none, it computes the class from the resources. If the pod has spec.resources, only the
 // containers' resources count: kubelet 1.33 reads only these, and later kubelets pin nothing for
 // such a pod or use placement.LevelRequest. If spec.resources is empty, the result depends on the
 // kubelet's release (placement.Request.EmptyLevel).
@@ -373,8 +374,9 @@ func Finished(pod *corev1.Pod) time.Time {
 	return at
 }
 
-// Refused reports whether the pod's kubelet refused it, so that no container has run. The kubelet
-// writes this into the status (kubelet.rejectPod). The reason in the status names the rule.
+// Refused reports whether the kubelet refused the pod, so that no container has run. The status
+// then has the message that kubelet.rejectPod writes, and its reason names the rule that the pod
+// violates.
 func Refused(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
 }
@@ -402,9 +404,9 @@ func Unscheduled(pod *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// Mortal reports whether the pod can end by itself, because some container is not always restarted
-// or because it has a deadline (spec.activeDeadlineSeconds). A container's own restart policy
-// overrides the pod's.
+// Mortal reports whether the pod can end by itself, because it has a deadline
+// (spec.activeDeadlineSeconds) or because some container is not always restarted. A container's own
+// restart policy overrides the pod's.
 func Mortal(pod *corev1.Pod) bool {
 	ends := func(c corev1.Container) bool {
 		return c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyAlways

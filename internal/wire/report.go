@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadReport translates only the status. It returns an error for contradictions: a CPU that two
-// pods hold, or that is both held and shared, lists that are not sorted, and rows with wrong sums.
-// CheckReport and placement.Model.StateOf check that the report fits the machine. The error is a
-// *FieldError or an *OtherFormError.
+// ReadReport translates only the status. It returns an error if the status contradicts itself: a
+// CPU is held by two pods, or is both held and shared; a list is not sorted; or more memory is
+// reserved than is allocatable. CheckReport and placement.Model.StateOf check that the report fits
+// the machine. The error is a *FieldError or an *OtherFormError.
 func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	if nt.Malformed != "" {
 		return Report{}, &OtherFormError{nt.Malformed}
@@ -58,7 +58,7 @@ func kubeletStarted(nt *v1alpha1.NodeTopology) time.Time {
 	return at
 }
 
-// Complete adds data of the spec that the report does not repeat: the connections of devices.
+// Complete adds the connections of devices, which are in the spec and not in the status.
 func (r *Report) Complete(spec *NodeSpec) {
 	for i := range r.Snapshot.Devices {
 		r.Snapshot.Devices[i].Connect(spec.Machine)
@@ -189,9 +189,9 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 	return out, nil
 }
 
-// DecidedPools returns the pools of devices among which Berth chooses, or none if some pool is
-// invalid. ReadReport returns the error about it. All devices are marked healthy. The pools do not
-// change as long as the device plugin is the same.
+// DecidedPools returns the pools of devices among which Berth chooses. All devices are marked
+// healthy, so the result changes only if a device plugin offers other devices. If a pool is
+// invalid, the result is nil, and ReadReport returns the error.
 func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	if !slices.ContainsFunc(nt.Status.Devices, func(p v1alpha1.DevicePool) bool { return p.DecidedBy == v1alpha1.AuthorityBerth }) {
 		return nil

@@ -55,17 +55,17 @@ type Reservation struct {
 	Version string
 	// Scheduler is the name of the scheduler that places the Reservation.
 	Scheduler string
-	// Pod is a pod that stands for the place. It has no namespace and no node. It has the name and
-	// UID of the object.
+	// Pod is a pod that stands for the reserved resources. It has the name and UID of the object,
+	// but no namespace and no node.
 	Pod *corev1.Pod
 	// Expires is the time when the Reservation ends. The zero value means never.
 	Expires time.Time
-	// Once means that only the first owner gets the place (allocateOnce).
+	// Once means that only the first owner may use the Reservation (allocateOnce).
 	Once bool
-	// More means that an owner may use the rest of the node for amounts that the place does not
-	// have (allocatePolicy Aligned, which is the default).
+	// More means that an owner that needs more than is reserved may take the difference from the
+	// rest of the node (allocatePolicy Aligned, which is the default).
 	More bool
-	// Closed means that no new owner gets the place (unschedulable).
+	// Closed means that no further owner may use the Reservation (spec.unschedulable).
 	Closed bool
 	Taints []corev1.Taint
 	owners []reservationOwner
@@ -86,7 +86,7 @@ type reservationOwner struct {
 // OfReservation reports whether a pod is not a real pod, but stands for a Reservation.
 func OfReservation(pod *corev1.Pod) bool { return pod.Kind == reservationKind && pod.Namespace == "" }
 
-// Over reports whether the Reservation has ended. It then never holds resources again.
+// Over reports whether the Reservation has ended. An ended Reservation never holds resources again.
 func (r *Reservation) Over() bool {
 	return r.Phase == koordinator.ReservationFailed || r.Phase == koordinator.ReservationSucceeded
 }
@@ -189,8 +189,8 @@ func (r reservationReader) lists() error {
 	return nil
 }
 
-// template returns an error if the template has fields that would affect the place and that Berth
-// does not support.
+// template returns an error if the template has fields that affect placement and that Berth does
+// not support in a Reservation.
 func (r reservationReader) template() error {
 	p, at := &r.o.Spec.Template.Spec, field.NewPath("spec", "template", "spec")
 	if n := len(p.Containers); n == 0 || n > maxReserved {
@@ -291,8 +291,8 @@ func (r reservationReader) checkOwner(at *field.Path, o *koordinator.Reservation
 	return nil
 }
 
-// CheckOwnerNamespaces returns an error for owners without a namespace, because anyone who can
-// label pods could use the place. The error is a *FieldError.
+// CheckOwnerNamespaces returns a *FieldError if an owner names no namespace. Anyone who can label a
+// pod could use such a Reservation.
 func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	for i := range o.Spec.Owners {
 		owner := &o.Spec.Owners[i]
@@ -305,7 +305,7 @@ func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	return nil
 }
 
-// Owns reports whether a pod is an owner of the Reservation. It ignores taints and Closed.
+// Owns reports whether spec.owners matches the pod. It does not check taints and Closed.
 func (r *Reservation) Owns(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(r.owners, func(o reservationOwner) bool { return o.matches(pod) })
 }
@@ -335,8 +335,8 @@ func (r *Reservation) tolerated(by []corev1.Toleration) bool {
 	})
 }
 
-// reservationPod returns the pod that stands for the place. Metadata of the object override
-// metadata of its template.
+// reservationPod returns the value of Reservation.Pod. Labels and annotations of the object
+// override those of its template.
 func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 	t := o.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{
@@ -383,13 +383,13 @@ func onlyOn(pod *corev1.Pod, node string) {
 	}
 }
 
-// Allocatable returns the amounts that an unused Reservation holds.
+// Allocatable returns the amounts that the Reservation holds when no owner uses it.
 func (r *Reservation) Allocatable() corev1.ResourceList {
 	return resourcehelper.PodRequests(r.Pod, resourcehelper.PodResourcesOptions{})
 }
 
-// Allocated returns the part that owners use. It is the sum of their requests, but at most the
-// amounts of the Reservation.
+// Allocated returns the part of Allocatable that the owners use: the sum of their requests, but of
+// each resource at most the amount that the Reservation holds.
 func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 	out, all := corev1.ResourceList{}, r.Allocatable()
 	for _, pod := range owners {
@@ -409,8 +409,9 @@ func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-// Rest returns a pod that stands for the part of the place that owners have not used, or nil if
-// they use all of it. The owners' requests are subtracted from its containers one after another.
+// Rest returns a pod that stands for the reserved resources that the owners do not use, or nil if
+// they use all. Rest subtracts the owners' requests from the first container of r.Pod, then from
+// the next containers.
 func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	rest := r.Pod.DeepCopy()
 	if len(owners) == 0 {
@@ -444,8 +445,8 @@ func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
 	return rest
 }
 
-// takeFrom subtracts taken from the amounts as far as possible, and returns the rest. It reduces
-// taken by the amounts that it has subtracted.
+// takeFrom subtracts taken from amounts, down to zero, and returns the rest. It also reduces taken
+// by the amounts that it has subtracted.
 func takeFrom(amounts, taken corev1.ResourceList) corev1.ResourceList {
 	left := corev1.ResourceList{}
 	for name, q := range amounts {
@@ -462,8 +463,9 @@ func takeFrom(amounts, taken corev1.ResourceList) corev1.ResourceList {
 	return left
 }
 
-// HeldRequest converts the result of Rest to a request for future owners. The number of exclusive
-// CPUs is rounded down, because no owner can have a part of an exclusive CPU.
+// HeldRequest converts the result of Rest to the request with which the scheduler holds these
+// resources for future owners. The number of exclusive CPUs is rounded down, because no owner can
+// have a part of an exclusive CPU.
 func HeldRequest(rest *corev1.Pod) (*placement.Request, error) {
 	ask, err := ReadPod(rest)
 	if err != nil {
@@ -489,8 +491,9 @@ func pluginsIn(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// Fits reports whether the other owners leave enough of the place for a pod's request. If owners
-// may also use the rest of the node, a part of any resource is enough.
+// Fits reports whether the given owners leave enough of the Reservation for the pod. It compares
+// only the resources that the Reservation holds. If More is set, it is enough that something is
+// left of one resource that the pod requests.
 func (r *Reservation) Fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	all, had := r.Allocatable(), r.Allocated(owners)
 	fits, some := true, false
@@ -547,8 +550,8 @@ type ReservationNews struct {
 	Owners          []*corev1.Pod
 }
 
-// Status returns the object's status changed to news. It returns false if the status does not
-// change.
+// Status returns the object's status, updated with news. The second result is false if nothing
+// changes.
 func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, now time.Time) (*koordinator.ReservationStatus, bool) {
 	s := o.Status.DeepCopy()
 	s.Phase, s.NodeName, s.CurrentOwners, s.Allocatable, s.Allocated = news.Phase, news.Node, nil, nil, nil
@@ -565,7 +568,8 @@ func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, 
 	return s, !equality.Semantic.DeepEqual(s, &o.Status)
 }
 
-// WrongStatus is like Status, for an invalid object.
+// WrongStatus returns the status of a Reservation that is invalid because of why. The second result
+// is false if nothing changes.
 func WrongStatus(o *koordinator.Reservation, why error, now time.Time) (*koordinator.ReservationStatus, bool) {
 	s := o.Status.DeepCopy()
 	s.Phase = koordinator.ReservationPending
@@ -613,8 +617,8 @@ func newsConditions(old []koordinator.ReservationCondition, news *ReservationNew
 	return out
 }
 
-// Held returns the version of the pod for the scheduler's cache. It is on the node, and cannot be
-// evicted.
+// Held returns a copy of a Reservation's pod for the scheduler's cache. The copy is bound to the
+// node and has HeldPriority.
 func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	priority := int32(HeldPriority)
 	out := pod.DeepCopy()
@@ -623,11 +627,11 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 	return out
 }
 
-// CheckDecision returns an error if the decision names another pod or gives the pod more than it
-// requests. Such a decision is forged. CheckDecision does not check whether the pod may have CPUs
-// exclusively, for two reasons. The author of a Reservation may request exclusive CPUs, because a
-// Reservation has no namespace and no quota limits it, and the scheduler that made the decision may
-// have had other arguments. Owners are checked as pods of their own namespaces.
+// CheckDecision returns an error if the decision names another pod, or gives the pod more than it
+// requests. Such a decision is forged. CheckDecision does not check if the pod may withhold CPUs
+// from other pods (exclusiveNamespaces): a Reservation has no namespace, and the scheduler that
+// made the decision may have had other arguments. Owners are checked as pods of their own
+// namespaces.
 func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	ask, err := ReadPod(pod)
 	if err != nil {

@@ -38,7 +38,7 @@ const strengthsWanted = `, then nothing, ",required" or ",preferred"`
 // readWishes adds the pod's requirements for its CPUs, memory and devices to r. Berth's own
 // annotations override annotations of other dialects. The error is a *FieldError.
 func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
-	var own string // the key of a wish that no other dialect has
+	var own string // not used: only Berth has a key for this wish
 	for _, wish := range []struct {
 		key  string
 		read func(string, *placement.Rules) string
@@ -92,7 +92,8 @@ func sharesBesideCPUs(pod *corev1.Pod) error {
 		"full-cores or spread with annotations that ask for exclusive CPUs, or no such annotations: shares are CPU time only")
 }
 
-// strengthOf separates the strength from the rest of a value.
+// strengthOf splits a value such as "core,preferred". Without a strength, s is Required. If the
+// strength is unknown, s is Unset and word is the whole text.
 func strengthOf(text string) (word string, s joint.Strength) {
 	word, how, said := strings.Cut(text, ",")
 	switch {
