@@ -112,8 +112,8 @@ func completed(r corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// podRequests implements defaultPodRequests. It returns the pod's own requests. A missing request
-// is the sum of the containers' requests, or otherwise the pod's limit.
+// podRequests returns spec.resources.requests with the API server's defaults (defaultPodRequests):
+// for CPU and memory, the sum of the containers' requests; otherwise the pod's limit.
 func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	out := maps.Clone(pod.Spec.Resources.Requests)
 	if out == nil {
@@ -138,11 +138,11 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 // (SetDefaults_KubeletConfiguration).
 const defaultMaxPods = 110
 
-// ReadAllocatable returns the allocatable part of a machine's capacity for a kubelet with this
-// configuration, and its maximum number of pods. It subtracts reservations for the system and for
-// eviction, and huge pages, which are not ordinary memory (nodestatus.MachineInfo). It omits
-// storage, because machines do not describe it. The error is a *FieldError, and means that the
-// kubelet would not start.
+// ReadAllocatable returns the amounts that a kubelet with this configuration reports as allocatable
+// on a machine of the given capacity, including the maximum number of pods. It subtracts
+// reservations for the system and for eviction. From the memory it also subtracts huge pages
+// (nodestatus.MachineInfo). Storage is omitted, because machines do not describe it. The error is a
+// *FieldError, and means that the kubelet would not start.
 func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, capacity amounts.List) (amounts.List, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	reserved, err := r.kept(k.MemoryBytes)
@@ -191,8 +191,9 @@ func text(name string, count int64) string {
 	return resource.NewQuantity(count, resource.BinarySI).String()
 }
 
-// kept returns the amounts that the kubelet reserves for the system, and for eviction in the case
-// of memory. A list of reserved CPUs replaces the amount of CPU (cmd/kubelet/app, run).
+// kept returns the amounts that the kubelet reserves for the system. The amount of memory includes
+// the eviction threshold. A list of reserved CPUs replaces the amount of CPU (cmd/kubelet/app,
+// run).
 func (r configReader) kept(memoryBytes uint64) (amounts.List, error) {
 	sums, err := r.reserved()
 	if err != nil {

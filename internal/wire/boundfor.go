@@ -8,8 +8,8 @@ import (
 )
 
 // BoundForAnnotation names the gang and the Reservation for which a pod was bound. Only the Binding
-// can set it (deploy/policies). In contrast, users who may not delete the pod may still be able to
-// change its own annotations about the gang.
+// can set it (deploy/policies). The pod's own annotations about its gang prove less: even users who
+// may not delete the pod may be able to change them.
 const BoundForAnnotation = "berth.dev/bound-for"
 
 // maxBoundFor is the maximum length of the annotation's value. It is enough for two names and two

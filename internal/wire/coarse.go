@@ -16,8 +16,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// BoundPod has the properties of a bound pod that are compared with a coarse report, which is a
-// report with only amounts.
+// BoundPod has the facts about a bound pod that show if a coarse report counts the pod. A coarse
+// report is an object of another project's exporter, such as a NodeResourceTopology. It lacks some
+// of what a NodeTopology has, for example which pod has which memory.
 type BoundPod struct {
 	UID string
 	PodName
@@ -112,7 +113,8 @@ func (c *coarse) charge() {
 	}
 }
 
-// list adds pods whose resources are not known to the report. Others already has their amounts.
+// list adds pods without any resources, because the report does not show which resources are
+// theirs. Others has their amounts.
 func (c *coarse) list(pods []BoundPod) {
 	for _, p := range pods {
 		if !slices.ContainsFunc(c.pods, func(o placement.PodAllocation) bool { return o.UID == p.UID }) {
@@ -135,10 +137,10 @@ func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 }
 
 // startedBy returns the pods that the kubelet had accepted when a report was written. The report
-// contains their resources. The kubelet's time is from the node's clock, in whole seconds. If the
-// exporter writes the report's time, this time is from the same clock. Otherwise it is from the API
-// server's clock, and the caller must call boundBy first. In this case, if the node's clock is
-// ahead, pods that have just started count as in flight.
+// contains their resources. Started is by the node's clock, in whole seconds. If written is by the
+// API server's clock, because the exporter does not write the time, the caller must call boundBy
+// first. If the node's clock is ahead in this case, startedBy omits pods that have just started,
+// and they count as in flight.
 func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Started.IsZero() && !p.Started.After(written) {
@@ -162,8 +164,8 @@ func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
 	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })
 }
 
-// newestEntry returns the newest time of the managed fields for which counts is true. If they have
-// no time, it returns its second argument.
+// newestEntry returns the newest time of the managed fields for which the function counts returns
+// true. If they have no time, newestEntry returns its second argument.
 func newestEntry(o metav1.Object, or time.Time, counts func(*metav1.FieldsV1) bool) time.Time {
 	var newest time.Time
 	for _, f := range o.GetManagedFields() {
@@ -237,7 +239,6 @@ func (c *coarse) numaNode(id topology.NUMAID) *topology.NUMANode {
 	return &c.machine.NUMANodes[len(c.machine.NUMANodes)-1]
 }
 
-// sort sorts the objects of the machine by their ids.
 func (c *coarse) sort() {
 	m := &c.machine
 	slices.SortFunc(m.Packages, func(a, b topology.Package) int { return cmp.Compare(a.ID, b.ID) })

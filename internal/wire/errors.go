@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// FieldError names the object, the field, the wrong value, and the expected form. Other errors
-// about the content of an object concern the whole object: an OtherFormError, and the error about
-// an object that does not fit its Go types, which is text in the form of a FieldError.
+// FieldError names the object, the field, the wrong value, and the expected form. Two errors about
+// the content of an object are not FieldErrors: an OtherFormError, and the error about an object
+// that does not fit its Go types (fieldErrors.malformed).
 type FieldError struct {
 	Object string // kind and name, "NodeTopology n1" or "Pod ns/name"
 	Field  string // path inside the object, "status.pods[3].uid"
@@ -21,7 +21,7 @@ type FieldError struct {
 
 func (e *FieldError) Error() string {
 	at := e.Object
-	if e.Field != "" { // the object as a whole
+	if e.Field != "" { // "" stands for the whole object
 		at += ": " + e.Field
 	}
 	return at + ": " + clip.Quoted(e.Value) + ": want " + e.Want

@@ -30,8 +30,8 @@ func DecidedAmounts(c *placement.ContainerDecision) (a Amounts) {
 	return a
 }
 
-// Resizes reports whether containers of a kind can be resized on nodes where Berth decides: only
-// containers that run as long as the pod can be.
+// Resizes reports whether containers of this kind can be resized on nodes where Berth decides. Only
+// init containers that run to completion cannot.
 func Resizes(k placement.ContainerKind) bool { return k != placement.Init }
 
 // asksOf returns the part of a decision that the admission policy placement-by-binding compares
@@ -85,8 +85,8 @@ func AllocatedTo(pod *corev1.Pod, container string) (milliCPU int64, bytes uint6
 }
 
 // Unresizable explains why Berth makes no new decision for a placed pod after a resize. It returns
-// "" if Berth makes a new decision. The admission policy placed-pods-keep-requests refuses a resize
-// of a pod for which Berth makes none.
+// "" if Berth makes a new decision. The admission policy placed-pods-keep-requests refuses resizes
+// for the same reasons.
 func Unresizable(pod *corev1.Pod) string {
 	bound, said := ReadBoundFor(pod)
 	_, koordinator := pod.Annotations[KoordinatorStatusAnnotation]
@@ -104,5 +104,5 @@ func Unresizable(pod *corev1.Pod) string {
 }
 
 // ResizeCondition is the condition of a pod that was resized on a node where Berth decides. It is
-// True if the pod has the newest decision, and False while the resize is deferred.
+// True if the pod has a decision for the new amounts, and False while the resize is deferred.
 const ResizeCondition corev1.PodConditionType = "berth.dev/resize"

@@ -19,14 +19,14 @@ var koordinatorClasses = map[koordinator.DeviceType]string{
 	koordinator.GPU: "030200", koordinator.RDMA: "020700", koordinator.FPGA: "120000", koordinator.XPU: "120000",
 }
 
-// BareDevice is a device in a Device object without a PCI address. Some releases of koordlet write
-// GPUs in this way.
+// BareDevice is a device for which Koordinator's Device object has no PCI address. Some releases of
+// koordlet write GPUs in this way.
 type BareDevice struct {
 	Type  koordinator.DeviceType
 	Minor int32
 	// ID is the vendor's id of the device, or "".
 	ID string
-	// NUMA is the NUMA node of the device. HasNUMA is false if it is not known.
+	// NUMA is the NUMA node of the device. HasNUMA is false if the NUMA node is not known.
 	NUMA    topology.NUMAID
 	HasNUMA bool
 }
@@ -43,10 +43,11 @@ func (b BareDevice) String() string {
 	return fmt.Sprintf("%s on NUMA node %d", text, b.NUMA)
 }
 
-// ReadDevice returns the machine with the devices of Koordinator's Device object instead of its
-// own, with their places and virtual functions. Devices without an address cannot be part of a
-// machine and are returned separately. ReadDevice omits health, labels and amounts, because they
-// are not hardware. The object does not contain links between devices. The error is a *FieldError.
+// ReadDevice returns a copy of the machine in which the devices of Koordinator's Device object,
+// with their positions and virtual functions, replace the machine's own. Devices without an address
+// cannot be part of a machine and are returned separately. ReadDevice ignores health, labels and
+// amounts, because they are not hardware. The result has no links between devices, because the
+// object does not contain them. The error is a *FieldError.
 func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, []BareDevice, error) {
 	r := deviceReader{fieldErrors: fieldErrors("Device " + d.Name), m: m, seen: map[string]*field.Path{}, minors: map[string]bool{}}
 	list := field.NewPath("spec", "devices")
@@ -62,7 +63,6 @@ func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, 
 	return out, r.bare, nil
 }
 
-// deviceReader reads one Device object.
 type deviceReader struct {
 	fieldErrors
 	m       *topology.Machine
@@ -134,7 +134,8 @@ func (r *deviceReader) place(at *field.Path, t *koordinator.DeviceTopology, out 
 	return nil
 }
 
-// enter adds a device with its address.
+// enter adds a device. It takes the PCI switch from the machine, because the object does not
+// contain it, but only if the machine has the same device at the same root complex.
 func (r *deviceReader) enter(at *field.Path, id string, d topology.Device) error {
 	if len(r.devices) >= topology.MaxDevices {
 		return r.at(at, id, fmt.Sprintf("at most %d devices", topology.MaxDevices))
@@ -173,7 +174,7 @@ func (r *deviceReader) enterBare(at *field.Path, d *koordinator.DeviceInfo, plac
 	return nil
 }
 
-// looksLikeAddress reports whether the text is meant as a PCI address, valid or not, and not as a
+// looksLikeAddress reports whether id is meant as a PCI address, valid or not. Otherwise it is a
 // vendor's id.
 func looksLikeAddress(id string) bool {
 	domain, _, ok := strings.Cut(id, ":")
@@ -191,7 +192,7 @@ func pciAddress(id string) string {
 }
 
 // WriteDevice returns Koordinator's Device object with the GPUs and RDMA cards of a machine. The id
-// of a device is its PCI address. Koordinator writes the vendor's id in this place.
+// of a device is its PCI address, whereas koordlet writes the vendor's id.
 func WriteDevice(node string, m *topology.Machine) *koordinator.Device {
 	out := &koordinator.Device{
 		TypeMeta:   metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Device"},
@@ -245,8 +246,8 @@ func virtualFunctions(f topology.PCIFunction) (out []koordinator.VirtualFunction
 	return out
 }
 
-// socketOf returns the package that has the CPUs of a NUMA node, or -1 if there are none or
-// several.
+// socketOf returns the package of a NUMA node's CPUs. It returns -1 if the NUMA node has no CPUs,
+// or if they are in several packages.
 func socketOf(m *topology.Machine, node topology.NUMAID) int32 {
 	cpus := &m.NUMANode(node).CPUs
 	i := slices.IndexFunc(m.Packages, func(p topology.Package) bool { return !cpus.IsEmpty() && cpus.IsSubsetOf(&p.CPUs) })

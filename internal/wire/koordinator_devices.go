@@ -123,8 +123,8 @@ func (r koordinatorReader) hint(name string, spec *koordinatorHintSpec, types in
 	return r.scope(at.Child("requiredTopologyScope"), spec.Scope, t, types, rules)
 }
 
-// scope reads the requirement that all devices of a type have a common place. The requirement is
-// allowed only if the pod names a single type.
+// scope reads the requirement that all devices of type t are at one root complex. The requirement
+// is allowed only if device-allocate-hint names no other type and device-joint-allocate is missing.
 func (r koordinatorReader) scope(at *field.Path, text string, t placement.DeviceTypes, types int, rules *placement.DeviceRules) error {
 	switch text {
 	case "", "Node":
@@ -184,9 +184,9 @@ func WriteKoordinatorWords(d *placement.Decision, m *topology.Machine) (map[stri
 	return out, nil
 }
 
-// WriteKoordinatorDevices returns the devices of a decision in Koordinator's format. GPUs and RDMA
-// cards have the numbers that WriteDevice gives them; virtual functions are listed below their
-// cards. The result is "" if the decision has no devices.
+// WriteKoordinatorDevices returns the devices of a decision in Koordinator's format. It lists only
+// GPUs and RDMA cards, with the numbers that WriteDevice gives them; virtual functions are listed
+// below their cards. The result is "" if the decision has no such devices.
 func WriteKoordinatorDevices(d *placement.Decision, m *topology.Machine) (string, error) {
 	given := map[string]bool{}
 	for i := range d.Containers {

@@ -121,8 +121,8 @@ func (r gangReader) once() (bool, error) {
 	}
 }
 
-// groups reads the names of the gangs that start together, sorted, or returns nil if the annotation
-// is missing. The gangs are in the pod's namespace and include the pod's own gang.
+// groups reads the names of the gangs that must start together. It returns them sorted, or nil if
+// the annotation is missing. They must be in the pod's namespace and include the pod's own gang.
 func (r gangReader) groups(own GangKey) ([]string, error) {
 	text := r.text(koordinatorGangGroups)
 	if text == "" {
@@ -165,7 +165,7 @@ func ReadKoordinatorGroup(g *sigs.PodGroup) (Gang, error) {
 		return out, err
 	}
 	if text := r.text(koordinatorGangTotal); text != "" {
-		if _, err := r.count(koordinatorGangTotal, out.Minimum); err != nil { // Koordinator logs it and goes on
+		if _, err := r.count(koordinatorGangTotal, out.Minimum); err != nil { // Koordinator logs a wrong number and continues
 			instead[koordinatorGangTotal] = "spec.minMember"
 		}
 	}

@@ -20,7 +20,8 @@ var koordinatorDevices = map[string][]string{
 	"koordinator.sh/fpga": nil,
 }
 
-// DeviceOf returns the resource that a resource name belongs to. Usually this is the name itself.
+// DeviceOf returns the resource whose devices a resource name counts. Usually this is the name
+// itself.
 func DeviceOf(name string) string {
 	for resource, others := range koordinatorDevices {
 		if slices.Contains(others, name) {
@@ -43,8 +44,9 @@ func DeviceUnits(name string) int {
 	return 1
 }
 
-// DeviceCount formats units as a number of devices. Berth never decides on a fraction of a device.
-// DeviceCount formats a fraction as "50/100", which is an invalid number for ReadTokens.
+// DeviceCount formats units as a number of devices. It formats a fraction of a device as, for
+// example, "50/100", which ReadTokens reads as an invalid number, because Berth never decides on a
+// fraction.
 func DeviceCount(name string, units int) string {
 	each := DeviceUnits(name)
 	if units%each != 0 {

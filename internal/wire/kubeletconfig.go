@@ -16,10 +16,10 @@ import (
 
 // KubeletFacts has facts about a kubelet that a KubeletConfiguration does not contain.
 type KubeletFacts struct {
-	// Version is its release; 0 means placement.V136.
+	// Version is the kubelet's release; 0 means placement.V136.
 	Version placement.Version
 	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity), or 0 if it is not known. An
-	// eviction threshold may be a percentage of it.
+	// eviction threshold may be a percentage of this amount.
 	MemoryBytes uint64
 }
 
@@ -93,8 +93,9 @@ func (r configReader) reserved() (map[string]resource.Quantity, error) {
 	return sums, nil
 }
 
-// reservations reads the reservations for the system. It adds the eviction threshold as
-// cm.GetNodeAllocatableReservation does.
+// reservations reads the reservations for the system. It adds the eviction threshold to the memory,
+// as cm.GetNodeAllocatableReservation does. If the threshold is not known, out.NodeReserved stays
+// nil.
 func (r configReader) reservations(out *placement.Config, capacity uint64) error {
 	sums, err := r.reserved()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Annotations by which a member of a gang relates the position of its CPUs, memory and devices to
-// other members. The value has names of pods of the gang, "train-1, train-2", optionally after
-// "preferred:". Without "preferred:" the relation is required.
+// With these annotations, a member of a gang asks for the NUMA nodes of other members, or for other
+// NUMA nodes. The value has names of pods of the gang, "train-1, train-2", optionally after
+// "preferred:". Without "preferred:" the wish is required.
 const (
 	// SameNUMAAnnotation asks for the same NUMA nodes as these pods.
 	SameNUMAAnnotation = "berth.dev/gang-same-numa-node"
@@ -84,7 +84,7 @@ func (w *MateWish) wrong(pod *corev1.Pod) string {
 	return ""
 }
 
-// AsksMates reports whether a pod has wishes about the places of other members.
+// AsksMates reports whether a pod has one of the MateKeys, valid or not.
 func AsksMates(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(MateKeys, func(key string) bool {
 		_, ok := pod.Annotations[key]
@@ -102,18 +102,18 @@ func CountMates(pod *corev1.Pod) (n int) {
 	return n
 }
 
-// PlacedWish is a MateWish with a pod's index instead of its name. If All is set, the wish is about
-// EveryMate, and Mate is unused. A bound pod's wish about EveryMate concerns only the pods without
-// a node.
+// PlacedWish is a MateWish with the mate's index instead of its name. If All is set, the wish is
+// about EveryMate, and Mate is unused. If a pod that has a node has such a wish, it concerns only
+// the pods without a node.
 type PlacedWish struct {
 	Mate                 int
 	All, Apart, Required bool
 }
 
-// MatesOf returns the wishes of pods that are placed together and of seated pods, which have nodes
-// already. The seated pods are numbered after the other pods. MatesOf returns an error if a
-// required wish names an unknown pod, or if ReadMates fails. It ignores these errors for seated
-// pods.
+// MatesOf returns the wishes of each pod: first of pods, which are to be placed together, then of
+// seated, which already have nodes. The Mate of a PlacedWish is an index in the same order. MatesOf
+// returns an error if a required wish names an unknown pod, or if ReadMates fails. It ignores these
+// errors for seated pods.
 func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 	all := slices.Concat(pods, seated)
 	by := make(map[string]int, len(all))

@@ -127,7 +127,7 @@ func (r *zoneReader) koordletTopology(k *koordlet) error {
 }
 
 // koordletShared reads the shared pools, which have the CPUs that no pod has exclusively. If there
-// are no pools, the used CPUs are not known.
+// are no pools, the used CPUs are not known, and all CPUs count as free.
 func (r *zoneReader) koordletShared(k *koordlet) error {
 	if k.shared == nil {
 		r.free = r.machine.Online

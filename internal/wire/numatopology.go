@@ -14,9 +14,9 @@ import (
 )
 
 // ReadNumatopology makes a Node from a Numatopology of Volcano's exporter. The ids of CPUs are
-// real. The object does not contain the scope, the options of the kubelet's managers, and memory.
-// Berth assumes the defaults for scope and options, and does not check memory. The error names the
-// wrong field.
+// real. The object contains neither the scope nor the options of the kubelet's managers, so Berth
+// assumes the defaults. The object contains no memory either, so Berth does not check memory. The
+// error names the wrong field.
 //
 // Exporters since v1.16 list the pods that hold CPUs. For earlier exporters, a pod counts if the
 // kubelet had admitted it when the object was written.
@@ -131,9 +131,9 @@ func (r *numatopologyReader) allocations(at *field.Path, list []nodeinfo.PodAllo
 	return nil
 }
 
-// uidOf returns the UID of the bound pod that p describes, by the UID in p, or otherwise by the
-// name in p. By name, a pod that the kubelet has not accepted yet does not count, because it is a
-// successor with the same name. uidOf returns "" if there is no such pod.
+// uidOf returns the UID of the bound pod that p describes, or "" if there is none. If p has no UID,
+// uidOf compares names, and skips pods that the kubelet has not accepted yet: such a pod is a
+// successor with the same name.
 func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	for i := range bound {
 		b := &bound[i]
@@ -144,10 +144,10 @@ func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 	return ""
 }
 
-// reserved sets the CPUs that are never exclusive. Usually these are the CPUs that the static
-// policy would reserve if it reserves the number of CPUs in text, at least one. The exporter
-// ignores reservedSystemCPUs, so the kubelet may have reserved other CPUs. So if a pod holds one of
-// the CPUs, reserved uses the lowest free CPUs instead.
+// reserved sets the CPUs that the kubelet reserves for the system, which are never exclusive. It
+// assumes the CPUs that the static policy chooses for the amount in text, at least one CPU. The
+// kubelet may have reserved other CPUs, because the exporter ignores reservedSystemCPUs. So if a
+// pod holds one of the assumed CPUs, reserved uses the lowest free CPUs instead.
 func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil

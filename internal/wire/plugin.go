@@ -42,8 +42,9 @@ func DemandPlugin(annotations map[string]string, d *placement.Decision) (bytes i
 	return bytes
 }
 
-// CheckOwnPlacement is like CheckPlacement, for a node on which Berth decides. The Binding then
-// also requires the plugin. The pod must not have annotations about required plugins.
+// CheckOwnPlacement does the checks of CheckPlacement for a node on which Berth decides. It also
+// counts the bytes of the annotations that DemandPlugin adds, and returns an error if the pod
+// already has annotations about required plugins.
 func CheckOwnPlacement(pod *corev1.Pod, d *placement.Decision) error {
 	for _, key := range pluginKeys(d) {
 		if text, said := pod.Annotations[key]; said {

@@ -46,7 +46,7 @@ func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
 }
 
 // readRules returns the rules and the keys that the pod uses for them. ownCPUs means that a kubelet
-// gives the pod exclusive CPUs for its amounts.
+// with the static policy gives exclusive CPUs to a pod with these amounts.
 func readRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, Said, error) {
 	var said Said
 	r, err := readPolicies(pod, ownCPUs, &said)

@@ -19,7 +19,7 @@ func PortsOf(pod *corev1.Pod) (ports []amounts.Port) {
 		for _, p := range c.Ports {
 			want := p.HostPort
 			if pod.Spec.HostNetwork {
-				want = cmp.Or(want, p.ContainerPort) // the API server fills it in
+				want = cmp.Or(want, p.ContainerPort) // with hostNetwork, the API server sets HostPort to ContainerPort
 			}
 			if want > 0 {
 				ports = append(ports, amounts.Port{IP: cmp.Or(p.HostIP, amounts.AnyIP), Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Number: want})

@@ -16,9 +16,8 @@ const ReservationAffinityAnnotation = "scheduling.koordinator.sh/reservation-aff
 // maxReservationTerms is the maximum number of terms in an affinity.
 const maxReservationTerms = 64
 
-// ReservationAffinity selects the Reservations that a pod may use. The pod must be an owner of one
-// of them and gets its place there. Otherwise the pod waits. A Reservation must meet all
-// conditions.
+// ReservationAffinity selects the Reservations that a pod may use: those that meet all its
+// conditions. The pod waits until it is an owner of such a Reservation, and is then placed there.
 type ReservationAffinity struct {
 	name   string // "" for any
 	labels labels.Selector

@@ -72,8 +72,8 @@ func allocatedOf(pod *corev1.Pod, container string) corev1.ResourceList {
 	return nil
 }
 
-// AsksFor reports whether ReadBound would return the CPU and memory of r. It does not translate the
-// pod.
+// AsksFor reports whether ReadBound would return the same containers' CPU and memory as r. It is
+// cheaper than ReadBound.
 func AsksFor(pod *corev1.Pod, r *placement.Request) bool {
 	i := 0
 	for _, c := range Containers(pod) {
@@ -98,8 +98,8 @@ func AsksFor(pod *corev1.Pod, r *placement.Request) bool {
 	return i == len(r.Containers)
 }
 
-// QOSOf returns the QoS class that follows from the pod's resources (ComputePodQOS of
-// pkg/apis/core/v1/helper).
+// QOSOf returns the QoS class that follows from the containers' CPU and memory (ComputePodQOS of
+// pkg/apis/core/v1/helper). It ignores spec.resources.
 func QOSOf(pod *corev1.Pod) corev1.PodQOSClass {
 	bare := *pod
 	bare.Status.QOSClass = ""

@@ -25,7 +25,7 @@ type Terms struct {
 	// Claims is near, required or empty: the default for pods with claims and without
 	// berth.dev/claims.
 	Claims string `json:"claims,omitempty"`
-	// NUMAAttributes are attributes of devices with the number of a NUMA node (dra.Sources).
+	// NUMAAttributes names device attributes whose value is the id of a NUMA node (dra.Sources).
 	NUMAAttributes []string `json:"numaAttributes,omitempty"`
 
 	kept *placement.Keep // Keep and CPUsPerDevice, set by Check
@@ -95,7 +95,8 @@ func (t *Terms) ReadPod(pod *corev1.Pod) (Ask, error) {
 	return ask, err
 }
 
-// ReadClaims returns the mode of a pod with claims: its own, or the default.
+// ReadClaims returns the mode for a pod with claims: the pod's own, or otherwise the default in
+// t.Claims.
 func (t *Terms) ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
 	mode, err := ReadClaims(pod)
 	if err == nil && mode == dra.Free {
@@ -104,8 +105,8 @@ func (t *Terms) ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
 	return mode, err
 }
 
-// Sources returns the attributes in which drivers publish the NUMA node of a device. If Check
-// refuses the terms, the result has only the attributes that Berth knows.
+// Sources returns the attributes in which drivers publish the NUMA node of a device. If
+// NUMAAttributes is invalid (see Check), the result has only the attributes that Berth knows.
 func (t *Terms) Sources() dra.Sources {
 	out, _ := dra.DefaultSources().With(t.NUMAAttributes)
 	return out

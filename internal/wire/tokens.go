@@ -45,9 +45,9 @@ func ReadTokens(annotations map[string]string) map[string]int {
 	return out
 }
 
-// DevicesVariable is the name of an environment variable for a resource. Its value has the PCI
-// addresses of the container's devices, ascending and separated by commas. The SR-IOV device plugin
-// uses the same name.
+// DevicesVariable returns the name of the environment variable that lists a container's devices of
+// a resource. Its value has their PCI addresses, ascending and separated by commas. The SR-IOV
+// device plugin uses the same name.
 func DevicesVariable(resource string) string {
 	return "PCIDEVICE_" + strings.Map(func(r rune) rune {
 		switch {
