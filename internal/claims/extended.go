@@ -41,8 +41,9 @@ func UsersOfExtended(pod *corev1.Pod, lying Lying) (out []User) {
 
 // Extended returns the claim that kube-scheduler creates on a node for the extended resources of a
 // pod (dynamicresources, createRequestsAndMappings), or nil. class must return the device class of
-// a resource that a DRA driver provides on the node, and nil for other resources. A regular init
-// container uses the devices of later containers.
+// a resource that a DRA driver provides on the node, and nil for other resources. An init container
+// that is no sidecar uses the devices of later containers, and Extended only adds what it needs
+// beyond them.
 func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.DeviceClass) *resourceapi.ResourceClaim {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	ends := func(i int) bool {

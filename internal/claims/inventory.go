@@ -21,7 +21,7 @@ func compareIDs(a, b DeviceID) int {
 	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
 }
 
-// Standing is whether a device's NUMA node is known.
+// Standing tells whether a device's NUMA node is known.
 type Standing uint8
 
 // The values of Place.Standing.
@@ -63,7 +63,7 @@ func (p Place) String() string {
 	}
 }
 
-// Why devices are neutral.
+// Values of Place.From: the reasons why a device is neutral, and the source "its parent".
 const (
 	notStated  = "its driver states none"
 	isNegative = "its driver states a negative number"
@@ -192,7 +192,7 @@ type family struct {
 	counters string
 }
 
-// parent has the common NUMA node of a group of devices.
+// parent has the common NUMA node of a group of devices. If differ is set, they have none.
 type parent struct {
 	numa   topology.NUMAID
 	differ bool
@@ -270,7 +270,8 @@ func (r *reader) partitions() {
 	}
 }
 
-// place returns the place of a device, from the first source that gives a NUMA node.
+// place returns the place of a device, from the first source that gives a NUMA node. Later sources
+// can only add a contradiction.
 func (r *reader) place(driver string, d *resourceapi.Device) Place {
 	p := Place{Standing: Neutral, From: notStated}
 	r.stated(driver, d, &p)
@@ -296,7 +297,7 @@ func (p *Place) odd(format string, args ...any) {
 	}
 }
 
-// stated evaluates the attributes with numbers of NUMA nodes.
+// stated evaluates the attributes whose value is the number of a NUMA node.
 func (r *reader) stated(driver string, d *resourceapi.Device, p *Place) {
 	ask := func(name string) (done bool) {
 		a, found := attribute(driver, d, name)

@@ -11,11 +11,12 @@ import (
 // User is a container that uses a claim.
 type User struct {
 	Container string
-	// NUMA has the NUMA nodes of the container as Lying has them, or 0 if the node does not pin it.
+	// NUMA has the NUMA nodes of the container as in a Lying, or 0 if the node does not pin the
+	// container.
 	NUMA topology.NUMASet
 }
 
-// Claim is a claim of a pod that has devices.
+// Claim is a pod's ResourceClaim with its allocated devices.
 type Claim struct {
 	// Name is the name of the claim, as NAMESPACE/NAME.
 	Name string
@@ -136,9 +137,9 @@ func (j Judgement) Alignment() Alignment {
 // Indifferent.
 func (j Judgement) Keeps(m Mode) bool { return m != Required || j.Alignment() <= Indifferent }
 
-// Serves reports whether the scheduler chooses these devices for a pod with this mode before it
-// looks for others. It does if no device is worse than Indifferent. Without Required, it also does
-// if the worst device is only Unpinned.
+// Serves reports whether the scheduler accepts these devices for a pod with this mode without
+// looking for better ones. It accepts them if no device is worse than Indifferent. Without
+// Required, it also accepts them if the worst device is Unpinned.
 func (j Judgement) Serves(m Mode) bool {
 	return j.Keeps(Required) || m != Required && j.Alignment() == Unpinned
 }

@@ -24,7 +24,7 @@ func (c *PodClaim) Judged(pod *corev1.Pod, lying Lying) Claim {
 	return Claim{Name: c.Namespace + "/" + c.Name, Users: Users(pod, c.Ref, lying)}
 }
 
-// OnNode has the claims of a pod, and the devices of one node on which the pod may run.
+// OnNode has the claims of a pod, and the devices of one node that is considered for the pod.
 type OnNode struct {
 	Pod    *corev1.Pod
 	Mode   Mode
@@ -86,9 +86,9 @@ func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 
 // Reached describes which devices would be aligned for the claims of a pod.
 type Reached struct {
-	// Only has the NUMA nodes on which devices would be aligned for some claim that does not accept
-	// every device. It is Everywhere if there is no such claim. It is empty if such claims accept
-	// only devices without a NUMA node.
+	// Only has the NUMA nodes on which a device would be aligned for at least one claim. Claims
+	// that accept any device do not count; if there are no others, Only is Everywhere. Only is
+	// empty if the claims that count accept only devices without a NUMA node.
 	Only topology.NUMASet
 	// Misplaced is a claim that already has devices on other NUMA nodes, or nil. Why explains this,
 	// or explains why no device would be aligned.

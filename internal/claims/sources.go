@@ -18,9 +18,9 @@ const (
 	StandardPCIeRoot = "resource.kubernetes.io/pcieRoot"
 )
 
-// Sources are attributes with which drivers publish the place of a device, in order of precedence.
-// The standard attributes take precedence over them. Each name here includes its domain. In a
-// ResourceSlice a driver may omit the domain if it is the driver's name.
+// Sources are attributes in which drivers publish the NUMA node or the PCI address of a device, in
+// order of precedence. The standard attributes take precedence over all of them. Each name here
+// includes its domain. In a ResourceSlice a driver may omit the domain if it is the driver's name.
 type Sources struct {
 	// NUMA are the names of attributes with the number of a NUMA node.
 	NUMA []string
@@ -40,7 +40,7 @@ func DefaultSources() Sources {
 // maxSources is the maximum number of attributes that an administrator may add.
 const maxSources = 32
 
-// With returns the sources with further attributes for NUMA nodes, which take precedence. The error
+// With adds attributes for NUMA nodes, which take precedence over the attributes in s. The error
 // names the wrong attribute and the expected form.
 func (s Sources) With(numa []string) (Sources, error) {
 	if len(numa) > maxSources {
@@ -56,7 +56,7 @@ func (s Sources) With(numa []string) (Sources, error) {
 	return s, nil
 }
 
-// attribute returns an attribute of a driver's device by its full name.
+// attribute returns the attribute of a driver's device with the given full name.
 func attribute(driver string, d *resourceapi.Device, name string) (resourceapi.DeviceAttribute, bool) {
 	if a, found := d.Attributes[resourceapi.QualifiedName(name)]; found {
 		return a, true

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Stock counts the devices of one node among which an allocator can choose.
+// Stock has the devices of one node among which an allocator can choose. Claimed counts them.
 type Stock struct {
 	Inventory *Inventory
 	Slices    []*resourceapi.ResourceSlice
@@ -136,8 +136,8 @@ func (c *counting) add(ask *Ask) {
 	}
 }
 
-// request adds a request and returns its bit. It returns false for requests beyond maxRequests, or
-// for devices beyond maxWanted.
+// request adds a request and returns its bit. It returns false if there would be more than
+// maxRequests requests, or more than maxWanted devices in all.
 func (c *counting) request(r counted) (bit uint64, ok bool) {
 	if len(c.requests) == maxRequests || c.wanted+r.N > maxWanted {
 		return 0, false

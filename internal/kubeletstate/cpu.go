@@ -58,8 +58,9 @@ func newCPUFile() cpuFile {
 	return cpuFile{Entries: map[string]map[string]string{}, PodEntries: map[string]podCPUEntry{}}
 }
 
-// sums returns the checksums without (v2) and with (v3) the field for pod-level assignments. The
-// kubelet's types have the given names. The parser refuses unreadable lists of CPUs later.
+// sums returns the checksums without (v2) and with (v3) the field for pod-level assignments. nameV2
+// and nameV3 are the kubelet's names for the types, which are part of the checksums. sums ignores
+// unreadable lists of CPUs; cpuState returns the error about them.
 func (in *cpuFile) sums(nameV2, nameV3 string) (v2, v3 uint32) {
 	pods := podCPUs{}
 	if in.PodEntries == nil {
@@ -76,9 +77,10 @@ func (in *cpuFile) sums(nameV2, nameV3 string) (v2, v3 uint32) {
 	return sum(nameV2, nil), sum(nameV3, &dumped)
 }
 
-// verify checks the checksum of v2 or v3. A checksum depends on the name of the format's type, for
-// which both names are accepted: CPUManagerCheckpoint, and the name with the format's number. A
-// kubelet reads pod-level assignments only from v3, and v2 may lack the checksum.
+// verify accepts the checksums of v2 and v3, and a missing checksum. A checksum depends on the name
+// of the format's type. verify accepts both names: CPUManagerCheckpoint, and the name with the
+// format's number. Unless the checksum is that of v3, verify removes the pod-level assignments,
+// because a kubelet reads them only from v3.
 func (in *cpuFile) verify(f file) *Error {
 	pods := in.PodEntries
 	v2, v3 := in.sums(cpuTypeName, cpuTypeName)
@@ -195,12 +197,12 @@ func byContainer[V, E any](in map[string]map[string]V, read func(uid, container 
 	return slices.Concat(pods...), err
 }
 
-// Check refuses CPUs that are both shared and exclusive, or exclusive to two pods, and a shared
-// pool without CPUs. While the kubelet allocates, a CPU may be neither shared nor exclusive in the
-// checkpoint. Check accepts this. A kubelet whose checkpoint gives two pods the same CPUs still
-// starts, and both pods run there. Containers of one pod may have the same CPUs, because later
-// containers reuse the CPUs of init containers. Check treats the CPUs of a pod as a whole like the
-// CPUs of a container. The error is an *Error.
+// Check returns an error if a CPU is both shared and exclusive, or exclusive to two pods, or if
+// there are exclusive CPUs but no shared CPUs. While the kubelet allocates, a CPU may be neither
+// shared nor exclusive in the checkpoint. Check accepts this. If a checkpoint gives two pods the
+// same CPUs, the kubelet still starts, and both pods run on these CPUs. Containers of one pod may
+// have the same CPUs, because later containers reuse the CPUs of init containers. Check treats the
+// CPUs of a pod as a whole like the CPUs of a container. The error is an *Error.
 func (s *CPUState) Check(name string) error {
 	f := file(name)
 	if s.Policy == "static" && s.Shared.IsEmpty() && len(s.Entries) > 0 {
@@ -254,10 +256,11 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
-// cpuTypeName is the name of the kubelet's type for its own format.
+// cpuTypeName is the name that each release of the kubelet gives the type of its newest format.
 const cpuTypeName = "CPUManagerCheckpoint"
 
-// sumCPUv1 is the checksum of a checkpoint whose keys are container ids (before Kubernetes 1.17).
+// sumCPUv1 returns the checksum of a checkpoint whose keys are container ids (before Kubernetes
+// 1.17).
 func sumCPUv1(c *cpuV1) uint32 {
 	d := dumpCPUHead(cpuTypeName, c.PolicyName, c.DefaultCPUSet)
 	d.field("Entries", "map[string]string")
@@ -269,10 +272,10 @@ func sumCPUv1(c *cpuV1) uint32 {
 // podDump is the field for pod-level assignments in a dump.
 type podDump map[string][]int
 
-// mostDumped is the maximum number of CPUs in a dump.
+// mostDumped is the maximum number of CPUs in a dump. No kubelet assigns so many.
 const mostDumped = 1 << 18
 
-// dumped lists the CPUs, unless there are more than any kubelet assigns.
+// dumped lists the CPUs of each pod. It returns false if there are more than mostDumped.
 func (p podCPUs) dumped() (out podDump, ok bool) {
 	if p == nil {
 		return nil, true
@@ -293,8 +296,8 @@ func (p podCPUs) dumped() (out podDump, ok bool) {
 	return out, true
 }
 
-// sumCPU is the checksum of a checkpoint of this type; pods is nil if the type has no pod-level
-// assignments.
+// sumCPU returns the checksum of a checkpoint whose type has the given name in the kubelet. pods is
+// nil if the type has no pod-level assignments.
 func sumCPU(typ, policy, cpus string, entries map[string]map[string]string, pods *podDump) uint32 {
 	d := dumpCPUHead(typ, policy, cpus)
 	d.field("Entries", "map[string]map[string]string")

@@ -107,8 +107,8 @@ func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
 	return out, nil
 }
 
-// Give adds a container's devices, and removes them from other pods. The other pods no longer have
-// the devices, because the kubelet never assigns a device twice.
+// Give adds a container's devices and removes them from other pods. If the kubelet has assigned a
+// device again, its earlier pod has lost it, because the kubelet never assigns a device twice.
 func (s *DeviceState) Give(e DeviceEntry) {
 	given := map[string]bool{}
 	for _, d := range e.Devices {

@@ -26,8 +26,7 @@ type MemoryState struct {
 // MemoryNode has the machineState of one NUMA node.
 type MemoryNode struct {
 	placement.MemoryTable
-	// Totals are the bytes by resource that the kubelet found when it started: the field total of
-	// each row.
+	// Totals are the bytes, by resource, that the kubelet found when it started (the field total).
 	Totals map[string]uint64
 	// SystemReserved are the bytes, by resource, that no container gets.
 	SystemReserved map[string]uint64
@@ -87,15 +86,16 @@ func newMemoryFile() memoryFile {
 	return memoryFile{MachineState: memoryNodes{}, Entries: containerBlocks{}, PodEntries: podBlocks{}}
 }
 
-// sums returns the checksums without (v1) and with (v2) the field for pod-level assignments. The
-// kubelet's type of v1 has the given name.
+// sums returns the checksums without (v1) and with (v2) the field for pod-level assignments. nameV1
+// is the kubelet's name for the type of v1, which is part of the checksum.
 func (in *memoryFile) sums(nameV1 string) (v1, v2 uint32) {
 	book := memoryV1{PolicyName: in.PolicyName, MachineState: in.MachineState, Entries: in.Entries}
 	return sumMemory(nameV1, &book, nil), sumMemory(memoryTypeName, &book, &in.PodEntries)
 }
 
-// verify checks the checksum of v1 or v2. Kubernetes 1.36 accepts two names of v1's type. A kubelet
-// reads pod-level assignments only from v2, and v1 may lack the checksum.
+// verify accepts the checksums of v2 and of v1, the latter with both type names that Kubernetes
+// 1.36 accepts, and a missing checksum. Unless the checksum is that of v2, verify removes the
+// pod-level assignments, because a kubelet reads them only from v2.
 func (in *memoryFile) verify(f file) *Error {
 	pods := in.PodEntries
 	v1, v2 := in.sums(memoryTypeName)
@@ -207,8 +207,8 @@ func (f file) memoryNode(id int, n *memoryNode) (MemoryNode, error) {
 	return out, nil
 }
 
-// Check refuses rows whose amounts do not add up, and groups of NUMA nodes that lack their own
-// node. The error is an *Error.
+// Check returns an error if amounts do not add up, or if the group (cells) of a NUMA node lacks
+// this NUMA node. The error is an *Error.
 func (s *MemoryState) Check(name string) error {
 	f := file(name)
 	for i := range s.Nodes {
@@ -256,11 +256,11 @@ func (f file) nodes(at string, ids []int) (topology.NUMASet, error) {
 	return set, nil
 }
 
-// memoryTypeName is the name of the kubelet's type for its own format.
+// memoryTypeName is the name that each release of the kubelet gives the type of its newest format.
 const memoryTypeName = "MemoryManagerCheckpoint"
 
-// sumMemory is the checksum of a checkpoint of this type; pods is nil if the type has no pod-level
-// assignments.
+// sumMemory returns the checksum of a checkpoint whose type has the given name in the kubelet. pods
+// is nil if the type has no pod-level assignments.
 func sumMemory(typ string, c *memoryV1, pods *podBlocks) uint32 {
 	d := newDump("(*state." + typ + "){")
 	d.str("PolicyName", c.PolicyName)

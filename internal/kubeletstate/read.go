@@ -18,8 +18,8 @@ const (
 	AdmittedFile = "allocated_pods_state"
 )
 
-// MaxFileBytes limits the size of a checkpoint. The largest one within Kubernetes' limits (250 pods
-// of 100 containers) is much smaller.
+// MaxFileBytes limits the size of a checkpoint. A checkpoint with 250 pods of 100 containers is
+// much smaller.
 const MaxFileBytes = 16 << 20
 
 // State is the content of a kubelet's checkpoints. A field is nil if its file does not exist. The
@@ -53,8 +53,9 @@ func (r Raw) Equal(o Raw) bool {
 	return bytes.Equal(r.CPU, o.CPU) && bytes.Equal(r.Memory, o.Memory) && bytes.Equal(r.Devices, o.Devices) && bytes.Equal(r.Admitted, o.Admitted)
 }
 
-// ReadRaw reads the files without parsing them. It reads AdmittedFile first. The kubelet writes
-// this file last, so the other files contain all assignments to the pods in it.
+// ReadRaw reads the files without parsing them. It reads AdmittedFile first. In each admission, the
+// kubelet writes this file last. So the other files, which are read later, contain all assignments
+// to the pods in it.
 func ReadRaw(fsys fs.FS) (Raw, error) {
 	var raw Raw
 	for _, f := range []struct {

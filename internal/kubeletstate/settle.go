@@ -7,16 +7,16 @@ import "time"
 // reading between two writes shows a contradiction for a moment.
 const (
 	// After SameLooks equal readings in a row, Settle returns the result even if it is not sound.
-	// It reads at most maxLooks times.
+	// It also returns the result after maxLooks readings.
 	SameLooks = 3
 	maxLooks  = 20
 	// LookPause is the pause between two readings.
 	LookPause = 100 * time.Millisecond
 )
 
-// Settle calls look, which reads files that a kubelet may be writing, until the result is sound or
-// does not change any more. It returns the last result. If look returns an error, Settle ends at
-// once.
+// Settle calls the function look, which reads files that a kubelet may be writing, until the result
+// is sound or has stopped changing. It returns the last result. If look returns an error, Settle
+// returns at once.
 func Settle[T any](look func() (found T, sound bool, err error), same func(a, b T) bool, pause func()) (T, error) {
 	last, sound, err := look()
 	for looked, row := 1, 1; err == nil && !sound && row < SameLooks && looked < maxLooks; looked++ {

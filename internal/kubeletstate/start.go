@@ -18,14 +18,14 @@ import (
 // StartError means that a kubelet does not start with a checkpoint. Start, StartCPU and StartMemory
 // return nil if the kubelet starts.
 type StartError struct {
-	// Path is the path of the checkpoint: File below the kubelet's root directory.
+	// Path is the path of the checkpoint below the kubelet's root directory.
 	Path string
 	// Problem is the kubelet's message.
 	Problem string
-	// Detail describes the difference between file and machine, if Problem does not.
+	// Detail describes the difference between the file and the machine if Problem is hard to read.
 	Detail string
-	// Or has the other messages that are possible, because the kubelet reads pods and containers in
-	// random order.
+	// Or has the messages that the kubelet may report instead of Problem, because it reads pods and
+	// containers in random order.
 	Or []string
 	// Crash means that the kubelet crashes; Problem is the panic.
 	Crash bool
@@ -193,7 +193,7 @@ func unmarshal(data []byte, into any, names typeNames) error {
 // mention.
 type typeNames map[string]string
 
-// but returns a copy of the names in which the name of own is kubelet.
+// but returns a copy of n with another name for the type own.
 func (n typeNames) but(own, kubelet string) typeNames {
 	out := maps.Clone(n)
 	out[own] = kubelet

@@ -139,9 +139,9 @@ func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 	return readCPUv4(data, cpuSums{own: !s.PodLevel})
 }
 
-// cpuSums defines the checksums that a release accepts for V2. It always accepts checksums with the
-// old name of the type. If own is set, it also accepts checksums with the release's own name of the
-// type.
+// cpuSums defines which checksums a release accepts for V2. Every release accepts checksums that
+// are computed with the type name cpuTypeName. If own is set, it also accepts checksums with its
+// own name for the type.
 type cpuSums struct{ own bool }
 
 // readCPUv2or1 does what loadAndMigrateCheckpointV2 of Kubernetes 1.36 does.
@@ -192,8 +192,8 @@ func readCPUv2(data []byte, names typeNames, accepts cpuSums) (*cpuBook, error) 
 	return &cpuBook{in.PolicyName, in.DefaultCPUSet, in.Entries, nil}, nil
 }
 
-// readCPUv3 accepts a checksum with any of the given names of the type. It returns the readable
-// parts even if there is an error.
+// readCPUv3 accepts a checksum that is computed with any of the given type names. It returns the
+// parts that it could read even if there is an error.
 func readCPUv3(data []byte, names []string) (*cpuBook, error) {
 	in := cpuV3{Entries: map[string]map[string]string{}, PodEntries: podCPUs{}}
 	err := unmarshal(data, &in, cpuTypes)

@@ -128,8 +128,9 @@ func readMemoryFile(s *placement.Startup, data []byte) (*memoryBook, error) {
 	return readMemoryV3(data)
 }
 
-// memoryV1Sums defines the checksums that a release accepts for V1: checksums with the given names
-// of the type. If none is set, it also accepts a missing checksum.
+// memoryV1Sums defines which checksums a release accepts for V1: checksums that are computed with
+// the type names own and also. The flag none means that the release also accepts a file without a
+// checksum.
 type memoryV1Sums struct {
 	own, also string
 	none      bool
@@ -149,7 +150,7 @@ func readMemoryV1(data []byte, names typeNames, accepts memoryV1Sums) (*memoryBo
 	return &memoryBook{memoryV1: in}, nil
 }
 
-// readMemoryV2 returns the readable parts even if there is an error.
+// readMemoryV2 returns the parts that it could read even if there is an error.
 func readMemoryV2(data []byte) (*memoryBook, error) {
 	in := memoryV2{Entries: containerBlocks{}, PodEntries: podBlocks{}, MachineState: memoryNodes{}}
 	err := unmarshal(data, &in, memoryTypes)
@@ -261,8 +262,9 @@ func (ns memoryNodes) take(blocks []memoryBlock) error {
 	return nil
 }
 
-// groups returns, for each NUMA node, the groups that the containers' blocks form with it. If there
-// are several, the kubelet keeps the group of the container that it handles last.
+// groups returns, for each NUMA node, the different sets of NUMA nodes that containers' blocks on
+// this NUMA node use. If there are several, the kubelet keeps the set of the container that it
+// handles last.
 func (c *memoryBook) groups() map[int][][]int {
 	out := map[int][][]int{}
 	for pod := range c.Entries {
@@ -287,12 +289,12 @@ func (c *memoryBook) groups() map[int][][]int {
 // NUMA nodes and kinds of memory in random order, and ends at the first difference.
 type compared struct {
 	// different means that there is a difference that does not depend on the order of blocks.
-	// reordered means that there is a difference that may depend on it. detail describes the first
-	// difference.
+	// reordered means that there is a difference that may depend on this order. detail describes
+	// the first difference.
 	different, reordered bool
 	detail               string
-	// crash means that the kubelet may look up a NUMA node, or a kind of memory, that the file does
-	// not have.
+	// crash means that the kubelet may panic, because it looks up a NUMA node or a kind of memory
+	// that the file does not have.
 	crash bool
 	// mixed means that some NUMA node is in several groups (groups).
 	mixed bool

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Demand computes the demand for nodes from the bound pods (package demand). It is safe for
-// concurrent use. The zero Demand has seen no pod.
+// Demand collects the bound pods from which Levels computes the demand for nodes (package demand).
+// It is safe for concurrent use. The zero Demand has seen no pod.
 type Demand struct {
 	mu      sync.Mutex
 	of      map[types.UID]*wish
@@ -141,14 +141,14 @@ func (d *Demand) Due() bool {
 	return d.tally.Due()
 }
 
-// Levels returns the current levels. The result does not change later.
+// Levels returns Levels for the pods at this moment. Later pods do not change the result.
 func (d *Demand) Levels() *Levels {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &Levels{most: d.tally.Wishes(), wishes: maps.Clone(d.wishes), known: map[string]demand.Level{}, models: map[*placement.Model]int{}}
 }
 
-// Levels are the demand for nodes. A Levels value is not safe for concurrent use.
+// Levels computes the demand for nodes, and caches it. It is not safe for concurrent use.
 type Levels struct {
 	most   demand.Wishes[string]
 	wishes map[string]*wish

@@ -50,7 +50,7 @@ func (r *Reading) Authority() v1alpha1.Authority {
 	return r.Kind.Spec.Authority
 }
 
-// Coarse reports whether the report has only amounts and was not written by Berth's agent.
+// Coarse reports whether another project's exporter, not Berth's agent, wrote the report.
 func (r *Reading) Coarse() bool { return r.Source.Kind != nodeTopology }
 
 const nodeTopology = "NodeTopology"
@@ -58,8 +58,8 @@ const nodeTopology = "NodeTopology"
 // NewObject returns an empty object of the kind of full reports, for a watch.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
-// Lists reports whether a full report lists a pod with resources that has not ended, and for whose
-// UID the function is returns true. It reads no other part of the object.
+// Lists reports whether o is a NodeTopology that lists an admitted pod which has resources and
+// whose UID satisfies the function is. It reads no other part of the object.
 func Lists(o metav1.Object, is func(uid string) bool) bool {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	return ok && slices.ContainsFunc(nt.Status.Pods, func(p v1alpha1.PodAllocation) bool {
@@ -67,8 +67,8 @@ func Lists(o metav1.Object, is func(uid string) bool) bool {
 	})
 }
 
-// ReadObject reads the object of a report of any kind. It returns an error if the object is not a
-// report. Errors in the report are in the Reading.
+// ReadObject does the same as Read, for an object whose type is not known. It returns an error if
+// the object is not a NodeTopology. Errors in the report are in the Reading.
 func (k *Kinds) ReadObject(o metav1.Object, last *NodeKind) (*Reading, error) {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	if !ok {
@@ -78,7 +78,7 @@ func (k *Kinds) ReadObject(o metav1.Object, last *NodeKind) (*Reading, error) {
 }
 
 // Read reads a NodeTopology. last is the previous kind of the node, or nil. If the kind has not
-// changed, last saves time.
+// changed, last saves time. If the report is invalid, Unusable has the error.
 func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *NodeKind) *Reading {
 	r := &Reading{Node: nt.Name, Version: nt.ResourceVersion, Source: Source{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID), Version: nt.ResourceVersion,

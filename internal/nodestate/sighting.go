@@ -50,7 +50,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 		s.Turn, s.Report, s.Generation = int64(p.Sequence), p.Report, p.Generation
 		s.Promise = &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
 	}
-	if s.Promise == nil { // only Berth has this rule, and only for pods with a promise
+	if s.Promise == nil { // kubelets do not know this rule: without a promise, it was not applied
 		s.Request.Rules.Devices.PerNode = 0
 	}
 	return s, nil

@@ -22,7 +22,7 @@ func (u *Unusable) Error() string { return u.Text }
 // Unwrap returns the cause.
 func (u *Unusable) Unwrap() error { return u.Cause }
 
-// Reasons that do not come from a report.
+// The reasons that do not come from the condition Ready.
 const (
 	// NoReport means that the node has no NodeTopology.
 	NoReport = "NoReport"
