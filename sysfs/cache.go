@@ -42,8 +42,8 @@ func (r *reader) readL3s() error {
 	return nil
 }
 
-// l3Of returns the level-3 cache of a CPU. numbered means that the kernel gives the cache an id,
-// and ok that the CPU has such a cache.
+// l3Of returns the level-3 cache of a CPU, without the CPUs in taken. numbered means that the
+// kernel gives the cache an id. ok is false if the CPU has no level-3 cache.
 func (r *reader) l3Of(id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3, numbered, ok bool, err error) {
 	indexes, err := r.numbered(r.cpu(id)+"/cache", "index", math.MaxUint16)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *reader) cacheAt(dir string, id topology.CPUID, taken *topology.CPUSet) 
 	if err != nil || !ok {
 		return l3, false, false, err
 	}
-	if set.IsEmpty() { // old ia64 kernels, for caches of one core
+	if set.IsEmpty() { // old ia64 kernels write this for a cache of one core
 		set = r.coreSet(id)
 	}
 	if !set.Has(id) {

@@ -12,9 +12,9 @@ import (
 
 func (r *reader) cpu(id topology.CPUID) string { return fmt.Sprintf("%s/cpu%d", cpuDir, id) }
 
-// siblings reads the set of CPUs that share a core, a die or a package with a CPU. It returns the
-// online CPUs of the set that are not taken yet, including the CPU itself. It returns an error if
-// the set does not contain the CPU.
+// siblings reads the set of CPUs that share a core, a die or a package with a CPU, including the
+// CPU itself. It returns the CPUs of the set that are online and not in taken. It returns an error
+// if the set does not contain the CPU.
 func (r *reader) siblings(id topology.CPUID, taken *topology.CPUSet, names ...string) (topology.CPUSet, bool, error) {
 	dir := r.cpu(id) + "/topology"
 	set, ok, err := r.cpus(dir, with(id), names...)
@@ -80,7 +80,7 @@ func (r *reader) readCores() error {
 	return nil
 }
 
-// sameCore keeps the CPUs of set that have the given core id, or none.
+// sameCore removes the CPUs with another known core id from set.
 func (r *reader) sameCore(set topology.CPUSet, want int64) (topology.CPUSet, error) {
 	for id := range set.All() {
 		n, known, err := r.coreID(id)

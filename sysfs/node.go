@@ -12,8 +12,8 @@ import (
 )
 
 // readNodes reads the NUMA nodes from their folders. The kernel makes a folder for each online
-// node, and none without NUMA. If a node claims a CPU of a lower node, the firmware has a bug.
-// readNodes omits such a node and all distances, because they are not reliable.
+// node. A kernel without NUMA support makes none. If a node claims a CPU of a lower node, the
+// firmware has a bug. readNodes omits such a node and all distances, because they are not reliable.
 func (r *reader) readNodes() error {
 	ids, err := r.numbered(nodeDir, "node", math.MaxUint16)
 	if err != nil {

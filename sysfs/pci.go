@@ -48,7 +48,7 @@ func (r *reader) readDevices() error {
 	return nil
 }
 
-// places returns the folder of every PCI device by address.
+// places returns the folder of every PCI device, by the device's address.
 func (r *reader) places() (map[string]string, error) {
 	list, err := r.entries(pciDir)
 	if err != nil {
@@ -251,7 +251,8 @@ func bounded(name string) string { return name[:min(len(name), 128)] }
 // rdmaClass is the class of RDMA devices.
 const rdmaClass = "infiniband"
 
-// classes are the classes with the common names of devices, the best name first.
+// classes are the classes of /sys/class from which a device's Name comes. If a device is in
+// several, the first of them counts.
 var classes = []string{"net", rdmaClass, "block", "nvme", "drm"}
 
 // classDirs returns the folders that list the devices of a class.
@@ -262,8 +263,8 @@ func classDirs(class string) []string {
 	return []string{"sys/class/" + class}
 }
 
-// classNames returns the names of PCI devices by address, from the links in /sys/class and
-// /sys/block. The key "" has their common names, and the key rdmaClass their RDMA names.
+// classNames returns the names of PCI devices by class and address, from the links in /sys/class
+// and /sys/block. The key "" stands for the first class in which a device has a name.
 func (r *reader) classNames() (map[string]map[string]string, error) {
 	names := map[string]string{}
 	all := map[string]map[string]string{"": names}
@@ -289,8 +290,8 @@ func (r *reader) classNames() (map[string]map[string]string, error) {
 	return all, nil
 }
 
-// isWhole reports whether an entry of a class is a device as a whole. Partitions of disks, and
-// connectors and render nodes of cards, are not.
+// isWhole reports whether an entry of a class stands for a whole device, and not for a partition of
+// a disk, or for a connector or render node of a graphics card.
 func (r *reader) isWhole(class, place string) bool {
 	switch class {
 	case "block":

@@ -23,8 +23,8 @@ func Read(fsys fs.FS) (*topology.Machine, error) {
 	return &r.m, nil
 }
 
-// ReadOnline returns the CPUs that are online now, like Machine.Online of Read, but it reads only
-// one folder and two files. The error is a *Error.
+// ReadOnline returns Machine.Online of the machine that Read would return. On a current kernel, it
+// reads only one folder and two files. The error is a *Error.
 func ReadOnline(fsys fs.FS) (topology.CPUSet, error) {
 	r := reader{tree: tree{fsys}}
 	err := r.readOnline()
@@ -74,7 +74,7 @@ func (r *reader) onlineOneByOne() (topology.CPUSet, error) {
 			return online, err
 		}
 		switch {
-		case !ok || text == "" || text == "1": // CPU 0 often has none, and captures an empty one
+		case !ok || text == "" || text == "1": // CPU 0 often has no such file, and in a capture the file may be empty
 		case text == "0":
 			online.Remove(id)
 		default:

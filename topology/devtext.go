@@ -24,8 +24,8 @@ func (m *Machine) DeviceString() string {
 	return strings.TrimPrefix(string(appendLinks(appendDevices(nil, m.Devices), m.Links)), " ")
 }
 
-// WithDevices returns the machine with the devices and links of text, as DeviceString prints them,
-// instead of its own. It returns the same errors as Parse.
+// WithDevices returns a copy of m with other devices and links. It reads them from text, which has
+// the format of DeviceString. WithDevices returns the same errors as Parse.
 func (m *Machine) WithDevices(text string) (*Machine, error) {
 	if len(text) > MaxMachineText {
 		return nil, &ParseError{"machine", text[:80], fmt.Sprintf("at most %d bytes, not %d", MaxMachineText, len(text))}

@@ -28,7 +28,7 @@ func (n Nearness) String() string { return spell(n, nearnessNames[:]) }
 
 // Nearness returns the nearness of each pair of devices, which are given by address. The nearness
 // of devices i and j is at index i*n+j, where n is the number of addresses. Nearness returns false
-// if the machine has no device with one of the addresses.
+// if an address is not the address of a device of the machine.
 func (m *Machine) Nearness(addresses []string) ([]Nearness, bool) {
 	n := len(addresses)
 	devices, above := make([]*Device, n), make([][]string, n)

@@ -94,7 +94,8 @@ func (p *parser) split(text string) error {
 	return nil
 }
 
-// fail returns the error of a function that parses a value, as the error of the item with the key.
+// fail converts the error of a function that parses a value into a ParseError about the item with
+// the key.
 func (p *parser) fail(key string, err error) error {
 	if value, want, ok := strings.Cut(err.Error(), ": want "); ok {
 		if part, err := strconv.Unquote(value); err == nil {
@@ -400,7 +401,8 @@ func (ids *packageIDs) next(pkg int) (id int, ok bool) {
 	return seq[n], true
 }
 
-// counted calls add for the objects of a counted level with their package and their id inside it.
+// counted calls the function add for each object of a level that is given as a count, with the
+// object's package and its id inside the package.
 func (p *parser) counted(kind levelKind, idKey string, add func(PackageID, int, CPUSet)) error {
 	ids, err := p.packageIDs(idKey)
 	if err != nil {

@@ -11,7 +11,7 @@ type DeviceKind uint8
 
 // The kinds of PCI devices.
 const (
-	// OtherDevice, the zero value, stands for all devices of no other kind.
+	// OtherDevice, the zero value, is the kind of a device that is of none of the other kinds.
 	OtherDevice DeviceKind = iota
 	// Bridge is a part of PCI itself: a root port, or a port of a switch.
 	Bridge
@@ -69,7 +69,7 @@ func (m *Machine) Device(address string) *Device {
 	return &m.Devices[i]
 }
 
-// SetDevices returns the machine with the given devices and links instead of its own. The slices
+// SetDevices returns a copy of m with the given devices and links instead of its own. The slices
 // may be in any order. SetDevices returns the same errors as Check.
 func (m *Machine) SetDevices(devices []Device, links []Link) (*Machine, error) {
 	out := *m

@@ -25,10 +25,10 @@ type level struct {
 	count int
 }
 
-// tree is a regular machine: all objects of a level have the same number of children. levels are in
-// the order from the outermost to the logical processors, which are the leaves. The number of a CPU
-// is in mixed radix, with a digit for each level; order lists the levels from the digit that
-// changes fastest to the slowest.
+// tree is a regular machine: all objects of a level have the same number of children. levels begins
+// with the outermost level and ends with the logical processors, which are the leaves. The number
+// of a CPU has a digit for each level (mixed radix). order lists the levels, beginning with the
+// level whose digit changes fastest.
 type tree struct {
 	levels []level
 	order  []levelKind

@@ -1,4 +1,4 @@
-// Package bounded is a map with a maximum size.
+// Package bounded has a map with a maximum number of keys.
 package bounded
 
 // Map has values by key, at most as many as the argument of New. The zero Map stores no keys. A Map

@@ -123,7 +123,7 @@ type builder struct {
 	kept  int64
 }
 
-// hardLink is a hard link of an archive. In the archive it follows its target, which may itself be
+// hardLink is a hard link of an archive. Its target comes earlier in the archive, and may itself be
 // a link.
 type hardLink struct{ name, target string }
 
@@ -193,8 +193,8 @@ func (b *builder) put(name string, n *node) error {
 	return nil
 }
 
-// file adds a file with at most maxFile bytes of its content. The package that reads a larger file
-// then returns an error about the file's size.
+// file adds a file with at most maxFile bytes of its content. No attribute is that large, so the
+// package that reads the capture then returns an error about the size.
 func (b *builder) file(name string, content io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(content, maxFile))
 	if err != nil {

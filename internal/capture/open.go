@@ -106,7 +106,8 @@ func openTree(file string) (memFS, error) {
 	return tree, nil
 }
 
-// mark is the path of a folder that every capture contains.
+// mark is the path of a folder that every capture contains. Open recognizes a capture by this
+// folder.
 const mark = "sys/devices/system/cpu"
 
 // at returns the capture whose root is the folder inner of an archive.

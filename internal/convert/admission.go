@@ -60,7 +60,7 @@ func (c *converter) factor(p *plugin) float64 {
 }
 
 // admission returns the argument with which the plugin Berth admits groups as Volcano did. It
-// returns nil if Berth's default has this effect.
+// returns nil if Berth's default has this effect, or if the configuration names no actions.
 func (c *converter) admission() map[string]any {
 	switch g := &c.gate; {
 	case !g.known:

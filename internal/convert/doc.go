@@ -1,6 +1,6 @@
 // Package convert converts other schedulers' configurations to a configuration of berth-scheduler.
-// For each setting without a counterpart, it writes a note about an alternative. It has no side
-// effects.
+// For a setting without a counterpart, it writes a note that names an alternative if there is one.
+// It has no side effects.
 //
 //   - read.go finds a Volcano configuration in its usual forms: the bare file, its ConfigMap, and
 //     the parameters of a product's add-on.

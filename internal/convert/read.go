@@ -149,8 +149,8 @@ var (
 	// inner are the keys of the ConfigMap, of the chart and of the add-on whose value is a
 	// configuration, as a text or as an object.
 	inner = []string{"volcano-scheduler.conf", "default-scheduler.conf", "volcano-scheduler-ci.conf", "default_scheduler_conf", "scheduler_config_override"}
-	// wrappers are the keys of the ConfigMap, of the chart and of the product's API whose value is
-	// an object with one of the inner keys.
+	// wrappers are the keys of the ConfigMap, of the chart and of an add-on's API whose value is an
+	// object with one of the keys in inner.
 	wrappers = []string{"data", "custom", "values", "spec"}
 )
 
@@ -187,7 +187,8 @@ func holds(object map[string]any, depth int) bool {
 	return slices.ContainsFunc(sortedKeys(object), func(key string) bool { return ownParameters[key] != "" })
 }
 
-// take reads an object of any supported form into s. at is the path of the object.
+// take reads an object of any supported form into s. The argument at is the path of the object, for
+// messages.
 func (s *settings) take(at string, object map[string]any, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: want a configuration that contains no other configuration", at)

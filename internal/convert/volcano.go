@@ -15,7 +15,7 @@ import (
 type Result struct {
 	// Config is a KubeSchedulerConfiguration, as YAML.
 	Config []byte
-	// Notes has one note for each setting without a counterpart, in the order of the input.
+	// Notes explain to the user which settings have no exact counterpart, and what replaces them.
 	Notes []string
 	// Unknown has texts about settings that Berth does not know. Config omits these settings.
 	Unknown []string
@@ -31,7 +31,7 @@ func Volcano(text []byte) (Result, error) {
 	return s.convert()
 }
 
-// convert converts every setting, or adds a note that explains why it has no counterpart.
+// convert converts every setting that has a counterpart, and adds notes about the others.
 func (s *settings) convert() (Result, error) {
 	c := converter{weights: map[string]int64{}, gate: gate{known: len(s.Actions) > 0, enqueue: slices.Contains(s.Actions, "enqueue")}}
 	c.Notes, c.Unknown = slices.Clone(s.Notes), slices.Clone(s.Unknown)
@@ -165,8 +165,7 @@ func (c *converter) plugin(p *plugin) {
 	}
 }
 
-// weigh removes a weight from the arguments, and sets the weight of a plugin of kube-scheduler to
-// it.
+// weigh removes a weight from the arguments, and gives this weight to a plugin of kube-scheduler.
 func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 	weight, ok := c.take(p, argument, standard)
 	if ok {
@@ -191,9 +190,9 @@ func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 	return n, true
 }
 
-// quoted adds a note about a number that is a text. Berth counts it, because products document this
-// form and old releases of Volcano read it. Volcano since 1.6 uses its default instead (GetInt and
-// GetFloat64 in pkg/scheduler/framework/arguments.go).
+// quoted adds a note about a number in quotes. The converter uses the number, because products
+// document this form and old releases of Volcano read it. Volcano since 1.6 uses its default
+// instead (GetInt and GetFloat64 in pkg/scheduler/framework/arguments.go).
 func (c *converter) quoted(p *plugin, argument, text, standard string) {
 	if p.Quoted[argument] {
 		c.note("plugin %s: argument %s %.40q: it counts here, although Volcano since 1.6 ignores numbers in quotes and uses %s", p.Name, argument, text, standard)

@@ -21,15 +21,16 @@ const (
 	MostDemand Level = 1<<Bits - 1
 )
 
-// maxWishes is the maximum number of wishes that count: those for which pods have the most devices.
+// maxWishes is the maximum number of wishes that count. The wishes whose pods have the most devices
+// count.
 const maxWishes = 32
 
-// Tally counts the devices of pods by wish, which is the kind of the request. K identifies a wish.
-// Two pods have the same wish if every node treats them alike. The zero Tally is empty.
+// Tally counts the devices of pods by wish. A wish is the kind of a pod's request: every node
+// treats two pods with the same wish alike. K identifies a wish. The zero Tally is empty.
 type Tally[K cmp.Ordered] struct {
 	have map[K]int64
-	// all is the number of devices that pods have; then is this number at the last call of Wishes.
-	// since is the number of devices added and removed after that call.
+	// all is the number of devices that pods have. then is the value of all at the last call of
+	// Wishes. since is the number of devices added and removed after that call.
 	all, then, since int64
 }
 

@@ -122,8 +122,9 @@ func Wrong(gates map[string]bool, minor uint8) (name, why string) {
 	return lacking(gates, known)
 }
 
-// lacking returns a gate that was set although a gate that it needs is off. If several are set, it
-// returns the one that was switched off.
+// lacking finds a gate that is on although a gate that it needs is off, and returns the name of the
+// wrong setting in gates: the setting of the needed gate, or otherwise of the gate that needs it,
+// or of AllAlpha or AllBeta.
 func lacking(gates map[string]bool, known map[string]Gate) (name, why string) {
 	for _, feature := range slices.Sorted(maps.Keys(known)) {
 		if !enabled(known[feature], gates) {

@@ -18,7 +18,8 @@ func changedAt(info fs.FileInfo) time.Time {
 	return at
 }
 
-// inode returns the number of the file's inode. A link that leads to another file changes it.
+// inode returns the number of the file's inode. It changes if a symbolic link is replaced by a link
+// to another file.
 func inode(info fs.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return s.Ino

@@ -173,7 +173,8 @@ func wordsOf(line string) (words []string) {
 	return words
 }
 
-// take reads the flags of a line. Words before the first flag are the command.
+// take reads the flags of a line. Words before the first flag are the command, and are ignored
+// unless they look like misspelt flags.
 func (f *flags) take(words []string) error {
 	at := slices.IndexFunc(words, isFlag)
 	if at < 0 {
@@ -353,7 +354,7 @@ func asReservedMemory(field string) setter {
 }
 
 // over overwrites fields of an object with the flags, as kubeletConfigFlagPrecedence
-// (cmd/kubelet/app) does. Only feature gates are merged.
+// (cmd/kubelet/app) does. It merges only feature gates, and replaces all other fields.
 func (f *flags) over(object map[string]any) {
 	for field, value := range f.object {
 		old, _ := object[field].(map[string]any)

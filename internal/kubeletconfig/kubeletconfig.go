@@ -155,8 +155,8 @@ func (f Files) Fingerprint() string {
 	return b.String()
 }
 
-// changes yields the files and the folders of drop-ins, by name, with what the kernel tells about
-// them. It omits files that it cannot find; Read returns the error.
+// changes yields the names of the files and of the folders of drop-ins, with their FileInfo. It
+// omits files that it cannot find; Read returns the error about them.
 func (f Files) changes() iter.Seq2[string, fs.FileInfo] {
 	return func(yield func(string, fs.FileInfo) bool) {
 		look := func(name string) error {

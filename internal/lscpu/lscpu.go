@@ -40,8 +40,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("lscpu: %s: %.80q: want %s", at, e.Value, e.Want)
 }
 
-// Read reads a complete output of lscpu in one of its forms, and returns the machine. The error of
-// another output names its form, if the form is known.
+// Read reads a complete output of lscpu in one of its forms, and returns the machine. If the text
+// is the output of another known tool, the error names the tool.
 func Read(text []byte) (*topology.Machine, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("lscpu: %d bytes: want at most %d", len(text), MaxText)

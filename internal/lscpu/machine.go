@@ -122,11 +122,12 @@ func (r *reader) readNodes() error {
 	return nil
 }
 
-// findSockets assigns the CPUs to sockets. NUMA nodes of a socket have consecutive ids. If a socket
-// has several NUMA nodes, the assignment is certain only if their CPUs are also consecutive. On
-// some machines, Linux numbers the nodes of the sockets alternately, so that nodes 0 and 2 are in
-// the first socket. A hypervisor often gives each CPU its own socket. NUMA nodes then span sockets,
-// and only one result is possible.
+// findSockets assigns the CPUs to sockets. It assumes that the NUMA nodes of a socket have
+// consecutive ids. On some machines this is wrong: Linux numbers the nodes of the sockets
+// alternately, so that nodes 0 and 2 are in the first socket. So if a socket has several NUMA
+// nodes, findSockets returns an error unless the CPUs are also numbered NUMA node by NUMA node. A
+// hypervisor often gives each CPU its own socket. NUMA nodes then span sockets, and only one result
+// is possible.
 func (r *reader) findSockets() error {
 	size := r.cores * r.threads
 	if size == 1 {

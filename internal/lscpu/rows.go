@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// row is one row of an output with a row for each CPU.
+// row is the row of one CPU in the output of lscpu -e, -p or -Je.
 type row struct {
 	where string // "line 7", "cpus[6]"
 	cpu   int

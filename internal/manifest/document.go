@@ -44,8 +44,8 @@ func (h *head) object() string {
 	return strings.TrimSpace(h.Kind + " " + name)
 }
 
-// document reads one object. listed is the type of the items if the object is in a typed list,
-// because such items may omit their type.
+// document reads one object. If the object is an item of a typed list, listed is the type of the
+// items, because such items may omit their type.
 func (r *reader) document(doc []byte, listed metav1.TypeMeta) error {
 	if len(doc) == 0 {
 		return nil

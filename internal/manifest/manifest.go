@@ -71,7 +71,7 @@ type Pods struct {
 	// Claims are the ResourceClaimTemplates in the same input.
 	Claims []resourcev1.ResourceClaimTemplate
 	// Notes describe omitted input: wrong documents, objects that have no pods or have ended, and
-	// owners whose pods are also in the input.
+	// owners whose pods are also in the input. They also tell as how many pods a workload counts.
 	Notes []string
 	// Wrong is the number of documents that are wrong.
 	Wrong int
@@ -148,7 +148,7 @@ type reader struct {
 	uids    map[types.UID]bool
 	// skipped counts objects without pods by kind. unread counts custom resources of unknown kinds.
 	skipped, unread map[string]int
-	// twice is the number of objects that were read before. unknown has the fields that only a
+	// twice is the number of objects that the input repeats. unknown has the fields that only a
 	// newer API server knows.
 	twice   int
 	unknown []error
@@ -220,7 +220,8 @@ func (r *reader) notes() (notes []string) {
 	return notes
 }
 
-// seen reports whether the reader has read the same object before.
+// seen reports whether the reader has read an object with the same UID before. It counts such
+// objects in twice.
 func (r *reader) seen(h *head) bool {
 	if h.UID == "" {
 		return false

@@ -77,7 +77,7 @@ func (v *validator) metadata(pod *corev1.Pod) {
 	v.unread(reservation)
 }
 
-// unread adds an error about a part of the pod that Berth cannot read.
+// unread adds err, which package wire returned about a part of the pod, to the errors.
 func (v *validator) unread(err error) {
 	if wrong := new(wire.FieldError); errors.As(err, &wrong) {
 		v.fail(wrong.Field, wrong.Value, wrong.Want)
@@ -191,8 +191,8 @@ func (v *validator) amount(at string, name corev1.ResourceName, q resource.Quant
 	}
 }
 
-// hugePages checks what Kubernetes' IsHugePageResourceValueDivisible checks, and that some
-// processor has this page size.
+// hugePages checks what Kubernetes' IsHugePageResourceValueDivisible checks. It also checks that
+// the page size is a power of two.
 func (v *validator) hugePages(at string, name corev1.ResourceName, q resource.Quantity) {
 	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	bytes := size.Value()

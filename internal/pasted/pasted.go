@@ -64,7 +64,8 @@ var lines = []sign{
 	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=])--[a-z][a-z0-9-]*(=|\s|["']|$)`)},
 }
 
-// userData is the first line of user data, which may contain texts of other forms.
+// userData is the sign of a machine's user data (cloud-init), which may contain texts of other
+// forms.
 var userData = sign{"user data of a machine", regexp.MustCompile(`^\s*(MIME-Version:|Content-Type: *multipart/|#cloud-config\b)`)}
 
 // inside are signs of products that a field of any Kubernetes object may contain. They say nothing
@@ -201,7 +202,8 @@ func isUTF16(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
 }
 
-// Explain adds to the error the first stray character or mark in the text.
+// Explain adds a likely cause to the error: that the text is empty, in UTF-16 or packed, or the
+// first stray character or mark in the text.
 func Explain(err error, text []byte) error {
 	if err == nil {
 		return nil

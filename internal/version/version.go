@@ -16,8 +16,8 @@ const (
 	Kubelets = "1.33 to 1.37"
 )
 
-// Kubernetes returns the release of Kubernetes that this program was built from. There are builds
-// of berth-scheduler for several releases.
+// Kubernetes returns the release of Kubernetes that this program was built from. It may differ from
+// Base, because there are builds of berth-scheduler for several releases.
 func Kubernetes() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
