@@ -6,7 +6,8 @@ import "fmt"
 type Error struct {
 	// Path is relative to the folder that contains sys/.
 	Path string
-	// Field is the field in the file, "MemTotal".
+	// Field is the field in the file, such as MemTotal, or the name of an attribute with a single
+	// value.
 	Field string
 	// Value is the wrong value. The text of the error has at most 80 characters of it.
 	Value string

@@ -141,7 +141,6 @@ func listName(name string) string {
 	return name + "_list"
 }
 
-// with returns a function that reports whether a set has the CPU.
 func with(id topology.CPUID) func(*topology.CPUSet) bool {
 	return func(set *topology.CPUSet) bool { return set.Has(id) }
 }

@@ -139,10 +139,10 @@ func (r *reader) device(address, dir string) (d topology.Device, err error) {
 	return d, err
 }
 
-// physical returns the target address of a virtual function's link physfn. A target that the
-// capture lacks counts as none. If the link cannot be read, physical uses the virtfn link of a
-// physical function. Functions come and go while sysfs is read, and a virtual function must never
-// count as a physical one.
+// physical returns the physical function of a virtual function, which is the target of the link
+// physfn, and otherwise "". A target that the capture lacks counts as none. If the link cannot be
+// read, physical uses the virtfn links of the physical functions. Functions come and go while sysfs
+// is read, and a virtual function must never count as a physical one.
 func (r *reader) physical(address, name string) (string, error) {
 	target, err := fs.ReadLink(r.fsys, name)
 	if err != nil {
@@ -158,7 +158,6 @@ func (r *reader) physical(address, name string) (string, error) {
 	return pf, nil
 }
 
-// virtualFunctions maps virtual functions to their physical functions.
 func (r *reader) virtualFunctions(places map[string]string) map[string]string {
 	parents := map[string]string{}
 	for address, place := range places {
@@ -248,7 +247,6 @@ func (r *reader) driver(dir string) (string, error) {
 // bounded cuts a name after 128 bytes. Names of the kernel are shorter.
 func bounded(name string) string { return name[:min(len(name), 128)] }
 
-// rdmaClass is the class of RDMA devices.
 const rdmaClass = "infiniband"
 
 // classes are the classes of /sys/class from which a device's Name comes. If a device is in

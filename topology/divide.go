@@ -94,7 +94,6 @@ func (d *Division) sort() error {
 	return nil
 }
 
-// sortNodes records the package of each NUMA node.
 func (d *Division) sortNodes() error {
 	for i := range d.from.NUMANodes {
 		n := &d.from.NUMANodes[i]

@@ -88,7 +88,6 @@ func (t *tree) number(leaf int, strides *[levelKinds]int) CPUID {
 	return CPUID(n)
 }
 
-// numbering is a named order of levels.
 type numbering struct {
 	name  string
 	order func([]level) []levelKind

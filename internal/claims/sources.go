@@ -90,7 +90,6 @@ func text(a *resourceapi.DeviceAttribute) (s string, ok bool) {
 	return "", false
 }
 
-// typeOf names the type of an attribute.
 func typeOf(a *resourceapi.DeviceAttribute) string {
 	switch {
 	case a.IntValue != nil:

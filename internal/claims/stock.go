@@ -63,7 +63,6 @@ func (s *Stock) Claimed(ctx context.Context, asks []Ask) *placement.Claimed {
 	return out
 }
 
-// counting builds a placement.Claimed.
 type counting struct {
 	*Stock
 	requests []counted

@@ -14,7 +14,7 @@ import (
 // Trial finds devices for the pods of a gang, before any of them has its own scheduling cycle. The
 // allocations of a Trial exist only in the Trial. A Trial is not safe for concurrent use.
 type Trial struct {
-	// taken has the devices that are allocated without the trial.
+	// taken has the devices that are allocated in the cluster, outside the Trial.
 	taken *structured.AllocatedState
 	given map[types.UID]given
 }

@@ -157,7 +157,6 @@ var (
 // maxDepth is the maximum number of objects around a configuration.
 const maxDepth = 6
 
-// isConf reports whether the object is a configuration.
 func isConf(object map[string]any) bool {
 	_, actions := object["actions"]
 	_, tiers := object["tiers"]
@@ -267,7 +266,6 @@ func (s *settings) strange(at, key string, known []string) {
 	s.Unknown = append(s.Unknown, fmt.Sprintf("%skey %.80q: Volcano ignores this key, which it does not know%s", where, key, suggest.DidYouMean(key, known)))
 }
 
-// takeConf reads a configuration.
 func (s *settings) takeConf(at string, object map[string]any) (err error) {
 	for _, key := range sortedKeys(object) {
 		switch value := object[key]; key {

@@ -295,7 +295,6 @@ func (c *converter) predicates(p *plugin) {
 	}
 }
 
-// takeSwitch removes a switch from the arguments and returns its value.
 func (c *converter) takeSwitch(p *plugin, argument string) (on, told bool) {
 	value, told := p.Arguments[argument]
 	if !told {

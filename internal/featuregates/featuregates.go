@@ -161,5 +161,5 @@ func allOf(g Gate) string {
 	return map[string]string{"ALPHA": "AllAlpha", "BETA": "AllBeta"}[g.Stage]
 }
 
-// Names returns the gates of a release, ascending.
+// Names returns the names of the gates of release 1.minor, ascending.
 func Names(minor uint8) []string { return slices.Sorted(maps.Keys(releases()[minor])) }

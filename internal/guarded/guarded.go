@@ -31,7 +31,7 @@ func Check(auth string) error {
 	return nil
 }
 
-// Handler forwards requests of users that the API server allows to get the path. The client of
+// Handler passes a request to next if the API server allows the user to get the path. The client of
 // config needs the right to create tokenreviews and subjectaccessreviews (the ClusterRole
 // system:auth-delegator).
 func Handler(config *rest.Config, log logr.Logger, next http.Handler) (http.Handler, error) {

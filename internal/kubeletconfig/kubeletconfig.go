@@ -36,13 +36,14 @@ type Files struct {
 	// patch (RFC 7396). If Dir is "", there are no drop-ins. If Dir does not exist, there are none
 	// either, but with Strict this is an error.
 	Dir string
-	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet ignores
-	// them.
+	// If Strict is set, Read returns an error for fields that a KubeletConfiguration does not have,
+	// although a running kubelet ignores them, and for reservations with which a kubelet does not
+	// start.
 	Strict bool
 	// Flags are the kubelet's flags as text: its command line, or a line of its environment file.
 	// Read uses only the flags that affect placement.
 	Flags string
-	// Plain refuses a File in another form even if Strict is set.
+	// If Plain is set, File must be a KubeletConfiguration even if Strict is set.
 	Plain bool
 	// Version is the kubelet's release, which determines the fields that Strict refuses. 0 means
 	// placement.V136.
@@ -177,7 +178,6 @@ func (f Files) changes() iter.Seq2[string, fs.FileInfo] {
 	}
 }
 
-// mergeAll merges drop-ins over the file.
 func mergeAll(file string, g given, patches []map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
 	completeEviction(g.object)
 	for _, patch := range patches {

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// ErrChecksum is wrapped by the Error about a checkpoint whose content does not match its checksum:
-// the kubelet would not start with such a checkpoint.
+// ErrChecksum is wrapped by the Error about a checkpoint whose content does not match its checksum.
+// With such a checkpoint of the CPU or memory manager, the kubelet would not start.
 var ErrChecksum = errors.New("checksum does not match the content")
 
 // Error describes a problem of a checkpoint.

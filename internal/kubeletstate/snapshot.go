@@ -46,7 +46,6 @@ type snapshotBuilder struct {
 	wholes map[string]*placement.Whole
 }
 
-// whole returns the pod-level assignment of a pod.
 func (b *snapshotBuilder) whole(uid string) *placement.Whole {
 	if b.pods[uid] == nil {
 		b.pods[uid] = map[string]*placement.ContainerAllocation{}

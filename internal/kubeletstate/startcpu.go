@@ -168,8 +168,8 @@ func readCPUv1(data []byte) (*cpuV1, error) {
 	return &in, nil
 }
 
-// migrateCPU loads a file with container ids. None of these containers still runs, because the file
-// is from before Kubernetes 1.17.
+// migrateCPU loads a file with container ids. Like the kubelet, it returns an error if the file has
+// entries: none of these containers still runs, because the file is from before Kubernetes 1.17.
 func migrateCPU(in *cpuV1, failed string) (*cpuBook, error) {
 	unknown := &randomWords{}
 	for _, id := range slices.Sorted(maps.Keys(in.Entries)) {

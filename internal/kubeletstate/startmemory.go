@@ -387,7 +387,6 @@ func (c *compared) compareNode(ns, expected memoryNodes, id int, groups [][]int)
 	}
 }
 
-// differ records the value in the file and the expected value.
 func (c *compared) differ(has, want string) {
 	c.different = true
 	c.detail = cmp.Or(c.detail, has+" in the file, want "+want)

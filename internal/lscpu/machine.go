@@ -11,7 +11,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// reader builds a machine from the fields, step by step.
 type reader struct {
 	fields fields
 	// threads is the number of threads per core; cores is the number of cores per socket.
@@ -289,7 +288,6 @@ func (r *reader) coresOf(n *inOne) (out []topology.CPUSet) {
 	return out
 }
 
-// machine returns the machine with the sockets, cores and caches that were found.
 func (r *reader) machine() (*topology.Machine, error) {
 	all := sets{online: r.online, offline: r.offline, nodes: r.nodes}
 	for p, cpus := range r.perSocket {

@@ -21,7 +21,6 @@ type row struct {
 	online bool
 }
 
-// The columns that are read.
 const (
 	columnCPU    = "CPU"
 	columnCore   = "CORE"
@@ -31,7 +30,6 @@ const (
 	columnOnline = "ONLINE"
 )
 
-// rowError returns an error with the form, the place, the column, the value and a correct value.
 func rowError(form pasted.Form, where, column, value, want string) error {
 	text := fmt.Sprintf("in %s", form)
 	for _, part := range []string{where, column} {

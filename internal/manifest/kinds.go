@@ -71,7 +71,6 @@ var kinds = map[kindName]kind{
 
 type template = corev1.PodTemplateSpec
 
-// objectReader reads one object.
 type objectReader struct {
 	head *head
 	doc  []byte

@@ -109,7 +109,6 @@ func (s Source) Read() (*Pods, error) {
 
 var endings = []string{".yaml", ".yml", ".json"}
 
-// files lists the files of a path.
 func (s Source) files(path string) ([]string, error) {
 	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
 		return nil, fmt.Errorf("%s: want a file, a folder or -: fetch it first (curl URL | berth place -f -)", path)
@@ -154,7 +153,6 @@ type reader struct {
 	unknown []error
 }
 
-// object is one object of the input.
 type object struct {
 	head
 	pod, ended bool
@@ -317,8 +315,8 @@ func (r *reader) file(path string, stdin io.Reader) error {
 	return nil
 }
 
-// Documents yields the documents of YAML or JSON. Objects of a list without a kind, and JSON
-// objects in sequence, are separate documents. A document with only comments is empty.
+// Documents yields the documents of YAML or JSON. The items of a bare list, and JSON objects in
+// sequence, are separate documents. A document with only comments is empty.
 func Documents(data []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))))

@@ -68,7 +68,8 @@ func wishOf(pod *corev1.Pod) (*wish, bool) {
 	return w, true
 }
 
-// Seen adds a pod or updates it.
+// Seen adds a bound pod that requests devices, or forgets the pod if it has ended. Later changes of
+// a pod's requests have no effect.
 func (d *Demand) Seen(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || !wire.MightAskDevices(pod) {
 		return

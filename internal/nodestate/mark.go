@@ -46,7 +46,7 @@ func (m Mark) Follows(last Mark) bool {
 
 // WentBack returns an error if the report does not follow the newest report, for example after a
 // restore of the API server's data. A report that does not follow the newest report may be
-// outdated. If the report follows, WentBack returns nil.
+// outdated. If the report follows, or has no Mark, WentBack returns nil.
 func (r *Reading) WentBack(newest Mark) *Unusable {
 	now := r.Mark
 	if now == (Mark{}) || now.Follows(newest) {

@@ -27,7 +27,7 @@ func (e *FieldError) Error() string {
 	return at + ": " + clip.Quoted(e.Value) + ": want " + e.Want
 }
 
-// fieldErrors makes FieldErrors about one object.
+// fieldErrors is the name of an object. Its methods return FieldErrors about the object.
 type fieldErrors string
 
 func (o fieldErrors) at(field fmt.Stringer, value any, want string) *FieldError {

@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// Berth's own annotations of gangs, for clusters without PodGroups.
+// Berth's own annotations that declare gangs, for clusters without PodGroups.
 const (
 	// GangAnnotation names the gang, within the pod's namespace.
 	GangAnnotation = "berth.dev/gang"
@@ -43,15 +43,16 @@ type GangSource uint8
 const (
 	// NoGang is the source of pods without a gang.
 	NoGang GangSource = iota
-	// GangOfPods is declared only by annotations of its pods.
+	// GangOfPods means that Berth's annotations of the pods declare the gang.
 	GangOfPods
-	// GangOfVolcano is a PodGroup of scheduling.volcano.sh.
+	// GangOfVolcano means that a PodGroup of scheduling.volcano.sh declares the gang.
 	GangOfVolcano
-	// GangOfSigs is a PodGroup of scheduling.x-k8s.io.
+	// GangOfSigs means that a PodGroup of scheduling.x-k8s.io declares the gang.
 	GangOfSigs
-	// GangOfKoordinator is declared by Koordinator's annotations of its pods.
+	// GangOfKoordinator means that Koordinator's annotations of the pods declare the gang.
 	GangOfKoordinator
-	// GangOfKoordinatorGroup is a PodGroup of scheduling.sigs.k8s.io, which Koordinator installs.
+	// GangOfKoordinatorGroup means that a PodGroup of scheduling.sigs.k8s.io, which Koordinator
+	// installs, declares the gang.
 	GangOfKoordinatorGroup
 )
 

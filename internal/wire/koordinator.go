@@ -282,7 +282,7 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 	return rules, nil
 }
 
-// KoordinatorNode has the rules that Koordinator's labels on a node request.
+// KoordinatorNode has the rules that the Koordinator labels of a node ask for.
 type KoordinatorNode struct {
 	Rules    placement.Rules // policy and scope, for pods without their own
 	CPUs     joint.Rules     // how CPUs are bound on the node

@@ -156,7 +156,6 @@ func (r *deviceReader) enter(at *field.Path, id string, d topology.Device) error
 	return nil
 }
 
-// enterBare adds a device without an address.
 func (r *deviceReader) enterBare(at *field.Path, d *koordinator.DeviceInfo, place *topology.Device) error {
 	switch twice := r.seen[d.UUID]; {
 	case len(d.UUID) > 256:

@@ -30,7 +30,6 @@ const (
 	koordinatorGangGroups  = koordinatorGangs + "groups"
 )
 
-// koordScheduler is the name of Koordinator's own scheduler.
 const koordScheduler = "koord-scheduler"
 
 // koordinatorGangKeys are the annotations about gangs that Berth reads, the gang's name first.
@@ -49,7 +48,6 @@ const maxKoordinatorGangs = 64
 // onceWords are the values of match-policy by Gang.Once.
 var onceWords = map[bool]string{true: "once-satisfied", false: "waiting-and-running"}
 
-// gangReader reads Koordinator's annotations of a pod or of a PodGroup.
 type gangReader struct {
 	fieldErrors
 	metav1.Object

@@ -134,7 +134,8 @@ func attribute(list nrt.AttributeList, name string) string {
 	return ""
 }
 
-// zones reads the zones of type Node. none means that it is valid to have no such zone.
+// zones reads the zones of type Node. It returns an error if there is no such zone, unless the flag
+// none is set.
 func (r *zoneReader) zones(list nrt.ZoneList, none bool) (out []zone, err error) {
 	at := field.NewPath("zones")
 	for i := range list {
@@ -179,7 +180,7 @@ func (r *zoneReader) resource(z *zone, i int, info *nrt.ResourceInfo) error {
 		if f.q.Sign() < 0 || f.q.CmpInt64(math.MaxInt64>>8) > 0 {
 			return r.at(at.Child(f.name), f.q, "an amount that a machine can have")
 		}
-		v := f.q.Value() // rounded up
+		v := f.q.Value() // Value rounds up
 		if v > 0 && f.q.CmpInt64(v) < 0 {
 			v-- // a part of a CPU cannot be exclusive
 		}

@@ -59,7 +59,8 @@ func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
 
 type numatopologyReader struct{ coarse }
 
-// exportedAt returns the exporter's time, by the node's clock, or zero.
+// exportedAt returns the time that the exporter wrote into the object, by the node's clock, or
+// zero.
 func exportedAt(nt *nodeinfo.Numatopology) time.Time {
 	if seconds, err := strconv.ParseInt(nt.Annotations[nodeinfo.TimestampAnnotation], 10, 64); err == nil && seconds > 0 {
 		return time.Unix(seconds, 0)

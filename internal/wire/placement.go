@@ -526,7 +526,6 @@ func (r placementReader) ownDecision(at *field.Path, in *containerJSON, out *pla
 	return nil
 }
 
-// shares reads the CPU time on each NUMA node.
 func (o fieldErrors) shares(at *field.Path, in []v1alpha1.CPUShare) ([]placement.CPUShare, error) {
 	if len(in) > topology.MaxNUMANodes {
 		return nil, o.at(at, len(in), fmt.Sprint("at most ", topology.MaxNUMANodes))

@@ -27,7 +27,8 @@ type Ask struct {
 	// RulesErr is a *FieldError if the rules cannot be read. The scheduler must then refuse the
 	// pod. The amounts are read in any case, because a node that already runs the pod needs them.
 	RulesErr error
-	// Claims is the pod's requirement for its ResourceClaims. It is Free if RulesErr is not nil.
+	// Claims is the pod's requirement for its ResourceClaims. It is Free if the annotation is
+	// missing or invalid.
 	Claims dra.Mode
 	// Said has the annotations and labels with which the pod requests the Rules.
 	Said Said

@@ -65,7 +65,6 @@ func readRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, Said, error) {
 	return r, said, nil
 }
 
-// readPolicies reads the policy annotations.
 func readPolicies(pod *corev1.Pod, ownCPUs bool, said *Said) (placement.Rules, error) {
 	text, asks := pod.Annotations[PolicyAnnotation]
 	if !asks {
@@ -102,7 +101,6 @@ func parsePolicy(text string) (r placement.Rules, want string) {
 	return r, ""
 }
 
-// writePolicy returns the annotation's value.
 func writePolicy(r placement.Rules) string {
 	if r.Scope == placement.NodeScope {
 		return r.Policy.String()

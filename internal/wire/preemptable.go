@@ -13,7 +13,7 @@ import (
 const PreemptableKey = volcano.PreemptableKey
 
 // KeptFromEviction reports whether the object protects its pods from eviction for other pods. As in
-// Volcano, the annotation overrides the label, and a value that is not a boolean means false
+// Volcano, the annotation overrides the label, and a value that is not a boolean counts as "false"
 // (GetPodPreemptable in pkg/scheduler/api/pod_info.go).
 func KeptFromEviction(object metav1.Object) bool {
 	text, said := object.GetAnnotations()[PreemptableKey]

@@ -201,7 +201,8 @@ func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	return Decided(pools)
 }
 
-// Decided returns the pools of devices among which Berth chooses. All devices are marked healthy.
+// Decided returns those of the pools among whose devices Berth chooses. All devices are marked
+// healthy.
 func Decided(pools []placement.DevicePool) (out []placement.DevicePool) {
 	for _, p := range pools {
 		if !p.Decided {

@@ -363,7 +363,6 @@ func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 	return pod
 }
 
-// onlyOn restricts the pod to one node.
 func onlyOn(pod *corev1.Pod, node string) {
 	if pod.Spec.Affinity == nil {
 		pod.Spec.Affinity = &corev1.Affinity{}
