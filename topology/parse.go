@@ -234,7 +234,8 @@ func parseEntry(key, item string, limit int) (entry, error) {
 	return entry{n, set}, nil
 }
 
-// ids returns the ids of n counted objects: 0 to n-1 unless key lists them.
+// ids returns the ids of n counted objects: 0 to n-1, unless the item with the given key lists
+// other ids.
 func (p *parser) ids(key string, n, limit int) ([]int, error) {
 	text, ok := p.values[key]
 	if !ok {
@@ -259,7 +260,7 @@ func upTo(n int) []int {
 }
 
 // identified returns the objects of a level with their ids. If the level is given as a count, the
-// ids are the value of idKey.
+// item idKey may list the ids.
 func (p *parser) identified(kind levelKind, idKey string, limit int) ([]entry, error) {
 	entries, counted, err := p.list(kind, limit)
 	if err != nil {

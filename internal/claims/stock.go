@@ -251,7 +251,7 @@ func (c *counting) mayHave(ctx context.Context, a *alternative, driver string, d
 	return true
 }
 
-// group returns the counts, with one entry for all devices that are equal for the requests.
+// group returns the counts. Devices that the requests cannot tell apart share one entry.
 func (c *counting) group(matches []match) *placement.Claimed {
 	out := &placement.Claimed{}
 	for i := range c.requests {

@@ -120,8 +120,8 @@ func (c *converter) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 }
 
-// explain adds the text that the table known has about a setting to the notes. If the table lacks
-// the setting, explain adds the setting to Unknown.
+// explain looks up a setting in the table known, and adds the text that it finds to the notes. If
+// the table lacks the setting, explain adds the setting to Unknown.
 func (c *converter) explain(what, name string, known map[string]string) {
 	why, ok := known[name]
 	if near := suggest.Nearest(name, sortedKeys(known)); !ok && what == "plugin " && (near == "" || strings.HasPrefix(name, near)) {

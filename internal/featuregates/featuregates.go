@@ -30,7 +30,7 @@ type Gate struct {
 	Needs []string
 }
 
-// ga is the name in the tables of the stage that Kubernetes writes as an empty string.
+// ga is the word in the tables for the stage GA, which Kubernetes writes as an empty string.
 const ga = "GA"
 
 // String returns the gate's line in a table: its name, its stage, on or off, "locked" if it is

@@ -65,8 +65,8 @@ func Remedy(files ...string) string {
 	return "drain the node, stop the kubelet, delete " + strings.Join(files, " and ") + ", start the kubelet"
 }
 
-// Messages returns the complete errors with which the kubelet's manager may fail. Error returns the
-// first one.
+// Messages returns the complete messages with which the kubelet's manager may fail: first the
+// message about Problem, then those about Or.
 func (e *StartError) Messages() []string {
 	var out []string
 	for _, problem := range append([]string{e.Problem}, e.Or...) {

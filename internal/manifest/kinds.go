@@ -176,7 +176,7 @@ type place struct {
 	each string
 	// template is the path of the template in an element; "" means template.
 	template string
-	// counts are the paths of the numbers whose product is the number of pods. No paths mean
+	// counts are the paths of the numbers whose product is the number of pods. nil means the path
 	// replicas. "-" means that no field has the number.
 	counts []string
 }

@@ -63,8 +63,8 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error)
 	return k.shared(string(key), func() (*NodeKind, error) { return k.newKind(nt) })
 }
 
-// shared returns the kind of the key. It compiles the kind only once. An error is not shared: the
-// function compile then runs again.
+// shared returns the kind with the given key, which it compiles only once. An error is not shared:
+// for the next node with the key, the function compile runs again.
 func (k *Kinds) shared(key string, compile func() (*NodeKind, error)) (*NodeKind, error) {
 	k.mu.Lock()
 	found, ok := k.bySpec[key]

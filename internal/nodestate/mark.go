@@ -14,9 +14,9 @@ import (
 // comparable; the zero Mark means no report.
 type Mark struct {
 	uid types.UID
-	// created is the second of the object's creation, by the API server's clock.
+	// created is the time of the object's creation in seconds, by the API server's clock.
 	created int64
-	// observed is the microsecond of the report, by the agent's clock.
+	// observed is the time of the report in microseconds, by the agent's clock.
 	observed int64
 	sequence int64
 }

@@ -68,8 +68,8 @@ var lines = []sign{
 // forms.
 var userData = sign{"user data of a machine", regexp.MustCompile(`^\s*(MIME-Version:|Content-Type: *multipart/|#cloud-config\b)`)}
 
-// inside are signs of products that a field of any Kubernetes object may contain. They say nothing
-// about a text that is such an object.
+// inside are signs of products that a field of any Kubernetes object may contain. If a text is a
+// Kubernetes object, these signs do not show its form.
 var inside = []sign{
 	userData,
 	{"user data of a machine", regexp.MustCompile(`(?m)^[^#\n]*(\bbootstrap\.sh\s|--kubelet-extra-args\b)`)},

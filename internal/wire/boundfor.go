@@ -20,7 +20,7 @@ const maxBoundFor = 2 << 10
 type BoundFor struct {
 	// Gang is the gang in which the pod was bound, or zero.
 	Gang GangKey
-	// Whole means that this pod completed the minimum of the gang.
+	// Whole means that the gang reached its minimum with the Binding of this pod.
 	Whole bool
 	// Reservation is the UID of the Reservation that the pod uses, or "".
 	Reservation types.UID

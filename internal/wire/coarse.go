@@ -36,7 +36,8 @@ type BoundPod struct {
 type Beside struct {
 	// Pods are the pods that are bound to the node and have not ended.
 	Pods []BoundPod
-	// KubeletVersion is the version in the Node. If it is "", release 1.36 is assumed.
+	// KubeletVersion is the version that the Node object reports. If it is "", release 1.36 is
+	// assumed.
 	KubeletVersion string
 }
 

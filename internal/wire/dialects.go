@@ -39,7 +39,8 @@ type Unserved struct {
 
 // The reasons why a key has no effect.
 const (
-	// UnknownWord is the reason for keys in a dialect's domains that do not exist there.
+	// UnknownWord is the reason for keys that are in a dialect's domains, but that Berth does not
+	// know.
 	UnknownWord     = "Berth has no such annotation or label"
 	anAnnotation    = "it is an annotation, not a label"
 	aLabel          = "it is a label, not an annotation"

@@ -131,8 +131,8 @@ func (c *Companion) Warning(keys string) string {
 	return "Berth ignores " + keys + " without the gang's name: want the annotation " + c.Of + " on the pod, too"
 }
 
-// alone returns the annotations of the pod that have no effect because the annotation or label Of
-// is missing.
+// alone returns the annotations of the pod that have no effect because the pod lacks the annotation
+// or label that c.Of names.
 func (c *Companion) alone(pod *corev1.Pod) (keys []string) {
 	if _, named := pod.Annotations[c.Of]; named && c.Labels == nil || slices.Contains(c.Labels, pod.Labels[c.Of]) {
 		return nil

@@ -157,7 +157,8 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 	return said
 }
 
-// koordinatorSpoken are Koordinator's annotations about the placement of a pod that Berth reads.
+// koordinatorSpoken are those of Koordinator's annotations about a pod's placement that Berth
+// reads.
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
 // withKoordinator adds the rules in the pod's Koordinator annotations to own. If the pod also names
@@ -182,7 +183,8 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placemen
 	return own, nil
 }
 
-// inKoordinators records the pod's Koordinator keys. own has the pod's rules in another dialect.
+// inKoordinators records the pod's Koordinator keys. own has the rules from the pod's annotations
+// of other dialects.
 func (s *Said) inKoordinators(pod *corev1.Pod, own placement.Rules) {
 	is := func(key string) bool { _, is := pod.Annotations[key]; return is }
 	if own == (placement.Rules{}) && is(koordinatorNUMA) {

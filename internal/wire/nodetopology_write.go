@@ -19,7 +19,7 @@ import (
 type writer struct{ fieldErrors }
 
 func (w writer) spec(n *NodeSpec) (v1alpha1.NodeTopologySpec, error) {
-	bare := *n.Machine // the first release cannot read all attributes of devices
+	bare := *n.Machine // without devices, because the first release cannot read all of their attributes
 	bare.Devices, bare.Links = nil, nil
 	s := v1alpha1.NodeTopologySpec{
 		Machine:        bare.String(),

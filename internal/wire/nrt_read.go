@@ -243,8 +243,8 @@ func usesMemory(zones []zone) bool {
 	return slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].used() > 0 })
 }
 
-// takeMemory sets the memory tables if every zone has memory, as with the memory manager's Static
-// policy.
+// takeMemory sets the memory tables, and the memory manager's policy Static, if every zone has
+// memory.
 func (r *zoneReader) takeMemory(zones []zone) error {
 	if slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].allocatable == 0 }) {
 		return nil
