@@ -208,8 +208,8 @@ type Gang struct {
 	// Resources must be free before the scheduler tries the gang. nil means that there is no such
 	// requirement.
 	Resources corev1.ResourceList
-	// Timeout limits how long planned members wait until all members are ready to be bound. 0 means
-	// that the gang does not set it.
+	// Timeout is the longest time in which planned members wait for each other, and in which a gang
+	// of which some members are bound may stay incomplete. 0 means that the gang does not set it.
 	Timeout time.Duration
 	// Ignored lists the fields, annotations and labels of the object that have no effect in Berth,
 	// or is "".

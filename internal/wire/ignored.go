@@ -25,8 +25,9 @@ var askKeys = slices.Concat([]string{PolicyAnnotation, GangAnnotation, GangMinim
 // podKeys are Berth's annotations that a pod may have.
 var podKeys = append([]string{PlacementAnnotation, BoundForAnnotation}, askKeys...)
 
-// HolderLabel is the label of a placeholder pod, which keeps resources free for a pod that is moved
-// (internal/moving). Its value is the UID of the moved pod.
+// HolderLabel is the label of the pods that keep resources free while other pods are moved: the
+// holders and guards of internal/moving. Its value is the UID of the pod for which they keep the
+// resources.
 const HolderLabel = OwnPrefix + "holds-place-of"
 
 // podLabels are Berth's labels that a pod may have.
