@@ -149,7 +149,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	}
 	for i := range e.Pods {
 		if p := &e.Pods[i]; p.Count() > 1 && e.Times == nil {
-			return e, Usagef("%s: pod %.60q is a gang of %d: want --timed: without it no pod waits", q.source(), p.Name, p.Members)
+			return e, Usagef("%s: pod %.60q stands for a gang of %d: want --timed, because members of a gang wait for each other, and without --timed no pod waits", q.source(), p.Name, p.Members)
 		}
 	}
 	e.Pods = simulate.Whole(e.Pods)

@@ -337,7 +337,7 @@ func (k *Keeper) obeyAPI(ctx context.Context, verb string) (string, error) {
 		return "The API server refuses connections. To have it listen again: berth-demo mend api\n", nil
 	}
 	if !k.api {
-		return "", errors.New("api is not broken: berth-demo break api breaks it")
+		return "", errors.New("api is not broken, so there is nothing to mend (to break it: berth-demo break api)")
 	}
 	ctx, cancel := context.WithTimeout(ctx, mendLimit)
 	defer cancel()

@@ -146,7 +146,7 @@ func TestBreakAndMend(t *testing.T) {
 		{"break scheduler 2", "break scheduler 2: want scheduler, agent NODE, node NODE or api"},
 		{"mend kubelet a", "mend kubelet a: want scheduler, agent NODE, node NODE or api"},
 		{"break node c", "break node c: there is no such node: want one of a, b"},
-		{"mend api", "api is not broken: berth-demo break api breaks it"},
+		{"mend api", "api is not broken, so there is nothing to mend (to break it: berth-demo break api)"},
 		{"brake node a", `"brake": want break, mend or parts`},
 		{"mend", "Started: agent b and node b.\n"},
 	} {

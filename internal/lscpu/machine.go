@@ -150,7 +150,7 @@ func (r *reader) findSockets() error {
 		case have > size && len(r.nodes) == 1:
 			return r.fields.wrong(sockets, "1, because there is only one NUMA node; if there are more sockets: %swhich CPUs a socket has", capture)
 		case have > size:
-			return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes that make up sockets of %d CPUs; if NUMA nodes span sockets: %swhich CPUs a socket has", size, capture)
+			return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "NUMA nodes that fill each socket of %d CPUs exactly. If a NUMA node spans sockets, give %swhich CPUs a socket has", size, capture)
 		}
 	}
 	return nil // the numbers of threads and the NUMA nodes both add up to the number of CPUs
