@@ -22,8 +22,9 @@ type Spec struct {
 	Argv []string
 	// Log is the file to which standard output and standard error are appended.
 	Log string
-	// Foreign means that the program ignores the end of its standard input. SIGTERM ends it, and
-	// the kernel kills it when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
+	// Foreign means that the program ignores the end of its standard input. So Stop sends it
+	// SIGTERM, and the kernel kills it when the thread that started it ends (prctl(2),
+	// PR_SET_PDEATHSIG).
 	Foreign bool
 	// At calls start in the environment in which the process should run, such as another network
 	// namespace. nil means the present environment.
@@ -101,8 +102,9 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Signal sends a signal to the process, unless it has ended.
 func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// Ended returns nil while the process runs, and then an error with the last lines of its log,
-// without lines about a signal. Stop does not return it again.
+// Ended returns nil while the process runs, and an error after its end, even after exit status 0.
+// Unless a signal ended the process, the error has the last lines of its log. Once Ended has
+// returned an error, Stop does not report the exit status again.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:

@@ -11,15 +11,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options tunes Start. The zero value is useful.
+// Options configures Start. The zero value is useful.
 type Options struct {
 	// Dir is the parent of the temporary directory; "" means os.TempDir. It must be short, because
 	// the path of a unix socket is limited to 107 bytes.
 	Dir string
 	// Keep is a directory for a control plane that outlives its processes. Keys, etcd's data and
 	// the API server's address stay there. A later Start with the same directory continues the
-	// control plane at the same URL, with the same authorities. The directory is created if it does
-	// not exist. "" means a temporary directory below Dir that Stop removes.
+	// control plane at the same URL, with the same certificate authorities. The directory is
+	// created if it does not exist. "" means a temporary directory below Dir that Stop removes.
 	Keep string
 	// Etcd is the URL of a running etcd ("unix:///path"), as Etcd.URL returns it. If it is "",
 	// Start starts an etcd.
@@ -53,7 +53,7 @@ type ControlPlane struct {
 	stopErr error
 }
 
-// directory creates the directory.
+// directory creates the control plane's directory and returns its path.
 func (o *Options) directory() (string, error) {
 	if o.Keep == "" {
 		dir, err := os.MkdirTemp(o.Dir, "berth-cp-")

@@ -43,7 +43,6 @@ func (c *Cluster) StartAgents(ctx context.Context) error {
 	return c.waitReports(ctx)
 }
 
-// stopAgents ends all agents at the same time.
 func (c *Cluster) stopAgents() error {
 	var g errgroup.Group
 	for _, a := range c.agents {
@@ -202,7 +201,7 @@ func preferences(spec *hollow.Spec) map[string]placement.Preference {
 	return known
 }
 
-// waitReports waits until `berth nodes` would show the report of every node as reliable.
+// waitReports waits until `kubectl berth nodes` would show no problem with any node's report.
 func (c *Cluster) waitReports(ctx context.Context) error {
 	cluster, err := c.survey(metav1.NamespaceAll)
 	if err != nil {

@@ -55,7 +55,7 @@ func (k *Keeper) serve() error {
 	return nil
 }
 
-// wordKey is the query parameter of a request that contains the command.
+// wordKey is the query parameter with the command; it is repeated, once for each word.
 const wordKey = "word"
 
 func (k *Keeper) take(w http.ResponseWriter, r *http.Request) {
@@ -74,8 +74,8 @@ func (k *Keeper) take(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, got.text) // the client may have gone
 }
 
-// Ask sends a command to the playground of the kubeconfig: break or mend with the name of a part,
-// or parts. It returns the answer.
+// Ask sends a command to the playground of the kubeconfig and returns the answer. The command is
+// "parts", or "break" or "mend" followed by the name of a part.
 func Ask(ctx context.Context, kubeconfig string, words ...string) (string, error) {
 	socket, err := socketOf(kubeconfig)
 	if err != nil {

@@ -24,8 +24,8 @@ type Berth struct {
 	Names []string
 	// Args are the plugin's arguments; nil means the defaults.
 	Args *scheduler.Args
-	// Config is the user's own KubeSchedulerConfiguration. Config replaces Names and Args. The
-	// client connection and the leader election in Config are overridden.
+	// Config is the user's own KubeSchedulerConfiguration. Config replaces Names and Args. Its
+	// kubeconfig and its leader election are overridden.
 	Config []byte
 	// Jobs makes berth-controller run Jobs of batch.volcano.sh.
 	Jobs bool

@@ -25,8 +25,8 @@ type ClusterOptions struct {
 	// the length of socket paths is limited.
 	Dir   string
 	Nodes []hollow.Spec
-	// NodeCommand is a command line to which the node's directory is appended. The program of
-	// NodeCommand must call hollow.Main with the directory.
+	// NodeCommand is the command line that starts a node, without its last argument, the node's
+	// directory. The program must call hollow.Main with this directory.
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
@@ -36,19 +36,20 @@ type ClusterOptions struct {
 	// On is a running control plane, which other clusters may share; Stop leaves it running. nil
 	// starts a new control plane.
 	On *controlplane.ControlPlane
-	// Way returns the access to the API server for a part of the cluster ("node NAME" or "agent
-	// NAME"), given the direct access. If it is nil, all parts use direct access.
+	// Way returns the configuration with which a part of the cluster ("node NAME" or "agent NAME")
+	// connects to the API server, given the configuration for a direct connection. If it is nil,
+	// all parts connect directly.
 	Way func(part string, access *rest.Config) (*rest.Config, error)
 	// Agent changes the options of agents in this process; nil changes nothing.
 	Agent func(*agent.Options)
-	// AgentCommand is a command line to which the arguments of the role VerbAgent are appended. It
-	// runs once per agent. nil runs the agents in this process.
+	// AgentCommand is the command line that starts an agent as a process of its own, without the
+	// arguments of the role VerbAgent. nil runs the agents in this process.
 	AgentCommand []string
 	// Schedulers is the number of scheduler processes, of which one leads; 0 means 1.
 	Schedulers int
 	// Lease is the time after which another scheduler replaces a silent leader; 0 means a minute.
 	Lease time.Duration
-	// Metrics makes schedulers, and agents in their own processes, listen for Prometheus.
+	// Metrics makes schedulers, and agents in their own processes, serve metrics for Prometheus.
 	Metrics bool
 	// Keep means that Stop leaves the directory with the logs of nodes, agents and schedulers.
 	Keep bool
@@ -92,8 +93,8 @@ func (c *Cluster) Ended() error {
 	return nil
 }
 
-// await polls until done returns true or the cluster stops. If ctx ends first, the error begins
-// with what.
+// await polls until done returns true or a process of the cluster has ended by itself. If ctx ends
+// first, the error begins with what.
 func (c *Cluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return done(ctx), c.Ended()

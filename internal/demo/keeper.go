@@ -49,8 +49,8 @@ type answer struct {
 	err  error
 }
 
-// NewKeeper returns a Keeper for the cluster. It prints a sentence to out for each process that has
-// died.
+// NewKeeper returns a Keeper for the cluster. When a process dies, the Keeper prints a sentence to
+// out.
 func NewKeeper(c *Cluster, out io.Writer) (*Keeper, error) {
 	k := &Keeper{cluster: c, out: out, died: make(chan death), due: make(chan *part), asks: make(chan order), over: make(chan struct{})}
 	k.parts = append(k.parts, c.schedulers...)
@@ -71,7 +71,6 @@ func NewKeeper(c *Cluster, out io.Writer) (*Keeper, error) {
 	return k, err
 }
 
-// nodePart returns the part with the process of a node.
 func (c *Cluster) nodePart(p *hollow.Process) (*part, error) {
 	spec, err := p.Dir.ReadSpec()
 	if err != nil {
@@ -129,10 +128,10 @@ func (k *Keeper) leave() error {
 	return errors.Join(err, k.cluster.ControlPlane.Mend(ctx))
 }
 
-// mendLimit is the maximum time in which the API server must listen on its port again.
+// mendLimit is the time within which the API server must listen on its port again.
 const mendLimit = 10 * time.Second
 
-// watch waits for the death of the part's process.
+// watch returns at once. When the part's process ends, Run gets a death from k.died.
 func (k *Keeper) watch(p *part) {
 	process := p.process
 	go func() {
@@ -156,7 +155,8 @@ const (
 	steady     = time.Minute
 )
 
-// pause returns how long the Keeper waits before it restarts a part.
+// pause counts a death of the part and returns how long the Keeper waits before it restarts the
+// part.
 func (p *part) pause(now time.Time) time.Duration {
 	if now.Sub(p.begun) >= steady {
 		p.deaths = 0
@@ -179,7 +179,7 @@ func (k *Keeper) obituary(p *part) string {
 	return how
 }
 
-// again schedules a restart of a part after a pause, and prints the reason why the part ended.
+// again prints why a part ended or did not start, and schedules its restart.
 func (k *Keeper) again(p *part, why string) {
 	wait := p.pause(time.Now())
 	fmt.Fprintf(k.out, "%s; it is started again in %.0f s.\n", why, wait.Seconds())
@@ -255,7 +255,8 @@ func (k *Keeper) named(words []string) ([]*part, error) {
 	return parts, nil
 }
 
-// part returns the part with the name, and the nodes that have parts of this kind.
+// part returns the part with the name, or nil, and the names of the nodes that have parts of this
+// kind.
 func (k *Keeper) part(name string) (found *part, nodes []string) {
 	kind, _, _ := strings.Cut(name, " ")
 	for _, p := range k.parts {
@@ -269,8 +270,8 @@ func (k *Keeper) part(name string) (found *part, nodes []string) {
 	return found, nodes
 }
 
-// breakOne kills parts. If several schedulers are named, it kills the leader. If a node is named,
-// it kills the kubelet and the agent.
+// breakOne kills the parts that a name stands for, such as a node's kubelet and agent. Of several
+// schedulers, it kills only the leader, or the first one if none leads.
 func (k *Keeper) breakOne(parts []*part) (string, error) {
 	whole := slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.broken })
 	if len(whole) == 0 || parts[0].broken && parts[0].name != schedulerPart {

@@ -13,15 +13,16 @@ import (
 	"github.com/berth-dev/berth/internal/web"
 )
 
-// survey connects to the cluster as the command line does in the namespace.
+// survey connects to the cluster as kubectl berth does, and reads the pods of the namespace (""
+// means all namespaces).
 func (c *Cluster) survey(namespace string) (*survey.Cluster, error) {
 	return survey.Connect(source.Options{
 		Config: c.ControlPlane.RESTConfig(), Namespace: namespace, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: "the playground",
 	})
 }
 
-// ServeMap serves the map of the cluster on a free port of this machine until ctx ends. It returns
-// the page's address. stop waits until the server has ended.
+// ServeMap serves the map of the cluster on a free port of this machine, and returns the address of
+// its page. stop ends the server and waits for it; the server also ends with ctx.
 func (c *Cluster) ServeMap(ctx context.Context) (address string, stop func() error, err error) {
 	found, err := c.survey(metav1.NamespaceAll)
 	if err != nil {

@@ -20,7 +20,7 @@ type meter struct {
 	open bool
 }
 
-// How often the state is printed: often on a terminal, rarely in a log.
+// The shortest time between two outputs of the state.
 const (
 	terminalInterval = 200 * time.Millisecond
 	logInterval      = 15 * time.Second

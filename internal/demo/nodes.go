@@ -41,8 +41,9 @@ type shape struct {
 	pinMemory bool
 	// devices means that plugins for GPUs and network cards run on the node.
 	devices bool
-	// wedge is a number of CPUs, or 0. The node has enough free CPUs for three pods that ask for
-	// this number, but its NUMA nodes have room for only two of them.
+	// wedge is the CPU request of each pod of the wedge (see Generate); 0 means that the node gets
+	// no wedge. The node has enough free CPUs for three such pods, but its NUMA nodes have room for
+	// only two of them.
 	wedge int64
 }
 
@@ -74,7 +75,8 @@ var nodeShapes = []shape{
 		pinMemory: true},
 }
 
-// MinNodes is the smallest number of nodes for the workload: the nodes that pin only CPUs.
+// MinNodes is the smallest number of nodes on which the workload runs. The first MinNodes nodes pin
+// only CPUs.
 const MinNodes = 6
 
 // CheckWorkload returns an error if the workload cannot run on this number of nodes.
@@ -132,9 +134,9 @@ func (s *shape) spec(round int) (hollow.Spec, error) {
 	return spec, nil
 }
 
-// plugin serves the machine's devices of a PCI base class, which has two hexadecimal digits: 03 is
-// display, 02 is network. It prefers ascending ids, because without a preference the kubelet picks
-// devices at random.
+// plugin returns a device plugin for the machine's devices of a PCI base class, given as two
+// hexadecimal digits: 03 is display, 02 is network. The plugin prefers ascending ids, because
+// without a preference the kubelet picks devices at random.
 func plugin(resource, prefix string, m *topology.Machine, class string) hollow.Plugin {
 	p := hollow.Plugin{Resource: resource, Prefer: true}
 	for i := range m.Devices {
@@ -189,7 +191,6 @@ func writeReservedMemory(w io.Writer, m *topology.Machine) {
 	}
 }
 
-// describe writes a description of the nodes, one per line.
 func describe(w io.Writer, count int) error {
 	rows := make([][]string, count)
 	for i := range rows {
@@ -207,7 +208,7 @@ func writeAligned(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// settings names the settings that differ from a kubelet's defaults.
+// settings names the Topology Manager policy and the settings that only some of the nodes have.
 func (s *shape) settings() []string {
 	out := []string{s.policy}
 	if s.scope != "" {

@@ -52,14 +52,15 @@ func Held(node *hollow.Process, pod *corev1.Pod) (topology.CPUSet, error) {
 	return held.CPUs(), nil
 }
 
-// prediction compares a pod's annotation with the assignments of its containers.
+// prediction is the result of comparing a pod's decision with the assignments of its containers.
+// made means that the pod has a decision, and exact that the decision is marked exact.
 type prediction struct {
 	made, exact bool
 	// wrong describes the difference, or is "".
 	wrong string
 }
 
-// judge compares the decision in the pod's annotation with what the pod has.
+// judge compares the decision in the pod's annotation with the resources that the pod holds.
 func judge(pod *corev1.Pod, held *placement.PodAllocation) prediction {
 	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
@@ -70,7 +71,7 @@ func judge(pod *corev1.Pod, held *placement.PodAllocation) prediction {
 	}
 	out := prediction{made: true, exact: p.Certainty == wire.Exact}
 	if !out.exact {
-		return out // an inexact decision may have other CPUs; the pod was admitted
+		return out // an inexact decision promises only that the kubelet admits the pod
 	}
 	for i := range p.Decision.Containers {
 		c, has := &p.Decision.Containers[i], placement.ContainerAllocation{}

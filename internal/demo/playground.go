@@ -18,8 +18,8 @@ import (
 // kube-scheduler's default.
 const playgroundLease = 15 * time.Second
 
-// StartPlayground starts a cluster for experiments, like Up. Each agent is a process, and the
-// cluster has the workload controllers for Deployments, Jobs and StatefulSets, and the node
+// StartPlayground starts a cluster for experiments. Unlike a cluster of Up, it has a process for
+// each agent, the workload controllers for Deployments, Jobs and StatefulSets, and the node
 // controllers.
 func StartPlayground(ctx context.Context, opts Options, s Scheduler) (*Cluster, error) {
 	c, err := up(ctx, opts, s, ClusterOptions{

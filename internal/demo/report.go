@@ -44,10 +44,10 @@ type Report struct {
 	// Mispredicted is the number of running pods whose assignment differs from their exact
 	// decision, and of pods with exclusive resources that should have a decision and have none.
 	Mispredicted int `json:"mispredicted"`
-	// Contended is the number of pods whose promise was broken because of another pod. Either
-	// another scheduler or a user had put the other pod on the node, or the other pod had ended
-	// before the Binding and the scheduler did not know this yet. The scheduler reports these
-	// broken promises. They also count as rejected or mispredicted.
+	// Contended is the number of pods that did not get what their decision promised, because of
+	// another pod. Either another scheduler or a user had put the other pod on the node, or the
+	// other pod had ended before the Binding and the scheduler did not know this yet. The scheduler
+	// counts these pods. They also count as rejected or mispredicted.
 	Contended int `json:"contended"`
 	// Pending is the number of pods that were neither running nor refused at the end.
 	Pending int `json:"pending"`
@@ -61,7 +61,8 @@ type Report struct {
 	// showed it Running.
 	SecondsToRunning Seconds `json:"secondsToRunning"`
 
-	// Notes describe mispredictions in words. Notes are not part of the JSON.
+	// Notes explain mispredictions, refusals, late pods and waiting pods in words. They are not
+	// part of the JSON.
 	Notes []string `json:"-"`
 
 	times times
@@ -74,9 +75,9 @@ type times struct {
 	refused, toNode, onNode []time.Duration
 }
 
-// Seconds are the quantiles of the time until pods run, and of its three parts. Refused ends with
-// the creation of the pod that no kubelet refused. ToNode ends when the API shows the pod's node,
-// and OnNode when the pod runs.
+// Seconds are the quantiles of the time until pods run, and of the three parts of this time.
+// Refused lasts until the creation of the API object that no kubelet refuses, ToNode until the API
+// shows its node, and OnNode until the pod runs.
 type Seconds struct {
 	Quantiles
 	// InBoth covers the pods that ran under both schedulers. A pod that runs late under one
@@ -229,7 +230,6 @@ func contended(reports []*Report) (n int) {
 	return n
 }
 
-// halves returns the reports of the runs under kube-scheduler, and those under Berth.
 func (c Comparisons) halves() (stock, berth []*Report) {
 	for _, one := range c {
 		stock, berth = append(stock, one.Stock), append(berth, one.Berth)
@@ -288,7 +288,8 @@ func (f *figure) text(runs []*Report) string {
 	}
 }
 
-// figures are the lines for the reports.
+// figures returns the lines of the table. A line that only some of the reports need is 0 for the
+// others.
 func figures(reports []*Report) []figure {
 	var out []figure
 	number := func(name string, f func(*Report) int) {

@@ -20,7 +20,7 @@ type request struct {
 const (
 	// deleters is the number of concurrent deletions.
 	deleters = 8
-	// maxRequests is larger than the number of pods in any workload.
+	// maxRequests is larger than the number of pods in any workload, so that ask never blocks.
 	maxRequests = 1 << 16
 )
 

@@ -76,8 +76,8 @@ func runBerthScheduler(args []string, stdin io.Reader, _ io.Writer) int {
 	return RunScheduler(command.New(scheduler.New), args, stdin)
 }
 
-// RunScheduler runs a kube-scheduler's command until the parent process ends, and returns the exit
-// code.
+// RunScheduler runs the command of a kube-scheduler and returns its exit code. When stdin ends,
+// because the parent process has ended, RunScheduler exits with code 0.
 func RunScheduler(cmd *cobra.Command, args []string, stdin io.Reader) int {
 	go func() {
 		io.Copy(io.Discard, stdin)

@@ -23,33 +23,35 @@ import (
 )
 
 const (
-	// maxAgain is the number of times that the Runner creates a refused pod again, as a controller
-	// would.
+	// maxAgain limits how often the Runner creates a refused pod again, as a controller would.
 	maxAgain = 2
 	// againAfter is the delay before a refused pod is created again.
 	againAfter = time.Second
-	// quiet is the time without any event after which a run counts as settled.
+	// quiet is the time without any event that must pass before a run counts as settled.
 	quiet = 4 * time.Second
-	// patience is the default of Runner.Patience. A scheduler's back-off ends after 10 s.
+	// patience is the default of Runner.Patience. It is longer than kube-scheduler's maximum
+	// back-off, 10 s.
 	patience = 15 * time.Second
-	// lateOnNode is the maximum time in which a pod should run after its Binding. A longer time
-	// means a busy machine or an error.
+	// lateOnNode is the time after its Binding within which a pod should run. A longer time means a
+	// busy machine or an error.
 	lateOnNode = 10 * time.Second
 	// tick is the interval of the runner's clock.
 	tick = 20 * time.Millisecond
 )
 
-// Progress receives the state of a run; it must be quick.
+// Progress is called with the state of a run at every tick, so it must return quickly.
 type Progress func(elapsed time.Duration, r *Report, pending int)
 
 // Runner runs a workload on a cluster and observes the pods.
 type Runner struct {
 	Cluster  *Cluster
 	Workload Workload
-	// Predicts is true if every pinned pod must carry a decision.
+	// Predicts is true if the scheduler must annotate every pod that gets exclusive resources with
+	// its decision.
 	Predicts bool
 	// Patience is the time without events after which a waiting pod counts as stalled if a node has
-	// room for it; 0 means 15 s. After its last creation, a run has four times as long to settle.
+	// room for it; 0 means 15 s. After the last pod of the workload is created, the run has four
+	// times Patience to settle.
 	Patience time.Duration
 	// Change, if not nil, changes each pod before its creation.
 	Change   func(*corev1.Pod)
@@ -57,27 +59,28 @@ type Runner struct {
 
 	ctx    context.Context
 	places *places.Places
-	idle   places.Mean // of stranded devices
-	// news are calls that Run makes: each handles an event of the watch, or the result of a
-	// request.
+	idle   places.Mean // of the number of stranded devices
+	// news has functions that Run calls. Each handles an event of the watch or the result of a
+	// request, so that only Run's goroutine changes the Runner.
 	news     chan func() error
 	requests requests
 	report   *Report
 	begun    time.Time
 	live     map[string]*livePod // by object name
 	due      []again             // refused pods that must be created again
-	touched  time.Time           // the time of the last event
+	touched  time.Time           // when a pod was last created, started, refused or deleted
 }
 
-// livePod is an API object of the workload.
+// livePod is the API object of a pod of the workload. If a kubelet refuses the object, another
+// livePod replaces it.
 type livePod struct {
 	want    *Pod
 	attempt int
 	wanted  time.Time   // when the workload first asked for it
 	created time.Time   // later than wanted if kubelets refused earlier objects
 	bound   time.Time   // when its node was first seen; zero before
-	expires time.Time   // zero if it stays
-	last    *corev1.Pod // as last seen; nil before
+	expires time.Time   // when to delete it; zero means never
+	last    *corev1.Pod // as last seen in the watch; nil before
 	// settled means that the pod has been Running and its holdings were read, or that it has
 	// Failed.
 	settled bool
@@ -93,8 +96,8 @@ type again struct {
 	at      time.Time
 }
 
-// Run creates and deletes the pods of the workload, and returns the report when no more changes are
-// expected.
+// Run creates and deletes the pods of the workload. It returns the report when no more changes are
+// expected, or when the time for them is over.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,8 +130,8 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	}
 }
 
-// catchUp handles all news that have arrived. It runs before each step, because a slow step would
-// otherwise delay the news.
+// catchUp calls all functions that wait in news. It runs before each step, so that slow steps do
+// not delay the events.
 func (r *Runner) catchUp() error {
 	for {
 		select {
@@ -150,8 +153,6 @@ func (r *Runner) tell(handle func() error) {
 	}
 }
 
-// prepare creates the namespace, starts the watch, and reads the nodes' machines and
-// configurations.
 func (r *Runner) prepare(ctx context.Context) error {
 	r.ctx, r.report, r.live = ctx, newReport(), map[string]*livePod{}
 	r.news = make(chan func() error, 4096)
@@ -189,7 +190,7 @@ func (r *Runner) watch(ctx context.Context) error {
 	see := func(obj any) { r.tell(func() error { return r.see(obj.(*corev1.Pod)) }) }
 	handler, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    see,
-		UpdateFunc: func(_, obj any) { see(obj) }, // no two pods have the same name
+		UpdateFunc: func(_, obj any) { see(obj) }, // names are not reused, so both are the same pod
 		DeleteFunc: func(obj any) {
 			if pod, ok := apiclient.Last(obj).(*corev1.Pod); ok {
 				r.tell(func() error { r.gone(pod); return nil })
@@ -206,8 +207,8 @@ func (r *Runner) watch(ctx context.Context) error {
 	return nil
 }
 
-// step creates the pods that are due, beginning with pod next of the workload, and deletes the pods
-// whose life is over.
+// step creates the pods that are due and deletes the pods whose life is over. It takes the index of
+// the first pod of the workload that is not created yet, and returns the new index.
 func (r *Runner) step(next int) (int, error) {
 	now := time.Now()
 	elapsed := now.Sub(r.begun)
@@ -227,10 +228,11 @@ func (r *Runner) step(next int) (int, error) {
 	if r.Progress != nil {
 		r.Progress(elapsed, r.report, r.pending())
 	}
-	return next, r.Cluster.Ended() // pods of a dead node would wait forever
+	return next, r.Cluster.Ended() // otherwise pods of a dead node would wait forever
 }
 
-// create creates a pod. The pod's time begins when the request is sent.
+// create creates a pod. The pod's times count from when the request is sent, not from when it is
+// queued.
 func (r *Runner) create(next again) {
 	want, name := next.want, next.want.Name
 	if next.attempt > 0 {
@@ -265,15 +267,15 @@ func (r *Runner) create(next again) {
 	})
 }
 
-// remove deletes a pod that waits for a node or has settled. It deletes a bound pod only after the
-// pod has run, so that the pod's assignment can be checked.
+// remove deletes a pod if the pod waits for a node or has settled. It does not delete other bound
+// pods, because their assignments must be checked first.
 func (r *Runner) remove(name string, p *livePod) {
 	if p.asked || p.deleting || p.last == nil || p.last.Spec.NodeName != "" && !p.settled {
 		return
 	}
 	opts := metav1.DeleteOptions{}
 	if p.last.Spec.NodeName == "" {
-		// If the pod has been bound since, the API server does not delete it now.
+		// With this precondition the API server does not delete the pod if it has been bound since.
 		version := p.last.ResourceVersion
 		opts.Preconditions = &metav1.Preconditions{ResourceVersion: &version}
 	}
@@ -384,8 +386,8 @@ func (r *Runner) judge(p *livePod, held *placement.PodAllocation, holds bool) {
 	}
 }
 
-// avoidable counts pods that another node would have admitted on fewer NUMA nodes or without
-// stranding GPUs.
+// avoidable adds the results of Judge to the report: pods that another node would have admitted on
+// fewer NUMA nodes, and GPUs that were stranded without need.
 func (r *Runner) avoidable(suspects []places.Suspect) {
 	for _, s := range suspects {
 		what := wire.Counted(s.NUMA, "NUMA node")
@@ -401,7 +403,8 @@ func (r *Runner) avoidable(suspects []places.Suspect) {
 	}
 }
 
-// failed counts a refusal and acts as a controller does: it deletes the pod and creates another.
+// failed counts a refusal and acts as a controller does: it deletes the pod and creates another, up
+// to maxAgain times.
 func (r *Runner) failed(p *livePod) error {
 	p.settled = true
 	r.touched = time.Now()
@@ -451,27 +454,26 @@ func (r *Runner) calm() bool {
 	return true
 }
 
-// waits reports whether the pod has been seen and has no node.
 func (p *livePod) waits() bool {
 	return !p.settled && !p.deleting && p.last != nil && p.last.Spec.NodeName == ""
 }
 
-// strand updates the mean number of stranded devices.
+// strand updates the mean number of stranded devices while pods are created.
 func (r *Runner) strand() {
 	if at := time.Since(r.begun); at < r.creation() {
 		r.idle.Set(r.places.Stranded(), at)
 	}
 }
 
-// creation is the time in which pods are created, plus some time so that it is never zero.
+// creation is the time in which pods are created, plus a second, so that it is never zero.
 func (r *Runner) creation() time.Duration { return r.Workload.Length() + againAfter }
 
 // maxWaitNotes limits the number of notes about pods that wait at the end of a run.
 const maxWaitNotes = 10
 
 // wait counts the pods that wait at the end, and explains why some of them wait. It counts a pod as
-// stalled only if nothing has happened for long enough and a node has room. Otherwise the scheduler
-// may still place the pod.
+// stalled only if a node has room for it and the run became calm. Before that, the scheduler might
+// still have placed the pod.
 func (r *Runner) wait() {
 	r.report.Pending = r.pending()
 	r.report.OutOfTime = !r.calm()
@@ -488,8 +490,8 @@ func (r *Runner) wait() {
 	r.report.Notes = append(r.report.Notes, notes...)
 }
 
-// whatKubeletSays returns the reason why the containers of a bound pod wait. It returns "" if the
-// kubelet has not reported anything yet.
+// whatKubeletSays returns why the first waiting container of a bound pod waits. It returns "" if
+// the kubelet has reported no waiting container.
 func whatKubeletSays(s *corev1.PodStatus) string {
 	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil {
@@ -522,8 +524,8 @@ func linesAbout(log string, pod *corev1.Pod) string {
 	return strings.Join(about[max(0, len(about)-lines):], "")
 }
 
-// whyWaiting returns the reason why a pod waits. If a node has room for the pod, it counts the pod
-// as stalled.
+// whyWaiting returns the reason why a pod waits. It counts the pod as stalled if a node has room
+// for it, unless the run is out of time.
 func (r *Runner) whyWaiting(p *livePod) string {
 	if on := p.last.Spec.NodeName; on != "" {
 		return "it is bound to " + on + ", and does not run yet" + whatKubeletSays(&p.last.Status) + r.kubeletLog(p.last)

@@ -91,7 +91,7 @@ func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
 		name = fmt.Sprintf("%s-%d", schedulerPart, i+1)
 		log = name + ".log"
 	}
-	// The duration of the lease is long. On a busy machine the API server may take seconds, and a
+	// The default is long, because on a busy machine the API server may take seconds, and a
 	// scheduler that cannot renew its lease ends, which ends the demo.
 	lease := cmp.Or(c.opts.Lease, time.Minute)
 	argv = append(slices.Clone(argv), fmt.Sprint("--leader-elect-lease-duration=", lease), fmt.Sprint("--leader-elect-renew-deadline=", lease*5/6),

@@ -14,8 +14,8 @@ import (
 // maxSchedulerConfig bounds the user's own KubeSchedulerConfiguration, in bytes.
 const maxSchedulerConfig = 1 << 20
 
-// SchedulerNames are the scheduler names that Berth serves in the playground: the default of pods,
-// the default of the chart, and Volcano's.
+// SchedulerNames are the schedulerNames that Berth serves in the playground: the name that pods
+// have by default, the chart's default, and Volcano's.
 var SchedulerNames = []string{"default-scheduler", "berth", volcano}
 
 // volcano is the name of the profile that scores nodes by Volcano's formula.
@@ -52,8 +52,8 @@ func schedulerConfig(data []byte) (map[string]any, error) {
 	return config, nil
 }
 
-// config returns the scheduler's configuration with the given credentials: the user's own
-// configuration, or a new one with a profile for each name.
+// config returns the scheduler's configuration: the user's own with the given kubeconfig, or a new
+// one with a profile for each of b.Names.
 func (b Berth) config(kubeconfig string) ([]byte, error) {
 	if b.Config == nil {
 		return b.ownConfig(kubeconfig)

@@ -44,7 +44,7 @@ func (s *stage) create(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// sceneLimit is the maximum duration of each step.
+// sceneLimit is the time limit for each result that a step waits for.
 const sceneLimit = 90 * time.Second
 
 func (s *stage) running(ctx context.Context, name string) error {
@@ -196,7 +196,8 @@ func (s *stage) cordonAllBut(ctx context.Context, open int) error {
 	return nil
 }
 
-// replicasRun waits until want pods of the set run, and prints the new ones.
+// replicasRun waits until exactly the wanted number of replicas run, and prints those that it has
+// not printed before.
 func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 	var running []corev1.Pod
 	err := s.poll(ctx, func(ctx context.Context) bool {
@@ -219,7 +220,7 @@ func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 	return nil
 }
 
-// free waits until the reports of all nodes show that want devices are free.
+// free waits until the nodes' reports show exactly the wanted number of free devices in total.
 func (s *stage) free(ctx context.Context, device string, want uint64) error {
 	c, err := s.survey(metav1.NamespaceDefault)
 	if err != nil {
@@ -280,7 +281,7 @@ func (s *stage) makesRoom(ctx context.Context) error {
 	return err
 }
 
-// poll calls done repeatedly until it returns true or the time limit of a step has passed.
+// poll calls done repeatedly until it returns true or sceneLimit has passed.
 func (s *stage) poll(ctx context.Context, done func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, sceneLimit)
 	defer cancel()
@@ -307,7 +308,7 @@ func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) b
 	}
 }
 
-// cpusInWords describes the CPUs that the pod was promised.
+// cpusInWords describes the CPUs in the scheduler's decision for the pod.
 func cpusInWords(pod *corev1.Pod) string {
 	p, found, err := wire.ReadPlacement(pod)
 	if err != nil || !found || len(p.Decision.Containers) == 0 || p.Decision.Containers[0].CPUs.IsEmpty() {

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// VolcanoController is Volcano's own vc-controller-manager, from a file of the user. In place of
-// berth-controller, it creates the pods of Jobs.
+// VolcanoController is Volcano's own vc-controller-manager, an executable that the user provides.
+// It creates the pods of Jobs instead of berth-controller.
 type VolcanoController struct {
 	// Program is the executable.
 	Program string
@@ -28,8 +28,8 @@ const (
 	volcanoLease     = "vc-controller-manager"
 )
 
-// volcanoBasics are the other objects of Volcano's installation, without its definitions. Volcano's
-// controller needs the queue root.
+// volcanoBasics are the objects of Volcano's installation other than its CustomResourceDefinitions.
+// Volcano's controller needs the queue named root.
 const volcanoBasics = `apiVersion: v1
 kind: Namespace
 metadata: {name: ` + volcanoNamespace + `}
@@ -58,7 +58,7 @@ func (v *VolcanoController) Check() error {
 	return err
 }
 
-// Manifests are Volcano's definitions and the other objects of its installation.
+// Manifests returns Volcano's CustomResourceDefinitions and the other objects of its installation.
 func (v *VolcanoController) Manifests() ([][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(v.Definitions, "*.yaml"))
 	if err != nil {
@@ -78,9 +78,9 @@ func (v *VolcanoController) Manifests() ([][]byte, error) {
 	return append(out, []byte(volcanoBasics)), nil
 }
 
-// controllers returns the enabled loops of Volcano's controller. No loop starts before every
-// enabled loop has read the objects of its kinds. So controllers leaves out the loops for JobFlows
-// if the definitions of these kinds are missing.
+// controllers returns the value of the flag --controllers of Volcano's controller. No loop starts
+// before every enabled loop has read the objects of its kinds. So the value disables the loops for
+// JobFlows if the definitions of their kinds are missing.
 func (v *VolcanoController) controllers() string {
 	const byDefault = "*,-sharding-controller"
 	if files, _ := filepath.Glob(filepath.Join(v.Definitions, "flow.volcano.sh_*.yaml")); len(files) > 0 {

@@ -50,7 +50,8 @@ type Workload struct {
 	Pods []Pod // ascending by At
 }
 
-// The load requests about half of the CPUs, and two thirds on nodes with GPUs.
+// With these numbers, pods request about half of all CPUs at a time, and two thirds of the CPUs of
+// nodes with GPUs.
 const (
 	// burstPerNode is the number of pods per node that are created at once in the beginning.
 	burstPerNode = 6
@@ -72,7 +73,7 @@ const (
 	// created before the churn.
 	batchEvery = 15 * time.Millisecond
 	batchLife  = time.Minute
-	// maxLife is the maximum life of a pod, so that the end of a run does not take long.
+	// maxLife limits the random lives of pods, so that the end of a run does not take long.
 	maxLife = 25 * time.Second
 )
 
@@ -132,11 +133,11 @@ type podKind struct {
 	fill   func(generator, *Pod)
 }
 
-// ordinary are pods that any node can run. Most have one container with whole CPUs.
+// ordinary are pods without devices and huge pages. Most have one container with whole CPUs.
 var ordinary = []podKind{
 	{54, func(g generator, p *Pod) { p.Containers = []Container{g.pinned(g.size())} }},
 	{8, func(g generator, p *Pod) { p.Containers = []Container{g.pinned(g.upTo(4)), g.pinned(g.upTo(4))} }},
-	{7, func(g generator, p *Pod) { // the other containers get the CPUs of the init container
+	{7, func(g generator, p *Pod) { // the container reuses the CPUs of the init container
 		p.Init, p.Containers = []Container{g.pinned(g.upTo(4))}, []Container{g.pinned(4 + g.upTo(4))}
 	}},
 	{6, func(g generator, p *Pod) { // the proxy is pinned too

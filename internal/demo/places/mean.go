@@ -12,7 +12,7 @@ type Mean struct {
 	sum   float64       // value times seconds, up to at
 }
 
-// Set records that the number has this value from the time at.
+// Set records that the number changes to this value at the given time.
 func (m *Mean) Set(value int, at time.Duration) {
 	m.sum += float64(m.value) * (at - m.at).Seconds()
 	m.value, m.at = value, at

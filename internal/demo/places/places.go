@@ -224,8 +224,10 @@ func (p *Places) Judge(now time.Time, end bool) (avoidable []Suspect) {
 	return avoidable
 }
 
-// better returns a node that would have admitted the pod on fewer NUMA nodes, or without stranding
-// devices, with resources that were free all the time.
+// better returns another node that would have admitted the pod on fewer NUMA nodes, or without
+// stranding devices, and the number of NUMA nodes there. It counts only resources that have been
+// free since lookBack before the pod's Binding. on is "" if there is no such node, or if the pod
+// names a node or asks for huge pages.
 func (p *Places) better(s *Suspect) (on string, numa int) {
 	ask, err := wire.ReadPod(s.Pod)
 	if err != nil || s.Pod.Spec.NodeSelector != nil || asksHugePages(&ask.Request) {
@@ -250,8 +252,8 @@ func asksHugePages(r *placement.Request) bool {
 	})
 }
 
-// fewest returns the number of NUMA nodes on which the node would admit the request, together with
-// all pods that the node has had from the time since on. It returns 0 if the node would refuse the
+// fewest returns on how many NUMA nodes the node would admit the request, if all pods that were on
+// the node at any time after since were still there. It returns 0 if the node would refuse the
 // request, or if the answer is not known.
 func (n *node) fewest(r *placement.Request, since time.Time) int {
 	v, ok := n.admit(r, int64(1000*r.CPUs()), since)
@@ -261,9 +263,9 @@ func (n *node) fewest(r *placement.Request, since time.Time) int {
 	return n.model.Reach(r, &v).Len()
 }
 
-// admit reports whether the node would admit the request, together with all pods that the node has
-// had from the time since on. The scheduler counts the request as milliCPU. If the answer is not
-// known, admit returns false.
+// admit reports whether the node would admit the request, if all pods that were on the node at any
+// time after since were still there. milliCPU is the request as the scheduler counts it. admit
+// returns false if the answer is not known, because a bound pod does not run yet.
 func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v placement.Verdict, ok bool) {
 	state := n.model.NewState()
 	for _, pool := range n.pools {
@@ -274,7 +276,7 @@ func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v p
 			continue
 		}
 		if at.held == nil {
-			return v, false // a bound pod does not run yet
+			return v, false // its assignment is not known yet
 		}
 		milliCPU += at.milliCPU
 		state.Commit(&placement.Request{UID: uid}, at.decision(uid))
@@ -286,8 +288,8 @@ func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v p
 	return v, v.OK()
 }
 
-// Room returns a node that has had room for a waiting pod from the time since on, or "" if there is
-// none. Room does not judge pods that ask for huge pages.
+// Room returns a node that has had room for a waiting pod for all the time after since. It returns
+// "" if there is no such node, or if the pod asks for huge pages.
 func (p *Places) Room(pod *corev1.Pod, since time.Time) string {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || asksHugePages(&ask.Request) {
@@ -335,8 +337,8 @@ func (p *Places) Stranded() (count int) {
 	return count
 }
 
-// stranded counts the devices that would be stranded if all pods that the node has had from the
-// time since on still ran. If since is zero, only the present pods count.
+// stranded counts the devices that would be stranded if all pods that were on the node at any time
+// after since still ran. If since is zero, only the present pods count.
 func (n *node) stranded(resource string, each int, since time.Time) (count int) {
 	free, taken := n.free(resource, since)
 	devices := map[topology.NUMASet]int{} // numbers of free devices, by NUMA node
@@ -353,8 +355,8 @@ func (n *node) stranded(resource string, each int, since time.Time) (count int) 
 	return count
 }
 
-// free returns the CPUs that no pod has had exclusively from the time since on, and the devices of
-// the resource that pods have had in this time.
+// free returns the CPUs that no pod has held exclusively at any time after since, and the devices
+// of the resource that pods have held in this time. If since is zero, only the present pods count.
 func (n *node) free(resource string, since time.Time) (free topology.CPUSet, taken map[string]bool) {
 	var cpus topology.CPUSet
 	taken = map[string]bool{}
