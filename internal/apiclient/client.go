@@ -58,8 +58,8 @@ func Koordinator(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, koordinator.GroupVersion, koordinator.AddToScheme)
 }
 
-// For returns a client for the kinds of one group and version that add registers. The client uses
-// JSON, because API servers do not serve custom resources as protobuf.
+// For returns a client for the kinds of one group and version, which the function add registers.
+// The client uses JSON, because API servers do not serve custom resources as protobuf.
 func For(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	known := runtime.NewScheme()
 	if err := add(known); err != nil {

@@ -17,7 +17,7 @@ const Condition = 1000
 // value is the maximum number of bytes of a wrong value that an error repeats.
 const value = 80
 
-// Text returns s. If s has more than most bytes, Text returns only its first bytes, and "...".
+// Text returns s. If s has more bytes than the limit, Text cuts it to the limit and appends "...".
 func Text(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -46,7 +46,7 @@ func Quoted(s string) string {
 	return strconv.Quote(s[:boundary(s, value)]) + "..."
 }
 
-// boundary returns the last position, at most most, where s can be cut without splitting a
+// boundary returns the last position up to the limit at which s can be cut without splitting a
 // character.
 func boundary(s string, most int) int {
 	for at := most; at > most-utf8.UTFMax && at >= 0; at-- {

@@ -87,7 +87,7 @@ func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, nod
 // Account is a service account.
 type Account struct{ Namespace, Name string }
 
-// Config does what TokenConfig does, but uses an administrator's client configuration.
+// Config does what TokenConfig does, on the cluster of an administrator's client configuration.
 func (a Account) Config(ctx context.Context, admin *rest.Config, node string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {

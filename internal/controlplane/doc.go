@@ -9,7 +9,7 @@
 // server (Options.Server). The API server authenticates by client certificate and authorizes with
 // Node and RBAC, so that access rules can be tested.
 //
-// There is no controller manager. So there is no garbage collection by owner reference, and service
-// accounts get no tokens. Nodes get no taints by condition, because the admission plugin that adds
-// such taints is off.
+// There is no controller manager; the package controllers can replace it. Without controllers,
+// owner references cause no garbage collection, and namespaces get no service accounts. New nodes
+// do not get the taint not-ready, because no controller would remove it.
 package controlplane

@@ -12,7 +12,7 @@ import (
 )
 
 // exitImage is the repository of images whose containers end by themselves. The tag is the running
-// time, for a failing container followed by "_" and the exit code: "berth.dev/exit:3s_1".
+// time. If the exit code is not 0, "_" and the code follow: "berth.dev/exit:3s_1".
 const exitImage = "berth.dev/exit"
 
 // ExitImage returns the image of a container that exits with code 0 after d. Containers of other

@@ -218,7 +218,7 @@ func (o *occupancy) free(node *topology.NUMANode) string {
 }
 
 // amounts returns the Memory Manager's amounts on a NUMA node, ordinary memory first. It leaves out
-// kinds of memory of which pods can have nothing.
+// kinds of memory of which nothing is allocatable.
 func (o *occupancy) amounts(id topology.NUMAID) (out []placement.MemoryAmounts) {
 	for i := range o.Snapshot.Memory {
 		if o.Snapshot.Memory[i].NUMA != id {
@@ -243,8 +243,8 @@ func rankOf(resource string) int {
 	return 1
 }
 
-// offered returns the devices of a pool on the NUMA node id. If nowhere is set, it ignores id and
-// returns the devices without a NUMA node.
+// offered returns the devices of a pool on the NUMA node with the given id. If nowhere is set, it
+// returns the devices without a NUMA node instead.
 func offered(pool *placement.DevicePool, id topology.NUMAID, nowhere bool) (out []*placement.Device) {
 	for i := range pool.Devices {
 		d := &pool.Devices[i]

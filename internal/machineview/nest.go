@@ -9,7 +9,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// kind is the kind of a box.
 type kind uint8
 
 const (
@@ -26,7 +25,7 @@ type line struct {
 	box  *box // nil for a leaf
 }
 
-// box is an object that has CPUs, with the objects inside it.
+// box is the machine, or a package, die, NUMA node or L3 cache of it, with the objects inside.
 type box struct {
 	kind     kind
 	title    string

@@ -34,8 +34,8 @@ const (
 	stripes = 8.0 // NUMA nodes without CPUs
 )
 
-// raggedBy is the weight of the empty places in a grid's last row, relative to its ratio of width
-// to height.
+// raggedBy is the weight that the function grid gives to empty places in the last row, compared
+// with a wrong ratio of width to height.
 const raggedBy = 5.0
 
 // shape is an object with a size that draws itself at a position.
@@ -491,7 +491,8 @@ func chipClass(d *topology.Device) string {
 // maxMatrix is the maximum number of NUMA nodes for which below draws distances.
 const maxMatrix = 16
 
-// below draws the distances between NUMA nodes, if there are at least two nodes with distances.
+// below draws the distances between NUMA nodes. It draws nothing if there is only one NUMA node, if
+// there are more than maxMatrix, or if the machine has no distances.
 func below(m *topology.Machine) shape {
 	nodes := m.NUMANodes
 	if len(nodes) < 2 || len(nodes) > maxMatrix || len(nodes[0].Distances) == 0 {
@@ -500,7 +501,7 @@ func below(m *topology.Machine) shape {
 	return column([]shape{text("h", "Distances between NUMA nodes"), matrix(nodes)}, 6)
 }
 
-// matrix draws distances as a table. The colour of a larger distance is less transparent.
+// matrix draws distances as a table. The larger a distance, the more opaque its colour.
 func matrix(nodes []topology.NUMANode) shape {
 	const cellWide, cellHigh = 36, 22
 	low, high := uint32(math.MaxUint32), uint32(0)

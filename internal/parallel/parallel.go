@@ -8,7 +8,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Do calls do for 0 to n-1, on all CPUs, and returns after the last call.
+// Do calls the function do with each number from 0 to n-1, on all CPUs, and returns when all calls
+// have returned.
 func Do(n int, do func(i int)) {
 	workqueue.ParallelizeUntil(context.Background(), runtime.GOMAXPROCS(0), n, do, workqueue.WithChunkSize(16))
 }

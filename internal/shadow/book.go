@@ -33,7 +33,7 @@ type Book struct {
 // entry is a prediction that waits for the kubelet's answer.
 type entry struct {
 	Record
-	// why is set if the answer will not be judged.
+	// why is the reason why the answer will not be judged, or "".
 	why Reason
 	// admitted means that the API has shown that the kubelet admitted the pod.
 	admitted bool
@@ -86,8 +86,8 @@ func (b *Book) Undecided(uid string) *Record {
 	return &r
 }
 
-// Foreseen completes the record of Undecided with a prediction, if the kubelet's answer is still
-// not known.
+// Foreseen replaces the record that Undecided returned by r, which has a prediction. It does so
+// only if the kubelet's answer is still not known, and reports whether it did.
 func (b *Book) Foreseen(r *Record) bool {
 	if b.Undecided(r.UID) == nil {
 		return false
@@ -110,8 +110,9 @@ func (b *Book) NotLooked(now time.Time) {
 	b.day.at(now).NotLooked++
 }
 
-// Admitted records that the kubelet has admitted the pod, according to a version of the pod that
-// was written at the revision written. If nothing is pinned for the pod, this is the final answer.
+// Admitted records that the kubelet has admitted the pod. written is the revision of the version of
+// the pod that shows this. If the pod is not pinned or will not be judged, Admitted closes the
+// entry.
 func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil || e.answer != "" {
@@ -127,9 +128,8 @@ func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	return b.close(e, Exact, "", now)
 }
 
-// Refused records that the kubelet has refused the pod with the reason, according to a version of
-// the pod that was written at the revision written. For a pod that might be pinned, Settled
-// interprets the reason.
+// Refused records that the kubelet has refused the pod with the reason. written is the revision of
+// the version of the pod that shows this. If the pod is pinned, Settled records the result.
 func (b *Book) Refused(uid, reason string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil {
@@ -179,8 +179,8 @@ func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
 	return nil
 }
 
-// Alive records that the agent of a node has written an object at the revision written, and that
-// there is no new doubt about the node. It closes the entries whose answers the API showed before
+// Alive records that the agent of a node has written an object, at the revision written, and that
+// this object is no reason to call Doubt. It closes the entries whose answers are not newer than
 // this revision.
 func (b *Book) Alive(node string, written uint64, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(e *entry) (Result, Reason) {
@@ -205,14 +205,13 @@ func ofManagers(reason string) bool {
 	return false
 }
 
-// Doubt closes, as not judged, the entries of a node's pods whose kubelet has not answered, or
-// whose answer does not count yet.
+// Doubt closes all open entries of a node as not judged, for the given reason.
 func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
 }
 
-// Gone records that the API no longer has the pod, or that it has ended. If no report listed an
-// admitted pod, only its admission is known.
+// Gone records that the pod has ended or is no longer in the API. If its kubelet had admitted the
+// pod but no report has listed it, only the admission can be judged.
 func (b *Book) Gone(uid string, now time.Time) *Record {
 	e := b.open[uid]
 	switch {

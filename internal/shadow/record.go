@@ -22,7 +22,7 @@ const (
 	OlderAgent Reason = "olderAgent"
 	// BadReport means that the report is marked as unreliable or contradicts itself.
 	BadReport Reason = "badReport"
-	// KubeletRestarted: the kubelet started between the Binding and its answer.
+	// KubeletRestarted: the kubelet started after the Binding and before it answered.
 	KubeletRestarted Reason = "kubeletRestarted"
 	// NeverSeen: the pod was deleted before its kubelet had answered.
 	NeverSeen Reason = "neverSeen"
@@ -36,7 +36,7 @@ const (
 	// Undecided: the kubelet's answer depends on something unknown, such as the time at which
 	// another pod ends.
 	Undecided Reason = "undecided"
-	// Contended: another pod arrived or left at the same time.
+	// Contended: another pod was bound to the node, or ended, at about the same time.
 	Contended Reason = "contended"
 	// OtherRule means that the kubelet refused the pod for a reason outside its resource managers.
 	OtherRule Reason = "otherRule"
@@ -112,11 +112,11 @@ type Pod struct {
 
 // Answer is a kubelet's real or predicted answer about a pod.
 type Answer struct {
-	// Outcome is admitted or rejected. In a prediction, it may also be either.
+	// Outcome is Admitted or Rejected. In a prediction, it may also be EitherWay.
 	Outcome string `json:"outcome"`
 	// Reason is the kubelet's reason for a rejection, as in pod.status.reason.
 	Reason string `json:"reason,omitempty"`
-	// Certainty is exact or verdict if an admission is predicted.
+	// Certainty is "exact" or "verdict" if an admission is predicted, otherwise "".
 	Certainty string `json:"certainty,omitempty"`
 	// NUMANodes are the NUMA nodes over which the pod is spread.
 	NUMANodes  string `json:"numaNodes,omitempty"`

@@ -19,7 +19,7 @@ type Tally struct {
 	// kubelets, judged or not.
 	Judged   int `json:"judged"`
 	Rejected int `json:"rejected"`
-	// RejectedPinned is the number of rejected pods that Pinned counts.
+	// RejectedPinned is the number of pods in Pinned that were rejected.
 	RejectedPinned int `json:"rejectedPinned"`
 	Foretold       int `json:"foretold"`
 	Missed         int `json:"missed"`
@@ -203,7 +203,7 @@ func (d *day) at(now time.Time) *Tally {
 	return &slot.tally
 }
 
-// sum adds up the hours of the last day.
+// sum adds up the present hour and the 23 hours before it.
 func (d *day) sum(now time.Time) Tally {
 	out, hour := newTally(), now.Unix()/3600
 	for i := range d {

@@ -71,10 +71,10 @@ func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
 	return text(out.Bytes()), nil
 }
 
-// lost describes the requests to the API server that fail now.
+// lost describes the watches of the API server that are currently failing.
 type lost struct {
 	Resources []string `json:"resources"`
-	// Since is the time when the first of these requests began to fail.
+	// Since is the time when the first of these watches began to fail.
 	Since int64  `json:"since"`
 	Why   string `json:"why"`
 }
@@ -90,7 +90,7 @@ func lostOf(all []source.Lost) *lost {
 	return out
 }
 
-// maxWhy limits the error text of a lost watch, in bytes.
+// maxWhy limits the error text of a failing watch, in bytes.
 const maxWhy = 300
 
 // rowText returns a row in JSON, without data that the viewer is not allowed to see. It returns nil
@@ -188,15 +188,16 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideTenants removes the Tenants that the viewer is not allowed to see. In the Snapshot,
-// hideTenants replaces the UIDs of their pods with placeholders, and the names of their containers
-// with "-". hideTenants keeps the hypothetical pods that the viewer asks about.
+// hideTenants removes the tenants that the viewer is not allowed to see, except the hypothetical
+// pods of the viewer's own question. In the Snapshot, it replaces the UIDs of these tenants with
+// placeholders, and the names of their containers with "-". Reservations get a tenant again,
+// without their name.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	_, all := v.(everything)
 	if all {
 		return
 	}
-	seen, held := map[string]bool{}, map[string]bool{} // by UID: the viewer may see the pod; it stands for a Reservation
+	seen, held := map[string]bool{}, map[string]bool{} // by UID: the viewer may see the tenant; the tenant is a Reservation
 	b.Tenants = slices.DeleteFunc(b.Tenants, func(t machineview.Tenant) bool {
 		namespace, _, _ := strings.Cut(t.Name, "/")
 		seen[t.UID], held[t.UID] = !t.Held && (t.Note == query.WouldCome || v.Sees(namespace)), t.Held
@@ -304,7 +305,8 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 // asks all nodes.
 const maxExplains = 4
 
-// maxAnswers is the maximum number of nodes that are explained in full. The groups cover all nodes.
+// maxAnswers is the maximum number of nodes whose answers are listed one by one. The groups of
+// nodes with the same answer cover all nodes.
 const maxAnswers = 24
 
 // shortened returns at most maxAnswers nodes: first one for each distinct answer, then others. It
@@ -348,7 +350,7 @@ type waitingGroup struct {
 	HeldBack *query.HeldBack `json:"heldBack,omitempty"`
 	// Fits has other requests with which the first pod of Pods would fit now.
 	Fits []string `json:"fits,omitempty"`
-	// Gang is the gang of all pods in the group. It is nil if there is none, or if the gang has no
+	// Gang is the gang of the first pod of Pods. It is nil if there is none, or if the gang has no
 	// page.
 	Gang *foundGang `json:"gang,omitempty"`
 	// Said has the nodes' present answers about the first pod of Pods. It is nil if the nodes were
@@ -455,8 +457,8 @@ const (
 	askingLasts = 2 * time.Second
 )
 
-// askNodes asks the nodes about the oldest pod of each group that waits for a node. It joins groups
-// that get the same answer.
+// askNodes asks the nodes about the oldest pod of each group that waits for a node, for maxAsked
+// groups at most. It joins groups that get the same answer.
 func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitingGroup {
 	ctx, cancel := context.WithTimeout(ctx, askingLasts)
 	defer cancel()

@@ -1,4 +1,5 @@
-// Package web serves the map: one self-contained page that shows a cluster by node and NUMA node.
-// The data comes from a survey that is kept up to date. The package writes nothing to the cluster.
-// The folder page has the source of the page, and the folder static has the built files.
+// Package web serves the map, a web page that shows the nodes and NUMA nodes of a cluster. The data
+// comes from a survey.Live, which watches the cluster. The package changes nothing in the cluster,
+// and the page loads nothing from other servers. The folder page has the source of the page; the
+// folder static has the files that are built from it.
 package web

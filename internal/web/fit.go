@@ -85,7 +85,7 @@ func (s *Server) question(r *http.Request) (pods *manifest.Pods, done func(), er
 }
 
 // readWhole reads the body of a request before the request takes a slot, so that a slow sender does
-// not block other requests. It reads at most one byte more than the limit, so that the caller can
+// not block other requests. It reads at most one byte more than maxManifest, so that readWanted can
 // detect a body that is too long.
 func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 	c := http.NewResponseController(w)
@@ -125,7 +125,7 @@ type asked struct {
 	options query.FitOptions
 }
 
-// fit returns the nodes on which the pods of a manifest would be placed.
+// fit returns on which nodes each pod of a manifest would fit, and how many copies of it.
 func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {
@@ -159,8 +159,7 @@ func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 	return out, nil
 }
 
-// unanswered returns the error for a question about hypothetical pods that the server could not
-// answer.
+// unanswered returns the error for a question that the server could not answer.
 func (s *Server) unanswered(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer within %v: ask about fewer pods, or one node", s.answerPatience)}
@@ -204,7 +203,8 @@ func readWanted(body io.Reader) (*manifest.Pods, error) {
 	return pods, nil
 }
 
-// shownFit returns an answer without the names that the viewer is not allowed to see.
+// shownFit returns the part of an answer that the page shows, without the names that the viewer is
+// not allowed to see.
 func shownFit(f *query.Fitting, v Viewer) fitOne {
 	out := fitOne{Fitting: f}
 	hideClaims(f.Claims, v)

@@ -114,7 +114,7 @@ func (s *Server) matching(text, namespace, phase string, v Viewer) []*listed {
 	return out
 }
 
-// sumUp sets Has of the pods.
+// sumUp sets the field Has of the pods.
 func (s *Server) sumUp(pods []*listed) {
 	all := make([]*corev1.Pod, len(pods))
 	for i := range pods {

@@ -52,10 +52,10 @@ const (
 // a proxy names the user.
 type reviews struct {
 	tokens authenticationclient.TokenReviewInterface
-	// entry is the client for reviews of whether a user may see the map. access is the client for
-	// reviews of the namespaces that the user may see in it. Each has its own rate limit, because a
-	// user who may see only some of many namespaces needs a review for each, which must not block
-	// other users.
+	// entry is the client for reviews that ask whether a user may see the map. access is the client
+	// for reviews that ask which namespaces the user may see in it. Each client has its own rate
+	// limit. A user who may see only some of many namespaces causes a review for each namespace,
+	// and these must not delay the entry of other users.
 	entry, access authorizationclient.AuthorizationV1Interface
 	now           func() time.Time
 

@@ -17,7 +17,8 @@ type rows struct {
 	number  uint64 // the number of the last change
 	changed map[string]uint64
 	gone    []gone // ascending by number
-	// forgotten is the number of the latest change whose removed node is no longer stored.
+	// forgotten is the number of the latest removal that gone no longer has; 0 if gone has all
+	// removals.
 	forgotten uint64
 }
 
@@ -28,8 +29,8 @@ type gone struct {
 
 func newRows() *rows { return &rows{number: 1, changed: map[string]uint64{}} }
 
-// note records that nodes may have changed; there reports which of them still exist. It returns the
-// number of the change.
+// note records that the named nodes may have changed, and returns the number of the change. The
+// function there reports whether a node still exists.
 func (r *rows) note(names []string, there func(string) bool) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,9 +52,10 @@ func (r *rows) note(names []string, there func(string) bool) uint64 {
 	return r.number
 }
 
-// since returns the nodes that changed (names) or were removed (went) after a number. anew is true
-// if the number is 0 or unknown, or if the nodes removed since then are no longer stored. With
-// anew, names has all existing nodes, and the page must drop the nodes that it has.
+// since returns the nodes that changed (names) or were removed (went) after the change with the
+// given number, and the number of the last change (now). anew is true if the given number is 0 or
+// unknown, or if gone no longer has all later removals. With anew, names has all existing nodes,
+// and the page must drop the nodes that it has.
 func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

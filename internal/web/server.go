@@ -25,7 +25,7 @@ type Options struct {
 	Shadow func(context.Context) ([]byte, error)
 }
 
-// Server is the map. The methods of Server are safe for concurrent use.
+// Server serves the map. Its methods are safe for concurrent use.
 type Server struct {
 	Options
 	rows    *rows
@@ -35,13 +35,14 @@ type Server struct {
 	// fits is for questions about hypothetical pods, explains for questions about existing pods and
 	// gangs.
 	fits, explains slots
-	// patience is the maximum time until a body has arrived. answerPatience is the maximum time for
-	// the answer.
+	// patience is the maximum time until the body of a request has arrived. answerPatience is the
+	// maximum time for the answer.
 	patience, answerPatience time.Duration
 	mux                      *http.ServeMux
 }
 
-// slots has an element for each question of a kind that is being answered.
+// slots limits how many questions of one kind the server answers at a time. The channel has an
+// element for each of them.
 type slots chan struct{}
 
 // take takes a slot. The caller must call done after the answer. The error means that no slot is

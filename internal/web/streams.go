@@ -36,7 +36,7 @@ func (s *streams) tell(number uint64) {
 	for ping := range s.open {
 		select {
 		case ping <- struct{}{}:
-		default: // a number is already waiting in the channel
+		default: // a ping is already waiting, and its receiver reads the last number
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
 	send := func(text string) bool {
-		_ = out.SetWriteDeadline(time.Now().Add(patience)) // a connection without deadlines only keeps a page that reads nothing for longer
+		_ = out.SetWriteDeadline(time.Now().Add(patience)) // without a deadline, a page that reads nothing only keeps its stream for longer
 		if _, err := fmt.Fprint(w, text); err != nil {
 			return false
 		}

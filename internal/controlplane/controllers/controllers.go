@@ -1,9 +1,9 @@
 // Package controllers runs controllers of kube-controller-manager in this process, so that
 // Deployments, Jobs and similar kinds work on a control plane without a controller manager. Service
-// accounts work too. Each namespace gets the service account default, and the certificates with
-// which pods verify the API server. The code and the settings are those of
-// kube-controller-manager, as k8s.io/kubernetes/cmd/kube-controller-manager/app has them. Its
-// function Run cannot be called twice in a process.
+// accounts work too: each namespace gets the service account default, and the ConfigMap with the
+// certificates by which pods verify the API server. The code and the settings are those of
+// k8s.io/kubernetes/cmd/kube-controller-manager/app. This package does not call its function Run,
+// because a process cannot call Run twice.
 package controllers
 
 import (
@@ -37,8 +37,8 @@ var workloads = []string{
 	names.RootCACertificatePublisherController, names.ResourceQuotaController, names.ClusterRoleAggregationController, names.ResourceClaimController,
 }
 
-// Start starts the controllers with the client's credentials. stop ends them and waits for their
-// end. They run until stop is called, even if ctx ends. Start starts no node controllers.
+// Start starts the controllers, which use the credentials in config. They run until stop is called,
+// even if ctx ends. stop ends them and waits for their end. Start starts no node controllers.
 func Start(ctx context.Context, config *rest.Config) (stop func(), err error) {
 	return start(ctx, config, workloads)
 }
@@ -91,7 +91,7 @@ func run(ctx context.Context, cancel func(), config *rest.Config, enabled []stri
 		GraphBuilder:             garbagecollector.NewDependencyGraphBuilder(ctx, metadata, mapper, garbagecollector.DefaultIgnoredResources(), all, started),
 	}
 	descriptors := app.NewControllerDescriptors()
-	delete(descriptors, names.ServiceAccountTokenController) // it would be built although it is not enabled
+	delete(descriptors, names.ServiceAccountTokenController) // BuildControllers would build it although it is not enabled
 	controllers, err := app.BuildControllers(ctx, manager, descriptors, nil, healthz.NewMutableHealthzHandler())
 	if err != nil {
 		return nil, err
