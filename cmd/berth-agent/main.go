@@ -1,5 +1,6 @@
 // Command berth-agent reports one node to the API: its machine, the kubelet's configuration, and
-// the present assignments. It runs on every node, as a DaemonSet.
+// the present assignments. With authority berth, it can also carry out the scheduler's decisions.
+// It runs on every node, as a DaemonSet.
 package main
 
 import (
@@ -314,8 +315,8 @@ func (s *settings) serve(registry *prometheus.Registry) (func(), error) {
 	return func() { _ = server.Close() }, nil
 }
 
-// guard wraps the listener in TLS, and wraps metrics so that it answers only users that the API
-// server authorizes.
+// guard wraps the listener in TLS. It wraps the handler of the metrics so that the handler answers
+// only users that the API server authorizes.
 func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Listener, http.Handler, error) {
 	secure, err := guarded.TLS(s.metricsCerts, s.options.Node)
 	if err != nil {

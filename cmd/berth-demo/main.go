@@ -1,5 +1,6 @@
 // Command berth-demo runs a cluster with real Kubernetes programs on simulated machines, and
-// compares schedulers on it. It starts itself again as each node and each scheduler.
+// compares schedulers on it. It starts its own program again for each node and each scheduler, and
+// in a playground for each agent.
 package main
 
 import (

@@ -66,8 +66,8 @@ func (s *sockets) Hints(out hint.Set, free []uint64, n uint64) {
 	}
 }
 
-// Allocate implements placement.Supply: it uses the socket with the fewest licences left that has
-// enough, so that others stay free.
+// Allocate implements placement.Supply: of the sockets with enough licences, it uses the one with
+// the fewest, so that the others keep theirs.
 func (s *sockets) Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool {
 	at := s.tightest(free, n, nodes)
 	if at < 0 {

@@ -154,7 +154,7 @@ func (c *checker) path(path string) error {
 	return nil
 }
 
-// load sets against, from the flags that describe a machine and a kubelet's configuration.
+// load sets c.against from the flags that describe a machine and a kubelet's configuration.
 func (c *checker) load() error {
 	if c.node == nil || c.against != nil {
 		return nil

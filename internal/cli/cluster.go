@@ -25,8 +25,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// clusterFlags select the cluster that a verb reads, with kubectl's flags. They also set the age
-// above which reports are stale.
+// clusterFlags select the cluster that a verb reads, with kubectl's flags. They also have the
+// settings of the scheduler on which the answers depend.
 type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
 	heartbeats string
@@ -95,7 +95,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	})
 }
 
-// termFlags has, by argument of the scheduler, the flag that sets the argument.
+// termFlags maps arguments of the scheduler to the flags that set them.
 var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-device", "exclusiveNamespaces": "exclusive-namespaces", "claims": "claims", "numaAttributes": "numa-attributes"}
 
 // flagged replaces the name of the scheduler's argument in an error by the name of the flag.

@@ -174,8 +174,8 @@ func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
 	return cmp.Or(printCleaned(cmd, o, e, asText), whyNot(e))
 }
 
-// completeNode completes --node. If the argument is a pod of the cluster, it suggests nodes of the
-// cluster, and otherwise files.
+// completeNode completes --node. If the command line has an argument, it is about the cluster, so
+// completeNode suggests nodes of the cluster. Otherwise it suggests files.
 func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -183,8 +183,8 @@ func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed stri
 	return q.cluster.completeNodes(cmd, args, typed)
 }
 
-// tables returns the number of nodes that are explained in full. For a pod that runs on its node it
-// returns 0, unless the user sets --nodes or --node.
+// tables returns the number of nodes that are explained in full. For a pod that has a node whose
+// kubelet did not refuse it, tables returns 0, unless the user sets --nodes or --node.
 func (q *podQuestion) tables(cmd *cobra.Command, e *query.Explained) int {
 	if e.Node != "" && !e.Refused && q.only == "" && !cmd.Flags().Changed("nodes") {
 		return 0
@@ -451,7 +451,7 @@ func someNames(names []string) string {
 }
 
 // refusalsText explains at most limit refusing nodes. If there are more, it mentions the flag
-// --nodes. others is a text about another way to see the other nodes.
+// --nodes, and then others, a text about another way to see them. If limit is 0, it prints nothing.
 func refusalsText(w io.Writer, answers []query.Answer, limit int, others string) {
 	refusals := refusalsOf(answers)
 	for _, a := range refusals[:min(len(refusals), limit)] {
@@ -462,7 +462,8 @@ func refusalsText(w io.Writer, answers []query.Answer, limit int, others string)
 	}
 }
 
-// refusalsOf returns the refusing nodes: first one node of each group, then the others.
+// refusalsOf returns the refusing nodes: first one node for each different message, then the
+// others.
 func refusalsOf(answers []query.Answer) []*query.Answer {
 	var first, others []*query.Answer
 	seen := map[string]bool{}

@@ -18,8 +18,8 @@ import (
 // defaultCopies is the default for the maximum number of copies that are counted on a node.
 const defaultCopies = 1000
 
-// mostCopies is the largest maximum that a user may set. Copies that pin nothing are counted one by
-// one, and a million of them take about a second.
+// mostCopies is the largest value of --limit. Copies that pin nothing are counted one by one, and a
+// million of them take about a second.
 const mostCopies = 1_000_000
 
 // onlyLive are the flags of fit that apply only to a cluster.

@@ -66,7 +66,7 @@ explain gang NAME shows more about one gang.`,
 
 const gangColumns = "NAMESPACE | GANG | SOURCE | GANG STATE | BOUND | WAITING | WHY"
 
-// maxWhy is the maximum length of a reason in a row, in runes. With -o wide, the output has the
+// maxWhy is the maximum length of a reason in a row on a terminal, in runes. -o wide prints the
 // whole reason.
 const maxWhy = 100
 

@@ -20,7 +20,7 @@ import (
 // errNever is the error of need if some pods do not fit on an empty node.
 var errNever = errors.New("some pods do not fit even on an empty node")
 
-// needed is a row of need.
+// needed is a row of the output of need.
 type needed struct {
 	Machine string `json:"machine"`
 	// Set is the assumed change of the machine's configuration, or "".

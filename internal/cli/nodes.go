@@ -201,15 +201,16 @@ func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Surve
 	return c.WatchNodes(cmd.Context(), s, q.only, survey.Follower[survey.Node]{Show: st.show, Tell: teller(cmd)})
 }
 
-// The columns of nodes. The second list is for the format with one line per node. The third list is
-// for -o wide, with one line per NUMA node.
+// The columns of nodes. nodeColumns are the first columns of both formats. nodeColumnsLine follow
+// in the format with one line per node, and nodeWideColumns in -o wide, which has one line per NUMA
+// node.
 const (
 	nodeColumns     = "NODE | STATUS | AUTHORITY | POLICY | PODS | " + ageColumn + " | GUARANTEE"
 	nodeColumnsLine = " | CPUS | MEMORY | DEVICES"
 	nodeWideColumns = " | NUMA | CPUS | MEMORY | DEVICES | KUBELET | MANAGERS | SEQUENCE | CONDITIONS"
 )
 
-// ageColumn is the age of a node's report.
+// ageColumn is the heading of the column with the age of a node's report.
 const ageColumn = "REPORT"
 
 // nodesTable prints nodes, and remarks about them below. With --no-headers, it prints only rows.

@@ -93,7 +93,8 @@ func (o *output) template() (printers.ResourcePrinter, error) {
 	return genericclioptions.NewKubeTemplatePrintFlags().ToPrinter(o.format)
 }
 
-// print writes the value as JSON, as YAML or through a template. For other formats it calls table.
+// print writes the value as JSON, as YAML or through a template. For other formats it calls the
+// function table.
 func (o *output) print(w io.Writer, value any, table func(io.Writer) error) error {
 	switch o.format {
 	case "json":

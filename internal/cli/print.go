@@ -29,7 +29,7 @@ func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) 
 	})
 }
 
-// answerNo returns err if no is true, and otherwise nil.
+// answerNo returns err if the verb's answer is negative, and otherwise nil.
 func answerNo(no bool, err error) error {
 	if no {
 		return err
@@ -37,8 +37,8 @@ func answerNo(no bool, err error) error {
 	return nil
 }
 
-// listing returns the output for programs: the items under the key name, and the notes if there are
-// any.
+// listing returns the output for programs: an object with the items under the given name, and with
+// the notes if there are any.
 func listing(name string, items any, notes []string) map[string]any {
 	out := map[string]any{name: items}
 	if len(notes) > 0 {
@@ -71,8 +71,8 @@ func section(w io.Writer, title, header string, rows [][]string) error {
 	return columns(w, header, rows)
 }
 
-// styles maps the words of a column to their styles. The key "" has the style of all other words.
-// Without this key, other words are plain.
+// styles maps the name of a column to the styles of its words. The word "" stands for all other
+// words; without it, they are plain.
 var styles = map[string]map[string]table.Style{
 	"STATUS": {statusReady: table.Good, statusGone: table.Aside, "": table.Doubtful,
 		"True": table.Plain, "False": table.Plain, "Unknown": table.Plain}, // the states of conditions
@@ -120,7 +120,7 @@ func indented(w io.Writer, text string) {
 	}
 }
 
-// writeNotes prints notes about input that is unknown or could not be read, on stderr.
+// writeNotes prints notes to stderr, for example about input that could not be read.
 func writeNotes(cmd *cobra.Command, notes []string) {
 	for _, n := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note:", table.Text(n))

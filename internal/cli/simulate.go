@@ -156,12 +156,13 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	return e, nil
 }
 
-// span returns the duration of the time in which pods arrive.
+// span returns the value of --hours.
 func (q *simulateQuestion) span() time.Duration {
 	return time.Duration(q.hours * float64(time.Hour))
 }
 
-// defragmented returns each strategy twice: without and with moves of pods.
+// defragmented returns the strategies. With --defrag, it returns each one twice: without and with
+// moves of pods.
 func (q *simulateQuestion) defragmented(all []simulate.Strategy) (out []simulate.Strategy, err error) {
 	if q.defrag == 0 {
 		return all, nil

@@ -17,8 +17,8 @@ import (
 // labelGPUModel is the label in which NVIDIA's GPU operator publishes the model of a node's GPUs.
 const labelGPUModel = "nvidia.com/gpu.product"
 
-// start begins an experiment with the state of the cluster. If the user gives no pods, the waiting
-// pods of the cluster arrive.
+// start gives an experiment the nodes and running pods of the cluster. If the user names no files
+// with pods, the waiting pods of the cluster arrive.
 func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) error {
 	c, err := q.cluster.connect()
 	if err != nil {

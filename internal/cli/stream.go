@@ -62,8 +62,8 @@ type news[T any] struct {
 	gone bool
 }
 
-// offer prints the items that have changed. A nil item means that the item was deleted. If quietly
-// is set, offer only records the items.
+// offer prints the items with the given keys that have changed. A key without an item means that
+// the item was deleted. If quietly is set, offer only records the items.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	found := s.changed(keys, items)
 	if quietly {
@@ -95,7 +95,7 @@ func (s *stream[T]) changed(keys []string, items map[string]*T) (found []news[T]
 	return found
 }
 
-// offerAll is like offer, for all items.
+// offerAll calls offer for all items; the function key returns the key of an item.
 func (s *stream[T]) offerAll(all []T, key func(*T) string, quietly bool) error {
 	keys, items := make([]string, len(all)), map[string]*T{}
 	for i := range all {
@@ -105,7 +105,7 @@ func (s *stream[T]) offerAll(all []T, key func(*T) string, quietly bool) error {
 	return s.offer(keys, items, quietly)
 }
 
-// show is like offer, for the results of a watch.
+// show calls offer for the results of a watch.
 func (s *stream[T]) show(keys []string, items map[string]*T) error {
 	return s.offer(keys, items, false)
 }

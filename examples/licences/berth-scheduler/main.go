@@ -1,5 +1,5 @@
 // Command berth-scheduler is an example of a custom scheduler: Berth's scheduler with licences per
-// socket. The environment has the number of licences.
+// socket. The environment variable LICENCES_PER_SOCKET has the number of licences of each socket.
 package main
 
 import (

@@ -25,8 +25,8 @@ var sequences = [...]string{Plain: "", Good: "\x1b[32m", Doubtful: "\x1b[33m", B
 
 const plainAgain = "\x1b[0m"
 
-// Marks are characters of Unicode's private use area. They represent styles in a text until Render,
-// so that the text can be aligned and cleaned before.
+// Marks are characters of Unicode's private use area. They represent styles in a text until Render
+// replaces them, so that the text can be aligned and cleaned first.
 const firstMark = '\U000F0000'
 
 func isMark(r rune) bool { return r >= firstMark && r < firstMark+rune(len(sequences)) }
