@@ -1,4 +1,4 @@
-// Builds the page into ../static: the same files from the same sources, on every machine.
+// Builds the page into ../static. The same sources give the same files on every machine.
 import { build } from 'esbuild'
 import { copyFile, mkdir } from 'node:fs/promises'
 

@@ -1,17 +1,17 @@
-// What is said of a node on a line: its name, its state, and a cell a NUMA node.
+// The columns of a node in a line: its name and state, and a cell for each NUMA node.
 import { link } from './route.js'
 import { Status } from './parts.jsx'
 import { amount, amountOf } from './words.js'
 
-// many is how many NUMA nodes a node has whose cells are small.
+// If a node of the list has more NUMA nodes than this, cells are small.
 const many = 8
-// some is how many it has whose cells leave room for what there is in all next to devices.
+// Up to this many NUMA nodes, cells have room for total amounts next to devices.
 const some = 4
 
-// heat is the shade of what is taken of an amount.
+// heat returns the CSS class of the shade for the taken part of an amount.
 export const heat = (a) => 'h' + (a.total ? Math.min(5, Math.floor((1 - a.free / a.total) * 5.001)) : 0)
 
-// Columns are the columns of a line. In a grid they have roles.
+// Columns has the columns of a line. In a grid, they have ARIA roles.
 export function Columns({ row, resource, widest, grid, more }) {
   const role = (name) => (grid ? name : undefined)
   return (
@@ -27,7 +27,7 @@ export function Columns({ row, resource, widest, grid, more }) {
   )
 }
 
-// Scale says what the shades mean.
+// Scale shows what the shades mean.
 export const Scale = () => (
   <span class="scale" aria-hidden="true">free<i class="h0" /><i class="h1" /><i class="h2" /><i class="h3" /><i class="h4" /><i class="h5" />taken</span>
 )
@@ -35,7 +35,7 @@ export const Scale = () => (
 function Cell({ numa, resource, small, tight, apart }) {
   const a = amountOf(numa, resource)
   const devices = resource === 'cpu' ? [...(numa.devices || [])].sort((a, b) => b.resource.includes('gpu') - a.resource.includes('gpu')) : []
-  const beside = small ? [] : devices.slice(0, 2) // what does not fit into the cell is not seen
+  const beside = small ? [] : devices.slice(0, 2) // the cell hides devices that do not fit
   const gap = apart ? ' apart' : ''
   const name = numa.anywhere ? 'on no NUMA node' : 'NUMA node ' + numa.numa
   if (!a?.total) return numa.anywhere ? null : <span class={'cell none' + gap} title={name + ': none'}><i aria-hidden="true">{numa.numa}</i>–</span>

@@ -1,4 +1,5 @@
-// The cluster: every node a line, every NUMA node a cell; or, of many nodes, all at a glance.
+// The page of the cluster. Each node is a line with a cell for each NUMA node. For many nodes, it
+// shows small figures instead (dense.jsx).
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useAsk, useStore } from './data.js'
 import { link, setQuery, useRoute } from './route.js'
@@ -7,7 +8,7 @@ import { Dense, denseFrom } from './dense.jsx'
 import { Choice, Spark, Waiting } from './parts.jsx'
 import { amount, amountOf, collator, plural, resourceName, resourcesOf, status } from './words.js'
 
-// A line is as high as app.css has it: on a narrow screen the cells are below the name.
+// The height of a line, as in app.css. On a narrow screen the cells are below the name.
 const narrow = matchMedia('(max-width: 640px)')
 const lineHeight = () => (narrow.matches ? 64 : 36)
 
@@ -27,7 +28,7 @@ const usedShare = (row, r) => {
   const all = (row.numaNodes || []).reduce((sum, n) => sum + (amountOf(n, r)?.total || 0), 0)
   return all ? 1 - free(row, r) / all : -1
 }
-// lacks is 1 of a node that has none of a resource: such nodes come last, whatever the order.
+// lacks returns 1 if a node has none of the resource. Such nodes come last in every order.
 const lacks = (row, r) => ((row.numaNodes || []).some((n) => amountOf(n, r)?.total) ? 0 : 1)
 const badness = { bad: 0, doubt: 1, good: 2 }
 
@@ -78,7 +79,7 @@ export function Cluster() {
   )
 }
 
-// Totals are the sums of the cluster, each with how it went.
+// Totals shows the sums of the cluster, each with its course over the last hours.
 function Totals() {
   const { data } = useAsk('api/history')
   if (!data) return <div class="totals" />
@@ -140,12 +141,12 @@ function Tools({ all, resources, resource, order, query, shown, dense }) {
   )
 }
 
-// Heatmap draws the lines that can be seen, of however many there are.
+// Heatmap draws only the lines that are visible, so that it works for any number of nodes.
 function Heatmap({ rows, resource }) {
   const box = useRef(null)
   const rowHigh = useLineHeight()
   const [view, setView] = useState({ from: 0, count: 30 })
-  const [at, setAt] = useState(-1) // no line is chosen before somebody chooses one
+  const [at, setAt] = useState(-1) // -1 until the user chooses a line
   const measure = () => {
     const el = box.current
     if (!el) return
@@ -177,7 +178,7 @@ function Heatmap({ rows, resource }) {
       go(to)
     } else if (e.key === 'Enter' && rows[here]) location.hash = link('nodes', rows[here].name)
   }
-  useLayoutEffect(() => { // keys that nothing else has the focus for are the list's; at once, for the next key
+  useLayoutEffect(() => { // keys act on the list if nothing has the focus; a layout effect, to be ready for the next key
     const anywhere = (e) => {
       if (e.target !== document.body || e.ctrlKey || e.metaKey || e.altKey) return
       if (['ArrowDown', 'ArrowUp', 'j', 'k', 'Enter'].includes(e.key)) key(e)

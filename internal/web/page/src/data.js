@@ -1,5 +1,5 @@
-// What the server tells, kept for all views: the rows of the cluster, and a number that grows with
-// every change.
+// The data from the server, which all views share: the rows of the cluster, and a number that grows
+// with every change.
 import { useEffect, useState } from 'preact/hooks'
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms))
@@ -13,20 +13,21 @@ export const store = {
   problem: '',
   needsToken: false,
   notes: [],
-  // lost is what the server cannot follow now, {resources, since, why}; null where it follows all.
+  // lost describes the watches that currently fail: {resources, since, why}. null if none fails.
   lost: null,
-  // now is the cluster's time in seconds, told at heard, in milliseconds of this page.
+  // now is the cluster's time in seconds. The page received it at heard, in milliseconds of the
+  // page's own clock.
   now: 0,
   heard: 0,
 }
 
-// clusterNow is the cluster's time, in seconds.
+// clusterNow returns the cluster's present time, in seconds.
 export const clusterNow = () => store.now + (performance.now() - store.heard) / 1000
 
 const listeners = new Set()
 const tell = () => listeners.forEach((f) => f())
 
-// useStore has a view drawn again whenever something changes.
+// useStore returns the store, and draws the view again after each change.
 export function useStore() {
   const [, again] = useState(0)
   useEffect(() => {
@@ -50,7 +51,7 @@ function headers() {
   return token ? { Authorization: 'Bearer ' + token } : {}
 }
 
-// ask reads JSON from the server; an error has the server's words.
+// ask reads JSON from the server. Its error has the server's message.
 export async function ask(path, options = {}) {
   let answer
   try {
@@ -67,7 +68,8 @@ export async function ask(path, options = {}) {
   return data
 }
 
-// useAsk reads JSON again whenever the cluster has changed, though not more often than every second.
+// useAsk reads JSON from the server, and reads it again after a change of the cluster, at most once
+// a second.
 export function useAsk(path) {
   const { number } = useStore()
   const [got, set] = useState({ path: '', data: null, error: '' })
@@ -103,13 +105,13 @@ async function readRows() {
   store.heard = performance.now()
 }
 
-// follow keeps the store up to date for as long as the page is open. Events only say that there is
-// something new; what it is, is asked for.
+// follow keeps the store up to date while the page is open. An event has only the number of the
+// last change; the changes themselves are then requested.
 export async function follow() {
   for (;;) {
     try {
       const rows = readRows()
-      rows.catch(() => {}) // waited for below
+      rows.catch(() => {}) // awaited below
       store.cluster = await ask('api/cluster')
       await rows
       store.problem = ''

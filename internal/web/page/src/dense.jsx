@@ -1,27 +1,29 @@
-// The cluster at a glance: a figure a node, a bar a NUMA node, pool by pool. Nodes that look the
-// same are one figure with their number. A pool is a few paths, however many nodes it has.
+// The cluster at a glance, by pool: each node is a figure with a bar for each NUMA node. Nodes that
+// look the same share a figure with a number. A pool is drawn with a few SVG paths, however many
+// nodes it has.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { Columns, Scale, heat } from './cells.jsx'
 import { link, setQuery } from './route.js'
 import { amount, amountOf, collator, plural, resourceName, status } from './words.js'
 
-// denseFrom is from how many nodes on this is what is shown, unless somebody chose.
+// With at least denseFrom nodes, this view is the default.
 export const denseFrom = 60
 
-// Measures of figures in pixels: the largest that all fit on the screen with. apart is between
-// packages.
+// Sizes of figures in pixels, the largest first. apart is the gap between packages, gap the gap
+// between other bars.
 const sizes = [
   { bar: 13, high: 38, gap: 2, apart: 6, room: 16, line: 12 },
   { bar: 9, high: 28, gap: 1, apart: 4, room: 12, line: 10 },
   { bar: 6, high: 18, gap: 1, apart: 3, room: 8, line: 7 },
 ]
-// digit is how wide a digit is; around is what a pool has above and below its figures, least its
-// height at least.
+// digit is the width of a digit. around is the height of a pool without its figures. least is the
+// minimum height of a pool.
 const digit = 7
 const around = 19
 const least = 74
 
-// poolsOf groups nodes by pool and by what their machines are, and folds those that look the same.
+// poolsOf groups nodes by pool and by machine. In each group, nodes that look the same share a
+// figure.
 export function poolsOf(rows, resource, folded) {
   const pools = new Map()
   for (const row of rows) {
@@ -34,10 +36,10 @@ export function poolsOf(rows, resource, folded) {
   return joined([...pools.values()]).sort((a, b) => collator.compare(a.name, b.name) || collator.compare(a.shape.text, b.shape.text))
 }
 
-// lacks says that nodes are known, and none of them has any of the resource.
+// lacks reports whether the machines are known and have none of the resource.
 const lacks = (p) => p.shape.key && !p.total
 
-// joined puts the nodes of which nothing is known to the others of their pool.
+// joined adds nodes with unknown machines to another group of their pool, if there is one.
 function joined(pools) {
   const known = pools.filter((p) => p.shape.key)
   for (const lost of pools.filter((p) => !p.shape.key)) {
@@ -71,7 +73,7 @@ function add(p, row, resource, folded) {
   f.rows.push(row)
 }
 
-// shapeOf is what a machine is, as far as its row tells.
+// shapeOf describes a machine by the data in its row. The key is "" if the machine is unknown.
 function shapeOf(row) {
   const numa = (row.numaNodes || []).filter((n) => !n.anywhere)
   const sums = new Map()
@@ -84,7 +86,7 @@ function shapeOf(row) {
   return { key: `${title} ${numa.map((n) => n.numa)} ${row.packages}`, text: words((r) => r.split('/').at(-1)), title }
 }
 
-// placed says how wide a pool's figures are, and how many stand in a row.
+// placed returns the width of a pool's figures, and how they are arranged in rows.
 function placed(p, size, width) {
   let wide = 0
   for (const f of p.figures) wide = Math.max(wide, figureWidth(f, size))
@@ -94,8 +96,8 @@ function placed(p, size, width) {
   return { wide, slot, columns, lines: Math.ceil(p.figures.length / columns), row: size.high + size.line }
 }
 
-// largest places all pools with the largest figures that fit on the screen, or hardly make the page
-// higher than the smallest would.
+// largest arranges all pools with the largest figures that fit on the screen. If even the smallest
+// do not fit, it allows larger figures that make the page at most 15 percent higher.
 function largest(pools, width) {
   const all = sizes.map((size) => {
     const where = pools.map((p) => placed(p, size, width))
@@ -104,7 +106,7 @@ function largest(pools, width) {
   return all.find((one) => one.high <= Math.max(innerHeight - 300, all.at(-1).high * 1.15))
 }
 
-// lefts are where the bars of a figure begin.
+// lefts returns the x positions of the bars of a figure.
 function lefts(f, size) {
   let x = 0
   return f.bars.map((_, i) => {
@@ -116,7 +118,7 @@ const figureWidth = (f, size) => (f.bars.length ? lefts(f, size).at(-1) : 0) + s
 
 const box = (x, y, w, h) => `M${x} ${y}h${w}v${h}h${-w}z`
 
-// pathsOf draws all figures of a pool: a path for each shade, and one for each kind of frame.
+// pathsOf draws all figures of a pool, with one path for each shade and each kind of frame.
 function pathsOf(p, size, at) {
   const paths = {}
   const draw = (name, d) => (paths[name] = (paths[name] || '') + d)
@@ -151,7 +153,7 @@ function useWidth(ref) {
   return width
 }
 
-// beside is whether a pool's name stands beside its figures, as app.css has it.
+// beside matches if a pool's name is next to its figures, as in app.css.
 const beside = matchMedia('(min-width: 951px)')
 
 const keys = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Enter']
@@ -159,8 +161,8 @@ const keys = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Enter']
 export function Dense({ rows, resource, fold }) {
   const frame = useRef(null)
   const width = useWidth(frame)
-  const [unfolded, unfold] = useState(new Set()) // names of nodes that stand alone
-  const [at, setAt] = useState(null) // pool and figure; null before somebody chooses one
+  const [unfolded, unfold] = useState(new Set()) // names of the nodes that the user has unfolded
+  const [at, setAt] = useState(null) // pool and figure; null until the user chooses one
   const all = useMemo(() => poolsOf(rows, resource, (row) => fold && !unfolded.has(row.name)), [rows, resource, fold, unfolded])
   const [pools, without] = useMemo(() => [all.filter((p) => !lacks(p)), all.filter(lacks)], [all])
   const inner = Math.max(60, width - (beside.matches ? 266 : 0) - 32)
@@ -187,7 +189,7 @@ export function Dense({ rows, resource, fold }) {
     if (!chosen) return go(0, 0)
     go(...next(e.key, pools, where, p, i))
   }
-  useLayoutEffect(() => { // keys that nothing else has the focus for are the figures'
+  useLayoutEffect(() => { // keys act on the figures if nothing has the focus
     const anywhere = (e) => e.target === document.body && key(e)
     addEventListener('keydown', anywhere)
     return () => removeEventListener('keydown', anywhere)
@@ -205,7 +207,7 @@ export function Dense({ rows, resource, fold }) {
   )
 }
 
-// next is where a key leads to, from a figure of a pool.
+// next returns the pool and the figure to which a key moves.
 function next(key, pools, where, p, i) {
   const { columns } = where[p]
   const last = pools[p].figures.length - 1
@@ -220,7 +222,7 @@ function next(key, pools, where, p, i) {
   return p < pools.length - 1 ? [p + 1, Math.min(i % columns, where[p + 1].columns - 1)] : [p, i]
 }
 
-// Chosen is the line of the figure that is pointed at.
+// Chosen shows the line of the chosen figure.
 function Chosen({ f, resource, alone, unfold, fold }) {
   const row = f?.rows[0]
   return (
@@ -236,7 +238,8 @@ function Chosen({ f, resource, alone, unfold, fold }) {
   )
 }
 
-// PoolName narrows the page to the pool. Nodes without a pool are named by what their machines are.
+// PoolName is a button that filters the page by the pool. Nodes without a pool are described by
+// their machines.
 const PoolName = ({ p }) => (p.name ? <button type="button" class="plain" onClick={() => setQuery({ pool: p.name })}>{p.name}</button> : p.shape.text)
 
 function Pool({ p, id, size, at, resource, chosen, pick, open, onKey }) {

@@ -1,4 +1,4 @@
-// What if: where pods that do not exist would go now, and how many of them.
+// What if: where pods that do not exist would go now, and how many copies would fit.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ask, useStore } from './data.js'
 import { Drawing } from './node.jsx'
@@ -21,7 +21,7 @@ spec:
         resources: {limits: {cpu: "8", memory: 16Gi}}
 `
 
-// What was asked stays in this tab.
+// The key under which this tab stores the last question.
 const kept = 'berth-fit'
 
 const settings = [
@@ -31,7 +31,8 @@ const settings = [
   ['reserved', 'CPUs reserved for the system', 'reservedSystemCPUs'],
 ]
 
-// What an answer replaces: where pods would go, a plan that moves pods, before and after, an error.
+// The empty state of each kind of answer: where pods would go, a plan that moves pods, before and
+// after, an error.
 const nothing = { data: null, room: null, compared: null, error: '' }
 
 export function Fit() {
@@ -61,7 +62,7 @@ export function Fit() {
   }
   const pod = query.get('pod')
   const plan = query.get('room')
-  useEffect(() => { // NAMESPACE/NAME: the question, or the plan to move pods, is about another pod like that one
+  useEffect(() => { // with pod=NAMESPACE/NAME, the question or the plan is about a copy of this pod
     if (!pod) return
     ask(`api/pods/${pod.split('/').map(encodeURIComponent).join('/')}/yaml`).then((answer) => {
       text.current.value = answer.yaml
@@ -112,7 +113,7 @@ export function Fit() {
   )
 }
 
-// Compared is a table of before and after.
+// Compared shows the table of before and after.
 function Compared({ c }) {
   return (
     <section class="fitted compared" aria-label="Before and after">
@@ -180,7 +181,7 @@ function Copies({ f }) {
   )
 }
 
-// Room is a plan that makes room by moving pods: the steps, and the nodes before and after.
+// Room shows a plan that makes room by moving pods: the steps, and the nodes before and after.
 function Room({ r }) {
   const found = r.outcome === 'found'
   const words = found
@@ -222,7 +223,8 @@ function Room({ r }) {
   )
 }
 
-// Picture lights the copies on a node, the first one unless another is pointed at.
+// Picture draws a node. It highlights the pods that would come or leave, or the pod under the
+// pointer.
 function Picture({ p, title }) {
   const [pointed, point] = useState('')
   const news = p.legend.filter((l) => p.new.includes(l.tag))

@@ -1,4 +1,4 @@
-// Pods that start together: how far each gang is, and why it waits.
+// The pages of gangs: the state of each gang, and why it waits.
 import { useAsk } from './data.js'
 import { link } from './route.js'
 import { Groups, Notice, Refusals, Table, Waiting } from './parts.jsx'

@@ -1,4 +1,4 @@
-// The frame: header, views, keys.
+// The frame of the page: header, views, keys.
 import { render } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { clusterNow, follow, setToken, useStore } from './data.js'
@@ -93,7 +93,7 @@ function Page() {
   )
 }
 
-// useSecond draws again every second while something ages.
+// useSecond draws the component again every second while ages is set, because it shows an age.
 function useSecond(ages) {
   const [, again] = useState(0)
   useEffect(() => {
@@ -103,11 +103,11 @@ function useSecond(ages) {
   }, [ages])
 }
 
-// since is when what is shown was last known to be so: when the server lost the cluster, or this
-// page the server.
+// sinceOf returns the time of the data on the page, in seconds: the time when the server lost the
+// cluster, or of the last answer from the server.
 const sinceOf = (s) => (s.lost ? s.lost.since : s.now)
 
-// Pulse says whether what is shown is as things are, else how old it is.
+// Pulse shows whether the data is live, or how old it is.
 function Pulse({ s }) {
   const old = s.cluster?.moves && s.number > 0 && (s.lost || !s.alive)
   useSecond(old)
@@ -117,8 +117,8 @@ function Pulse({ s }) {
 
 const resourceWords = { nodetopologies: 'reports of nodes', leases: 'heartbeats of agents', numatopologies: 'Numatopologies', noderesourcetopologies: 'NodeResourceTopologies' }
 
-// Old says of when what is shown is, and what is not known since. Pulse says how old that is: a
-// notice that changed every second would be read aloud every second.
+// Old shows the time of the data, and which data is not updated. It does not show the age, as Pulse
+// does, because screen readers would read a notice aloud each time it changes.
 function Old({ s }) {
   const at = new Date(sinceOf(s) * 1000)
   const whole = !s.lost || ['nodes', 'pods', 'nodetopologies'].every((r) => s.lost.resources.includes(r))

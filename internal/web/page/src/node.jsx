@@ -1,4 +1,4 @@
-// One node: its machine with the pods in their berths.
+// The page of a node: its machine with the pods in their berths.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useAsk, useStore } from './data.js'
 import { link } from './route.js'
@@ -45,7 +45,7 @@ export function NodeView({ name }) {
   )
 }
 
-// Driven shows the devices of drivers, and how those of the pods' claims lie.
+// Driven shows the devices of DRA drivers, and how the devices of the pods' claims are aligned.
 function Driven({ d }) {
   if (!d) return null
   return (
@@ -60,11 +60,11 @@ function Driven({ d }) {
   )
 }
 
-// short is a list of devices without their driver, which has its own column.
+// short returns names of devices without their driver, which has its own column.
 const short = (r, list) => (list || []).map((name) => (name.startsWith(r.driver + '/') ? name.slice(r.driver.length + 1) : name))
 
-// Drawing shows what the server drew. Pointing at something of a pod lights everything of it.
-// With nothing pointed at, the pods shown are lit.
+// Drawing shows the server's drawing of a machine. It highlights all resources of the pod under the
+// pointer, or otherwise of the pods in shown.
 export function Drawing({ svg, lit, setLit, legend, pods, shown = [], label = 'The machine and its berths' }) {
   const box = useRef(null)
   useLayoutEffect(() => {
@@ -97,7 +97,7 @@ function Swatch({ entry }) {
   )
 }
 
-// Berths lists the pods that have something, then those that are on their way or hold nothing.
+// Berths lists the pods with exclusive resources, then Reservations, then the other pods.
 function Berths({ legend, pods, lit, setLit }) {
   const byUID = new Map(pods.map((p) => [p.uid, p]))
   const rest = pods.filter((p) => !legend.some((l) => l.uid === p.uid))
@@ -142,7 +142,7 @@ function Entries({ list, byUID, lit, setLit }) {
   )
 }
 
-// Devices shows what hangs from which root complex and switch, NUMA node by NUMA node.
+// Devices shows the PCI devices of each NUMA node, by root complex and switch.
 function Devices({ pci, links }) {
   if (!pci?.length) return null
   return (

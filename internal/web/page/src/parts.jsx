@@ -1,8 +1,8 @@
-// Small things that several views are made of.
+// Small components that several views use.
 import { link } from './route.js'
 import { amount, cpuList, plural, status } from './words.js'
 
-// Status has a shape beside its colour.
+// Status shows a node's state by a shape too, not only by a colour.
 export function Status({ row }) {
   const s = status(row)
   return (
@@ -29,11 +29,11 @@ export function Notice({ kind = 'bad', title, children }) {
 export const PodLink = ({ p }) => <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>
 export const NodeLink = ({ name }) => (name ? <a href={link('nodes', name)}>{name}</a> : '–')
 
-// WhatIf leads to the question where another pod like that one would go.
+// WhatIf links to the page fit, with the question where a copy of the pod would go.
 export const WhatIf = ({ namespace, name }) => <a class="ask" href={`${link('fit')}?pod=${encodeURIComponent(`${namespace}/${name}`)}`}>What if? Ask with its YAML</a>
 
-// containerName and shares are what tables say of a container: its name, then its CPUs, memory and
-// devices.
+// containerName and shares return the cells of a container in tables: its name, and its CPUs,
+// memory and devices.
 export const containerName = (c) => c.name + (c.kind === 'app' ? '' : ` (${c.kind})`)
 export const shares = (c) => [
   cpuList(c.cpus) || (c.unknownCPUs ? `${c.unknownCPUs} pinned, CPUs unknown` : 'shared'),
@@ -41,7 +41,7 @@ export const shares = (c) => [
   Object.entries(c.devices || {}).map(([r, ids]) => `${r} ${ids.join(',')}`).join('; ') || '–',
 ]
 
-// Table is a table. On a narrow screen a row becomes a card, in which every cell says what it is.
+// On a narrow screen, each row of a Table becomes a card, in which every cell has a label.
 export function Table({ label, columns, rows }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
@@ -72,7 +72,8 @@ export function Claims({ claims }) {
   ))
 }
 
-// names are the first names of count things.
+// names returns the first names of a list. count is the number of all names, which may be larger
+// than the list.
 export function names(list, count) {
   if (!count) return '–'
   const shown = (list || []).slice(0, 4)
@@ -83,7 +84,7 @@ export function Waiting({ what }) {
   return <p class="waiting" role="status">{what}</p>
 }
 
-// Spark is how a number went in the last hours: a line that begins at zero.
+// Spark draws the course of a number over the last hours. The vertical axis begins at zero.
 export function Spark({ values, label }) {
   const w = 96
   const h = 26
@@ -110,7 +111,7 @@ export function Choice({ label, value, options, onChange }) {
   )
 }
 
-// Groups are nodes that say the same.
+// The verbs for the answer of a group of nodes: for one node, and for several.
 const verbs = {
   admits: ['would take it', 'would take it'], waits: ['waits for its next report', 'wait for their next report'], refuses: ['refuses it', 'refuse it'],
   unreliable: ['is not relied on', 'are not relied on'], excluded: ['is excluded', 'are excluded'],
@@ -129,7 +130,7 @@ export function GroupList({ groups, held }) {
   return <ul class="groups">{groups.map((g) => <Group key={g.answer + g.message + g.advice} g={g} count={g.count ?? g.nodes.length} held={held} />)}</ul>
 }
 
-// HeldBack says who keeps a pod from nodes that Berth has nothing against.
+// HeldBack shows what keeps a pod from nodes that would admit it.
 export const HeldBack = ({ h }) => <Notice title={`Held back by ${h.by}: `}>{h.message}{h.advice && <span class="advice"><b>Do:</b> {h.advice}</span>}</Notice>
 
 function Group({ g, count, held }) {
@@ -148,7 +149,7 @@ function Group({ g, count, held }) {
   )
 }
 
-// Refusals show for each resource what was asked, and what every NUMA node has.
+// Refusals shows for each resource the requested amount, and the amounts on every NUMA node.
 export function Refusals({ answers }) {
   const refusing = answers.filter((n) => n.refusal?.needs?.length)
   if (!refusing.length) return null

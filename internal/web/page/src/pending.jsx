@@ -1,4 +1,4 @@
-// Pods that wait, grouped by what they wait for.
+// Waiting pods, grouped by the reason.
 import { useAsk, useStore } from './data.js'
 import { link } from './route.js'
 import { GroupList, HeldBack, Notice, PodLink, Table, Waiting, WhatIf } from './parts.jsx'
@@ -29,8 +29,8 @@ export function Pending() {
   )
 }
 
-// Why is what the nodes say, and folded what the scheduler wrote; its words alone where no node was
-// asked.
+// Why shows the nodes' answers, and the scheduler's message in a closed fold. If no node was asked,
+// it shows only the message.
 function Why({ g }) {
   if (!g.said && g.heldBack) return <HeldBack h={g.heldBack} />
   if (!g.said) return <p class="why">{g.message}</p>

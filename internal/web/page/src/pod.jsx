@@ -1,4 +1,4 @@
-// One pod: where it is and what it was promised, or why it fits nowhere.
+// The page of a pod: where it is and what it was promised, or why it fits nowhere.
 import { useState } from 'preact/hooks'
 import { useAsk } from './data.js'
 import { Drawing } from './node.jsx'
@@ -29,7 +29,7 @@ export function PodView({ namespace, name }) {
   )
 }
 
-// Where lights the pod on its node. What others have there is one click away.
+// Where draws the pod's node and highlights the pod.
 function Where({ pod }) {
   const { data } = useAsk('api/nodes/' + encodeURIComponent(pod.node))
   const [pointed, point] = useState('')
@@ -80,7 +80,7 @@ export function Explained({ e }) {
   )
 }
 
-// Gang says how far the pod's gang is, and leads to it.
+// Gang shows the state of the pod's gang, with a link to the gang.
 function Gang({ gang, waits }) {
   const held = waits && ['forming', 'wrong'].includes(gang.state)
   return (

@@ -1,4 +1,4 @@
-// All pods: what each has, searched, narrowed and ordered, page by page.
+// The list of all pods and their resources, with search, filters, orders and pages.
 import { useAsk, useStore } from './data.js'
 import { setQuery, useRoute } from './route.js'
 import { Choice, NodeLink, Notice, PodLink, Table } from './parts.jsx'
@@ -43,8 +43,8 @@ export function Pods() {
   )
 }
 
-// has is what a pod has: NUMA nodes, CPUs, how sure that was, what became of it, and whether it is on
-// one NUMA node.
+// has returns the cells of a pod: NUMA nodes, CPUs, certainty, outcome of the promise, and
+// alignment.
 function has(p) {
   const h = p.has || {}
   const cpus = cpuList(h.cpus) || (h.unknownCPUs && `${h.unknownCPUs} pinned, CPUs unknown`) || (p.milliCPUs ? `${p.milliCPUs / 1000} ${p.node ? 'shared' : 'asked'}` : '–')

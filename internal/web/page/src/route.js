@@ -1,4 +1,4 @@
-// Every view has an address: the part behind #, so that the page works below any path of a proxy.
+// Every view has an address in the URL after #, so that the page works below any path of a proxy.
 import { useLayoutEffect, useState } from 'preact/hooks'
 
 function parse() {
@@ -15,7 +15,7 @@ function parse() {
 
 export function useRoute() {
   const [route, set] = useState(parse)
-  useLayoutEffect(() => { // at once, for a key that is pressed next
+  useLayoutEffect(() => { // a layout effect, to be ready for the next key
     const f = () => set(parse())
     addEventListener('hashchange', f)
     return () => removeEventListener('hashchange', f)

@@ -1,4 +1,5 @@
-// What shadow mode has found: how often Berth's predictions came true while others placed the pods.
+// The findings of shadow mode: how often Berth's predictions came true while other schedulers
+// placed the pods.
 import { useAsk } from './data.js'
 import { link } from './route.js'
 import { Notice, Table, Waiting } from './parts.jsx'

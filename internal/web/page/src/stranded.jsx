@@ -1,4 +1,4 @@
-// What is free and of little use, resource by resource: devices first, which cost the most.
+// Free resources that are hard to use, by resource. Devices come first, because they cost the most.
 import { useAsk, useStore } from './data.js'
 import { NodeLink, Notice, PodLink, Table, Waiting } from './parts.jsx'
 import { link } from './route.js'

@@ -1,4 +1,4 @@
-// How amounts and names are written.
+// Texts for amounts, names and states.
 const units = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi']
 
 export function bytes(n) {
@@ -7,7 +7,7 @@ export function bytes(n) {
     n /= 1024
     i++
   }
-  return (n >= 100 ? Math.floor(n) : Math.floor(n * 10) / 10) + units[i] // down: what is free is free
+  return (n >= 100 ? Math.floor(n) : Math.floor(n * 10) / 10) + units[i] // rounded down, so that a free amount is never overstated
 }
 
 export const isBytes = (resource) => resource === 'memory' || resource.startsWith('hugepages-')
@@ -23,7 +23,7 @@ export function age(seconds) {
   return Math.round(seconds / 86400) + 'd'
 }
 
-// cpuList is a list of CPUs, with strides where it is long, as the command line prints it: 3-39:1/2.
+// cpuList returns a list of CPUs as the command line prints it. A long list has strides: 3-39:1/2.
 export function cpuList(text) {
   if (!text || text.length <= 24) return text
   return text.split(';').map((part) => {
@@ -49,13 +49,13 @@ export function cpuList(text) {
   }).join('; ')
 }
 
-// amountOf is what a NUMA node has of a resource.
+// amountOf returns a NUMA node's amount of a resource.
 export function amountOf(numa, resource) {
   if (resource === 'cpu') return numa.cpus
   return (numa.memory || []).find((a) => a.resource === resource) || (numa.devices || []).find((a) => a.resource === resource)
 }
 
-// resourcesOf are all resources of the rows: CPUs, memory, huge pages, then devices.
+// resourcesOf returns all resources of the rows: CPUs, memory, huge pages, then devices.
 export function resourcesOf(rows) {
   const seen = new Set()
   for (const row of rows) {
@@ -69,7 +69,7 @@ export function resourcesOf(rows) {
   return [...seen].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
 }
 
-// status is the state of a node in one word, and how bad it is.
+// status returns the state of a node as a short text, and its level: good, doubt or bad.
 export function status(row) {
   const cordoned = (row.conditions || []).includes('Unschedulable')
   const also = cordoned ? ', cordoned' : ''
