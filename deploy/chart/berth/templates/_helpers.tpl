@@ -1,4 +1,4 @@
-{{- /* An upgrade that reuses the values of an earlier release has no mode. */}}
+{{- /* After an upgrade that reuses the values of an earlier release, mode may be missing. */}}
 {{- define "berth.mode" -}}
 {{ .Values.scheduler.mode | default "schedule" }}
 {{- end }}
@@ -16,7 +16,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
-{{- /* Selectors cannot be changed by an upgrade: no versions in them. */}}
+{{- /* An upgrade cannot change selectors, so they contain no version. */}}
 {{- define "berth.selector" -}}
 app.kubernetes.io/name: berth
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -28,8 +28,8 @@ app.kubernetes.io/component: {{ .component }}
 {{- regexFindAll "[0-9.]+" (.Files.Get "files/schedulers") -1 | toJson }}
 {{- end }}
 
-{{- /* The build for this cluster: the newest build that is not newer than the API server, or else the oldest build. A
-    scheduler may be one minor release older than its API server (Kubernetes' version skew policy). */}}
+{{- /* The build for this cluster: the newest build that is not newer than the API server, or the oldest build if all are
+    newer. A scheduler may be one minor release older than its API server (Kubernetes' version skew policy). */}}
 {{- define "berth.build" -}}
 {{- $server := int (semver .Capabilities.KubeVersion.Version).Minor }}
 {{- $builds := include "berth.builds" . | fromJsonArray }}
@@ -59,7 +59,8 @@ app.kubernetes.io/component: {{ .component }}
 {{- include "berth.image" (dict "root" . "name" "berth-scheduler" "digest" $digest "build" (printf "-k8s%s" $build)) }}
 {{- end }}
 
-{{- /* name is the image's name, and component its key in image.digests. The scheduler has digest and build instead. */}}
+{{- /* name is the image's name, and component its key in image.digests. For the scheduler, the caller sets digest and build
+    instead of component. */}}
 {{- define "berth.image" -}}
 {{- $i := .root.Values.image }}
 {{- $repository := required "image.repository: there is no public registry of these images: give the registry and folder to which `make push` copied the images, as in registry.example/berth" $i.repository }}
