@@ -32,7 +32,7 @@ type Spec struct {
 }
 
 // Process is a running child. Its standard input is a pipe that the parent keeps open and never
-// writes to. The pipe ends when the parent ends in any way, and the child detects this with
+// writes to. When the parent ends for any reason, the pipe ends, and the child detects this with
 // WithParent.
 type Process struct {
 	Name string

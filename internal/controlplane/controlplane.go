@@ -54,8 +54,8 @@ func (o *Options) startServer(ctx context.Context, cp *ControlPlane, storage str
 var errNotHere = errors.New("the API server runs in its own process: want an API server that runs in this process")
 
 // Break makes the API server unreachable, as if its process had died: it refuses new connections
-// and ends existing ones. The controllers in the API server and etcd continue. Breaking it twice is
-// not an error.
+// and ends existing ones. etcd, and the controllers inside the API server, continue. Breaking it
+// twice is not an error.
 func (cp *ControlPlane) Break() error {
 	if cp.api.listener == nil {
 		return errNotHere

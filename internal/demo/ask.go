@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// extension is the content of the extension named extensionName in a playground's kubeconfig. Only
-// berth-demo reads it.
+// extension is the data that a playground adds to its kubeconfig, under the name extensionName.
+// Only berth-demo reads it.
 type extension struct {
 	// Socket is the path of the Keeper's socket.
 	Socket string `json:"socket"`

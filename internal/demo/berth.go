@@ -19,8 +19,8 @@ import (
 // Berth is a Scheduler: berth-scheduler, with an agent on each node, installed from the manifests
 // that users apply. The zero value has the defaults.
 type Berth struct {
-	// Names are the schedulerNames, each with a profile. If there are none, the only name is
-	// default-scheduler.
+	// Names are the schedulerNames that Berth serves, each with a profile. If there are none, Berth
+	// serves only default-scheduler.
 	Names []string
 	// Args are the plugin's arguments; nil means the defaults.
 	Args *scheduler.Args
@@ -58,7 +58,7 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 	if err != nil {
 		return nil, err
 	}
-	if err := c.startSchedulers(argv); err != nil { // the agents start at the same time
+	if err := c.startSchedulers(argv); err != nil { // it does not wait, so the agents start meanwhile
 		return nil, err
 	}
 	stopBoth := func() error { return errors.Join(c.stopSchedulers(), c.stopAgents()) }

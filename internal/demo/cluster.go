@@ -30,8 +30,8 @@ type ClusterOptions struct {
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
-	// ControlPlane configures the control plane. The control plane's directory is inside the
-	// cluster's.
+	// ControlPlane configures the control plane. Its Dir is ignored: the control plane's directory
+	// is inside the cluster's.
 	ControlPlane controlplane.Options
 	// On is a running control plane, which other clusters may share; Stop leaves it running. nil
 	// starts a new control plane.

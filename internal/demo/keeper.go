@@ -168,7 +168,7 @@ func (p *part) pause(now time.Time) time.Duration {
 
 // obituary describes in a few words how a part's process ended.
 func (k *Keeper) obituary(p *part) string {
-	_ = p.process.Ended() // the caller that later stops the process need not report this again
+	_ = p.process.Ended() // marks the end as reported, so that Stop does not report it again
 	how := fmt.Sprintf("%s (process %d) ended: %s", p.name, p.process.PID(), p.process.How())
 	if p.says("Leaderelection lost") {
 		return how + ", as it lost its lease"
@@ -285,7 +285,7 @@ func (k *Keeper) breakOne(parts []*part) (string, error) {
 	for _, p := range whole {
 		p.broken = true
 		p.process.Kill()
-		_ = p.process.Ended() // the caller that later stops the process need not report this again
+		_ = p.process.Ended() // marks the end as reported, so that Stop does not report it again
 		killed = append(killed, fmt.Sprintf("%s (process %d)", p.name, p.process.PID()))
 	}
 	return fmt.Sprintf("Killed: %s. To start it again: berth-demo mend %s\n", strings.Join(killed, " and "), parts[0].name), nil

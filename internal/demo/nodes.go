@@ -93,8 +93,8 @@ var AllNodes = len(nodeShapes)
 // MaxNodes is the maximum number of nodes. A node and its agent take about 20 MB each.
 const MaxNodes = 100
 
-// Nodes returns count nodes. The nodes have the shapes of nodeShapes in their order, repeated if
-// necessary. The names of the nodes are always the same.
+// Nodes returns the given number of nodes. The nodes have the shapes of nodeShapes in their order,
+// repeated if necessary. The names of the nodes are always the same.
 func Nodes(count int) ([]hollow.Spec, error) {
 	if count < 1 || count > MaxNodes {
 		return nil, fmt.Errorf("%d nodes: want 1 to %d", count, MaxNodes)
@@ -110,7 +110,8 @@ func Nodes(count int) ([]hollow.Spec, error) {
 	return specs, nil
 }
 
-// nodeName returns the name of the node that has the shape in the given round through nodeShapes.
+// nodeName returns the name of the shape's node in a round. Round 0 is the first use of nodeShapes;
+// if there are more nodes than shapes, further rounds follow.
 func (s *shape) nodeName(round int) string {
 	if round == 0 {
 		return s.name
@@ -118,7 +119,7 @@ func (s *shape) nodeName(round int) string {
 	return fmt.Sprintf("%s-%d", s.name, round+1)
 }
 
-// spec returns the node that has the shape in the given round through nodeShapes.
+// spec returns the shape's node in a round, as nodeName counts them.
 func (s *shape) spec(round int) (hollow.Spec, error) {
 	m, err := topology.Parse(s.machine)
 	if err != nil {

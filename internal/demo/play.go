@@ -34,10 +34,10 @@ type Options struct {
 	Server string
 	// Schedulers is the number of a playground's schedulers, of which one leads; 0 means 1.
 	Schedulers int
-	// Metrics makes the schedulers and agents of a playground listen for Prometheus.
+	// Metrics makes the schedulers and agents of a playground serve metrics for Prometheus.
 	Metrics bool
-	// Agent is passed to ClusterOptions. Change and Patience are passed to the Runner (Patience
-	// only by Play).
+	// Play passes Agent to the ClusterOptions, and Change and Patience to the Runner. Up and
+	// StartPlayground ignore these fields.
 	Agent    func(*agent.Options)
 	Change   func(*corev1.Pod)
 	Patience time.Duration

@@ -46,8 +46,8 @@ type Progress func(elapsed time.Duration, r *Report, pending int)
 type Runner struct {
 	Cluster  *Cluster
 	Workload Workload
-	// Predicts is true if the scheduler must annotate every pod that gets exclusive resources with
-	// its decision.
+	// Predicts is true if every pod that gets exclusive resources must have the scheduler's
+	// decision in an annotation.
 	Predicts bool
 	// Patience is the time without events after which a waiting pod counts as stalled if a node has
 	// room for it; 0 means 15 s. After the last pod of the workload is created, the run has four

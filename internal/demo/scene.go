@@ -21,7 +21,7 @@ type Scene struct {
 	Name string
 	// About describes the scene in one or two sentences.
 	About string
-	// Nodes is the number of nodes, taken from the function Nodes.
+	// Nodes is the number of nodes, which the function Nodes returns.
 	Nodes int
 	// Own are the scene's own nodes. If there are any, they replace Nodes.
 	Own []hollow.Spec
@@ -31,7 +31,8 @@ type Scene struct {
 	play func(s *stage) []step
 }
 
-// step prints its action, carries it out, and waits for the result.
+// step is one step of a scene. tells is printed first. does acts, waits for the result and prints
+// it.
 type step struct {
 	tells string
 	does  func(ctx context.Context) error

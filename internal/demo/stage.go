@@ -116,8 +116,8 @@ func (s *stage) gangRunning(ctx context.Context, name string, members int) error
 	return nil
 }
 
-// gangWaits creates a gang and waits until the status of a member says that the gang does not fit
-// and no member has a node.
+// gangWaits creates a gang and waits until the status of a member says that the gang does not fit.
+// It returns an error if a member has a node then.
 func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	if err := s.gang(ctx, name, members); err != nil {
 		return err

@@ -63,9 +63,9 @@ const (
 	meanLife = 11 * time.Second
 	// minLife leaves enough time to start a pod and to read its assignments.
 	minLife = 2 * time.Second
-	// batch is the number of pods that ask only for CPUs and are created soon after the burst, if
-	// there are GPUs. The pods of the batch run for most of the run. A scheduler that puts them on
-	// the NUMA nodes of GPUs leaves these GPUs without CPUs.
+	// batch is the number of pods that ask only for CPUs and are created soon after the burst.
+	// There is no batch if a shape has no node. The pods of the batch run for most of the run. A
+	// scheduler that puts them on the NUMA nodes of GPUs leaves these GPUs without CPUs.
 	batch     = 30
 	batchCPUs = 16
 	batchFrom = 500 * time.Millisecond
@@ -77,8 +77,8 @@ const (
 	maxLife = 25 * time.Second
 )
 
-// Generate returns the workload for the first count nodes of Nodes. Equal seeds give equal
-// workloads. Pods ask for huge pages and devices if some of the nodes have them.
+// Generate returns the workload for the nodes of Nodes(count). Equal seeds give equal workloads.
+// Pods ask for huge pages and devices only if there is a node of every shape.
 //
 // The workload begins with the wedge: for some nodes, three pods that together request nearly all
 // free CPUs. Two of them leave too few CPUs for the third on each of the two NUMA nodes. A

@@ -23,7 +23,8 @@ type point struct {
 	// Free and Total are the CPUs, bytes and devices that pods can get exclusively, by resource.
 	Free  map[string]uint64 `json:"free"`
 	Total map[string]uint64 `json:"total"`
-	// Whole is the number of NUMA nodes whose CPUs are all free, on schedulable nodes.
+	// Whole is the number of NUMA nodes whose CPUs are all free, on nodes that are neither cordoned
+	// nor in trouble.
 	Whole    int `json:"whole"`
 	Nodes    int `json:"nodes"`
 	Troubled int `json:"troubled"`

@@ -40,7 +40,8 @@ var podOrders = map[string]func(a, b *listed) int{
 	"cpus":  func(a, b *listed) int { return cmp.Compare(b.CPUs, a.CPUs) },
 }
 
-// podKinds are the filters of the list, by the resources of pods.
+// podKinds are filters of the list, by their names. They select pods by the resources that the pods
+// have or were promised.
 var podKinds = map[string]func(*survey.Pod) bool{
 	"exact":   func(p *survey.Pod) bool { return p.Certainty == wire.Exact.String() },
 	"verdict": func(p *survey.Pod) bool { return p.Certainty == wire.VerdictOnly.String() },
@@ -48,8 +49,8 @@ var podKinds = map[string]func(*survey.Pod) bool{
 	"split":   func(p *survey.Pod) bool { return p.Alignment != "" && p.Alignment != topology.WithinNode },
 }
 
-// pods returns one page of the pods that have every word of q in "namespace/name" or in the node's
-// name, in the requested order.
+// pods returns one page of the pods that match the filters of the request, in the requested order.
+// Every word of q must be in "namespace/name" or in the node's name.
 func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 	q := r.URL.Query()
 	from, err := strconv.Atoi(cmp.Or(q.Get("from"), "0"))

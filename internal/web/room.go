@@ -14,8 +14,8 @@ type roomPage struct {
 	After  []picture `json:"after,omitempty"`
 }
 
-// room returns a plan of which pods to move to make room for the pods of a manifest. It moves no
-// pods.
+// room returns a plan: the pods that would have to move to make room for the pods of a manifest. It
+// moves no pods.
 func (s *Server) room(r *http.Request, v Viewer) (any, error) {
 	pods, done, err := s.question(r)
 	if err != nil {

@@ -83,7 +83,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
 	send := func(text string) bool {
-		_ = out.SetWriteDeadline(time.Now().Add(patience)) // without a deadline, a page that reads nothing only keeps its stream for longer
+		_ = out.SetWriteDeadline(time.Now().Add(patience)) // ignored: without a deadline, a page that reads nothing keeps its stream for longer
 		if _, err := fmt.Fprint(w, text); err != nil {
 			return false
 		}
