@@ -50,7 +50,6 @@ func main() {
 	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
 }
 
-// settings are the values of the flags.
 type settings struct {
 	options       agent.Options
 	kubeconfig    string
@@ -195,7 +194,6 @@ func joined(rivals []agent.Rival) string {
 	return strings.Join(texts, ",")
 }
 
-// readDevices reads the list of the devices that the agent offers.
 func readDevices(name string) (*offer.Config, error) {
 	doc, err := os.ReadFile(name)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// playground are the flags of the verb up.
 type playground struct {
 	options
 	kubeconfig      string
@@ -236,7 +235,6 @@ Ctrl-C here ends everything.
 	return nil
 }
 
-// tellMetrics prints the addresses of the metrics of schedulers and agents.
 func tellMetrics(w io.Writer, addresses [][2]string) error {
 	if len(addresses) == 0 {
 		return nil

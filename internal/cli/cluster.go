@@ -176,7 +176,6 @@ func (f *clusterFlags) completeNodes(cmd *cobra.Command, args []string, typed st
 	return f.completeNames((*survey.Cluster).NodeNames)(cmd, args, typed)
 }
 
-// completeContexts suggests names of contexts in the kubeconfig.
 func (f *clusterFlags) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	raw, err := f.config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {

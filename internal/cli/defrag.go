@@ -20,10 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// errNoPlan is the error of defrag if no plan makes room.
 var errNoPlan = errors.New("no plan makes room")
 
-// defragQuestion has the flags of defrag.
 type defragQuestion struct {
 	cluster clusterFlags
 	output  output
@@ -150,7 +148,6 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 	return room, pods.partly(), err
 }
 
-// roomText prints a plan for users.
 func roomText(w io.Writer, r *query.Room) error {
 	switch {
 	case r.Outcome == defrag.NoRoom.String():

@@ -30,7 +30,6 @@ func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) er
 	return nil
 }
 
-// draw draws the node that the user has named.
 func (q *nodesQuestion) draw(cmd *cobra.Command, s *survey.Survey, watch watchFlags) error {
 	switch {
 	case q.only() == "":

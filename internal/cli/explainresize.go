@@ -16,7 +16,6 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// errNotResized is the error of explain --resize if the pod would not be resized.
 var errNotResized = errors.New("the pod would not be resized")
 
 // resized explains the outcome of a resize in place.
@@ -41,7 +40,6 @@ func (q *podQuestion) resized(cmd *cobra.Command, name string, o output) error {
 	return cmp.Or(printCleaned(cmd, o, r, asText), answerNo(r.Outcome != placement.ResizeProceeds, errNotResized))
 }
 
-// changesOf parses the values of --resize.
 func changesOf(texts []string) (out []query.Change, err error) {
 	seen := map[string]bool{}
 	for _, text := range texts {

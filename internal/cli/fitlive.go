@@ -59,7 +59,6 @@ func completeSettings(*cobra.Command, []string, string) (out []string, _ cobra.S
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// run answers the question about the cluster.
 func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	if q.nodes < 0 {
 		return Usagef("--nodes %d: want 0 or more", q.nodes)
@@ -156,7 +155,6 @@ func fitSum(f *query.Fitting) string {
 	return "finds a place now"
 }
 
-// berthsTable prints the places that the replicas would get.
 func berthsTable(w io.Writer, f *query.Fitting) error {
 	var rows [][]string
 	for i := range f.Berths[:min(len(f.Berths), maxBerths)] {

@@ -53,7 +53,6 @@ func (f *nodeFlags) register(cmd *cobra.Command) {
 	fs.BoolVar(&f.ignoreMissing, "ignore-missing-devices", false, "admit pods that ask for devices that the node does not offer: a kubelet admits them, but no scheduler sends them there")
 }
 
-// spec returns the node that the flags describe.
 func (f *nodeFlags) spec() (whatif.Spec, error) {
 	s := whatif.Spec{
 		Machine: f.machine, Config: kubeletconfig.Files{File: f.config, Dir: f.dropIns}, State: f.state,

@@ -93,7 +93,6 @@ type fragSum struct {
 	survey.StrandedSum
 }
 
-// fragTable prints the sums of the cluster, and then the NUMA nodes.
 func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit int) error {
 	sums := fragSums(nodes, all)
 	var rows [][]string
@@ -128,7 +127,6 @@ func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit in
 	return nil
 }
 
-// fragSums adds up the resources of the nodes, by resource.
 func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 	sums := map[string]*fragSum{}
 	of := func(resource string) *fragSum {

@@ -22,7 +22,7 @@ const (
 // helpColumns is the maximum width of help in columns.
 const helpColumns = 120
 
-// under puts the flags that register adds to the verb under the heading.
+// under calls register, and puts the flags that register adds to the verb under the heading.
 func under(heading string, cmd *cobra.Command, register func()) {
 	before := map[string]bool{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errNever is the error of need if some pods do not fit on an empty node.
 var errNever = errors.New("some pods do not fit even on an empty node")
 
 // needed is a row of the output of need.

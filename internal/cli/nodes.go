@@ -441,7 +441,6 @@ func (l stretches) String() string {
 	return strings.Join(texts, " ")
 }
 
-// nodeWide returns the additional columns of -o wide.
 func nodeWide(n *survey.Node) []string {
 	managers, report := "", "" // the policies of the CPU and memory managers
 	if n.CPUManager != "" {
@@ -557,7 +556,6 @@ func holdersTable(w io.Writer, n *survey.Node) error {
 	return section(w, "", "NODE | NUMA | HELD | CPUS | POD | CONTAINER", rows)
 }
 
-// resizesTable prints the unfinished resizes of the node's pods.
 func resizesTable(w io.Writer, n *survey.Node) error {
 	var rows [][]string
 	for i := range n.Resizes {

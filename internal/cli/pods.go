@@ -151,7 +151,6 @@ func stridesOfAll(cpus string) string {
 	return strings.Join(parts, ";")
 }
 
-// podWide returns the additional columns of -o wide.
 func podWide(p *survey.Pod) []string {
 	var memory, devices []string
 	for i := range p.Containers {

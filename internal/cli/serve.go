@@ -88,7 +88,6 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
-// serve serves the map until the user interrupts it.
 func (f *serveFlags) serve(cmd *cobra.Command, c *survey.Cluster) error {
 	options := web.Options{Live: c.NewLive()}
 	if f.auth == authCluster {

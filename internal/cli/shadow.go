@@ -91,7 +91,6 @@ func (f *shadowFlags) get(ctx context.Context, path string) ([]byte, error) {
 	return at.Ask(ctx, path)
 }
 
-// shadowText prints the findings for users.
 func shadowText(w io.Writer, v *shadow.View) error {
 	fmt.Fprintf(w, "%s\n\n", v.Summary)
 	d := &v.Day

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-dev/berth/internal/simulate/trace"
 )
 
-// simulateQuestion has the flags of simulate.
 type simulateQuestion struct {
 	cluster    clusterFlags
 	output     output
@@ -250,7 +249,6 @@ func simulateTable(w io.Writer, all []simulate.Summary) error {
 	return columns(w, "STRATEGY | RUNS | IN USE % | ALIGNED % | PODS SERVED % | REFUSALS PER POD | NUMA NODES PER POD", rows)
 }
 
-// timedTable prints the results of a timed simulation.
 func timedTable(w io.Writer, all []simulate.Summary) error {
 	var rows [][]string
 	head := "STRATEGY | RUNS | ALIGNED % | GPU HOURS ALIGNED % | CPU HOURS ALIGNED % | WAITING P50 | P99 | PODS REFUSED % | GANGS WHOLE % | NUMA NODES PER POD"

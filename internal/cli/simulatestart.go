@@ -62,7 +62,6 @@ func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) err
 	return nil
 }
 
-// startNode converts a node to the simulator's type.
 func startNode(n *query.StartNode, now time.Time) (out simulate.StartNode, err error) {
 	out = simulate.StartNode{Machine: n.Machine, Model: n.Model, State: n.State, KeptCPU: n.Kept["cpu"], KeptMiB: mebibytes(n.Kept["memory"]), Others: othersIn(n.Has), KeptOthers: othersIn(n.Kept)}
 	out.Node = trace.Node{Name: n.Name, MilliCPU: n.Has["cpu"], MiB: n.Has["memory"] >> 20, GPUs: int(n.Has[simulatedGPU]), GPUModel: n.Object.Labels[labelGPUModel]}

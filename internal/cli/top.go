@@ -100,7 +100,6 @@ func worse(n *survey.Node) int {
 // errShown ends the run of top --once after the first drawing.
 var errShown = errors.New("shown")
 
-// top follows a cluster.
 type top struct {
 	cmd   *cobra.Command
 	live  *survey.Live

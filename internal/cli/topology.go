@@ -137,7 +137,6 @@ func (from machineSource) read(cmd *cobra.Command, live *clusterFlags) (*topolog
 	return h.Machine, nil
 }
 
-// printedMachine reads the machine from a file with the output of lscpu.
 func printedMachine(cmd *cobra.Command, file string) (*topology.Machine, error) {
 	text, err := manifest.ReadInput(file, cmd.InOrStdin(), lscpu.MaxText)
 	if err != nil {

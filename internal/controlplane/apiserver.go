@@ -96,7 +96,6 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, opts 
 // whole process shares.
 var building sync.Mutex
 
-// runnable is a server that is ready to run.
 type runnable interface{ Run(context.Context) error }
 
 func build(ctx context.Context, listener net.Listener, flags []string, around func(http.Handler) http.Handler) (runnable, error) {
@@ -357,7 +356,6 @@ func (l *trackingListener) comeBack(ctx context.Context) error {
 	return nil
 }
 
-// cut closes every connection.
 func (l *trackingListener) cut() {
 	l.mu.Lock()
 	conns := slices.Collect(maps.Keys(l.conns))

@@ -96,7 +96,6 @@ func (p *pki) make(kept bool) (err error) {
 	return p.writePairs()
 }
 
-// read reads the files of an earlier control plane.
 func (p *pki) read() (err error) {
 	for name, a := range p.authorities() {
 		if a.cert, a.key, err = pkiutil.TryLoadCertAndKeyFromDisk(p.dir, name); err != nil {

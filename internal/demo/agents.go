@@ -165,7 +165,6 @@ func agentOptions(dir hollow.Dir, client *rest.Config, log io.Writer) (opts agen
 	return opts, err
 }
 
-// serveAgent runs the role VerbAgent.
 func serveAgent(ctx context.Context, args []string, log io.Writer) error {
 	client, err := clientcmd.BuildConfigFromFlags("", args[1])
 	if err != nil {

@@ -46,7 +46,6 @@ func (k *Keeper) Kubeconfig() ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// serve answers requests until the Keeper ends.
 func (k *Keeper) serve() error {
 	server := &http.Server{Handler: http.HandlerFunc(k.take), ReadHeaderTimeout: 5 * time.Second}
 	if err := server.Serve(k.line); !errors.Is(err, net.ErrClosed) {
@@ -106,7 +105,6 @@ func Ask(ctx context.Context, kubeconfig string, words ...string) (string, error
 	return string(text), nil
 }
 
-// socketOf reads the path of the Keeper's socket.
 func socketOf(kubeconfig string) (string, error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {

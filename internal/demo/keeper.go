@@ -38,7 +38,6 @@ type death struct {
 	process *child.Process
 }
 
-// order is one request to the Keeper.
 type order struct {
 	words []string
 	reply chan answer

@@ -222,7 +222,6 @@ func (c Comparisons) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// contended adds up the broken promises that other pods caused.
 func contended(reports []*Report) (n int) {
 	for _, r := range reports {
 		n += r.Contended
@@ -258,7 +257,6 @@ func writeRows(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// figure is a line of the table.
 type figure struct {
 	name   string
 	of     func(*Report) float64

@@ -114,7 +114,6 @@ func (c *Cluster) schedulerPart(i int, argv []string) (*part, error) {
 	return p, nil
 }
 
-// waitLeader waits until one of the schedulers holds the Lease.
 func (c *Cluster) waitLeader(ctx context.Context) error {
 	return c.await(ctx, "scheduler: no lease", func(ctx context.Context) bool { return c.held(ctx, metav1.NamespaceSystem, lease) })
 }

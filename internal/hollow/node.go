@@ -52,7 +52,6 @@ func Run(ctx context.Context, dir Dir) error {
 	return nil
 }
 
-// node is a hollow node that has been built.
 type node struct {
 	dir     Dir
 	spec    *Spec

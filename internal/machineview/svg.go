@@ -127,7 +127,6 @@ func (p *painter) page(m *topology.Machine) string {
 
 func escape(text string) string { return html.EscapeString(printable(text)) }
 
-// text is a line of words.
 func text(class, words string) shape {
 	wide := charWide
 	switch class {
@@ -475,7 +474,6 @@ func servedBy(resource, class string) bool {
 	return slices.ContainsFunc(words[class], func(word string) bool { return strings.Contains(name, word) || strings.HasPrefix(resource, word) })
 }
 
-// chipClass returns the class with which a device is drawn.
 func chipClass(d *topology.Device) string {
 	switch {
 	case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"), strings.HasPrefix(d.Class, "0b40"):

@@ -70,7 +70,6 @@ func (t *Tally) placedBy(name string, n int) {
 
 func newTally() Tally { return Tally{NotJudged: map[Reason]int{}, Placed: map[string]int{}} }
 
-// came counts a pod when it is bound.
 func (t *Tally) came(p *Pod) {
 	t.Pods++
 	if !p.Pinned {
@@ -80,7 +79,6 @@ func (t *Tally) came(p *Pod) {
 	t.placedBy(p.Scheduler, 1)
 }
 
-// closed counts the outcome in a closed record.
 func (t *Tally) closed(r *Record) {
 	if r.Got != nil && r.Got.Outcome == Rejected {
 		t.Rejected++
@@ -129,7 +127,6 @@ func (t *Tally) of(r Result) *int {
 	}
 }
 
-// add adds the numbers of another tally.
 func (t *Tally) add(o *Tally) {
 	for _, n := range []struct{ to, from *int }{
 		{&t.Pods, &o.Pods}, {&t.Pinned, &o.Pinned}, {&t.Judged, &o.Judged}, {&t.Rejected, &o.Rejected}, {&t.RejectedPinned, &o.RejectedPinned}, {&t.Foretold, &o.Foretold},

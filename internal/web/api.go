@@ -190,8 +190,8 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 
 // hideTenants removes the tenants that the viewer is not allowed to see, except the hypothetical
 // pods of the viewer's own question. In the Snapshot, it replaces the UIDs of these tenants with
-// placeholders, and the names of their containers with "-". Reservations get a tenant again,
-// without their name.
+// placeholders, and the names of their containers with "-". Each Reservation keeps a tenant, but
+// without its name.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	_, all := v.(everything)
 	if all {
@@ -266,8 +266,8 @@ func hideDriven(d *survey.Driven, v Viewer) {
 	d.Claims = slices.DeleteFunc(d.Claims, func(c survey.ClaimOfPod) bool { return !v.Sees(c.Namespace) })
 }
 
-// hideTaken removes claims in namespaces that the viewer is not allowed to see from texts about
-// taken devices ("DEVICE by NAMESPACE/CLAIM").
+// hideTaken changes texts about taken devices ("DEVICE by NAMESPACE/CLAIM"). It removes the names
+// of claims in namespaces that the viewer is not allowed to see.
 func hideTaken(taken []string, v Viewer) {
 	for i, text := range taken {
 		device, by, _ := strings.Cut(text, " by ")
@@ -483,7 +483,6 @@ func (s *Server) askNodes(ctx context.Context, groups []*waitingGroup) []*waitin
 	return out
 }
 
-// answered adds the answers about the group's first pod to the group.
 func (g *waitingGroup) answered(e *query.Explained) {
 	g.Said, g.HeldBack, g.Title = saidBy(e.Groups), e.HeldBack, query.WaitsFor(e)
 	for i := range e.Alternatives {

@@ -188,7 +188,6 @@ func (s *Server) podYAML(r *http.Request, v Viewer) (any, error) {
 	return map[string]any{"yaml": string(text)}, nil
 }
 
-// readWanted reads the pods of a manifest.
 func readWanted(body io.Reader) (*manifest.Pods, error) {
 	limited := &io.LimitedReader{R: body, N: maxManifest + 1}
 	pods, err := manifest.Source{Paths: []string{"-"}, Stdin: limited}.Read()

@@ -115,7 +115,6 @@ func (s *Server) matching(text, namespace, phase string, v Viewer) []*listed {
 	return out
 }
 
-// sumUp sets the field Has of the pods.
 func (s *Server) sumUp(pods []*listed) {
 	all := make([]*corev1.Pod, len(pods))
 	for i := range pods {

@@ -72,7 +72,6 @@ type reviews struct {
 	strangers bounded.Map[string, flowcontrol.PassiveRateLimiter]
 }
 
-// tokenSum is the hash of a token.
 type tokenSum = [sha256.Size]byte
 
 // Reviews returns a Gate that uses the cluster's TokenReview and SubjectAccessReview.
@@ -103,7 +102,6 @@ func newReviews(now func() time.Time) *reviews {
 		strangers: bounded.New[string, flowcontrol.PassiveRateLimiter](maxStrangers)}
 }
 
-// refusal is the cached refusal of a token.
 type refusal struct {
 	said  *failure
 	until time.Time
