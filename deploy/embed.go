@@ -14,11 +14,11 @@ var manifests embed.FS
 
 // Folder returns the files of a folder. "crds" has the custom resource definitions of NodeTopology
 // and of other projects' kinds, for clusters where these are not installed. "rbac" has the
-// namespace, the service accounts and the roles of agent and scheduler. "policies" has the
-// ValidatingAdmissionPolicies with the rules that roles cannot express, and the policy that warns
-// about annotations without effect. "jobs" has the roles and policies of the controller of batch
-// Jobs. "exporters" has the policy that lets only agents write reports of amounts, for clusters
-// without other exporters. "shadow" has the roles of shadow mode.
+// namespace, the service accounts, and the roles of agents, schedulers and viewers. "policies" has
+// the ValidatingAdmissionPolicies with the rules that roles cannot express, and the policy that
+// warns about annotations without effect. "jobs" has the roles and policies of the controller of
+// batch Jobs. "exporters" has the policy that lets only agents write reports of amounts, for
+// clusters without other exporters. "shadow" has the roles of shadow mode.
 func Folder(name string) fs.FS {
 	if _, err := fs.Stat(manifests, name); err != nil {
 		panic("deploy: " + err.Error()) // name is a constant
@@ -60,7 +60,7 @@ func ServingNames(manifests [][]byte, names ...string) [][]byte {
 	return out
 }
 
-// optional are the files for users of Volcano.
+// optional are the definitions of Volcano's kinds. Only JobManifests includes them.
 var optional = []string{
 	"crds/batch.volcano.sh_jobs.yaml", "crds/nodeinfo.volcano.sh_numatopologies.yaml", "crds/scheduling.volcano.sh_podgroups.yaml",
 }

@@ -64,7 +64,7 @@ func (o *options) addFlags(cmd *cobra.Command, nodes int) {
 // maxRuns limits the number of comparisons, because each takes about four minutes.
 const maxRuns = 99
 
-// usageError is an error of the command line.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 // check returns an error if the flags are invalid.

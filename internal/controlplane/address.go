@@ -16,7 +16,7 @@ import (
 )
 
 // listen returns a listener on a free port of 127.0.0.1. If the control plane is kept
-// (Options.Keep), the port is the one that an earlier process used.
+// (Options.Keep), every later process uses the port of the first one.
 func (cp *ControlPlane) listen(ctx context.Context) (net.Listener, error) {
 	if !cp.kept {
 		return child.Listen()

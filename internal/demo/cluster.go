@@ -25,8 +25,8 @@ type ClusterOptions struct {
 	// the length of socket paths is limited.
 	Dir   string
 	Nodes []hollow.Spec
-	// NodeCommand is the command line that starts a node, without its last argument, the node's
-	// directory. The program must call hollow.Main with this directory.
+	// NodeCommand is the command line that starts a node; the node's directory is appended. The
+	// program must call hollow.Main with this directory.
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
@@ -42,8 +42,8 @@ type ClusterOptions struct {
 	Way func(part string, access *rest.Config) (*rest.Config, error)
 	// Agent changes the options of agents in this process; nil changes nothing.
 	Agent func(*agent.Options)
-	// AgentCommand is the command line that starts an agent as a process of its own, without the
-	// arguments of the role VerbAgent. nil runs the agents in this process.
+	// AgentCommand is the command line that starts an agent as a process of its own; the arguments
+	// that VerbAgent describes are appended. nil runs the agents in this process.
 	AgentCommand []string
 	// Schedulers is the number of scheduler processes, of which one leads; 0 means 1.
 	Schedulers int

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/web"
 )
 
-// survey connects to the cluster as kubectl berth does, and reads the pods of the namespace (""
-// means all namespaces).
+// survey connects to the cluster as kubectl berth does, for the pods of a namespace ("" means all
+// namespaces).
 func (c *Cluster) survey(namespace string) (*survey.Cluster, error) {
 	return survey.Connect(source.Options{
 		Config: c.ControlPlane.RESTConfig(), Namespace: namespace, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: "the playground",

@@ -86,8 +86,8 @@ func (b *Book) Undecided(uid string) *Record {
 	return &r
 }
 
-// Foreseen replaces the record that Undecided returned by r, which has a prediction. It does so
-// only if the kubelet's answer is still not known, and reports whether it did.
+// Foreseen stores r, which is the result of Undecided, completed with a prediction. It does so only
+// if the kubelet's answer is still not known, and reports whether it did.
 func (b *Book) Foreseen(r *Record) bool {
 	if b.Undecided(r.UID) == nil {
 		return false

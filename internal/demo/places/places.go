@@ -252,8 +252,8 @@ func asksHugePages(r *placement.Request) bool {
 	})
 }
 
-// fewest returns on how many NUMA nodes the node would admit the request, if all pods that were on
-// the node at any time after since were still there. It returns 0 if the node would refuse the
+// fewest returns on how many NUMA nodes the node would admit the request, if all pods that have
+// been on the node since the given time were still there. It returns 0 if the node would refuse the
 // request, or if the answer is not known.
 func (n *node) fewest(r *placement.Request, since time.Time) int {
 	v, ok := n.admit(r, int64(1000*r.CPUs()), since)
@@ -263,8 +263,8 @@ func (n *node) fewest(r *placement.Request, since time.Time) int {
 	return n.model.Reach(r, &v).Len()
 }
 
-// admit reports whether the node would admit the request, if all pods that were on the node at any
-// time after since were still there. milliCPU is the request as the scheduler counts it. admit
+// admit reports whether the node would admit the request, if all pods that have been on the node
+// since the given time were still there. milliCPU is the request as the scheduler counts it. admit
 // returns false if the answer is not known, because a bound pod does not run yet.
 func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v placement.Verdict, ok bool) {
 	state := n.model.NewState()
@@ -288,8 +288,8 @@ func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v p
 	return v, v.OK()
 }
 
-// Room returns a node that has had room for a waiting pod for all the time after since. It returns
-// "" if there is no such node, or if the pod asks for huge pages.
+// Room returns a node that has had room for a waiting pod ever since the given time. It returns ""
+// if there is no such node, or if the pod asks for huge pages.
 func (p *Places) Room(pod *corev1.Pod, since time.Time) string {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || asksHugePages(&ask.Request) {
@@ -337,8 +337,8 @@ func (p *Places) Stranded() (count int) {
 	return count
 }
 
-// stranded counts the devices that would be stranded if all pods that were on the node at any time
-// after since still ran. If since is zero, only the present pods count.
+// stranded counts the devices that would be stranded if all pods that have been on the node since
+// the given time still ran. If the time is zero, only the present pods count.
 func (n *node) stranded(resource string, each int, since time.Time) (count int) {
 	free, taken := n.free(resource, since)
 	devices := map[topology.NUMASet]int{} // numbers of free devices, by NUMA node
@@ -355,8 +355,8 @@ func (n *node) stranded(resource string, each int, since time.Time) (count int) 
 	return count
 }
 
-// free returns the CPUs that no pod has held exclusively at any time after since, and the devices
-// of the resource that pods have held in this time. If since is zero, only the present pods count.
+// free returns the CPUs that no pod has held exclusively since the given time, and the devices of
+// the resource that pods have held since then. If the time is zero, only the present pods count.
 func (n *node) free(resource string, since time.Time) (free topology.CPUSet, taken map[string]bool) {
 	var cpus topology.CPUSet
 	taken = map[string]bool{}
