@@ -131,7 +131,8 @@ func manifestLoad(pods []manifest.Template, times *trace.Times, others []string)
 	return l.rows("pod")
 }
 
-// simulatedGPU is the resource of GPUs, the only devices in a simulation.
+// simulatedGPU is the resource of GPUs. Rows count them separately from other devices, which are in
+// Others.
 const simulatedGPU = "nvidia.com/gpu"
 
 // maxSimulated is the largest amount of a resource in a simulation. It is 64 TiB of memory, and

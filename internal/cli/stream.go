@@ -46,7 +46,7 @@ type stream[T any] struct {
 	steady func(T) T
 	gone   func(T) T
 
-	// now is the time of day; nil means time.Now.
+	// now returns the time of day; nil means time.Now.
 	now func() time.Time
 
 	shown map[string]T

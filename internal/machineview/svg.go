@@ -151,7 +151,8 @@ func (p *painter) title(m *topology.Machine) shape {
 	return column([]shape{{w: big.w, h: 24, draw: func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, text("sub", summary(m)), text("sub", facts)}, 2)
 }
 
-// headline is the title of a drawing without one: "64 CPUs and 8 accelerators on 2 NUMA nodes".
+// headline returns the title of a drawing for which the caller sets none: "64 CPUs and 8
+// accelerators on 2 NUMA nodes".
 func headline(m *topology.Machine) string {
 	text := count(m.Online.Len(), "CPU")
 	gpus := 0
@@ -230,8 +231,8 @@ func (t *table) draw(b *strings.Builder, x, y float64) {
 }
 
 // grid arranges shapes in rows with equal numbers of shapes, except the last row. It chooses the
-// number of columns. The ratio of width to height should be close to aspect, and the last row
-// should be full.
+// number of columns so that the ratio of width to height is close to aspect, and the last row is
+// nearly full.
 func grid(shapes []shape, space, aspect float64) shape {
 	if len(shapes) == 0 {
 		return shape{}
@@ -360,8 +361,8 @@ func coreTitle(c *topology.Core) string {
 	return fmt.Sprintf("core %d, CPUs %s", c.ID, c.CPUs)
 }
 
-// devices draws devices as boxes, without virtual functions. Devices behind the same switch get a
-// dashed frame.
+// devices draws devices as boxes, without virtual functions. Consecutive devices of the same root
+// complex and switch share a dashed frame.
 func (p *painter) devices(list []*topology.Device) shape {
 	list = slices.DeleteFunc(slices.Clone(list), func(d *topology.Device) bool { return d.Physical != "" })
 	var groups []shape

@@ -243,7 +243,8 @@ func (b *Book) Expire(now time.Time) []Record {
 	})
 }
 
-// closeAll closes, in the order of UIDs, the entries in some for which judge returns a result.
+// closeAll closes the given entries for which the function judge returns a result, in the order of
+// UIDs.
 func (b *Book) closeAll(some map[string]*entry, now time.Time, judge func(*entry) (Result, Reason)) (closed []Record) {
 	for _, uid := range slices.Sorted(maps.Keys(some)) {
 		e := some[uid]
