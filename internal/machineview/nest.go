@@ -25,7 +25,8 @@ type line struct {
 	box  *box // nil for a leaf
 }
 
-// box is the machine, or a package, die, NUMA node or L3 cache of it, with the objects inside.
+// box is the machine, or a package, die, NUMA node or L3 cache of it, with the objects inside. For
+// a PCI root complex or switch, only more is set.
 type box struct {
 	kind     kind
 	title    string
