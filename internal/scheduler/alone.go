@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
-// alone implements the extension points for a pod that looks for a node by itself (see way).
+// alone implements the extension points for a pod that is placed alone: in no gang, in no group
+// cycle, and not in the place of a Reservation (see way).
 type alone struct {
 	// patient means that the pod waits for a node on which its CPUs are certain. It waits until
 	// patientUntil, or without a limit if it requires aligned devices.
@@ -24,10 +25,11 @@ type alone struct {
 	// waiting has the nodes that made the pod wait in Filter. It is nil if the pod does not wait
 	// for better nodes.
 	waiting *waitingNodes
-	// again means that the pod is tried again at once: Reserve refused it after an estimate in
-	// Filter, or refused it the place of its Reservation.
+	// again means that the pod is tried again at once after Reserve has refused it. Either Filter
+	// had only an estimate, or the pod did not fit into the place of its Reservation.
 	again bool
-	// betterFor is the remaining time that the pod waits for a better node, or 0.
+	// betterFor is the remaining time for which the pod waits for a better node, or 0 if it does
+	// not wait.
 	betterFor time.Duration
 }
 
@@ -55,13 +57,13 @@ func (w *waitingNodes) add(n *nodes.Node) {
 	}
 }
 
-// wait adds the pod to the Waiters at the beginning of its attempt. Members of a group are not
-// added, because kube-scheduler tries them again when their back-off ends. If the namespace is
-// crowded (Delays.crowded), its pods do not wait for certain CPUs and get no exact promises. Until
-// the node's next report, an exact promise would keep other new pods off the node. If the watch of
-// pods is late (nodes.Feed.Prompt), the pods of every namespace are treated in this way. A pod that
-// requires aligned devices always waits for certain CPUs, because the devices that it may use
-// depend on its CPUs.
+// wait adds the pod to core.waiters at the beginning of its attempt, so that package wake can wake
+// it. Members of a Kubernetes PodGroup are not added, because kube-scheduler tries them again when
+// their back-off ends. If the namespace is crowded (Delays.crowded), its pods do not wait for
+// certain CPUs and get no exact promises, because an exact promise keeps other new pods off the
+// node until the node's next report. The same applies to all namespaces while the watch of pods is
+// late (nodes.Feed.Prompt). A pod that requires aligned devices always waits for certain CPUs,
+// because the devices that it may use depend on its CPUs.
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // the devices that it may use depend on its CPUs
@@ -121,9 +123,10 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 	return status
 }
 
-// postFilter prevents evictions while a node only waits for its report, for at most
-// wake.ReportLimit. The report wakes the pod, and the next attempt may evict. Otherwise postFilter
-// explains why the nodes refuse the pod, and evicts pods or lets preemption run (makeRoom).
+// postFilter prevents evictions while a node only waits for its report. It does so for at most
+// wake.ReportLimit, or for as long as the pod is patient and a node would admit it. The report
+// wakes the pod, and the next attempt may evict. Otherwise postFilter explains why the nodes refuse
+// the pod, and evicts pods or lets preemption run (makeRoom).
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}
 	var by [3][]*nodes.Node
@@ -198,8 +201,8 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 const betterPatience = 5
 
 // better returns the time for which the pod still waits for a node better than n, or 0 if the pod
-// goes to n. A node is better if it would probably give the pod fewer NUMA nodes, or strand fewer
-// devices, after its next report.
+// should go to n. A node is better if it would probably give the pod fewer NUMA nodes, or strand
+// fewer devices, after its next report.
 func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	if a.waiting == nil || c.query.Better(n, a.waiting.list) == nil {
 		return 0

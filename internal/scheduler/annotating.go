@@ -65,7 +65,7 @@ const (
 
 const waitsForGroup = "Berth: Volcano's controller has not given the pod its group yet"
 
-// hold returns the reason why the scheduler does not try the pod now, or nil.
+// hold returns the reason why the scheduler must not try the pod now, or nil if it may.
 func (a *annotating) hold(pod *corev1.Pod) *fwk.Status {
 	if pod.Spec.SchedulerName != volcanosName || wire.InGang(pod) || pod.Spec.NodeName != "" {
 		return nil
@@ -104,8 +104,8 @@ func (a *annotating) over(uid types.UID) {
 	}
 }
 
-// shown updates the state after an event of the watch. A pod that has a group or a node is no
-// longer held. The gang then decides when the scheduler tries the pod.
+// shown stops holding a pod when the watch shows that it has a group or a node. The pod's gang then
+// decides when the scheduler tries the pod.
 func (a *annotating) shown(pod *corev1.Pod) {
 	if pod.Spec.SchedulerName == volcanosName && (wire.InGang(pod) || pod.Spec.NodeName != "") {
 		a.gone(pod)

@@ -17,11 +17,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// podsByNode is the name of the index of pods by their nodes. The index is added at the first
-// request.
+// podsByNode is the name of the informer's index of pods by their nodes. The index is added when it
+// is used for the first time.
 const podsByNode = "berth.dev/node"
 
-// onNodes reads the scheduler's watches: Node objects, and the pods that are bound to them.
+// onNodes finds Node objects, and the pods that are bound to them, in the caches of the scheduler's
+// informers.
 type onNodes struct {
 	nodes  corev1listers.NodeLister
 	pods   func() cache.Indexer
@@ -47,7 +48,7 @@ func newOnNodes(handle fwk.Handle, logger klog.Logger) *onNodes {
 	})}
 }
 
-// node returns the Node object, or nil.
+// node returns the Node object, or nil if there is none.
 func (o *onNodes) node(name string) *corev1.Node {
 	node, err := o.nodes.Get(name)
 	if err != nil {
@@ -70,8 +71,8 @@ func (o *onNodes) bound(name string) []*corev1.Pod {
 	return bound
 }
 
-// beside returns the kubelet's release of a node and the pods that are bound to it. A report with
-// only amounts does not have these facts.
+// beside returns what a report with only amounts lacks: the release of the node's kubelet, and the
+// pods that are bound to the node.
 func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
 }
@@ -119,10 +120,10 @@ func mayHelp(old, now *corev1.Node) bool {
 // queue.
 const othersLate = 2 * time.Second
 
-// tooLate describes the resources that the node lacks for the pod as its kubelet counts them, or
-// returns "". Since the framework checked these resources, other schedulers may have bound pods to
-// the node, and pods on the node may have been resized. tooLate also counts the pods in written,
-// because the watch may not show their Bindings yet.
+// tooLate explains why the node has too few resources for the pod, or returns "" if it has enough.
+// It counts them as the node's kubelet does. Since the framework checked these resources, other
+// schedulers may have bound pods to the node, and pods on the node may have been resized. tooLate
+// also counts the pods in written, because the watch may not show their Bindings yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

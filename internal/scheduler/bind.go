@@ -144,9 +144,9 @@ func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, fr
 	return fwk.AsStatus(err)
 }
 
-// wordsOf returns the annotations of a Binding in addition to the decision: the Reservation and the
-// gang that the pod is bound for, and the Reservation that it uses in Koordinator's format. from is
-// the UID of the Reservation, or "".
+// wordsOf returns the annotations that a Binding has in addition to the decision. One names the
+// Reservation and the gang for which the pod is bound, another names the Reservation in
+// Koordinator's format. from is the UID of the Reservation, or "" if the pod uses none.
 func (c *core) wordsOf(from string, pod *corev1.Pod) map[string]string {
 	words, bound := map[string]string{}, c.gangs.BoundFor(pod.UID)
 	if from != "" {
@@ -212,8 +212,8 @@ func (b *binding) write(ctx context.Context) *fwk.Status {
 	}
 }
 
-// awaitChange waits until the node has changed since changes (Node.Changes). It returns false if
-// the time until or the end of ctx comes first.
+// awaitChange waits until the node's count of changes (Node.Changes) differs from the argument
+// changes. It returns false if the node has not changed before the time until, or before ctx ends.
 func (b *binding) awaitChange(ctx context.Context, changes uint32, until time.Time) bool {
 	clock := b.plugin.core.clock
 	for clock.Now().Before(until) && later.Wait(ctx, clock, changePause) {
@@ -224,8 +224,8 @@ func (b *binding) awaitChange(ctx context.Context, changes uint32, until time.Ti
 	return false
 }
 
-// writeInTurn waits until other Bindings to the node are written, decides again and writes the
-// Binding. It returns the code Pending if the node's next report will show if the pod fits.
+// writeInTurn waits for the pod's turn on the node, decides again and writes the Binding. It
+// returns the code Pending if only the node's next report will show whether the pod fits.
 func (b *binding) writeInTurn(ctx context.Context) *fwk.Status {
 	core, n := b.plugin.core, b.node
 	if err := n.Enter(ctx, b.number); err != nil {
@@ -253,7 +253,8 @@ func (b *binding) writeInTurn(ctx context.Context) *fwk.Status {
 	return status
 }
 
-// decideAndWrite returns the status of Bind. The error is the result of the write.
+// decideAndWrite returns the status of Bind. The error is the result of the write; it is nil if
+// nothing was sent.
 func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	core, n := b.plugin.core, b.node
 	if n.TookSince(b.began.Add(-othersLate)) {
@@ -289,8 +290,9 @@ func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 }
 
 // newest returns the newest known version of the pod, on which its Binding is conditional. The pod
-// may have changed since the cycle began, usually by a write of the scheduler itself. If the newest
-// version is Forbidden, newest returns the version of the cycle.
+// may have changed since the cycle began, usually by a write of the scheduler itself. If that
+// version must not be bound (Forbidden) or is not known, newest returns the version with which the
+// cycle began.
 func (b *binding) newest() *corev1.Pod {
 	newest, err := b.plugin.core.pods.Pods(b.pod.Namespace).Get(b.pod.Name)
 	if err != nil || newest.UID != b.pod.UID || b.Forbidden(newest) != "" {

@@ -24,14 +24,14 @@ import (
 // (minFeasibleNodesToFind of pkg/scheduler/schedule_one.go).
 const fewNodes = 100
 
-// stretch is the number of nodes that are read at a time. Their memory accesses overlap, and the
-// CPU's cache still has the data when it is used.
+// stretch is the number of nodes that are looked up together. The memory accesses of these lookups
+// overlap, and the nodes are still in the CPU's cache when they are asked.
 const stretch = 64
 
-// Candidates has the nodes that admit a pod according to Berth. The best nodes come first: by tier,
-// then by score, then in a random rotation. Refusals by other plugins are predicted only if the
-// plugins are in Foresight. If other plugins score nodes by preferences of the pod, the nodes are
-// divided into classes (preferences), and each class is ordered separately.
+// Candidates has the nodes that, according to Berth, admit a pod. The best nodes come first: by
+// tier, then by score, then in a random rotation. Refusals by other plugins are predicted only if
+// the plugins are in Foresight. If other plugins score nodes by preferences of the pod, the nodes
+// are divided into classes (preferences), and each class is ordered separately.
 type Candidates struct {
 	cycle *cycle
 	way   *alone
@@ -50,15 +50,15 @@ type Candidates struct {
 	unconfirmed int
 }
 
-// ranked is a binary heap, with the least value first, of the nodes of a class that Next has not
-// named yet. The upper half of a value is the node's rank; lower is better. The lower half has the
-// node's position, counted from Candidates.from, and the lowest bit. If this bit is set, the node
+// ranked has the nodes of a class that Next has not returned yet. It is a binary heap with the
+// least value first. The upper 32 bits of a value are the node's rank; lower is better. The next 31
+// bits are the node's position, counted from Candidates.from. If the lowest bit is set, the node
 // has not been asked yet, and the rank is the best that it can have. So nodes are asked in the
 // order of their best possible ranks, and most nodes are never asked.
 type ranked []uint64
 
-// Foresight is a set of filter plugins whose refusals Berth predicts. Berth does not name a node
-// that such a plugin will certainly refuse.
+// Foresight is a set of filter plugins whose refusals Berth predicts. Berth proposes no node that
+// such a plugin will certainly refuse.
 type Foresight uint8
 
 // The plugins of a Foresight.
@@ -72,7 +72,7 @@ const (
 
 func (f Foresight) has(plugin Foresight) bool { return f&plugin != 0 }
 
-// podNeeds has those requirements of a pod that the plugins of a Foresight check.
+// podNeeds has the requirements of a pod that the plugins in its Foresight check.
 type podNeeds struct {
 	Foresight
 	tolerations []corev1.Toleration
@@ -162,12 +162,12 @@ func (s *Candidates) class(class int) *ranked {
 // Classes returns the number of classes of nodes.
 func (s *Candidates) Classes() int { return len(s.classes) }
 
-// Taking returns all nodes that admit the pod and that no plugin will certainly refuse. It is nil
-// if the nodes are not divided into classes. It is valid until Done.
+// Taking returns all nodes that admit the pod and that no plugin of the Foresight will certainly
+// refuse. It is nil if the nodes are not divided into classes. It is valid until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
-// foresee puts the nodes into their classes, by the results of answer. It reports whether one of
-// the nodes in the classes has a taint PreferNoSchedule.
+// foresee puts the nodes that admit the pod, or may admit it, into their classes. It reports
+// whether one of the nodes in the classes has a taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	if s.space == nil {
 		s.space = spaces.Get().(*space)
@@ -194,8 +194,9 @@ func (s *Candidates) foresee() (shunned bool) {
 	return shunned
 }
 
-// classify puts the i-th node of the rotation into its class. It returns false if the node, or a
-// plugin of Foresight, refuses the pod.
+// classify puts the i-th node of the rotation into its class. It returns false if it leaves the
+// node out, because the node does not admit the pod or a plugin of Foresight refuses the node. If
+// there is only one class, Next checks the plugins instead.
 func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	order, takes := s.orderOf(n, s.answer(n), i)
 	if !takes {
@@ -217,7 +218,7 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 }
 
 // answer returns the node's stored answer, or asks the node. If the nodes are not divided into
-// classes, it returns a bound for the answer instead of asking the node.
+// classes, it prefers a bound for the answer (nodes.AtBest), without asking the node.
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {
 		if a, known := s.cycle.query.Foresee(n); known {
@@ -227,8 +228,8 @@ func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	return s.cycle.verdict(n)
 }
 
-// orderOf returns the heap value of a node that admits the pod, or may admit it. It records a node
-// that makes the pod wait.
+// orderOf returns the value in the heap for a node that admits the pod, or may admit it. takes is
+// false for any other node. orderOf records a node that makes the pod wait.
 func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order uint64, takes bool) {
 	c := s.cycle
 	order = uint64(i) << 1
@@ -251,8 +252,8 @@ func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order 
 	return uint64(best)<<32 | order, a.Kind() != nodes.AtBest || best < rank.LastOrder
 }
 
-// verdict returns a node's answer for Filter, outside of dry runs. It returns NoAnswer if the node
-// cannot be asked.
+// verdict returns the node's answer that Filter would use outside of dry runs. It returns NoAnswer
+// if the node cannot be asked.
 func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	if a, ok := c.query.Recall(n); ok {
 		return a
@@ -310,9 +311,10 @@ const (
 	maxUnconfirmed = 128
 )
 
-// Next returns a few nodes of a class that have not been named yet, the best first. If a node gave
-// an estimate, Next asks the node for the exact answer before it names the node. Otherwise Reserve
-// might refuse the pod, which would then need another attempt, after all other pods.
+// Next returns a few nodes of a class that it has not returned yet, the best first. It returns none
+// if no node is left. If a node's answer is an estimate, Next first asks the node for the exact
+// answer, because otherwise Reserve might refuse the pod. The pod would then be tried again only
+// after all other pods.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {
@@ -359,7 +361,8 @@ func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
 	return nil
 }
 
-// ask asks the first node of the heap, and moves it to the position for its answer.
+// ask asks the first node of the heap. It moves the node to the position for its answer, or removes
+// it if it does not admit the pod.
 func (s *Candidates) ask(heap *ranked, n *nodes.Node, i int) {
 	order, takes := s.orderOf(n, s.cycle.verdict(n), i)
 	if !takes {

@@ -35,26 +35,24 @@ import (
 // core is shared by all profiles of a scheduler, because a node has one account for the pods of all
 // profiles.
 type core struct {
-	clock   clock.WithDelayedExecution
-	pods    pods
-	table   *nodes.Table
-	waiters *wake.Waiters
-	feed    *nodes.Feed
-	// delays measures the time that pods wait, by cause.
-	delays Delays
-	// outcomes writes the outcomes of attempts to their pods.
+	clock    clock.WithDelayedExecution
+	pods     pods
+	table    *nodes.Table
+	waiters  *wake.Waiters
+	feed     *nodes.Feed
+	delays   Delays
 	outcomes *outcome.Writer
 	pauses   *groupPauses
 	gangs    *gang.Groups
-	// trial is the first trial of a group in this cycle of the scheduler.
+	// trial is the first trial of a Kubernetes PodGroup in the scheduler's current cycle, or nil.
 	trial *groupTrial
 	// minimum returns the minCount of a Kubernetes PodGroup, or 0 for a group that is not a gang.
 	minimum func(namespace, name string) (int, error)
 	// annotating holds pods until Volcano's own controller gives them a group.
 	annotating annotating
-	// onNodes reads Node objects and the pods that are bound to them.
-	onNodes *onNodes
-	// lead opens when this process takes its first pod from the scheduling queue, and so leads.
+	onNodes    *onNodes
+	// lead opens when this process takes its first pod from the scheduling queue, which only the
+	// leader does.
 	lead *lead.Gate
 	// reservations has the Reservations, which hold places for future pods.
 	reservations *reservation.Reservations
@@ -65,7 +63,8 @@ type core struct {
 	reserved atomic.Uint64
 	// ready means that the plugin has processed all objects that existed at its start.
 	ready atomic.Bool
-	// handover ends the unfinished work of the previous leader before the first pod is placed.
+	// handover makes sure that the previous leader's Bindings have ended before the first pod is
+	// placed.
 	handover *handover.Handover
 	// freed tells the scheduling queue that resources of a node have become free without an API
 	// event. HoldReservations sets it before the scheduler runs.
@@ -81,9 +80,9 @@ type profiles struct {
 	common commonArgs
 }
 
-// settings are those arguments of a profile that other profiles or plugins need.
+// settings are the arguments of a profile that are needed outside of the profile's own Plugin.
 type settings struct {
-	// maxNodes is Args.looksAt.
+	// maxNodes is the result of Args.looksAt.
 	maxNodes int
 	gangs    gang.Terms
 	// claims is the mode of pods that have claims but not wire.ClaimsAnnotation. sources are the
@@ -137,24 +136,24 @@ func coreOf(shared informers.SharedInformerFactory) *core {
 	return cores.byInformers[shared]
 }
 
-// Parts has those parts of a scheduler with the plugin that its profiles share.
+// Parts gives access to the state that all profiles of one scheduler share.
 type Parts struct{ core *core }
 
-// PartsOf returns the parts of the scheduler with these informers. It returns false if no profile
+// PartsOf returns the Parts of the scheduler with these informers. It returns false if no profile
 // has the plugin, or if the scheduler's context has ended.
 func PartsOf(shared informers.SharedInformerFactory) (Parts, bool) {
 	c := coreOf(shared)
 	return Parts{c}, c != nil
 }
 
-// Delays returns the measurement of the time that pods wait, by cause.
+// Delays returns the measurement of how long pods wait, by cause.
 func (p Parts) Delays() *Delays { return &p.core.delays }
 
 // Outcomes returns the Writer of the results of attempts.
 func (p Parts) Outcomes() *outcome.Writer { return p.core.outcomes }
 
-// Decides reports whether Berth may decide about the pod or refuse it. Other pods are left to
-// kube-scheduler.
+// Decides reports whether Berth may place or refuse the pod. kube-scheduler handles other pods
+// alone.
 func (p Parts) Decides(pod *corev1.Pod) bool {
 	return wire.MightPin(pod) || wire.MayCountNUMANodes(pod) || wire.InGang(pod) || wire.OfReservation(pod) || p.core.table.Obeying()
 }
@@ -245,7 +244,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	return made
 }
 
-// takeOverBy makes the core's Handover from the options and functions of the core.
+// takeOverBy creates the core's Handover from o and from functions of the core.
 func (c *core) takeOverBy(o handover.Options) {
 	o.BindTimeout, o.Ours, o.Decided = handover.BindTimeout, c.couldBind, wire.HasPlacement
 	o.Resizing = func() []*corev1.Pod { return c.refits.Resizing() }
@@ -289,8 +288,8 @@ func (c *core) notYet(ctx context.Context) string {
 	}
 }
 
-// MerelyWaits reports whether an attempt failed only because Berth waits for a report or for the
-// takeover.
+// MerelyWaits reports whether the pod of a failed attempt waits for a node's report, for the
+// initial reports or for the takeover. Other nodes may have refused the pod.
 func MerelyWaits(status *fwk.Status) bool {
 	var none *framework.FitError
 	if !errors.As(status.AsError(), &none) {
@@ -370,7 +369,8 @@ func (c *core) begin(synced func() bool) {
 
 var _ cache.ResourceEventHandler = (*core)(nil)
 
-// OnAdd records a pod. It is called in the order of the API server's writes.
+// OnAdd records a pod. The informer calls it in the order of the API server's writes, except for
+// the pods that existed at the start.
 func (c *core) OnAdd(obj any, initial bool) {
 	pod := obj.(*corev1.Pod)
 	if !initial {
@@ -394,8 +394,8 @@ func (c *core) seen(pod *corev1.Pod, initial bool) {
 	c.handover.Seen(pod)
 }
 
-// OnUpdate records a change. After a broken watch, the update may be from a deleted pod to a new
-// pod of the same name (cache.ResourceEventHandler).
+// OnUpdate records a change. After a broken watch, old may be a deleted pod, and obj a new pod with
+// the same name (cache.ResourceEventHandler).
 func (c *core) OnUpdate(old, obj any) {
 	was, now := old.(*corev1.Pod), obj.(*corev1.Pod)
 	if was.UID != now.UID {

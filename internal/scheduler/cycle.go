@@ -25,7 +25,7 @@ const cycleKey fwk.StateKey = Name
 // way implements Filter, PostFilter, Reserve and Unreserve for one kind of pod. PreFilter chooses
 // it:
 //
-//	alone      is a pod that looks for a node by itself
+//	alone      is a pod of none of the other kinds: Berth looks for a node for this pod only
 //	owner      is a pod that uses the place of a Reservation
 //	gangMember is a member of a gang; the gang's plan names its node
 //	inGroup    is a member in a Kubernetes group cycle, which tries all members before it commits
@@ -35,7 +35,7 @@ type way interface {
 	filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status
 	// postFilter ends an attempt that found no node.
 	postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
-	// reserve decides with the current state of the node, and adds the pod to its account.
+	// reserve decides with the current state of the node, and adds the pod to the node's account.
 	reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status
 	// unreserve reverts reserve. It is also called after a refusal by reserve.
 	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)
@@ -61,26 +61,28 @@ type cycle struct {
 	// unpinned means that no kubelet would pin anything for the pod. Berth then ignores the pod on
 	// each node for which passes returns true.
 	unpinned bool
-	// number is the pod's place in the order of Reserve, or 0 without a decision.
+	// number is the pod's place in the order of Reserve, in which Bindings to a node are written.
+	// It is 0 without a decision.
 	number uint64
-	// kept has the devices near which the pod must be placed. It is nil if the pod has no mode for
-	// its claims.
+	// kept has the devices near which the pod must be placed. It is nil if the pod does not ask for
+	// CPUs near the devices of its claims.
 	kept *kept
 	// judge compares the pod's devices with the decision that is about to be written. It is nil if
-	// the pod has no claims.
+	// the pod has no claims, or the profile does not have BerthClaims.
 	judge func() error
 	// doubtful means that the pod's Binding may have been written though Bind failed.
 	doubtful bool
 }
 
-// dryRun has nodes with the changes that a cycle assumes.
+// dryRun has the nodes to which a cycle adds pods, or from which it removes them, only to see the
+// nodes' answers. Preemption and nominated pods need this.
 type dryRun struct {
 	suppose.Field[*nodes.Node]
 	// removed has the pods that the dry run has removed, by UID. It includes pods that the dry run
 	// has added again.
 	removed map[string]*corev1.Pod
-	// amounts is the total request of the pod to place. It is set after other pods were removed for
-	// this pod.
+	// amounts is the total request of the pod to place. It is nil until the dry run has removed a
+	// pod.
 	amounts amounts.List
 }
 
@@ -109,8 +111,8 @@ func (p *Plugin) cycle(state fwk.CycleState) *cycle {
 	return &cycle{plugin: p, way: untouched{}}
 }
 
-// bare returns a node without assumed changes. It has no amounts, because the framework checks
-// them.
+// bare returns a node without assumed changes and without amounts. NodeResourcesFit checks the
+// amounts.
 func bare(n *nodes.Node) suppose.Node { return suppose.On(n.Account(), nil) }
 
 // assume begins or continues a dry run.
@@ -150,8 +152,8 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 //
 // Preemption first removes all pods of lower priority. It puts a pod back only if the node then
 // still certainly admits the preemptor, and evicts the pods that it did not put back. If pods in
-// flight make the answer uncertain, preemption would evict all of them. In this case the preemptor
-// waits for the report.
+// flight make the answer uncertain, preemption would put none back and evict all of them. In this
+// case the preemptor waits for the report.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {
@@ -196,7 +198,8 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 // passes reports whether Berth ignores an unpinned pod on the node. On nodes where a kubelet
 // decides, Berth ignores the pod unless the pod requests a number of NUMA nodes, which the kubelet
 // would not provide. If the node's report is not usable, Berth ignores the pod unless the pod has
-// rules of its own. A pod without rules runs on shared CPUs, and may be the node's missing agent.
+// rules of its own. A pod without rules runs on shared CPUs, and it may be the agent that the node
+// lacks.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil
@@ -221,8 +224,8 @@ func (p *Plugin) unexpectedNamed(name string) bool {
 	return err == nil && p.unexpected(info.Node())
 }
 
-// unasked returns the answer of a node that need not be asked, because its report is not reliable
-// or it lacks a required setting. It returns nil for all other nodes.
+// unasked returns the refusal of a node that need not be asked, because its report is not reliable
+// or its configuration cannot meet the pod's rules. It returns nil for other nodes.
 func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
 	if why := c.plugin.core.table.Unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)

@@ -39,8 +39,7 @@ const (
 // causeTexts are the values of the metric label cause.
 var causeTexts = [causes]string{"queue", "attempt", "report", "mates", "room", "backoff", "binding"}
 
-// maxDelays is the maximum number of pods with a delay. If there are more, all delays are
-// forgotten.
+// maxDelays is the maximum number of measured pods. If another pod comes, all delays are forgotten.
 const maxDelays = 16384
 
 // Delays measures, by cause, the time for which pods wait for a node. It measures only pods that
@@ -107,8 +106,8 @@ func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	}
 }
 
-// begin adds the pod unless it is known or gone, because no event would remove a pod that is
-// already gone. It reports whether the pod is known now. The caller holds the lock.
+// begin starts to measure a pod unless the pod is already measured or gone. No event would remove a
+// pod that is gone. begin reports whether the pod is measured. The caller holds the lock.
 func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 	if d.of[pod.UID] != nil {
 		return true
@@ -149,7 +148,7 @@ func (d *Delays) crowded(namespace string, nodes int) bool {
 	return in.before
 }
 
-// Failed records a failed attempt. waits means that a plugin only waits (MerelyWaits).
+// Failed records a failed attempt. waits is the result of MerelyWaits.
 func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	why := inBackOff
 	switch {
@@ -168,7 +167,8 @@ func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	}
 }
 
-// Ours reports whether the pod waits only for Berth. It returns false if this is not known.
+// Ours reports whether only Berth refused the pod in its last attempt, so that only events for
+// which Berth asks can help it. It returns false if this is not known.
 func (d *Delays) Ours(pod *corev1.Pod) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,7 +176,7 @@ func (d *Delays) Ours(pod *corev1.Pod) bool {
 	return known != nil && known.ours
 }
 
-// is records that the pod's cause of delay is now the given one.
+// is sets the pod's current cause of delay.
 func (d *Delays) is(uid types.UID, now cause) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -84,8 +84,8 @@ func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node)
 }
 
 // hopeless returns nodes that another plugin refused, for example because they are full, and whose
-// kubelet would refuse the pod even if the node were empty. For the user, the kubelet's refusal is
-// more important. hopeless asks at most maxExplained nodes.
+// kubelets would refuse the pod even on an empty node. For the user, the kubelet's refusal is more
+// important. hopeless asks at most maxExplained nodes.
 func (d *diagnosis) hopeless() ([]*nodes.Node, error) {
 	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {

@@ -1,20 +1,20 @@
 // Package scheduler is Berth's plugin for kube-scheduler: extension points, arguments and metrics.
-// It has no placement logic: package placement predicts kubelets, package ledger has the possible
-// states of a node, package nodes stores answers, package wake retries pods, and package handover
-// makes a change of leaders safe.
+// It has no placement logic: package placement predicts kubelets, package ledger computes the
+// possible states of a node, package nodes stores the nodes' answers, package wake chooses which
+// waiting pods are tried again, and package handover makes a change of leaders safe.
 //
 // PreFilter parses the pod once, and chooses one of five implementations of the later extension
 // points (type way). Filter asks a node's ledger for a verdict, or uses a stored answer. Reserve
-// decides on NUMA nodes and reserves the resources. Bind decides again, and writes Binding and
-// decision in one request, with one request at a time per node. The node's next report confirms the
-// decision.
+// chooses the pod's NUMA nodes, or predicts the kubelet's choice, and reserves the resources. Bind
+// decides again, and writes Binding and decision in one request, with one request at a time per
+// node. The node's next report shows whether the pod got what was decided.
 //
-// If a node's report is missing, stale, contradictory or invalid, the plugin refuses the node for
-// pods that could be pinned, and gives the reason. On nodes where a kubelet decides, the plugin
-// does not decide about pods that no kubelet could pin, unless they count NUMA nodes
-// (cycle.passes). On nodes with authority berth there is a decision for every pod, and the Binding
-// requires the agent's plugin of the container runtime. Pods do not wait for reports there, because
-// the agent carries out each decision.
+// If a node's report is missing, stale, contradictory or invalid, the plugin admits no pod that
+// could be pinned to the node, and gives the reason. On nodes where a kubelet decides, the plugin
+// ignores pods for which no kubelet pins anything, unless they request a number of NUMA nodes
+// (cycle.passes). On nodes with authority berth, the plugin decides about every pod. Its Binding
+// then has an annotation that lets containers start only while the agent's NRI plugin runs. Pods do
+// not wait for reports there, because the agent carries out each decision.
 //
 // # Answers of the extension points, and what wakes the pod after each
 //

@@ -141,8 +141,8 @@ func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 	return p.readBy(p.core.pods.read, pod)
 }
 
-// readBy is like read, but parses the pod with the function read: wire.ReadPending, or a cache of
-// it.
+// readBy parses the pod with the given function, which is wire.ReadPending or a cache of it, and
+// applies the profile's arguments to the result.
 func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := read(pod)
 	if ask.Claims == dra.Free && p.args.Claims != "" && dra.MayClaim(pod) {

@@ -30,10 +30,10 @@ import (
 // members again, on the accounts and in the same order. It gets the same answers unless a node has
 // changed.
 //
-// To find victims, the cycle removes pods from the snapshot without calling RemovePod. For each pod
-// that it may keep, it tries all members again. Up to Kubernetes 1.36 it tries them in the same
-// cycle state, since 1.37 in a new cycle state. The plugin finds the removed pods by a comparison
-// with the earlier snapshot, and asks the nodes as in any dry run.
+// To find victims, the cycle removes pods from the snapshot without calling RemovePod. Then it puts
+// the pods back one after another. For each of them, it tries all members again. Up to Kubernetes
+// 1.36 it tries them in the same cycle state, since 1.37 in a new cycle state. The plugin finds the
+// removed pods by a comparison with the earlier snapshot, and asks the nodes as in any dry run.
 type groupTrial struct {
 	handle          fwk.Handle
 	namespace, name string
@@ -44,7 +44,8 @@ type groupTrial struct {
 	byName func() map[string]fwk.NodeInfo
 
 	// nodes has copies of the nodes on which members are tried. A copy reserves a place for each
-	// member. While the cycle looks for victims, members are only added to it.
+	// member. While the cycle looks for victims, the copy only assumes that the members are on the
+	// node.
 	nodes suppose.Field[*nodes.Node]
 	// placed has the members that were tried, by UID.
 	placed map[types.UID]*suppose.Pod
@@ -145,7 +146,7 @@ func (g *groupTrial) missing(info fwk.NodeInfo) []string {
 	return out
 }
 
-// filter asks the trial's copy of the node, or otherwise the node itself.
+// filter asks the trial's copy of the node, or the node itself if the trial has not changed it.
 func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status {
 	n := c.plugin.core.table.Of(info.Node())
 	if c.plugin.unexpected(info.Node()) {
@@ -172,9 +173,9 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 
 // ask asks the trial's copy of a node. It returns false if the trial has not changed the node.
 //
-// The cycle keeps a pod only if the group certainly fits next to this pod, and evicts all others.
-// If the kubelet may place the pods in flight in several ways, the cycle might evict pods without
-// need. Then the group waits for the report.
+// A cycle that looks for victims keeps a pod only if the group certainly fits next to this pod, and
+// evicts all others. If the kubelet may place the pods in flight in several ways, the cycle might
+// evict pods without need. Then the group waits for the report.
 func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
 	assumed, on := c.assumed(n), g.nodes.Known(n)
 	t := assumed.Trial()

@@ -155,7 +155,7 @@ func (g *groupPauses) forget(key string, p *groupPause) {
 }
 
 // waits records that a node must report before the group can be placed. It returns the time since
-// which this was so in every attempt.
+// which every attempt has found such a node.
 func (g *groupPauses) waits(key string) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 
 // tellIgnored writes events about annotations and labels of the pod that have no effect, and about
 // annotations for devices if the pod requests none. If Berth decides on no node, it also writes an
-// event about exclusive CPUs or memory that no kubelet gives the pod. It does so only in the first
-// attempt, before the pod has the condition that a failed attempt leaves.
+// event about exclusive CPUs or memory that the pod requests but that no kubelet would give it.
+// tellIgnored writes events only in the first attempt, before the pod has the condition that a
+// failed attempt leaves.
 func (c *core) tellIgnored(pod *corev1.Pod) {
 	if attempted(pod) || wire.OfReservation(pod) {
 		return
@@ -31,9 +32,9 @@ func (c *core) tellIgnored(pod *corev1.Pod) {
 	}
 }
 
-// tellShared writes an event about a pod that requests exclusive CPUs or memory, and shares them on
-// the chosen node because the node's kubelet decides. It writes only if other nodes have authority
-// berth.
+// tellShared writes an event if the pod requests exclusive CPUs or memory but will share them,
+// because a kubelet decides on the chosen node. It writes the event only if other nodes have
+// authority berth.
 func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	n := c.table.Named(nodeName)
 	if !c.table.Obeying() || wire.OfReservation(pod) || n.Obeys() {
@@ -47,8 +48,8 @@ func (c *core) tellShared(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// tellRepeats writes an event that warns of a kubelet defect: if the kubelet restarts, a pod that
-// was placed as a whole is affected.
+// tellRepeats writes an event if the kubelet places the pod as a whole (by spec.resources). The
+// event warns that a restarted kubelet would place the pod again (placement.DefectRestartRepeats).
 func (c *core) tellRepeats(pod *corev1.Pod, nodeName string, d *placement.Decision) {
 	if d.Whole != nil {
 		why := placement.DefectRestartRepeats

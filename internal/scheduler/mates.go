@@ -50,9 +50,9 @@ func newGangs(ctx context.Context, args *Args, handle fwk.Handle, c *core, logge
 	})
 }
 
-// quotaOf returns a function that reads the quotas of a namespace. The first call starts their
-// watch, because most clusters have no groups with minResources. Until the watch has shown the
-// quotas, there are none.
+// quotaOf returns a function that reads the quotas of a namespace. Its first call starts the watch
+// of quotas, because most clusters have no groups with minResources and so never need it. Until the
+// watch has shown the quotas, the function returns none.
 func quotaOf(ctx context.Context, client kubernetes.Interface) func(namespace string) amounts.List {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	quotas := factory.Core().V1().ResourceQuotas().Lister()
@@ -80,8 +80,8 @@ func (c *core) forgoFor(handle fwk.Handle) func(pod *corev1.Pod, node string) {
 	}
 }
 
-// roomOn returns a function that counts the nodes' resources for pods, from the scheduler's
-// watches.
+// roomOn returns a function that counts the resources that the nodes have for pods, as the
+// scheduler's watches show them.
 func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 	core := handle.SharedInformerFactory().Core().V1()
 	nodes, pods := core.Nodes().Lister(), core.Pods().Lister()
@@ -123,10 +123,10 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 
 const evictsNobody = "Berth: no pods are evicted for a Reservation"
 
-// makeRoom decides about evictions for a pod that is not in a gang. If a gang or a protected pod
-// could be among the victims, makeRoom evicts pods itself. If the pod must not evict pods, the
-// status prevents preemption. Otherwise the status is nil, and kube-scheduler's own preemption
-// runs. text explains why the nodes refuse the pod.
+// makeRoom decides about evictions for a pod that is not in a gang. If the status is nil,
+// kube-scheduler's own preemption runs. Otherwise the status prevents it: either the pod must not
+// evict pods, or a gang or a protected pod could be among the victims. In the latter case makeRoom
+// evicts pods itself. text explains why the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)

@@ -122,8 +122,8 @@ func (p *Plugin) claimsPlugin() claims {
 	return p.ownClaims()
 }
 
-// apart is a handle under which a second DynamicResources plugin adds its index of pods with a
-// different name, because two indexes of the same name are an error.
+// apart is a handle with a different profile name. A second DynamicResources plugin derives the
+// name of its index of pods from it, because two indexes of the same name are an error.
 type apart struct{ fwk.Handle }
 
 func (a apart) ProfileName() string { return Name + "-" + a.Handle.ProfileName() }

@@ -31,6 +31,7 @@ func (c *core) stir() {
 }
 
 // Freed is called when resources of the node that were held or kept become free for other pods.
+// held is a pod with these resources.
 type Freed func(node string, held *corev1.Pod)
 
 // CycleBegins must be called before each cycle of the scheduler.
@@ -42,7 +43,8 @@ func (p Parts) GroupsNeed(minimum func(namespace, name string) (int, error)) {
 }
 
 // HoldReservations makes a scheduler hold places for the owners of Reservations. The scheduler must
-// call Between between its cycles, Begins at the start of each, and Failed after a failure.
+// call methods of the result: Between between its cycles, Begins at the start of each cycle, and
+// Failed after a failed attempt.
 func (p Parts) HoldReservations(in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {
 	c := p.core
 	c.freed = freed

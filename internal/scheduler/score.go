@@ -23,7 +23,7 @@ func skipUntouched(state fwk.CycleState) *fwk.Status {
 }
 
 // Score returns the score of a node that admits the pod, which the framework adds to the scores of
-// other plugins. Tiers.Score has the criteria that override other plugins.
+// other plugins. The criteria that override other plugins are in Tiers.Score.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {

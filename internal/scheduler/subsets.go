@@ -78,8 +78,8 @@ func (c *cycle) victims(n *nodes.Node, info fwk.NodeInfo, t *ledger.Trial) *vict
 	return v
 }
 
-// without tries the sets of size pods from all[from:] until the node without such a set admits the
-// asking pod.
+// without tries the sets of pods from all[from:] that have the given size. It ends when the node
+// admits the asking pod after the removal of such a set.
 func (v *victims) without(from, size int) (a ledger.Answer, ok bool) {
 	if size == 0 {
 		if !v.on.Enough(&v.asking) {
