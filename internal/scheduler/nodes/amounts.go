@@ -20,9 +20,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// watchAmounts feeds the reports of a kind that has only amounts to the Feed, until ctx ends. If
-// the API server does not serve the kind, watchAmounts asks again from time to time, because the
-// kind may be installed later.
+// watchAmounts passes the reports of a kind with only amounts (apiclient.CoarseKinds) to the Feed,
+// until ctx ends. If the API server does not serve the kind, watchAmounts asks again from time to
+// time, because the kind may be installed later.
 func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apiclient.Coarse) {
 	client, err := kind.Client(config)
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *Feed) loseAmounts(n *Node, kind int) news {
 }
 
 // goByAmounts makes the node use the reported amounts. It does nothing if there is a report of an
-// agent, or if nothing has changed. The caller holds the lock, and passes the result to tell.
+// agent, or if nothing has changed. The caller holds f.reports, and passes the result to tell.
 func (f *Feed) goByAmounts(n *Node) news {
 	a := &n.amounts
 	if a.full || a.none() {

@@ -37,6 +37,7 @@ func (f *Feed) Prompt() bool {
 }
 
 // shown ends the wait for the event that shows a Binding, and records whether the event was late.
+// It returns false if no Binding of the pod was expected.
 func (f *Feed) shown(uid types.UID) (post, bool) {
 	v, ok := f.posted.LoadAndDelete(uid)
 	if !ok {

@@ -69,8 +69,7 @@ type Feed struct {
 	posted sync.Map
 	// slow is the time of the last late Binding, or nil.
 	slow atomic.Pointer[time.Time]
-	// lowest is the lowest priority of any pod with possibly pinned resources that was ever seen on
-	// a node. It is 0 if all of these priorities are higher.
+	// lowest is the result of LowestPriority.
 	lowest atomic.Int32
 }
 
@@ -160,7 +159,7 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 // Berth has decided for it.
 func counts(pod *corev1.Pod) bool { return wire.MightPin(pod) || wire.HasPlacement(pod) }
 
-// PodSeen records a pod; initial means that it existed when the watch began.
+// PodSeen records a version of a pod; initial means that the pod existed when the watch began.
 func (f *Feed) PodSeen(pod *corev1.Pod, initial bool) {
 	if f.coarse.Load() && f.amountsWith(pod) {
 		return
@@ -237,7 +236,7 @@ func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// ReportSeen accepts the object of a report.
+// ReportSeen processes a report that the watch shows. o is the NodeTopology.
 func (f *Feed) ReportSeen(o metav1.Object) {
 	r, err := f.Table.kinds.ReadObject(o, f.Table.Named(o.GetName()).lastKind())
 	if err != nil {
@@ -280,9 +279,9 @@ const (
 	nodeReturned
 )
 
-// tell wakes the pods that the news may help. The caller does not hold the Feed's lock, so that the
-// Feed can accept pods and amounts while nodes are asked. Meanwhile, further reports of agents wait
-// in the watch's store.
+// tell wakes the pods that the news may help. The caller must not hold f.reports, so that the Feed
+// can accept pods and amounts while nodes are asked. Meanwhile, further reports of agents wait in
+// the watch's store.
 func (f *Feed) tell(n *Node, what news) {
 	switch what {
 	case nodeChanged:
@@ -296,8 +295,8 @@ func (f *Feed) tell(n *Node, what news) {
 	f.Changed()
 }
 
-// take accepts a report as the newest one, whatever its sequence number is. The caller holds the
-// lock, and passes the result to tell.
+// take accepts a report as the newest one, whatever its sequence number is. The caller holds
+// f.reports, and passes the result to tell.
 func (f *Feed) take(n *Node, r *nodestate.Reading) news {
 	wasRefused, before := f.Table.Unusable(n) != nil, n.lastKind()
 	if r.Coarse() {
@@ -414,7 +413,7 @@ func (f *Feed) loseReport(n *Node) news {
 	return f.goByAmounts(n)
 }
 
-// HeartbeatSeen accepts a heartbeat of an agent.
+// HeartbeatSeen processes a heartbeat of an agent.
 func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	heartbeat, err := nodestate.HeartbeatOf(lease)
 	if err != nil {

@@ -68,8 +68,8 @@ func (h *hotFields) trusted(now, staleAfter time.Duration) bool {
 	return !h.troubled.Load() && now-time.Duration(h.heard.Load()) <= staleAfter
 }
 
-// began is the time from which this package counts time. Time.Sub of two readings in one process
-// does not change if the wall clock jumps.
+// began is the time from which this package counts time. Differences between times of one process
+// use the monotonic clock, so they do not change if the wall clock jumps.
 var began = time.Now()
 
 // since returns the time from began to now.
@@ -82,7 +82,7 @@ type Node struct {
 	account *ledger.Node
 	// turnstile lets one Binding to the node be written at a time.
 	turnstile turnstile
-	// amounts has those reports of the node that have only amounts.
+	// amounts has the node's reports that have only amounts.
 	amounts amountReports
 
 	// took is the last time, since began, for which Feed.Took recorded a pod on the node, or 0.
@@ -97,7 +97,7 @@ type Node struct {
 	newest, accepted nodestate.Mark
 	// kind is the NodeKind in the last readable report, or nil before the first such report.
 	kind *nodestate.NodeKind
-	// restored is a report that older has put aside, or nil.
+	// restored is a report that the method older has put aside, or nil.
 	restored *nodestate.Reading
 	// renewed is the time in the newest heartbeat, by the agent's clock.
 	renewed time.Time
@@ -131,7 +131,7 @@ func (n *Node) Changes() uint32 { return n.hot.changes.Count() }
 // Otherwise the caller calls Leave after the write.
 func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnstile.enter(ctx, number) }
 
-// Leave lets the next Binding be written.
+// Leave lets the next caller of Enter write its Binding.
 func (n *Node) Leave() { n.turnstile.leave() }
 
 // TookSince reports whether, after the time then, a pod came to the node without this scheduler, or

@@ -65,10 +65,11 @@ func (p PackedAnswer) count() uint32 { return uint32(p >> 32) }
 // Kind returns the kind of the answer.
 func (p PackedAnswer) Kind() AnswerKind { return AnswerKind(p >> kindAt & 0xf) }
 
-// Wait returns the reason why the node Waits.
+// Wait returns the reason why the node must report first. It is defined only for answers of kind
+// Waits.
 func (p PackedAnswer) Wait() ledger.Wait { return ledger.Wait(uint8(p >> scoreAt)) }
 
-// Why returns the reason why the node refuses.
+// Why returns the reason why the node refuses the pod. It is defined only for refusals.
 func (p PackedAnswer) Why() (placement.Reason, placement.Detail) {
 	return placement.Reason(p >> 8), placement.Detail(p)
 }

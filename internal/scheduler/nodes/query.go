@@ -16,16 +16,16 @@ type Query struct {
 	scoring *rank.Scoring
 	// setting adds the demand for a node to its rank.
 	setting rank.Setting
-	// answers has the nodes' answers to the pod's shape. It is nil if the nodes must be asked about
-	// the pod itself.
+	// answers has the nodes' answers for the pod's shape. It is nil if the pod has rules of its
+	// own, because the nodes must then be asked about the pod itself.
 	answers *answerTable
-	// amid has the nodes' answers or estimates for the pod's batch, even of nodes with pods in
-	// flight that the kubelet could admit after the pod. It is nil if answers is nil or Share was
+	// amid has the nodes' answers or estimates for the pod's batch. They are valid even if the
+	// kubelet could admit pods in flight after the pod. It is nil if answers is nil or Share was
 	// not called.
 	amid *answerTable
-	// begun is the start of the attempt, as the time since began.
+	// begun is the start of the attempt, as the time since the package variable began.
 	begun time.Duration
-	// nominated is the node that is kept for the pod, or "".
+	// nominated is the node to which the pod is nominated, or "".
 	nominated string
 }
 
@@ -70,9 +70,9 @@ func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
 	return p, ok && p.Kind() != AtBest
 }
 
-// Foresee is like Recall. If there is no valid answer, it returns AtBest with an upper bound of the
-// node's rank, without asking the node. It stores the bound like an answer. It returns false if it
-// knows neither.
+// Foresee returns a stored answer if a valid one exists. Otherwise it returns an upper bound of the
+// node's rank, as an answer of kind AtBest, and stores it like an answer. It does not ask the node.
+// It returns false if it knows neither an answer nor a bound.
 func (q *Query) Foresee(n *Node) (PackedAnswer, bool) {
 	if p, ok := q.recall(n); ok || q.answers == nil || !n.hot.trusted(q.begun, q.table.staleAfter) {
 		return p, ok
@@ -105,7 +105,8 @@ func (q *Query) recall(n *Node) (PackedAnswer, bool) {
 	return q.recallAmid(n)
 }
 
-// recallAmid is like recall, for the node's answer to any pod of the batch.
+// recallAmid returns the node's stored answer for the pod's batch. It returns false if there is no
+// valid answer, or if the pod is nominated to the node.
 func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	if q.amid == nil {
 		return 0, false
@@ -115,8 +116,8 @@ func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	return p, known && n.name != q.nominated // compare the name last, because it is not in hotFields
 }
 
-// holds reports whether an answer for the pod's shape, given at the change count count, is valid
-// for the pod.
+// holds reports whether p, an answer for the pod's shape, is valid for the pod. count is the node's
+// change count for which the caller has found p.
 func (q *Query) holds(n *Node, p PackedAnswer, count uint32) bool {
 	return p.Kind() != NoAnswer && n.hot.changes.Follows(q.Candidate.Created) && n.hot.changes.Count() == count
 }
@@ -148,9 +149,9 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 	return p
 }
 
-// Confirm checks the answer of a node that admits the pod. It returns whether the node still admits
-// the pod, and whether its answer was an estimate. If ask is set, it asks a node with an estimate
-// for the exact answer; otherwise it trusts the estimate. It stores a refusal.
+// Confirm checks the stored answer of a node that admits the pod. If that answer is an estimate and
+// ask is true, Confirm asks the node for the exact answer, and stores a refusal. takes reports
+// whether the node admits the pod, and estimated whether the stored answer was an estimate.
 func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	switch {
 	case n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n):
@@ -191,8 +192,8 @@ func (q *Query) rankBy(n *Node, a *ledger.Answer) rank.Rank {
 }
 
 // Rank returns the rank of a node that has admitted the pod, or the worst rank if the node now
-// refuses the pod. Unlike the ranks in stored answers, which nodes with equal states share, it
-// includes the node's pods in flight.
+// refuses the pod. Unlike the ranks in stored answers, which nodes with equal states share, this
+// rank also depends on the demand for the node and on the number of its pods in flight.
 func (q *Query) Rank(n *Node) rank.Rank {
 	p, ok := q.Recall(n)
 	if !ok {
@@ -204,7 +205,8 @@ func (q *Query) Rank(n *Node) rank.Rank {
 // OrderOf returns RankOf as a number. A better rank has a smaller number.
 func (q *Query) OrderOf(n *Node, p PackedAnswer) uint32 { return q.scoring.Order(q.RankOf(n, p)) }
 
-// RankOf is like Rank, for a node that has just given this answer.
+// RankOf returns the same rank as Rank, computed from the answer p that the node has just given.
+// For an answer of kind AtBest, it returns the best rank that the node can have.
 func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 	if !p.Admits() && p.Kind() != AtBest {
 		return rank.Rank{Tier: rank.LastTier}
@@ -241,8 +243,8 @@ func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	return nil
 }
 
-// RankOn is like Rank, but asks a fork of the node's account and does not include the pods in
-// flight.
+// RankOn returns the rank of a node by the answer of account, a fork of the node's account. It uses
+// no stored answers, and the score is not lowered for nodes with many pods in flight.
 func (q *Query) RankOn(n *Node, account *ledger.Node) rank.Rank {
 	a := account.View().Ask(ledger.Question{Candidate: &q.Candidate})
 	if !a.OK() {

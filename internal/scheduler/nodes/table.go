@@ -41,12 +41,13 @@ type Table struct {
 }
 
 // maxUnproven is the maximum number of nodes that only a pod's spec.nodeName has mentioned. A
-// tenant may write any name into this field. The number is more than the nodes of a cluster,
-// because after the start the watch may show pods before reports.
+// tenant may write any name into this field. The number is higher than the number of nodes in a
+// cluster, because the watch may at first show pods before reports.
 const maxUnproven = 1 << 14
 
 // place is a free node number, with the last change count of the node that had the number. Answer
-// tables may still have answers of that node.
+// tables may still have answers of that node, so the next node with the number starts with a higher
+// count.
 type place struct {
 	number int
 	count  uint32
