@@ -23,10 +23,10 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 )
 
-// kube-scheduler keeps its plugin interface stable, but not its own structs. This file contains
-// every part of those structs that Berth reads, calls or replaces. If a release changes one of
-// them, only this file fails to compile. TestSeams names each part, and shows that kube-scheduler
-// still uses it.
+// kube-scheduler keeps its plugin interface stable, but not its own structs. All uses of the parts
+// of those structs that Berth reads, calls or replaces are in this file. If a release changes one
+// of them, only this file fails to compile. TestSeams names each part, and shows that
+// kube-scheduler still uses it.
 
 // The functions of a kubescheduler.Scheduler that Berth wraps.
 type (
@@ -178,7 +178,7 @@ func (e *equipment) nextEntity() nextEntity {
 }
 
 // sayNomination sets the nominated node of a pod if the watch has not shown the nomination yet.
-// Otherwise kube-scheduler would evict pods for this pod once more.
+// Without the nominated node, kube-scheduler would evict pods for this pod once more.
 func sayNomination(outcomes *outcome.Writer, info *framework.QueuedPodInfo) {
 	if node, unshown := outcomes.Nominated(info.Pod.UID); unshown {
 		says, pod := *info.PodInfo, *info.Pod
@@ -271,7 +271,7 @@ func (k keeping) WithLogger(logger klog.Logger) events.EventRecorderLogger {
 	return keeping{k.EventRecorderLogger.WithLogger(logger), k.of}
 }
 
-// Eventf implements events.EventRecorder. It keeps only the name of the pod.
+// Eventf implements events.EventRecorder. It keeps a reference instead of the pod object.
 func (k keeping) Eventf(about, related runtime.Object, kind, reason, action, note string, args ...any) {
 	pod, ok := about.(*corev1.Pod)
 	if !ok {

@@ -63,7 +63,7 @@ var foreseen = map[string]scheduler.Foresight{
 	names.NodeResourcesFit: scheduler.SeesAmounts, names.NodeAffinity: scheduler.SeesAffinity, names.VolumeBinding: scheduler.SeesVolumes,
 }
 
-// foresightOf returns the set of the profile's filter plugins that foreseen has.
+// foresightOf returns the filter plugins of the profile whose refusals Berth can predict.
 func foresightOf(listed *config.Plugins) (f scheduler.Foresight) {
 	for _, p := range listed.Filter.Enabled {
 		f |= foreseen[p.Name]

@@ -27,7 +27,7 @@ func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
 	}
 }
 
-// loop returns the scheduler's function with which every cycle begins.
+// loop returns a pointer to the scheduler's function with which every cycle begins.
 func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) { return &sched.NextPod }
 
 // taking returns two functions. next takes the next entity from the queue, and take takes a given

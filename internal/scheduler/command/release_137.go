@@ -35,7 +35,7 @@ func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
 	})
 }
 
-// loop returns the scheduler's function with which every cycle begins.
+// loop returns a pointer to the scheduler's function with which every cycle begins.
 func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) {
 	return &sched.NextEntity
 }

@@ -7,7 +7,7 @@
 //
 //	the Lease says           the new leader
 //	there is no Lease        begins at once if no pod has a decision; otherwise as with under-way
-//	none                     waits until kubelets know the pods that were force-deleted before it began to watch
+//	none                     waits until the kubelets know of force-deletions that came before its watch began
 //	under-way, or unreadable waits for the same time, and fences every pod that could be bound; see fenceType
 //
 // The fencing takes at most Options.BindTimeout, because the API server has then given up all

@@ -194,8 +194,8 @@ func (l *bindingsLease) goesOn() bool {
 	return true
 }
 
-// unclaimed reports whether this process does not hold the Lease and last checked longer ago than
-// fresh that it leads.
+// unclaimed reports whether this process does not hold the Lease and must check whether it leads,
+// because the last check is older than the time fresh.
 func (l *bindingsLease) unclaimed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,8 +27,8 @@ type Options struct {
 	Pods   corev1client.PodsGetter
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// SettleAfter is the maximum time after which a kubelet knows of a pod that was bound and then
-	// force-deleted.
+	// SettleAfter is the maximum time until a kubelet knows that a pod was bound to its node and
+	// then force-deleted.
 	SettleAfter time.Duration
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	BindTimeout time.Duration
@@ -91,10 +91,10 @@ func New(o Options) *Handover {
 }
 
 // Pace waits until the number of running Bindings allows another Binding of the namespace. The
-// caller calls done at least once when the Binding is written. Namespaces take turns. So a
-// namespace with many pods can delay a pod of another namespace only if one of its pods must be
-// bound to the same node first. A repeated Binding does not wait in Pace again. If ctx ends first,
-// Pace returns the error of ctx.
+// caller calls done at least once, when the API server has answered the Binding. Namespaces take
+// turns. So a namespace with many pods can delay a pod of another namespace only if one of its pods
+// must be bound to the same node first. A repeated Binding does not wait in Pace again. If ctx ends
+// first, Pace returns the error of ctx.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)
 }
@@ -164,7 +164,7 @@ func (h *Handover) claimLater(ctx context.Context) {
 }
 
 // Await returns when this scheduler has taken over, when ctx ends, or after limit. Before the
-// takeover, no attempt to place a pod succeeds.
+// takeover, no attempt to place a pod that could be pinned succeeds.
 func (h *Handover) Await(ctx context.Context, limit time.Duration) {
 	if h.Ready(ctx) {
 		return

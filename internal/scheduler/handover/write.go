@@ -23,7 +23,8 @@ const (
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	// The scheduler does not wait longer for an answer.
 	BindTimeout = time.Minute
-	// readBackFor is the time after which Write stops checking a Binding and returns ErrInDoubt.
+	// readBackFor is the maximum time for which Write checks whether a Binding was written, and
+	// repeats it.
 	readBackFor = 10 * time.Second
 )
 
@@ -58,7 +59,7 @@ type write struct {
 // Write writes the Binding of a pod to a node; now is the newest known version of the pod. If the
 // result is unknown or the pod has changed, Write reads the pod. If the pod is not bound, Write
 // repeats the Binding. A repeated Binding is safe, because the API server refuses a second Binding
-// for the same pod. ErrInDoubt means that the result is still unknown.
+// for the same pod. It returns ErrInDoubt if the result is still unknown at the end.
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)

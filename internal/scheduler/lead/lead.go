@@ -1,5 +1,6 @@
-// Package lead reports whether this process leads its replicas. All replicas watch the same pods,
-// but a watch may be older in one replica than in another. Only the leader may write.
+// Package lead reports whether this process is the leader among the replicas of the scheduler. All
+// replicas watch the same pods, but the watch of one replica may be behind that of another. So only
+// the leader may write.
 package lead
 
 import (

@@ -17,8 +17,8 @@
 //   - The Writer remembers a pod's nominated node until the watch shows it. Otherwise another
 //     attempt could evict pods for it again.
 //   - A write is conditional on the version of the pod that the watch has shown. The API server
-//     refuses the write if the pod was bound or changed since. Only the leading replica attempts to
-//     place pods, and a process that loses its Lease ends.
+//     refuses the write if the pod was bound or changed since. No other replica writes outcomes,
+//     because only the leader tries pods, and a process that loses its Lease ends.
 //
 // With the feature gate SchedulerAsyncAPICalls, which is off by default, kube-scheduler also writes
 // outside of the loop. It does not limit concurrent writes, so that Bindings wait for them

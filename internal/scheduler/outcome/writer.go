@@ -99,7 +99,8 @@ func (w *Writer) Shown(pod *corev1.Pod) {
 }
 
 // Nominated returns the node to which the last outcome nominates a pod, if the watch has not shown
-// this nomination yet. Otherwise unshown is false. node may be "": the nomination is removed.
+// this nomination yet. Otherwise unshown is false. node is "" if the outcome removes the
+// nomination.
 func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
