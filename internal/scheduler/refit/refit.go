@@ -25,7 +25,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Handover allows the writes of decisions.
+// Handover allows each write of a decision, so that the next leader can be sure that no write is
+// under way (handover.Handover).
 type Handover interface {
 	// Enter is called before a decision is written. If it returns an error, the decision must not
 	// be written. Leave is called with the error of the write when the result is known.
@@ -64,8 +65,8 @@ type Refitter struct {
 	wake chan struct{}
 
 	mu sync.Mutex
-	// due has the pods whose allocated amounts differ from their decisions, and pods that are
-	// undone.
+	// due has the pods whose allocated amounts differ from their decisions, and the pods for which
+	// undone returns true.
 	due map[types.UID]types.NamespacedName
 	// writing has the namespace of each pod whose status is being written.
 	writing map[types.UID]string
@@ -100,8 +101,8 @@ func (r *Refitter) misfits(pod *corev1.Pod) bool {
 	return n != nil && n.Account().View().Misfits(string(pod.UID), func(container string) (int64, uint64, bool) { return wire.AllocatedTo(pod, container) })
 }
 
-// undone reports whether a resize was reverted, but the pod's condition still says that it is
-// deferred.
+// undone reports whether the pod's condition still says that a resize is deferred, although the
+// resize was reverted.
 func undone(pod *corev1.Pod) bool {
 	if isDeferred(pod) == nil || pod.Spec.NodeName == "" || wire.Ending(pod) {
 		return false
@@ -137,7 +138,8 @@ func (r *Refitter) poke() {
 	}
 }
 
-// Run decides until ctx ends.
+// Run decides about the resized pods until ctx ends. It does nothing while Options.Ready returns
+// false.
 func (r *Refitter) Run(ctx context.Context) {
 	for {
 		select {
@@ -281,7 +283,7 @@ func (r *Refitter) decide(pod *corev1.Pod, n *nodes.Node) *write {
 	return nil
 }
 
-// refusal explains why the node lacks resources for a container.
+// refusal explains why the pod's new size does not fit on its NUMA nodes.
 func refusal(r *placement.Request, v *placement.Verdict) string {
 	who := "the pod"
 	if c := int(v.Container); c >= 0 && c < len(r.Containers) {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Open returns the UID and the node of the Reservation that is open for the pod, or "" twice. Only
-// the pod of the current cycle can have an open Reservation.
+// Open returns the UID and the node of the Reservation whose place is open for the pod. Both are ""
+// if there is none. Only for the pod of the current cycle can a place be open.
 func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	if !rs.any.Load() {
 		return "", ""
@@ -26,12 +26,13 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	return string(rs.open.object.UID), rs.open.node
 }
 
-// readLimit has two uses. Before readLimit has passed, discover ignores that the API server forbids
-// reading Reservations. Every readLimit, awaitRead logs that it still waits.
+// readLimit is the time after the start for which discover ignores that the API server forbids
+// reading Reservations. It is also the interval at which awaitRead logs that it still waits.
 const readLimit = 30 * time.Second
 
 // Between is called before the scheduler takes the next pod. The last scheduling cycle has then
-// ended, but its Binding may still be running.
+// ended, but its Binding may still be running. Between closes the place that is open for the last
+// pod if the pod has not taken it.
 func (rs *Reservations) Between() {
 	if !rs.Lead.Leads() {
 		rs.awaitRead()
@@ -64,7 +65,7 @@ func (rs *Reservations) Between() {
 }
 
 // awaitRead waits until the Reservations that existed at the start have been read. If the scheduler
-// placed pods before, these could get resources that Reservations hold.
+// placed pods earlier, they could get resources that Reservations hold.
 func (rs *Reservations) awaitRead() {
 	for {
 		select {
@@ -121,8 +122,8 @@ func (rs *Reservations) Took(pod *corev1.Pod) {
 	}
 }
 
-// GaveBack records that a pod does not use the part of a place that it took. The node's account
-// must already have removed the pod.
+// GaveBack records that a pod gives back the part of a place that it took. uid is the UID of the
+// Reservation. The node's account must already have removed the pod.
 func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

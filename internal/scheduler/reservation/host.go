@@ -47,7 +47,7 @@ type Options struct {
 	// HasNode reports whether there is a node with the given name.
 	HasNode func(name string) bool
 	// Changed is called when a place was released, because the node may now accept pods that it has
-	// refused.
+	// refused. held is the pod that held the place in the scheduler's cache, or nil.
 	Changed func(node string, held *corev1.Pod)
 	// Done is called when the pod that stands for a Reservation no longer needs a node.
 	Done func(uid string)
@@ -117,8 +117,8 @@ func (h *host) hold(it *item, owners []*corev1.Pod) {
 	h.keep(it, held)
 }
 
-// keep makes the scheduler's cache contain the pod held for the Reservation, or no pod if held is
-// nil.
+// keep replaces the pod that stands for the Reservation in the scheduler's cache by the argument
+// held, or removes it if held is nil.
 func (h *host) keep(it *item, held *corev1.Pod) {
 	var err error
 	switch was := it.cached; {

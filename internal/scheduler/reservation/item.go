@@ -28,7 +28,7 @@ type item struct {
 	// write that the watch has not shown yet.
 	version string
 	// read is the parsed object, or nil if the object cannot be parsed. wrong is the error. A
-	// placed item keeps its last valid read.
+	// placed item keeps the last valid value of read.
 	read  *wire.Reservation
 	wrong error
 
@@ -51,7 +51,7 @@ type item struct {
 	// queued is the pod that stands for the Reservation in the scheduling queue or in its cycle.
 	// cached is the pod that stands for it in the scheduler's cache. queued and cached may be nil.
 	queued, cached *corev1.Pod
-	// says is the status to write. news adds the node and the owners.
+	// says is the status to write, without the node and the owners, which the method news adds.
 	says wire.ReservationNews
 	// expiry is the timer of the Reservation's end, or nil.
 	expiry clock.Timer
@@ -65,7 +65,7 @@ type item struct {
 }
 
 // adopt takes the place from the object's status, if the decision in the object is valid.
-// unbelieved checks the place when the node has a report.
+// Reservations.unbelieved checks the place when the node has a report.
 func (it *item) adopt() {
 	r := it.read
 	if r.DecisionErr != nil {
@@ -121,8 +121,8 @@ func (it *item) fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
 }
 
-// before reports whether a pod that owns both Reservations is tried with a first, because a is
-// older.
+// before reports whether Reservation a is older than b. A pod that owns both is tried with the
+// older one first.
 func before(a, b *item) bool {
 	x, y := a.object.CreationTimestamp, b.object.CreationTimestamp
 	if !x.Equal(&y) {

@@ -321,8 +321,8 @@ func (rs *Reservations) Stir() {
 	rs.wakeWhereChanged(hungry)
 }
 
-// tryPending reports whether a pod that did not fit into the Reservation has not been tried without
-// a Reservation since. Such a pod is not in wanting, so wake would not find it.
+// tryPending reports whether some pod did not fit into the Reservation and must still be tried
+// without a Reservation. Such a pod is not in wanting, so wake would not find it.
 func (rs *Reservations) tryPending(uid types.UID) bool {
 	for _, v := range rs.vain {
 		if v.has(uid) {
@@ -332,8 +332,8 @@ func (rs *Reservations) tryPending(uid types.UID) bool {
 	return false
 }
 
-// wakeWhereChanged wakes the owners of each named Reservation whose node has changed since an owner
-// did not fit.
+// wakeWhereChanged wakes the owners of each of these Reservations whose node has changed since an
+// owner did not fit.
 func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	for _, uid := range uids {
 		if it := rs.all[uid]; it != nil && it.hungry && it.stage == placed && rs.changes(it) != it.vainAt {
@@ -364,7 +364,8 @@ func (rs *Reservations) wake(it *item) {
 	}
 }
 
-// tell records why a Reservation has no place, for its status, and writes an event.
+// tell writes an event that explains why a Reservation has no place, and makes Write put the reason
+// into the Reservation's status.
 func (rs *Reservations) tell(it *item, why string) {
 	if it.says.Message == why {
 		return

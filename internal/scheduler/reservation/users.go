@@ -24,8 +24,8 @@ type users struct {
 
 // boundFor returns the UID of the Reservation that a pod was bound for, or "". boundFor uses the
 // annotation from the Binding, because any user who may write the pod can change the pod's own
-// annotation. Older releases bound pods without the Binding's annotation. So before synced is set,
-// boundFor uses the own annotation of bound pods that have a placement.
+// annotation. Older releases bound pods without the Binding's annotation. So until synced is set,
+// boundFor accepts the pod's own annotation if the pod is bound and has a placement.
 func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	if bound, said := wire.ReadBoundFor(pod); said {
 		return bound.Reservation

@@ -53,7 +53,7 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 }
 
 // withoutStale returns a patch of annotations. The patch sets the annotations in now, and removes
-// the other annotations about an earlier place that has contains.
+// those annotations in has that describe an earlier place and are not in now.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {
