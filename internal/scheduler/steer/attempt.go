@@ -31,7 +31,7 @@ const (
 	originalKey fwk.StateKey = dynamicresources.Name
 )
 
-// attempt is the plugin's state for one attempt to place a pod with a mode for its claims.
+// attempt is the plugin's state for one attempt to place a pod that asks for devices near its CPUs.
 type attempt struct {
 	mode   claims.Mode
 	claims []claims.PodClaim
@@ -44,8 +44,8 @@ type attempt struct {
 	steered bool
 
 	mu sync.Mutex
-	// chosen has the state of DynamicResources for each node that the pod fits on with hidden
-	// devices.
+	// chosen has, by node, the state of DynamicResources with which the pod fits on the node while
+	// some devices are hidden.
 	chosen map[string]fwk.StateData
 	// versions has, by node, the version of the node before the pod was reserved on it.
 	versions map[string]version
@@ -670,8 +670,7 @@ func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
 	return false
 }
 
-// misplacedClaims returns the allocated claims whose devices are on a node on which the pod cannot
-// be aligned with them.
+// misplacedClaims returns the allocated claims with whose devices the pod cannot be aligned.
 func (a *attempt) misplacedClaims() []claims.PodClaim {
 	a.mu.Lock()
 	uids := maps.Clone(a.misplaced)

@@ -11,7 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Lying and Way are types of package claims.
+// Lying (the NUMA nodes of a pod's containers) and Way (a Lying to try) are types of package
+// claims.
 type (
 	Lying = claims.Lying
 	Way   = claims.Way
@@ -22,7 +23,7 @@ type Known uint8
 
 // The values of Known.
 const (
-	// Unasked means that Berth does not predict NUMA nodes, as in a dry run. DynamicResources
+	// Unasked means that Berth does not predict NUMA nodes, as in a dry run. Only DynamicResources
 	// filters the node.
 	Unasked Known = iota
 	// Unforeseen means that Berth cannot know the NUMA nodes before the node's next report.
@@ -36,8 +37,8 @@ type Ways struct {
 	Known Known
 	// Why explains Unforeseen.
 	Why string
-	// All yields the ways, the best first. The caller reports failed ways through
-	// placement.Claimed, so that All does not yield them again.
+	// All yields the ways, the best first. The caller reports a failed way with Way.Near.Refute, so
+	// that All does not yield the same placement again.
 	All iter.Seq[Way]
 }
 

@@ -11,8 +11,8 @@
 // ResourceSlices in the cluster do not change, and other plugins see all devices.
 //
 // The plugin compares the allocation with Berth's decision. It checks an earlier allocation in
-// Filter, a new allocation in Reserve after Berth's own plugin, and both again after PreBind.
-// Before PreBind, no list has the claim for extended resources, so Reserve reads it from the
-// tracker. If the attempt fails after PreBind has written an allocation, Unreserve deallocates the
-// claim unless another pod uses it.
+// Filter, a new allocation in Reserve after Berth's own plugin, and both again after PreBind. The
+// claim for extended resources exists in the API only from PreBind on, so Reserve takes it from the
+// ResourceClaimTracker. If the attempt fails after PreBind has written an allocation, Unreserve
+// deallocates the claim unless another pod uses it.
 package steer

@@ -19,8 +19,8 @@ import (
 // devices exclude every node that could otherwise accept the pod. It does not deallocate a claim
 // whose devices are on a suitable node, but too far from the CPUs that the pod could get on this
 // node. PostFilter deallocates such a claim itself. If the attempt ended before PreFilter of
-// DynamicResources, PostFilter does not call it, because users would see its error "not found" in
-// the pod's event.
+// DynamicResources, PostFilter does not call PostFilter of DynamicResources, because users would
+// see the error "not found" in the pod's event.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	a := attemptOf(state)
 	if a != nil && a.mode == claims.Required {

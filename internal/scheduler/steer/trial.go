@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/claims"
 )
 
-// Would is a type of package claims.
+// Would describes the placement that a pod would have on a node.
 type Would = claims.Would
 
 // Trial is a claims.Trial on the scheduler's caches. It is not safe for concurrent use.
@@ -30,7 +30,8 @@ func (p *Plugin) Trial(ctx context.Context) *Trial {
 	return &Trial{plugin: p, ctx: ctx, pods: map[types.UID]*attempt{}}
 }
 
-// Give allocates devices to all claims of the pod. It returns false if the node does not have them.
+// Give allocates devices for all claims of the pod, within the trial. It returns false if the node
+// does not have them.
 func (t *Trial) Give(pod *corev1.Pod, on fwk.NodeInfo, would Would) bool {
 	a := t.of(pod)
 	if t.trial == nil {

@@ -65,7 +65,7 @@ func (v *view) during(p *prepared, prepare func()) {
 }
 
 // reserving runs reserve. It returns the claim that reserve allocates for extended resources,
-// because no list has this claim before PreBind.
+// because this claim exists in the API only from PreBind on.
 func (v *view) reserving(reserve func() *fwk.Status) (*extended, *fwk.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

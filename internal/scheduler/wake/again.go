@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/internal/turns"
 )
 
-// maxAgain is the maximum number of pods that are woken, between two RoundPauses, although their
-// node may have admitted them already before its change. It is not known whether the node admitted
-// a pod before if more shapes wait than a node stores answers for (ledger.MaxAnswers). Without the
-// limit, a tenant with many shapes could make each report wake pods that other plugins refuse.
+// maxAgain is the maximum number of pods that are woken between two RoundPauses although the
+// changed node may have admitted them before its change too. This is not known if more shapes wait
+// than a node stores answers for (ledger.MaxAnswers). Without the limit, a tenant with many shapes
+// could make each report wake pods that other plugins refuse.
 const maxAgain = 128
 
 // again has the shapes that some node admits and may have admitted before. A turn goes to a class,

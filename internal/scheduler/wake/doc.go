@@ -20,16 +20,16 @@
 //
 // If more pods wait for a node than it has room for, the remaining pods are woken in later rounds
 // as long as there is room. A kubelet may admit pods that were created in the same second in any
-// order, so that a promise to one of them makes the others wait for a report. Then only one pod of
-// each second and namespace is woken, of any shape.
+// order, so that a promise to one of them makes the others wait for a report. In this case only one
+// pod of each second and namespace is woken, whatever its shape.
 //
 // The number of questions after a change is limited, because tenants may create any number of
 // classes. At the change, the node is asked about at most 128 classes; namespaces take turns. It is
-// asked about the other classes later: after each pause, all nodes together are asked at most 512
-// questions, and nodes take turns. No question is asked with a lock held.
+// asked about the other classes later: after each RoundPause, all nodes together are asked at most
+// 512 questions, and nodes take turns. No question is asked with a lock held.
 //
 // A node stores its answers for 16 shapes. If more shapes wait, it is not known whether the node
 // already admitted a pod before the change, and each report could wake pods that other plugins
-// refuse. Of such shapes at most 128 pods are woken between two pauses. Namespaces take turns, and
-// within a namespace the shape that has waited longest is first.
+// refuse. At most 128 pods of such shapes are woken between two RoundPauses. Namespaces take turns,
+// and within a namespace the shape that has waited longest is first.
 package wake

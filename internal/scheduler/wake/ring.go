@@ -13,7 +13,8 @@ type ring struct {
 
 // lanes has the lane numbers of one namespace.
 type lanes struct {
-	// Lanes 0 to used-1 were assigned at some time. free has those of them that no class has now.
+	// Lanes 0 to used-1 were assigned at some time. free has the lanes among them that no class has
+	// now.
 	used int
 	free []int
 }

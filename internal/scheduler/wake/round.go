@@ -56,7 +56,6 @@ type room struct {
 	apart moments
 }
 
-// moments is a set of moments.
 type moments map[moment]bool
 
 // moment is a second in which pods of a namespace were created. It includes the namespace, so that

@@ -111,8 +111,8 @@ func (w *Witness) judgeClaims(ctx context.Context, client kubernetes.Interface, 
 	return out, nil
 }
 
-// claims returns those of the pod's claims that were found, with the places of the containers that
-// use them.
+// claims returns the pod's claims that are in found, with the NUMA nodes of the containers that use
+// them.
 func (c *claimed) claims(machine *topology.Machine, found map[string]*resourceapi.ResourceClaim) (out []claims.Claim) {
 	var d placement.Decision
 	for i := range c.outcome.Found.Containers {

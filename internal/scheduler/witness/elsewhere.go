@@ -114,7 +114,7 @@ func plain(pod *corev1.Pod) bool {
 	return len(pod.Spec.TopologySpreadConstraints) == 0 && len(pod.Spec.ResourceClaims) == 0
 }
 
-// feasible reports whether kube-scheduler could have put the pod on the node.
+// feasible reports whether kube-scheduler could have put a plain pod on the node.
 func (w *Witness) feasible(pod *corev1.Pod, node *corev1.Node) bool {
 	if match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !match || node.Spec.Unschedulable {
 		return false

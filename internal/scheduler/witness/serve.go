@@ -99,7 +99,7 @@ func (w *Witness) Handler() http.Handler {
 	return mux
 }
 
-// Serve watches the cluster and serves until ctx ends.
+// Serve watches the cluster and serves the Handler, until ctx ends or one of the two fails.
 func (w *Witness) Serve(ctx context.Context, listener net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
