@@ -19,7 +19,7 @@ import (
 // cycle, and not in the place of a Reservation (see way).
 type alone struct {
 	// patient means that the pod waits for a node on which its CPUs are certain. It waits until
-	// patientUntil, or without a limit if it requires aligned devices.
+	// patientUntil, or without a limit if it requires devices near its CPUs.
 	patient      bool
 	patientUntil time.Time
 	// waiting has the nodes that made the pod wait in Filter. It is nil if the pod does not wait
@@ -62,11 +62,11 @@ func (w *waitingNodes) add(n *nodes.Node) {
 // their back-off ends. If the namespace is crowded (Delays.crowded), its pods do not wait for
 // certain CPUs and get no exact promises, because an exact promise keeps other new pods off the
 // node until the node's next report. The same applies to all namespaces while the watch of pods is
-// late (nodes.Feed.Prompt). A pod that requires aligned devices always waits for certain CPUs,
-// because the devices that it may use depend on its CPUs.
+// late (nodes.Feed.Prompt). A pod that requires devices near its CPUs always waits for certain
+// CPUs, because they determine which devices it may use.
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
-	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod) // the devices that it may use depend on its CPUs
+	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod)
 	c.query.Candidate.Loose = !insists && (core.delays.crowded(pod.Namespace, core.table.Size()) || !core.feed.Prompt())
 	a.patientUntil = core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(patience)
 	core.forgetIfGone(pod)
@@ -195,7 +195,7 @@ func (a *alone) reserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.No
 	return nil
 }
 
-// betterPatience is the total time that a pod waits for better nodes, as a multiple of
+// betterPatience is the maximum time for which a pod waits for better nodes, as a multiple of
 // Args.Patience. In a burst of pods, a node often admits only one pod per report, so the last pod
 // waits for several reports.
 const betterPatience = 5

@@ -118,8 +118,8 @@ func (a *annotating) gone(pod *corev1.Pod) {
 	delete(a.since, pod.UID)
 }
 
-// follow watches the Lease until ctx ends. Pods are held until the scheduler has read the Lease
-// once, or is not allowed to read it.
+// follow watches the Lease until ctx ends. Until the Lease has been read once, or the API server
+// has forbidden reading it, all such pods are held.
 func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, lease types.NamespacedName) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, lease.Name).String()

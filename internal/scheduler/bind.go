@@ -166,7 +166,7 @@ type binding struct {
 	node     *nodes.Node
 	pod      *corev1.Pod
 	decision placement.Decision
-	// posting is the result of the ledger's Account.Post.
+	// posting is the result of ledger.Node.Post.
 	posting ledger.Posting
 	// from is the UID of the Reservation that the pod uses, or "".
 	from string

@@ -217,8 +217,8 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	return true
 }
 
-// answer returns the node's stored answer, or asks the node. If the nodes are not divided into
-// classes, it prefers a bound for the answer (nodes.AtBest), without asking the node.
+// answer returns the node's stored answer if there is one. Otherwise it asks the node. If there is
+// only one class, it does not ask the node if it knows a bound for the answer (nodes.AtBest).
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {
 		if a, known := s.cycle.query.Foresee(n); known {
@@ -252,8 +252,8 @@ func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order 
 	return uint64(best)<<32 | order, a.Kind() != nodes.AtBest || best < rank.LastOrder
 }
 
-// verdict returns the node's answer that Filter would use outside of dry runs. It returns NoAnswer
-// if the node cannot be asked.
+// verdict returns the node's stored answer, or asks the node in its current state. It returns
+// NoAnswer if the node is not usable or cannot meet the pod's rules.
 func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	if a, ok := c.query.Recall(n); ok {
 		return a
@@ -264,7 +264,7 @@ func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	return c.query.Ask(n)
 }
 
-// place returns the index of the i-th node of the rotation in infos.
+// place returns the index in infos of the i-th node of the rotation.
 func (s *Candidates) place(i int) int {
 	if i += s.from; i >= len(s.infos) {
 		return i - len(s.infos)
@@ -296,7 +296,6 @@ func (r ranked) sink(i int) {
 	}
 }
 
-// drop removes the first node from the heap.
 func (r *ranked) drop() {
 	h, last := *r, len(*r)-1
 	h[0] = h[last]

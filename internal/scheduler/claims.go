@@ -112,7 +112,8 @@ func (l *lyings) Bound(mode dra.Mode, a dra.Alignment) {
 	claimPods.WithLabelValues(mode.String(), a.String()).Inc()
 }
 
-// Doubtful implements steer.Berth. It returns true if another plugin writes the Binding.
+// Doubtful implements steer.Berth. It also returns true if another plugin writes the Binding,
+// because the result is then not known here.
 func (l *lyings) Doubtful(state fwk.CycleState) bool {
 	c := cycleOf(state)
 	return c == nil || !c.decided() || c.doubtful
@@ -213,7 +214,7 @@ func (l *lyings) Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, 
 	return steer.Ways{} // nothing is decided before Reserve
 }
 
-// lies returns Ways with one way.
+// lies returns Ways with this placement as the only way.
 func lies(lying steer.Lying) steer.Ways {
 	return steer.Ways{Known: steer.Foreseen, All: func(yield func(steer.Way) bool) { yield(steer.Way{Lying: lying}) }}
 }
@@ -224,8 +225,8 @@ const (
 	isUncertain   = "it is not certain yet which CPUs the pod would get there"
 )
 
-// ways returns the possible placements of the pod on a node, from the answers of decide. If the
-// kubelet decides on the node, ways returns only one placement.
+// ways asks decide for the possible placements of the pod on a node. If the kubelet decides on the
+// node, ways returns only one placement.
 func (c *cycle) ways(n *nodes.Node, decide func(*ledger.Candidate, *placement.Decision) ledger.Answer, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
 	var d placement.Decision
 	a := decide(&c.query.Candidate, &d)

@@ -11,7 +11,8 @@ import (
 )
 
 // Spread is a constraint with which PodTopologySpread scores nodes for a pod. Key is the label
-// whose values divide the nodes. Selector selects the counted pods of the pod's namespace.
+// whose values divide the nodes into domains. Selector selects the counted pods of the pod's
+// namespace.
 type Spread struct {
 	Key      string
 	Selector labels.Selector

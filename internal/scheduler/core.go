@@ -152,8 +152,8 @@ func (p Parts) Delays() *Delays { return &p.core.delays }
 // Outcomes returns the Writer of the results of attempts.
 func (p Parts) Outcomes() *outcome.Writer { return p.core.outcomes }
 
-// Decides reports whether Berth may place or refuse the pod. kube-scheduler handles other pods
-// alone.
+// Decides reports whether Berth may place or refuse the pod. All other pods are left to
+// kube-scheduler.
 func (p Parts) Decides(pod *corev1.Pod) bool {
 	return wire.MightPin(pod) || wire.MayCountNUMANodes(pod) || wire.InGang(pod) || wire.OfReservation(pod) || p.core.table.Obeying()
 }
@@ -349,9 +349,10 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	return nil
 }
 
-// maxTakeover is the maximum time that the takeover blocks the first pod in the queue, and all pods
-// behind it. The API server usually answers three requests in that time. After it, the scheduler
-// tries pods again, but until the takeover ends it places only pods for which nothing is pinned.
+// maxTakeover is the maximum time for which the takeover blocks the first pod in the queue, and all
+// pods behind it. The API server usually answers three requests in that time. After it, the
+// scheduler tries pods again, but until the takeover ends it places only pods for which nothing is
+// pinned.
 const maxTakeover = 2 * time.Second
 
 // begin permits placements after all existing objects have been read.

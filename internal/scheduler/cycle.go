@@ -43,7 +43,6 @@ type way interface {
 
 // cycle is the plugin's state of one attempt to place one pod.
 type cycle struct {
-	// way has the extension points for the pod.
 	way way
 	pod *corev1.Pod
 	// ask is the pod's request, as PreFilter has read it.
@@ -51,8 +50,7 @@ type cycle struct {
 	query nodes.Query
 	// plugin is the plugin of the pod's profile.
 	plugin *Plugin
-	// began is the start of the attempt.
-	began time.Time
+	began  time.Time
 	// dry has the assumptions of a dry run, or is nil outside of a dry run.
 	dry *dryRun
 	// refused means that the node has refused the pod in Reserve or Bind, and may admit it after a
@@ -271,7 +269,6 @@ func writable(pod *corev1.Pod, n *nodes.Node, d *placement.Decision) *fwk.Status
 	return nil
 }
 
-// refuse records that the node refuses the pod, and returns status.
 func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
 	c.refused = true
 	return status

@@ -9,18 +9,18 @@
 // decides again, and writes Binding and decision in one request, with one request at a time per
 // node. The node's next report shows whether the pod got what was decided.
 //
-// If a node's report is missing, stale, contradictory or invalid, the plugin admits no pod that
-// could be pinned to the node, and gives the reason. On nodes where a kubelet decides, the plugin
-// ignores pods for which no kubelet pins anything, unless they request a number of NUMA nodes
-// (cycle.passes). On nodes with authority berth, the plugin decides about every pod. Its Binding
-// then has an annotation that lets containers start only while the agent's NRI plugin runs. Pods do
-// not wait for reports there, because the agent carries out each decision.
+// If a node's report is missing, stale, contradictory or invalid, the plugin refuses the node for
+// every pod for which a kubelet could pin something, and gives the reason. On nodes where a kubelet
+// decides, the plugin ignores pods for which no kubelet pins anything, unless they request a number
+// of NUMA nodes (cycle.passes). On nodes with authority berth, the plugin decides about every pod.
+// Its Binding then has an annotation that lets containers start only while the agent's NRI plugin
+// runs. Pods do not wait for reports there, because the agent carries out each decision.
 //
 // # Answers of the extension points, and what wakes the pod after each
 //
-// A failed attempt ends in the queue of unschedulable pods. Its result is written into the pod
-// outside of the scheduling loop (package outcome). kube-scheduler preempts only if some node
-// answered Unschedulable and PostFilter allows it.
+// After a failed attempt, the pod waits in the queue of unschedulable pods. The result of the
+// attempt is written into the pod outside of the scheduling loop (package outcome). kube-scheduler
+// preempts only if some node answered Unschedulable and PostFilter allows it.
 //
 //	PreFilter   Skip                            nothing is pinned for the pod: it passes untouched
 //	            UnschedulableAndUnresolvable    the pod cannot be read: an update of its request

@@ -159,7 +159,6 @@ func heldGauges(census *reservation.Census, gauge func(d *metrics.Desc, v float6
 	}
 }
 
-// counts has sums over all nodes.
 type counts struct {
 	pods    ledger.Census
 	nodes   map[string]int

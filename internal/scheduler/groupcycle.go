@@ -31,9 +31,9 @@ import (
 // changed.
 //
 // To find victims, the cycle removes pods from the snapshot without calling RemovePod. Then it puts
-// the pods back one after another. For each of them, it tries all members again. Up to Kubernetes
-// 1.36 it tries them in the same cycle state, since 1.37 in a new cycle state. The plugin finds the
-// removed pods by a comparison with the earlier snapshot, and asks the nodes as in any dry run.
+// the pods back one after another. For each of them, it tries all members again. Kubernetes up to
+// 1.36 tries them in the same cycle state, and from 1.37 on in a new cycle state. The plugin finds
+// the removed pods by a comparison with the earlier snapshot, and asks the nodes as in any dry run.
 type groupTrial struct {
 	handle          fwk.Handle
 	namespace, name string

@@ -21,7 +21,7 @@ import (
 // before that queue.
 //
 // Only members that have failed are held. Groups of ordinary pods and new members are left to
-// kube-scheduler. groupPauses also has the times since which groups wait for reports of nodes.
+// kube-scheduler. groupPauses also stores since when each group has waited for a node's report.
 type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate moves pods to the active queue.
@@ -36,7 +36,6 @@ func newGroupPauses(c clock.WithDelayedExecution, activate func(map[string]*core
 	return &groupPauses{clock: c, activate: activate, by: by}
 }
 
-// groupPause is the state of one group.
 type groupPause struct {
 	// failures counts consecutive attempts in which no member was placed.
 	failures int
@@ -121,7 +120,6 @@ func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 
 func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// wake activates the members that a pause has held.
 func (g *groupPauses) wake(p *groupPause) {
 	g.mu.Lock()
 	if g.clock.Now().Before(p.until) {
@@ -146,8 +144,8 @@ func (g *groupPauses) placed(key string) {
 	}
 }
 
-// forget removes a group that neither waits nor pauses, so that it takes no other group's place.
-// The caller holds the lock.
+// forget removes a group that neither waits nor pauses, so that it does not count towards
+// maxGroups. The caller holds the lock.
 func (g *groupPauses) forget(key string, p *groupPause) {
 	if p.failures == 0 && p.waitsFrom.IsZero() && len(p.held) == 0 && !g.clock.Now().Before(p.until) {
 		g.by.Delete(key)

@@ -126,7 +126,7 @@ const evictsNobody = "Berth: no pods are evicted for a Reservation"
 // makeRoom decides about evictions for a pod that is not in a gang. If the status is nil,
 // kube-scheduler's own preemption runs. Otherwise the status prevents it: either the pod must not
 // evict pods, or a gang or a protected pod could be among the victims. In the latter case makeRoom
-// evicts pods itself. text explains why the nodes refuse the pod.
+// evicts pods itself, if that helps. text explains why the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)

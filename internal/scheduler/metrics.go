@@ -95,7 +95,6 @@ func register() {
 	})
 }
 
-// feedMetrics counts events of the feed.
 type feedMetrics struct{}
 
 var _ nodes.Metrics = feedMetrics{}

@@ -29,7 +29,6 @@ func newPods(shown corev1listers.PodLister) pods {
 	return pods{PodLister: shown, of: bounded.New[types.UID, readPod](maxAsks)}
 }
 
-// readPod is the request of a version of a pod.
 type readPod struct {
 	version *corev1.Pod
 	ask     wire.Ask
@@ -94,15 +93,14 @@ func (p *pods) same(then, now *corev1.Pod) bool {
 	return (wrong == nil) == (err == nil) && before.Equal(&after)
 }
 
-// forget removes the request of a pod that is gone or has a node.
 func (p *pods) forget(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.of.Delete(uid)
 }
 
-// forgetIfGone removes a pod from the Waiters if it has left the API or has a node. The event may
-// have come before the pod was added to the Waiters.
+// forgetIfGone removes a pod from the Waiters if it has left the API or has a node. The event that
+// removes such a pod may have come before the pod was added to the Waiters.
 func (c *core) forgetIfGone(pod *corev1.Pod) {
 	if wire.OfReservation(pod) {
 		if !c.reservations.Wants(pod.UID) {

@@ -26,7 +26,7 @@ const (
 // stops; otherwise it adds as many pods again as it can. But a kubelet may refuse a pod on an empty
 // node and admit it on the same node with more pods (placement.Monotone). So this function reports
 // that the pod fits if the removal of a small set of these pods makes room. The dry run then ends
-// with such a set, after it has added all other pods again. The search tries all sets up to
+// with such a set, after it has added all other pods again. The search tries all sets of up to
 // maxChosen pods, because an overlooked set could mean an unnecessary eviction.
 //
 // The search accepts a set only if the node has enough amounts of all resources (NodeResourcesFit)
