@@ -15,7 +15,8 @@ const (
 	// noteMore is the end of a shortened note. The complete text is in the pod's condition
 	// PodScheduled, and in kubectl berth explain.
 	noteMore = "; more: kubectl berth explain"
-	// leastHead is the minimum number of bytes in a note for kube-scheduler's own reasons.
+	// leastHead is the minimum number of bytes that a shortened note leaves for kube-scheduler's
+	// own reasons.
 	leastHead = 110
 )
 

@@ -124,8 +124,9 @@ func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	scheduler.WhoLeads(informersOf(sched), leads)
 }
 
-// checkProfiles returns an error for profiles that have the plugin Berth, but not at all required
-// extension points or in the wrong order. A profile without the plugin is valid, and is logged.
+// checkProfiles returns an error if a profile has the plugin Berth, but lacks it at a required
+// extension point or calls plugins in the wrong order. A profile without the plugin is valid, and
+// is logged.
 func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) error {
 	var wrong []error
 	for name, profile := range profiles {

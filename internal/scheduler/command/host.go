@@ -23,10 +23,9 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 )
 
-// kube-scheduler keeps its plugin interface stable, but not its own structs. All uses of the parts
-// of those structs that Berth reads, calls or replaces are in this file. If a release changes one
-// of them, only this file fails to compile. TestSeams names each part, and shows that
-// kube-scheduler still uses it.
+// kube-scheduler keeps its plugin interface stable, but not its own structs. This file names every
+// part of those structs that Berth reads, calls or replaces. If a release changes such a part, this
+// file fails to compile. TestSeams names each part, and shows that kube-scheduler still uses it.
 
 // The functions of a kubescheduler.Scheduler that Berth wraps.
 type (

@@ -30,7 +30,6 @@ type known struct {
 	ours bool
 }
 
-// know reads the constant properties of profiles.
 func know(sched map[string]framework.Framework, profiles []config.KubeSchedulerProfile) map[string]*known {
 	out := map[string]*known{}
 	for name, profile := range sched {
@@ -77,7 +76,6 @@ var systemDefaults = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 5},
 }
 
-// defaultsOf returns the spread constraints for pods without their own.
 func defaultsOf(configs []config.PluginConfig) []corev1.TopologySpreadConstraint {
 	for _, c := range configs {
 		if args, ok := c.Args.(*config.PodTopologySpreadArgs); ok {

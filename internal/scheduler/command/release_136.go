@@ -20,7 +20,6 @@ import (
 // entity is the queue's entry with which a cycle begins: a pod.
 type entity = *framework.QueuedPodInfo
 
-// eachPod calls do for every pod of the entity.
 func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
 	if e != nil && e.Pod != nil {
 		do(e)

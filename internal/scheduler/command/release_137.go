@@ -22,7 +22,6 @@ import (
 // entity is the queue's entry with which a cycle begins: a pod, or a Kubernetes PodGroup.
 type entity = framework.QueuedEntityInfo
 
-// eachPod calls do for every pod of the entity.
 func eachPod(e entity, do func(*framework.QueuedPodInfo)) {
 	if e == nil {
 		return

@@ -61,8 +61,7 @@ type search struct {
 	// percentage is the result of scheduler.Look for the pod.
 	percentage int32
 	// all means that PreFilter must not name nodes, so that kube-scheduler checks all nodes.
-	all bool
-	// known has the constant properties of the profile.
+	all   bool
 	known *known
 	// named has the named nodes, which have passed Filter. It is nil if PreFilter has named no
 	// nodes.
@@ -72,7 +71,7 @@ type search struct {
 	// weighed has all nodes that accept the pod. It is nil if no score plugin compares nodes with
 	// each other.
 	weighed []fwk.NodeInfo
-	// candidates has the candidates of the search. weighed uses its memory.
+	// weighed uses the memory of candidates.
 	candidates *scheduler.Candidates
 }
 
@@ -125,7 +124,7 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 const maxRounds = 8
 
 // findInAll returns the best candidates of each class that no plugin refuses. It returns nil if
-// there are none, or if the search in a class needs more than maxRounds batches.
+// there are none, or if maxRounds batches of some class have none.
 func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, c *scheduler.Candidates) sets.Set[string] {
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {

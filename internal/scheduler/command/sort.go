@@ -22,8 +22,8 @@ import (
 // receives several pods at once admits older pods first (HandlePodAdditions of
 // pkg/kubelet/kubelet.go). If the scheduler tried an old pod after younger pods, the old pod could
 // take CPUs that were promised to them, so it would have to wait for reports. After the first
-// minute, pods enter the queue in the order of their creation, so that a tenant gains nothing by
-// keeping old pods.
+// minute, pods enter the queue in the order of their creation anyway. The exception then ends, so
+// that a tenant gains nothing by keeping old pods.
 type Sort struct {
 	// started is the time at which the first minute of the process ends.
 	started time.Time
@@ -59,7 +59,6 @@ type waiting struct {
 	queued   time.Time
 }
 
-// one returns the compared properties of a pod.
 func (s Sort) one(pod *corev1.Pod, priority int32, queued time.Time, attempts int) waiting {
 	w := waiting{priority, queued, queued}
 	// The API server truncates creation times to seconds.

@@ -10,6 +10,6 @@
 //	none                     waits until the kubelets know of force-deletions that came before its watch began
 //	under-way, or unreadable waits for the same time, and fences every pod that could be bound; see fenceType
 //
-// The fencing takes at most Options.BindTimeout, because the API server has then given up all
-// Bindings that were under way.
+// The fencing ends after Options.BindTimeout at the latest, because by then the API server has
+// given up all Bindings that were under way.
 package handover

@@ -19,9 +19,9 @@ import (
 )
 
 // fenceType is the type of the condition with which a new leader fences a pod. The message of the
-// condition is the leader's name. The write changes the pod's resource version, on which every
-// Binding is conditional (BindingREST.setPodNodeAndMetadata). So the API server refuses a Binding
-// that was sent earlier.
+// condition is the random name of the leader's process. The write changes the pod's resource
+// version, on which every Binding is conditional (BindingREST.setPodNodeAndMetadata). So the API
+// server refuses a Binding that was sent earlier.
 const fenceType corev1.PodConditionType = "berth.dev/fenced"
 
 // FencedSince reports whether another scheduler has fenced the pod between its versions then and
@@ -93,7 +93,7 @@ func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error)
 }
 
 // fenceOne writes the condition into a pod, and repeats the request until the API server has
-// answered it.
+// carried it out or refused it.
 func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID}, // a precondition of the write

@@ -108,8 +108,8 @@ func (w *write) readBack(ctx context.Context, cause error) error {
 	}
 }
 
-// lookAndSend checks whether the Binding was written. If it was not, lookAndSend sends it again.
-// final means that the outcome does not change any more.
+// lookAndSend checks whether the Binding was written. If it was not, lookAndSend sends the Binding
+// again. final means that the outcome does not change any more.
 func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	written, err := w.isWritten(ctx)
 	if err != nil || written {
@@ -118,8 +118,8 @@ func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	if err := w.Reconsider(); err != nil {
 		return !w.lost, err
 	}
-	// Check again even after a definite refusal, because it may be the consequence of the first
-	// request.
+	// Check again even after a definite refusal, because the first request may have caused the
+	// refusal.
 	err = w.send(ctx)
 	return err == nil, err
 }

@@ -152,10 +152,10 @@ func (f *Feed) goByAmounts(n *Node) news {
 	return noNews
 }
 
-// amountsWith records a pod on a node that uses reports with only amounts, and recounts the pods
-// that these reports include. It returns false if the pod's node does not use such reports. It
-// forgets an ended pod at once, because the kubelet releases a pod's resources before it reports
-// the end.
+// amountsWith records a pod on a node that uses reports with only amounts, and reads these reports
+// again, because their meaning depends on the node's pods. It returns false if the pod's node does
+// not use such reports. It forgets an ended pod at once, because the kubelet releases a pod's
+// resources before it reports the end.
 func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false

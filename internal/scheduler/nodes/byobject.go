@@ -34,7 +34,6 @@ func (s slots) place(object *corev1.Node) uint64 {
 	return uint64(uintptr(unsafe.Pointer(object))) * spread >> 32
 }
 
-// at returns the slot at index i, modulo the number of slots.
 func (s slots) at(i uint64) *atomic.Pointer[Node] { return &s[i&uint64(len(s)-1)] }
 
 // add gives the node a slot for the object unless it has one, and returns true if it used a new

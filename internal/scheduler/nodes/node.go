@@ -123,7 +123,7 @@ func (n *Node) Number() int { return int(n.hot.number) }
 // Account returns the ledger's account of the node.
 func (n *Node) Account() *ledger.Node { return n.account }
 
-// Changes returns the number of the account's changes (ledger.ChangeCounter.Count).
+// Changes returns the node's change count (ledger.ChangeCounter.Count).
 func (n *Node) Changes() uint32 { return n.hot.changes.Count() }
 
 // Enter waits until the caller may write a Binding to the node. Only one caller may write at a
@@ -148,7 +148,6 @@ func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 // PreferNoSchedule.
 func (n *Node) Shunned() bool { return n.hot.traits.word.Load()&shunned != 0 }
 
-// demand returns the demand for the node.
 func (n *Node) demand() demand.Level {
 	return demand.Level(n.hot.traits.word.Load()) & demand.MostDemand
 }

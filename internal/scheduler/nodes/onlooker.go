@@ -30,9 +30,9 @@ type Onlooker interface {
 	Settled(node string, o *ledger.PromiseOutcome)
 }
 
-// witness tells the Onlooker about a new Binding. If the pod has a decision of Berth, the
-// expectation is that decision. Otherwise the account predicts the kubelet's answer and records the
-// pod, and witness returns true.
+// witness tells the Onlooker about a Binding that the watch has just shown. If the pod has a
+// decision of Berth, the expectation is that decision. Otherwise the account predicts the kubelet's
+// answer and records the pod, and witness returns true.
 func (f *Feed) witness(pod *corev1.Pod, n *Node, s *nodestate.Sighting) bool {
 	if s.Inherited || s.Ending() || wire.Admitted(pod) || n.account.View().Knows(s.UID) {
 		return false

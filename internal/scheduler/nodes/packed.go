@@ -17,14 +17,14 @@ const (
 	AtBest
 	// Takes means that the node admits the pod, and that waiting would not improve the answer.
 	Takes
-	// TakesRoughly means that the node admits the pod, but that its CPUs are not certain before the
-	// next report.
+	// TakesRoughly means that the node admits the pod, but that only its next report will show
+	// which CPUs the pod gets.
 	TakesRoughly
 	// Waits means that the answer depends on the node's next report.
 	Waits
 	// Refuses means that the node refuses the pod, and that evictions may help.
 	Refuses
-	// RefusesEmpty means that the node would refuse the pod even if it were empty.
+	// RefusesEmpty means that the node would refuse the pod even if no other pod were on the node.
 	RefusesEmpty
 	// KeepsOff means that the node refuses the pod because of resources that are held for other
 	// pods. Evictions may help.

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// sweepEvery is the interval at which Sweep looks for nodes that are gone. It removes a node that
-// was gone in two sweeps in a row.
+// sweepEvery is the interval at which Sweep looks for nodes that are gone. A node is removed at the
+// second sweep at the earliest (Table.sweep).
 const sweepEvery = 10 * time.Minute
 
 // Sweep regularly forgets nodes that are gone, until ctx ends. A cluster that grows and shrinks may
@@ -34,10 +34,11 @@ func (t *Table) expire(now time.Time) {
 	}
 }
 
-// sweep removes the nodes that are idle and gone in two sweeps in a row. It returns the nodes that
-// are idle for the first time. A node is idle if it has no pod in flight, and neither a report nor
-// the API shows a pod on it. If an idle node still has a Node object, sweep does not remove it, but
-// no longer counts it as a node on which Berth decides.
+// sweep removes the nodes that are idle in two sweeps in a row and have no Node object. before has
+// the nodes that the last sweep returned: the nodes that were then idle for the first time. A node
+// is idle if it has no pod in flight, and neither a report nor the API shows a pod on it. If an
+// idle node still has a Node object, sweep does not remove it, but no longer counts it as a node on
+// which Berth decides.
 func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[*Node]bool {
 	now, drop := map[*Node]bool{}, map[string]bool{}
 	for each := range t.All {

@@ -216,7 +216,8 @@ func (t *Table) Unusable(n *Node) *nodestate.Unusable {
 	return silent
 }
 
-// Silence returns how long the node's agent has been silent, or 0 if the node has no agent.
+// Silence returns how long the node's agent has been silent. It is 0 if the node needs no
+// heartbeats, and the age of this process if the node has never reported.
 func (t *Table) Silence(n *Node) time.Duration {
 	return max(0, since(t.clock.Now())-time.Duration(n.hot.heard.Load()))
 }

@@ -59,7 +59,6 @@ func (t *turnstile) giveUp(w waitingTurn) {
 	t.next()
 }
 
-// leave lets the next caller pass.
 func (t *turnstile) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -251,7 +251,7 @@ func (s *reflectorStore[T]) drop(name string) {
 }
 
 // Transformer implements cache.TransformingStore. The reflector keeps the initial objects of a
-// watch until the last has arrived, and thousands of reports would be most of the scheduler's
+// watch until the last has arrived, and thousands of reports would take most of the scheduler's
 // memory. So each object is forwarded when it arrives, and the reflector keeps only its name and
 // version.
 func (s *reflectorStore[T]) Transformer() cache.TransformFunc {

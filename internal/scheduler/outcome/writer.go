@@ -20,7 +20,7 @@ import (
 const (
 	// maxWriting is the maximum number of concurrent writes.
 	maxWriting = 4
-	// long is the duration of a write after which the namespace pauses.
+	// long is the longest duration of a write after which the namespace does not pause.
 	long = 100 * time.Millisecond
 	// retryPause is the pause of a namespace after the first failed write. It doubles after each
 	// further failure for the same pod.
@@ -55,8 +55,7 @@ type Writer struct {
 	nominated map[types.UID]string
 	// line queues the pods with a due outcome. It admits one write per namespace
 	// at a time. The next write starts only after the pause that follows a write.
-	line turns.Line[types.UID]
-	// writing is the number of running writes.
+	line    turns.Line[types.UID]
 	writing int
 }
 
@@ -211,7 +210,6 @@ func (w *Writer) retry(o *outcome, err error) time.Duration {
 	return retryPause << (o.tries - 1)
 }
 
-// rested ends the pause of a namespace.
 func (w *Writer) rested(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -235,8 +235,8 @@ func (r *Refitter) begin(pod *corev1.Pod) bool {
 	return true
 }
 
-// end ends the count of the pod's write. If other pods may wait because of a limit, end makes Run
-// try them.
+// end removes the pod from the running writes. If other pods may wait because of a limit, end makes
+// Run try them.
 func (r *Refitter) end(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

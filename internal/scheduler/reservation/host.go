@@ -161,7 +161,8 @@ func same(a, b *corev1.Pod) bool {
 	}) && a.Spec.NodeName == b.Spec.NodeName && a.ResourceVersion == b.ResourceVersion
 }
 
-// requeue puts the pod back into the queue, with the reason why it failed.
+// requeue puts the pod back into the queue, with the plugins that refused it, so that the queue
+// knows which events may help.
 func (h *host) requeue(it *item, info *framework.QueuedPodInfo, status *fwk.Status) {
 	info.ClearRejectorPlugins()
 	if fit, ok := status.AsError().(*framework.FitError); ok { //nolint:errorlint // as the scheduler itself

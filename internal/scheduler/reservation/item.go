@@ -103,7 +103,6 @@ func (it *item) say(phase koordinator.ReservationPhase, reason, message string) 
 	it.says = wire.ReservationNews{Phase: phase, Reason: reason, Message: message}
 }
 
-// unwind stops the timer in expiry.
 func (it *item) unwind() {
 	if it.expiry != nil {
 		it.expiry.Stop()

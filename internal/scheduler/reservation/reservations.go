@@ -247,7 +247,7 @@ func (rs *Reservations) NodeBack(name string) {
 	})
 }
 
-// nodeGone is the reason of a Reservation whose node is gone.
+// nodeGone is the reason in the status of a Reservation whose node is gone.
 const nodeGone = "NodeGone"
 
 // sync brings the node's account, the scheduler's cache and the queue in line with the state of the
@@ -343,7 +343,6 @@ func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	}
 }
 
-// changes returns the change count of the account of the Reservation's node.
 func (rs *Reservations) changes(it *item) uint32 { return rs.Account(it.node).View().Stamp().Count }
 
 // wake activates the owners that wait for this Reservation's place.

@@ -36,8 +36,8 @@ func (u *users) boundFor(pod *corev1.Pod) types.UID {
 	return wire.ReadAllocated(pod)
 }
 
-// put records a pod that is bound for a Reservation. put returns the UID of the Reservation if the
-// pod is new to users, and "" if it is not.
+// put records a pod that is bound for a Reservation. put returns the UID of that Reservation, or ""
+// if users already has the pod or the pod is not bound for a Reservation.
 func (u *users) put(pod *corev1.Pod) types.UID {
 	if of, known := u.bookOf[pod.UID]; known {
 		u.of[of][pod.UID] = pod // keep only the newest version

@@ -191,7 +191,6 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 // nothing.
 func keepOff(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
-// note records the version of a node before the pod is reserved on it.
 func (a *attempt) note(node string, v version) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -229,7 +228,6 @@ type onNode struct {
 	apart bool
 }
 
-// on returns the attempt on a node.
 func (p *Plugin) on(a *attempt, pod *corev1.Pod, info fwk.NodeInfo) *onNode {
 	dra, node, list := p.handle.SharedDRAManager(), info.Node(), a.slicesOf(info.Node().Name)
 	n := &onNode{attempt: a, plugin: p, info: info}
@@ -332,8 +330,9 @@ func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status
 // all has every NUMA node.
 const all = claims.Everywhere
 
-// reach returns the NUMA nodes of claims.OnNode.Reach, and stores its other results in n. It
-// returns false if an allocated claim has devices on other NUMA nodes.
+// reach returns the NUMA nodes on which devices would be aligned (claims.OnNode.Reach), and stores
+// the other results of OnNode.Reach in n. It returns false if an allocated claim has devices on
+// other NUMA nodes.
 func (n *onNode) reach(lying Lying) (only topology.NUMASet, fits bool) {
 	r := n.Reach(lying)
 	n.lately, n.apart, n.loose = r.Why, r.Apart, n.loose || r.Loose
@@ -425,8 +424,8 @@ const asRequired = "berth.dev/claims: required: "
 // of DynamicResources for one claim: 8 for each of 32 requests.
 const nearer = 8 * 32
 
-// PreScore implements fwk.PreScorePlugin. It skips Score for a pod without claims. DynamicResources
-// has no PreScore, so its Score would return 0 for every node.
+// PreScore implements fwk.PreScorePlugin. It skips Score for a pod without claims, because
+// DynamicResources has no PreScore, and its Score would return 0 for every node.
 func (p *Plugin) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if claims.MayClaim(pod) {
 		return nil

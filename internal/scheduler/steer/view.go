@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// view is the framework handle that DynamicResources uses. During a call of during,
+// view is the framework handle that DynamicResources uses. While the method during runs,
 // DynamicResources sees copies of one node's ResourceSlices. At all other times it sees the
 // ResourceSlices of the cluster.
 type view struct {

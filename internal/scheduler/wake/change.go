@@ -14,8 +14,8 @@ type change struct {
 	// changed means that NodeChanged was called, and returned that NodeReturned was called. Both
 	// may be set.
 	changed, returned bool
-	// at is the place of the last asked class. The node is asked about the classes around the ring,
-	// up to stop.
+	// at is the place of the last asked class. The node is asked about the classes after at to the
+	// end of the ring, and then from the start of the ring up to stop.
 	at, stop place
 	// wrapped means that the end of the ring has been passed.
 	wrapped bool

@@ -37,14 +37,14 @@ type members struct {
 	class class
 	place place // the place of the class in the ring
 	// candidate is the candidate of the pod that was tried last, or of any pod of the class if that
-	// pod no longer waits. A node that has this pod in flight answers about this pod.
+	// pod no longer waits. If a node has this pod in flight already, it answers about this pod, not
+	// about another pod of the class.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 	// inLine means that the class is in again.line.
 	inLine bool
 }
 
-// waiter is a pod that needs a node.
 type waiter struct {
 	pod       Pod
 	candidate *ledger.Candidate
@@ -78,8 +78,8 @@ type reach uint8
 
 const (
 	wakeNobody reach = iota
-	// wakePerhaps is like wakeRoom, but within the budget of again: the node may have admitted the
-	// pods before.
+	// wakePerhaps is like wakeRoom, but within the budget maxAgain, because the node may have
+	// admitted the pods before.
 	wakePerhaps
 	// wakeRoom wakes as many pods as the node has room for. It wakes the other pods later if there
 	// is still room.

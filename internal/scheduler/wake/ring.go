@@ -19,7 +19,6 @@ type lanes struct {
 	free []int
 }
 
-// take returns the lowest free lane.
 func (l *lanes) take() int {
 	if len(l.free) == 0 {
 		l.used++

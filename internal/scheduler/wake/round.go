@@ -48,7 +48,6 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 
 // room limits the pods of a shape that are woken at once for a node.
 type room struct {
-	// pods is the maximum number of pods.
 	pods int
 	// apart has the moments of the woken pods. Only one pod of each moment is woken, because a
 	// promise to one pod of a second can exclude the others from the node. It is nil if pods of one

@@ -17,8 +17,8 @@ type Edge interface {
 	Activate(pods []Pod)
 }
 
-// ReportLimit is the maximum time for which nodes that wait for reports keep a pod from preempting.
-// The time is limited because, in a large cluster, some node may always wait for a report.
+// ReportLimit is the maximum time for which a pod does not preempt because some node must report
+// first. The time is limited because, in a large cluster, there may always be such a node.
 const ReportLimit = 30 * time.Second
 
 // maxBlamed is the maximum number of nodes that are stored for one pod. A pod that blames more
@@ -36,13 +36,10 @@ type Waiters struct {
 	byShape map[ledger.Shape][]*members
 	classOf map[string]class // by UID
 	// ring has all classes, in the order in which nodes are asked about them.
-	ring ring
-	// behind has the changes of nodes that were not yet asked about all classes.
+	ring   ring
 	behind behind
-	// rounds are the running rounds, by node and shape.
 	rounds map[roundKey]*wakeRound
-	// again has the shapes that some node admits and may have admitted before.
-	again again
+	again  again
 }
 
 // New returns Waiters without pods.

@@ -153,7 +153,6 @@ func (w *Witness) spend() bool {
 	return b.left > 0
 }
 
-// spent records the time of a search.
 func (w *Witness) spent(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
