@@ -22,8 +22,9 @@ type alone struct {
 	// patientUntil, or without a limit if it requires devices near its CPUs.
 	patient      bool
 	patientUntil time.Time
-	// waiting has the nodes that made the pod wait in Filter. It is nil if the pod does not wait
-	// for better nodes.
+	// waiting has the nodes that must report before they can admit the pod, so that reserve can
+	// compare the chosen node with them (better). It is nil if the pod does not wait for better
+	// nodes.
 	waiting *waitingNodes
 	// again means that the pod is tried again at once after Reserve has refused it. Either Filter
 	// had only an estimate, or the pod did not fit into the place of its Reservation.
@@ -59,11 +60,11 @@ func (w *waitingNodes) add(n *nodes.Node) {
 
 // wait adds the pod to core.waiters at the beginning of its attempt, so that package wake can wake
 // it. Members of a Kubernetes PodGroup are not added, because kube-scheduler tries them again when
-// their back-off ends. If the namespace is crowded (Delays.crowded), its pods do not wait for
-// certain CPUs and get no exact promises, because an exact promise keeps other new pods off the
-// node until the node's next report. The same applies to all namespaces while the watch of pods is
-// late (nodes.Feed.Prompt). A pod that requires devices near its CPUs always waits for certain
-// CPUs, because they determine which devices it may use.
+// their back-off ends. If the namespace is crowded (Delays.crowded), its pods do not wait until
+// their CPUs are certain and get no exact promises, because an exact promise keeps other new pods
+// off the node until the node's next report. The same applies to all namespaces while the watch of
+// pods is late (nodes.Feed.Prompt). A pod that requires devices near its CPUs always waits until
+// its CPUs are certain, because they determine which devices it may use.
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod)
@@ -159,7 +160,7 @@ func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statu
 
 // runOutOfPatience plans to wake the pod when it should no longer wait for reports. fits means that
 // a node would admit the pod now, although it is not certain which CPUs the pod would get. In this
-// case, the pod is also woken when it should no longer wait for certainty.
+// case, the pod is also woken when it should no longer wait until its CPUs are certain.
 func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time, fits bool) {
 	now := c.plugin.core.clock.Now()
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)

@@ -117,7 +117,7 @@ func mayHelp(old, now *corev1.Node) bool {
 
 // othersLate is the maximum time from the moment when the plugin sees a pod until the snapshot of a
 // cycle contains the pod. Plugin and snapshot get the pod from one watch, each through its own
-// queue.
+// queue. So a cycle may not have seen a pod that came to a node shortly before the cycle began.
 const othersLate = 2 * time.Second
 
 // tooLate explains why the node has too few resources for the pod, or returns "" if it has enough.

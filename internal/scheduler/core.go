@@ -264,8 +264,8 @@ func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context
 	}
 }
 
-// couldBind reports whether a scheduler with the same profiles could be binding the pod, which has
-// no node yet, with a decision.
+// couldBind reports whether a scheduler with the same profiles could be binding this pod with a
+// decision. The pod has no node yet.
 func (c *core) couldBind(pod *corev1.Pod) bool {
 	return c.profiles.ours(pod.Spec.SchedulerName) && (wire.MightPin(pod) || c.table.Obeying())
 }
@@ -350,9 +350,9 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 }
 
 // maxTakeover is the maximum time for which the takeover blocks the first pod in the queue, and all
-// pods behind it. The API server usually answers three requests in that time. After it, the
-// scheduler tries pods again, but until the takeover ends it places only pods for which nothing is
-// pinned.
+// pods behind it. The API server usually answers the three requests of a takeover without fences in
+// that time. After it, the scheduler tries pods again, but until the takeover ends it places only
+// pods for which nothing is pinned.
 const maxTakeover = 2 * time.Second
 
 // begin permits placements after all existing objects have been read.

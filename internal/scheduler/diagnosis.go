@@ -165,8 +165,8 @@ func (d *diagnosis) explain(refusing []*nodes.Node) string {
 	return b.String()
 }
 
-// whatWaits describes the reports for which the pod waits. If fits is true, the pod waits only for
-// certain CPUs.
+// whatWaits describes the reports for which the pod waits. If fits is true, the pod waits only
+// until its CPUs are certain.
 func whatWaits(nodes int, fits bool) string {
 	if fits {
 		return "the pod fits, but waits until its CPUs are certain; no pod is preempted"

@@ -36,7 +36,8 @@ func (m *gangMember) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk
 
 // postFilter ends the attempt without evictions, because only the plan of a gang evicts pods, for
 // the whole gang. If a node is kept for the pod while evicted pods leave it (Groups.Nominated), the
-// result repeats this nomination, so that kube-scheduler does not remove it.
+// result repeats this nomination, so that kube-scheduler does not remove it. Otherwise the result
+// removes the pod's nomination, if it has one.
 func (m *gangMember) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, _ fwk.NodeToStatusReader) (result *fwk.PostFilterResult, _ *fwk.Status) {
 	gangs := c.plugin.core.gangs
 	gangs.Failed(pod.UID, "pod "+pod.Name+" does not get its planned node")

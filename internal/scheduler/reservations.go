@@ -115,8 +115,8 @@ func (o *owner) filter(_ context.Context, c *cycle, info fwk.NodeInfo) *fwk.Stat
 	return c.status(nodes.Pack(0, &a), false)
 }
 
-// postFilter makes the scheduler try the pod again at once, without the place. This attempt evicts
-// no pods.
+// postFilter ends the attempt without evictions, and makes the scheduler try the pod again at once,
+// without the place.
 func (o *owner) postFilter(_ context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	core := c.plugin.core
 	core.reservations.InVain(pod, o.from, statuses.Get(o.heldOn).Message())

@@ -53,7 +53,7 @@ func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
 }
 
 // statusOf returns an answer as a status of the framework, or nil for an admission. patient means
-// that the pod waits for certain CPUs. Equal causes have equal messages.
+// that the pod waits until its CPUs are certain. Equal causes have equal messages.
 func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	switch a.Kind() {
 	case nodes.Takes:

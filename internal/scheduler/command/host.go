@@ -137,12 +137,12 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 	return nil
 }
 
-// attentive is a scheduling queue that checks an event only against pods that the event can help.
-// kube-scheduler itself would check each event against every waiting pod, and so check thousands of
-// pods at each Binding while they wait for reports.
+// attentive is a scheduling queue that does not check pods which only Berth has refused against
+// events that cannot help them. kube-scheduler itself checks each event against every waiting pod,
+// and so would check thousands of pods at each Binding while they wait for reports.
 type attentive struct {
 	queue.SchedulingQueue
-	// ours reports whether a pod waits only for Berth.
+	// ours reports whether only Berth refused the pod in its last attempt (Delays.Ours).
 	ours func(*corev1.Pod) bool
 }
 

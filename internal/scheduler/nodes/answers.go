@@ -41,9 +41,9 @@ type batch struct {
 	loose   bool
 }
 
-// answerTable has the last answers of the nodes about the pods of one key. In a large cluster,
-// Filter and Score read it without a lock, from a few consecutive pages of memory. An answer is
-// valid until the node's counter changes.
+// answerTable has the last answers of the nodes about the pods of one key. Filter and Score read it
+// without a lock. Even in a large cluster, it takes only some consecutive pages of memory. An
+// answer is valid until the node's counter changes.
 //
 // The table also has answers by StateID. If several nodes are in the same state, only one of them
 // is asked about a new shape. If there is no answer for a node's StateID, the node's own answer is

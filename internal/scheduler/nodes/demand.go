@@ -12,7 +12,7 @@ import (
 )
 
 // FollowDemand works for at most 1/demandShare of the time. After demandLate, it updates the demand
-// of the nodes even if the levels have not changed, because nodes and their labels may have
+// for the nodes even if the demand levels have not changed, because nodes and their labels may have
 // changed.
 const (
 	demandShare = 100

@@ -84,7 +84,7 @@ func (p PackedAnswer) Admits() bool { return p.Kind() == Takes || p.Kind() == Ta
 
 func kindOf(a *ledger.Answer) AnswerKind {
 	switch {
-	case a.OK() && !a.Exact && !a.Amounts && !a.Verdict.Random: // amounts never show certain CPUs
+	case a.OK() && !a.Exact && !a.Amounts && !a.Verdict.Random: // with only amounts, CPUs are never certain
 		return TakesRoughly
 	case a.OK():
 		return Takes

@@ -8,7 +8,7 @@
 //	event                   the node now                     woken pods
 //	NodeChanged             admits the class, did not before as many as it has room for, if they blame the node
 //	                        admits it, perhaps as before     the same, within a budget
-//	                        is now certain of the CPUs       as many as it has room for, if they blame the node
+//	                        admits it, CPUs are now certain  as many as it has room for, if they blame the node
 //	                        refuses, waited before           all that blame the node: preemption may help them now
 //	                        refuses, refused before          those that wait for its report
 //	                        waits, or admits it as before    none

@@ -9,7 +9,8 @@ import (
 )
 
 // NodeChanged wakes the pods that a change of the node may help. The node may now admit these pods,
-// or be certain of their CPUs. If it waited for a report and now refuses them, preemption may help.
+// or their CPUs may now be certain. If it waited for a report and now refuses them, preemption may
+// help.
 func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
 
 // NodeReturned is called for a node that is usable again, has become another machine, or is no
@@ -96,7 +97,7 @@ func (w *Waiters) inOrder(shapes map[ledger.Shape]bool) []ledger.Shape {
 type replies struct {
 	reached map[class]reach
 	// room has the node's room for pods of each shape. news has the shapes for which rounds begin:
-	// the node did not admit them before the change, or not with certain CPUs.
+	// the node did not admit them before the change, or their CPUs were not certain then.
 	room map[ledger.Shape]room
 	news map[ledger.Shape]bool
 	// woken has the moments of the pods that the change wakes.
