@@ -36,8 +36,10 @@ type Candidates struct {
 	cycle *cycle
 	way   *alone
 	infos []fwk.NodeInfo
-	from  int
-	pod   podNeeds
+	// from is a random index of infos. The rotation has the nodes from this index on, and then the
+	// nodes before it.
+	from int
+	pod  podNeeds
 	// prefers divides the nodes into classes. It is nil if there is only one class.
 	prefers *preferences
 	classes []ranked

@@ -43,8 +43,7 @@ func steererOf(handle fwk.Handle) *steer.Plugin {
 }
 
 // NewClaims creates the plugin of package steer. It has the signature of
-// frameworkruntime.PluginFactory. The plugin works together with the plugin Berth of the same
-// profile.
+// frameworkruntime.PluginFactory. It uses the decisions of the plugin Berth in the same profile.
 func NewClaims(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	made, err := steer.New(ctx, obj, handle, steer.Options{
 		Berth: &lyings{handle: handle}, Clock: clock.RealClock{}, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),

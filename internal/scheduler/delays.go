@@ -57,7 +57,7 @@ type Delays struct {
 	crowds map[string]*crowd
 }
 
-// crowd counts the pods of a namespace: all of them, and the waiting pods by cause.
+// crowd counts the measured pods of a namespace: by cause (count), and all together (all).
 type crowd struct {
 	count [causes]int
 	all   int

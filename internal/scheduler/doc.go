@@ -13,8 +13,8 @@
 // every pod for which a kubelet could pin something, and gives the reason. On nodes where a kubelet
 // decides, the plugin ignores pods for which no kubelet pins anything, unless they request a number
 // of NUMA nodes (cycle.passes). On nodes with authority berth, the plugin decides about every pod.
-// Its Binding then has an annotation that lets containers start only while the agent's NRI plugin
-// runs. Pods do not wait for reports there, because the agent carries out each decision.
+// The pod's Binding then has an annotation that lets containers start only while the agent's NRI
+// plugin runs. Pods do not wait for reports there, because the agent carries out each decision.
 //
 // # Answers of the extension points, and what wakes the pod after each
 //

@@ -314,9 +314,9 @@ func (g *inGroup) spares(core *core) string {
 	return ""
 }
 
-// lose records that the commit could not place a member. If the group cannot reach its minimum
-// without this member, lose rejects the members that wait in Permit, which would otherwise keep
-// their places for up to five minutes.
+// lose records that a member did not get its node in the commit. If the group cannot reach its
+// minimum without this member, lose rejects the members that wait in Permit, which would otherwise
+// keep their places for up to five minutes.
 func (g *groupTrial) lose() {
 	g.lost.Add(1)
 	if !g.broken() {

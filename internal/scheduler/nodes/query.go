@@ -117,7 +117,7 @@ func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 }
 
 // holds reports whether p, an answer for the pod's shape, is valid for the pod. count is the node's
-// change count for which the caller has found p.
+// change count when the caller looked up p; p is not valid if the node has changed since.
 func (q *Query) holds(n *Node, p PackedAnswer, count uint32) bool {
 	return p.Kind() != NoAnswer && n.hot.changes.Follows(q.Candidate.Created) && n.hot.changes.Count() == count
 }

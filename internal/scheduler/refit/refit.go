@@ -48,7 +48,7 @@ type Options struct {
 }
 
 const (
-	// pause is the interval between two checks of the resized pods.
+	// pause is the minimum time between two checks of the resized pods.
 	pause = 50 * time.Millisecond
 	// retryAfter is the maximum time until resized pods are tried again, for example after a failed
 	// write.

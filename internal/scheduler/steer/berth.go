@@ -26,7 +26,8 @@ const (
 	// Unasked means that Berth does not predict NUMA nodes, as in a dry run. Only DynamicResources
 	// filters the node.
 	Unasked Known = iota
-	// Unforeseen means that Berth cannot know the NUMA nodes before the node's next report.
+	// Unforeseen means that Berth does not know the NUMA nodes now, usually because only the node's
+	// next report will show them.
 	Unforeseen
 	// Foreseen means that Ways.All yields the ways.
 	Foreseen

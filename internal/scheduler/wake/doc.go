@@ -1,5 +1,6 @@
-// Package wake decides which waiting pods are tried again, and when. It knows pods only by their
-// ids, so that a scheduler and a simulator can use it. testdata/*.txt has examples of its rules.
+// Package wake decides which waiting pods are tried again, and when. It does not depend on
+// Kubernetes: it knows the UID, name and priority of a pod, and asks nodes about its
+// ledger.Candidate. testdata/*.txt has examples of the rules.
 //
 // A pod is among the Waiters from the start of its first attempt until it has a node. A pod blames
 // the nodes that did not admit it in its last attempt. When a node changes, it is asked once about
