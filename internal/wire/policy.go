@@ -8,12 +8,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
 )
 
 // Unmet explains why a node cannot meet the rules of a pod, or returns "". The text has Berth's own
 // keys; Said.In replaces them with the pod's keys.
 func Unmet(m *placement.Model, asked *placement.Request) string {
 	r := asked.Rules
+	if !m.Decides() { // the kubelet pins nothing that these rules could restrict; CPUsShared warns
+		if !asked.AsksExclusiveCPUs() && !asked.PodLevel {
+			r.CPUs, r.Shares = joint.Rules{}, 0
+		}
+		r.PinMemory = r.PinMemory && asked.Guaranteed
+	}
 	if m.Keeps(r) {
 		return cmp.Or(unforetold(m, asked), devicesUnforetold(m, asked))
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	corehelpers "k8s.io/component-helpers/resource"
 
 	"github.com/berth-dev/berth/placement"
 )
@@ -98,24 +99,31 @@ func AsksFor(pod *corev1.Pod, r *placement.Request) bool {
 	return i == len(r.Containers)
 }
 
-// QOSOf returns the QoS class that follows from the containers' CPU and memory (ComputePodQOS of
-// pkg/apis/core/v1/helper). It ignores spec.resources.
+// QOSOf returns the QoS class that an API server computes for the pod (ComputePodQOS of
+// pkg/apis/core/v1/helper/qos): it depends on spec.resources if that has any request or limit,
+// otherwise on the containers.
 func QOSOf(pod *corev1.Pod) corev1.PodQOSClass {
-	bare := *pod
-	bare.Status.QOSClass = ""
+	var all []corev1.ResourceRequirements
+	if corehelpers.IsPodLevelResourcesSet(pod) {
+		all = append(all, *pod.Spec.Resources)
+	} else {
+		for _, c := range Containers(pod) {
+			all = append(all, c.Resources)
+		}
+	}
 	switch {
-	case isGuaranteed(&bare):
+	case guaranteedBy(all):
 		return corev1.PodQOSGuaranteed
-	case asksSome(pod):
+	case asksSome(all):
 		return corev1.PodQOSBurstable
 	}
 	return corev1.PodQOSBestEffort
 }
 
-func asksSome(pod *corev1.Pod) bool {
-	for _, c := range Containers(pod) {
+func asksSome(all []corev1.ResourceRequirements) bool {
+	for i := range all {
 		for _, name := range resizable {
-			if request, limit := c.Resources.Requests[name], c.Resources.Limits[name]; request.Sign() > 0 || limit.Sign() > 0 {
+			if request, limit := all[i].Requests[name], all[i].Limits[name]; request.Sign() > 0 || limit.Sign() > 0 {
 				return true
 			}
 		}

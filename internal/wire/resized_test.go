@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
 )
 
 // TestReadBoundGoesByTheAllocation: a resize that is deferred or refused changes the spec, but not
@@ -46,5 +47,28 @@ func TestReadBoundGoesByTheAllocation(t *testing.T) {
 				t.Errorf("the pod was changed: %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// TestQOSOf compares with qos.ComputePodQOS, which the API server asks about a resize.
+func TestQOSOf(t *testing.T) {
+	const guaranteed = `resources: {requests: {cpu: 8, memory: 2Gi}, limits: {cpu: 8, memory: 2Gi}}`
+	for spec, want := range map[string]corev1.PodQOSClass{
+		`{containers: [{name: c, ` + guaranteed + `}]}`:                                                                            corev1.PodQOSGuaranteed,
+		`{containers: [{name: c, resources: {requests: {cpu: 8}}}]}`:                                                               corev1.PodQOSBurstable,
+		`{containers: [{name: c, ` + guaranteed + `}, {name: d}]}`:                                                                 corev1.PodQOSBurstable,
+		`{containers: [{name: c}]}`:                                                                                                corev1.PodQOSBestEffort,
+		`{containers: [{name: c}], ` + guaranteed + `}`:                                                                            corev1.PodQOSGuaranteed,
+		`{containers: [{name: c, resources: {requests: {cpu: 1}}}], ` + guaranteed + `}`:                                           corev1.PodQOSGuaranteed,
+		`{containers: [{name: c, ` + guaranteed + `}], resources: {requests: {cpu: 9, memory: 3Gi}}}`:                              corev1.PodQOSBurstable,
+		`{containers: [{name: c, ` + guaranteed + `}], resources: {requests: {hugepages-2Mi: 2Mi}, limits: {hugepages-2Mi: 2Mi}}}`: corev1.PodQOSBestEffort,
+	} {
+		pod := podOf(t, `{spec: `+spec+`, status: {qosClass: Burstable}}`)
+		if got := QOSOf(pod); got != want {
+			t.Errorf("%s: %s, want %s", spec, got, want)
+		}
+		if got := qos.ComputePodQOS(pod); got != want {
+			t.Errorf("%s: ComputePodQOS is %s, want %s", spec, got, want)
+		}
 	}
 }

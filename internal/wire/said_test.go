@@ -53,7 +53,7 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.said, err)
 		}
-		if got := said.In(Unmet(m, &placement.Request{Rules: r})); c.unmet == "" && got != "" || !strings.Contains(got, c.unmet) {
+		if got := said.In(Unmet(m, &placement.Request{Rules: r, Guaranteed: true, Containers: []placement.ContainerRequest{{MilliCPU: 2000}}})); c.unmet == "" && got != "" || !strings.Contains(got, c.unmet) {
 			t.Errorf("%s: %q, want %q in it", c.said, got, c.unmet)
 		}
 		if got := said.In("berth.dev/policy berth.dev/cpus"); c.refuse != "" && got != c.refuse {

@@ -286,8 +286,41 @@ func TestUnmetWishes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Unmet(m, &placement.Request{Rules: r}); got != want {
+		asked := placement.Request{Rules: r, Guaranteed: true, Containers: []placement.ContainerRequest{{MilliCPU: 2000}}}
+		if got := Unmet(m, &asked); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+		// A kubelet pins no CPUs or memory for a pod of another class, so only the rules for
+		// devices remain.
+		if asked.Guaranteed = false; key != DevicesAnnotation {
+			want = ""
+		}
+		if got := Unmet(m, &asked); got != want {
+			t.Errorf("%s of a pod that is not Guaranteed: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestUnmetByPodsWithFractions: a Guaranteed pod without whole CPUs shares its CPUs on kubelet
+// nodes, and its memory can be pinned.
+func TestUnmetByPodsWithFractions(t *testing.T) {
+	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, unmet := range map[string]bool{CPUsAnnotation + "=full-cores": false, L3Annotation + "=required": false, MemoryAnnotation + "=pinned": true} {
+		name, value, _ := strings.Cut(key, "=")
+		r, err := ReadRules(podAsking(map[string]string{name: value}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := placement.Request{Rules: r, Guaranteed: true, Containers: []placement.ContainerRequest{{MilliCPU: 1500}}}
+		if got := Unmet(m, &asked); (got != "") != unmet {
+			t.Errorf("%s: %q", key, got)
 		}
 	}
 }
