@@ -202,7 +202,7 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	case !(q.hours >= minHours && q.hours <= maxHours):
 		return nil, Usagef("--hours %v: want %v to %d", q.hours, minHours, maxHours)
 	case given("defrag") && !q.timed:
-		return nil, Usagef("--defrag: want --timed too: without it no pod waits")
+		return nil, Usagef("--defrag: want --timed too, because without it no pod waits")
 	case given("defrag") && q.defrag < time.Minute:
 		return nil, Usagef("--defrag %s: want at least 1m", q.defrag)
 	case q.timed && len(q.files) == 0:

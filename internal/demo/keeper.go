@@ -274,7 +274,7 @@ func (k *Keeper) part(name string) (found *part, nodes []string) {
 func (k *Keeper) breakOne(parts []*part) (string, error) {
 	whole := slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.broken })
 	if len(whole) == 0 || parts[0].broken && parts[0].name != schedulerPart {
-		return "", fmt.Errorf("%s is broken already: berth-demo mend %s mends it", parts[0].name, parts[0].name)
+		return "", fmt.Errorf("%s is already broken (to mend it: berth-demo mend %s)", parts[0].name, parts[0].name)
 	}
 	if parts[0].name == schedulerPart {
 		i := slices.IndexFunc(whole, (*part).leads)
@@ -301,7 +301,7 @@ func (k *Keeper) mend(parts []*part) (string, error) {
 		started = append(started, p.name)
 	}
 	if len(started) == 0 {
-		return "", fmt.Errorf("%s is not broken: berth-demo break %s breaks it", parts[0].name, parts[0].name)
+		return "", fmt.Errorf("%s is not broken, so there is nothing to mend (to break it: berth-demo break %s)", parts[0].name, parts[0].name)
 	}
 	return fmt.Sprintf("Started: %s.\n", strings.Join(started, " and ")), nil
 }
@@ -328,7 +328,7 @@ func (k *Keeper) mendAll(ctx context.Context) (string, error) {
 func (k *Keeper) obeyAPI(ctx context.Context, verb string) (string, error) {
 	if verb == "break" {
 		if k.api {
-			return "", errors.New("api is broken already: berth-demo mend api mends it")
+			return "", errors.New("api is already broken (to mend it: berth-demo mend api)")
 		}
 		if err := k.cluster.ControlPlane.Break(); err != nil {
 			return "", err

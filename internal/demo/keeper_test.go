@@ -132,15 +132,15 @@ func TestBreakAndMend(t *testing.T) {
 	process := regexp.MustCompile(`process \d+`)
 	for _, c := range []struct{ words, want string }{
 		{"mend", "Nothing is broken.\n"},
-		{"mend agent a", "agent a is not broken: berth-demo break agent a breaks it"},
+		{"mend agent a", "agent a is not broken, so there is nothing to mend (to break it: berth-demo break agent a)"},
 		{"break agent a", "Killed: agent a (process). To start it again: berth-demo mend agent a\n"},
-		{"break agent a", "agent a is broken already: berth-demo mend agent a mends it"},
+		{"break agent a", "agent a is already broken (to mend it: berth-demo mend agent a)"},
 		{"break node a", "Killed: node a (process). To start it again: berth-demo mend node a\n"},
 		{"mend node a", "Started: node a and agent a.\n"},
 		{"break node b", "Killed: node b (process) and agent b (process). To start it again: berth-demo mend node b\n"},
 		{"break scheduler", "Killed: scheduler (process). To start it again: berth-demo mend scheduler\n"},
 		{"break scheduler", "Killed: scheduler-2 (process). To start it again: berth-demo mend scheduler\n"},
-		{"break scheduler", "scheduler is broken already: berth-demo mend scheduler mends it"},
+		{"break scheduler", "scheduler is already broken (to mend it: berth-demo mend scheduler)"},
 		{"mend scheduler", "Started: scheduler and scheduler-2.\n"},
 		{"break agent", "break agent: want scheduler, agent NODE, node NODE or api"},
 		{"break scheduler 2", "break scheduler 2: want scheduler, agent NODE, node NODE or api"},

@@ -204,10 +204,13 @@ func (r *Reconciler) write(ctx context.Context, job *batch.Job, status *batch.Jo
 // remove deletes pods, in their order.
 func (r *Reconciler) remove(ctx context.Context, pods []*corev1.Pod) error {
 	for _, pod := range pods {
-		if err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+		switch {
+		case err == nil:
+			podsDeleted.Inc()
+		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 			return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
-		podsDeleted.Inc()
 	}
 	return nil
 }

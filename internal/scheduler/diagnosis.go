@@ -171,7 +171,7 @@ func whatWaits(nodes int, fits bool) string {
 	if fits {
 		return "the pod fits, but waits until its CPUs are certain; no pod is preempted"
 	}
-	return nodesWait(nodes) + " for a report that will show if the pod fits; no pod is preempted before"
+	return nodesWait(nodes) + " for a report that will show if the pod fits; no pod is preempted before that report"
 }
 
 func nodesWait(n int) string {

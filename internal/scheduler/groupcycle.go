@@ -308,7 +308,7 @@ func (g *inGroup) spares(core *core) string {
 		return ""
 	}
 	if from := g.waitsFrom; !from.IsZero() && core.clock.Now().Sub(from) < wake.ReportLimit {
-		return "a node waits for a report; no pod is preempted before"
+		return "a node waits for a report; no pod is preempted before that report"
 	}
 	core.pauses.waited(g.key()) // the group may preempt in this attempt only
 	return ""

@@ -25,11 +25,11 @@ func counterVec(name, help string, labels ...string) *metrics.CounterVec {
 
 var (
 	verdicts = counterVec("verdicts_total",
-		"Decisions of Reserve and Bind, by outcome and reason. The reason is the kubelet's for a refusal, and Berth's for a pod that waits (docs/metrics.md).", "extension_point", "outcome", "reason")
+		"Decisions of Reserve and Bind, by outcome and reason. For a refusal, reason is the kubelet's; for a pod that waits, it is Berth's (docs/metrics.md).", "extension_point", "outcome", "reason")
 	bindings = counterVec("bindings_total",
 		"Bindings by result: written, failed, or doubt (the API server's answer is not known).", "result")
 	devicePods = counterVec("device_pods_total",
-		"Bound pods with devices, by the smallest unit that holds the devices, as decided or predicted: switch (one PCI switch), root (one root complex), numa-node (one NUMA node, with everything else that the pod has), package, or machine.", "alignment")
+		"Bound pods with devices, by the smallest unit that holds the devices, as decided or predicted: switch (one PCI switch), root (one root complex), numa-node (one NUMA node, which also has the pod's CPUs and memory), package, or machine.", "alignment")
 	claimPods = counterVec("claim_pods_total",
 		"Bound pods that ask for devices of their ResourceClaims near their CPUs, by the requested alignment (near or required) and by the worst alignment of a device: aligned, neutral (it has no NUMA node), unpinned (the node pins nothing for the pod), unknown (no ResourceSlice lists it, or its driver names a NUMA node that the machine does not have), or misaligned.", "asks", "alignment")
 	promises = counterVec("promises_total",

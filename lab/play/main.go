@@ -191,7 +191,7 @@ func (q *question) experiment() (e simulate.Experiment, err error) {
 	}
 	for i := range e.Pods {
 		if p := &e.Pods[i]; p.Count() > 1 && e.Times == nil {
-			return e, fmt.Errorf("-trace %s: pod %.60q is a gang of %d: want -load or -timed: without them nothing waits", q.trace, p.Name, p.Members)
+			return e, fmt.Errorf("-trace %s: pod %.60q stands for a gang of %d: want -load or -timed, because members of a gang wait for each other", q.trace, p.Name, p.Members)
 		}
 	}
 	if err = q.lay(&e); err != nil {
