@@ -18,7 +18,7 @@ import (
 // Config selects the devices that the agent offers to the kubelet, by resource name. The agent does
 // not offer devices that no resource selects.
 type Config struct {
-	// Resources are the names under which pods ask for devices, each once.
+	// Resources are the resources that pods can ask for. Each resource name appears once.
 	Resources []Resource `json:"resources"`
 
 	// object is the document's name, for errors.

@@ -4,7 +4,7 @@
 // A Config selects devices for resource names, and defines how the runtime injects them. Resolve, a
 // pure function, finds the selected devices on a machine. Offers serves the kubelet as a device
 // plugin. For each device it offers a token without topology, so that the kubelet only counts the
-// devices. It reads from sysfs whether devices are missing or in use, and writes a CDI
-// specification for devices that no vendor's specification describes. The Binding of a pod has the
-// devices of its containers, and internal/enforce makes the runtime inject them.
+// devices. Offers checks in sysfs whether devices are missing or in use, and writes a CDI
+// specification for devices that no vendor's specification describes. The Binding of a pod names
+// the devices of its containers, and internal/enforce makes the runtime inject them.
 package offer

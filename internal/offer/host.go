@@ -25,7 +25,7 @@ import (
 type Host struct {
 	// Root contains sys/. It is nil if the machine is given as a machine string.
 	Root fs.FS
-	// Proc is /proc; nil if NVIDIA's driver and the mounted file systems cannot be read.
+	// Proc is /proc, which describes NVIDIA's GPUs and the swap devices; nil if it cannot be read.
 	Proc fs.FS
 	// SpecDirs are the folders of CDI specifications; a later one overrides an earlier one. The
 	// agent writes its own specification into the last folder.
@@ -36,13 +36,15 @@ type Host struct {
 type Finding struct {
 	// Sick explains why no pod may get the device, or is "".
 	Sick string
-	// CDI is the name by which the container runtime injects the device, KIND=NAME.
+	// CDI is the device's name in a CDI specification, KIND=NAME. The container runtime injects the
+	// device by this name.
 	CDI string
-	// Nodes are the device's nodes below /dev, if the agent's own specification has the device.
+	// Nodes are the paths of its device nodes below /dev, if the agent's own specification has the
+	// device.
 	Nodes []string
 }
 
-// look checks the health and the names of all devices of the pools.
+// look checks all devices of the pools, and returns the findings by address.
 func (h *Host) look(pools []Pool) map[string]Finding {
 	out := map[string]Finding{}
 	var known map[string][]string // CDI devices of vendors, with their nodes
@@ -64,8 +66,8 @@ func (h *Host) look(pools []Pool) map[string]Finding {
 	return out
 }
 
-// misnamed explains why a vendor's specification does not have the device under its name, or
-// returns "".
+// misnamed explains why the vendors' specifications have no device with this name, or another
+// device under it. Otherwise it returns "".
 func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]string) string {
 	nodes, found := known[name]
 	if !found {
@@ -165,14 +167,15 @@ func (h *Host) nvidia(address, key string) string {
 	return ""
 }
 
-// nodeDirs are the folders of a PCI function in which sysfs lists its parts that have device nodes.
+// nodeDirs are the folders of a PCI function in sysfs whose entries may have device nodes.
 var nodeDirs = []string{"drm", "infiniband_verbs", "infiniband_mad", "accel", "misc"}
 
-// shared has, by folder in nodeDirs, a further device node that users of the devices in this folder
-// need, if the machine has it.
+// shared has, for a folder in nodeDirs, the sysfs path of a further device that users of the
+// folder's devices need. Not every machine has it.
 var shared = map[string]string{"infiniband_verbs": "sys/class/misc/rdma_cm"}
 
-// nodes returns the device nodes of a function, or the reason why no pod may get it.
+// nodes returns the device nodes of a PCI function. sick is the reason why no pod may get the
+// function, or "".
 func (h *Host) nodes(d *Device, busy map[string]bool) (nodes []string, sick string) {
 	dir := pciDir + d.Address
 	for _, class := range nodeDirs {
@@ -202,7 +205,8 @@ func (h *Host) nodes(d *Device, busy map[string]bool) (nodes []string, sick stri
 	return slices.Compact(nodes), sick
 }
 
-// node returns the name of a device below /dev, or "" if it has no device node.
+// node returns the path below /dev of the device that sysfs describes in dir, or "" if it has no
+// device node.
 func (h *Host) node(dir string) string {
 	text, err := fs.ReadFile(h.Root, dir+"/uevent")
 	if err != nil {
@@ -217,8 +221,8 @@ func (h *Host) node(dir string) string {
 	return ""
 }
 
-// disks returns the nodes of the disks of an NVMe controller. The controller's own device node is
-// for administration and stays with the host.
+// disks returns the device nodes of the disks of an NVMe controller. It omits the controller's own
+// device node, which is for administration and stays with the host.
 func (h *Host) disks(dir string, busy map[string]bool) (nodes []string, sick string) {
 	for _, controller := range h.children(dir + "/nvme") {
 		for _, disk := range h.children(dir + "/nvme/" + controller) {
@@ -298,14 +302,15 @@ func (h *Host) children(dir string) []string {
 // addresses.
 const Kind = "berth.dev/pci"
 
-// specFile is the specification's name, in CDI's form VENDOR-CLASS.
+// specFile is the name of the specification's file, in CDI's form VENDOR-CLASS.
 var specFile = strings.Replace(Kind, "/", "-", 1) + ".json"
 
 // specVersion is the oldest version of CDI with all fields that writeSpec uses.
 const specVersion = "0.5.0"
 
-// writeSpec writes the specification of the devices that no vendor describes. A device without
-// nodes gets only an environment variable, because CDI requires an edit for each device.
+// writeSpec writes the specification of the devices that no vendor describes. Each device sets an
+// environment variable, because CDI requires an edit for each device, and a device may have no
+// device nodes.
 func (h *Host) writeSpec(pools []Pool, findings map[string]Finding) error {
 	out := cdispec.Spec{Version: specVersion, Kind: Kind}
 	for i := range pools {
@@ -344,12 +349,12 @@ func replace(name string, text []byte) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return atomicfile.WriteText(name, 0o644, text) // readers use only files whose names end in .json or .yaml
+	return atomicfile.WriteText(name, 0o644, text) // no reader sees the temporary file: they use only names that end in .json or .yaml
 }
 
 // described returns the devices, KIND=NAME, of all vendors' specifications, with their nodes below
-// /dev. Like a runtime, it ignores a device if the specification is invalid, or if two
-// specifications contradict each other about the device.
+// /dev. Like a runtime, it ignores invalid specifications, and devices about which two
+// specifications contradict each other.
 func (h *Host) described() map[string][]string {
 	out := map[string][]string{}
 	vendors, err := cdi.NewCache(cdi.WithSpecDirs(h.SpecDirs...), cdi.WithAutoRefresh(false))

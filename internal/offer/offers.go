@@ -85,7 +85,8 @@ func (o *Offers) Look() {
 	o.lookAt(o.Pools())
 }
 
-// Renew replaces the offered pools. It removes resources that are not among the new pools.
+// Renew replaces the offered pools. An old resource that is not among the new pools stays
+// registered, but with no devices.
 func (o *Offers) Renew(pools []Pool) {
 	o.looking.Lock()
 	defer o.looking.Unlock()
@@ -109,7 +110,7 @@ func (o *Offers) lookAt(pools []Pool) {
 	}
 }
 
-// note stores the pools and findings, and reports whether they have changed.
+// note stores the pools and findings, and reports whether they differ from the previous ones.
 func (o *Offers) note(pools []Pool, findings map[string]Finding) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -206,8 +207,9 @@ func Rival(pools []Pool, registered map[string][]string) string {
 	return ""
 }
 
-// offers reports whether a device of another plugin's resource is probably also in the pools. It
-// compares the id, or the vendor's domain in the resource name.
+// offers reports whether the device id of another plugin's resource probably means a device of the
+// pools. This is so if the id is the address of such a device, or if the pools have GPUs of the
+// vendor to whose domain the resource name belongs.
 func offers(pools []Pool, resource, id string) bool {
 	for i := range pools {
 		for _, d := range pools[i].Devices {

@@ -8,10 +8,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Pool has the devices of a machine that are offered as one resource.
+// Pool has the devices of one machine that are offered as the same resource.
 type Pool struct {
 	Resource string
-	// Devices are ascending by address.
+	// Devices are in ascending order of their addresses.
 	Devices []Device
 	cdi     *CDI
 }
@@ -23,7 +23,7 @@ type Device struct {
 	index int
 }
 
-// Selects reports whether some resource selects the device.
+// Selects reports whether any resource of the Config selects the device.
 func (c *Config) Selects(d *topology.Device) bool {
 	return c != nil && slices.ContainsFunc(c.Resources, func(r Resource) bool { return r.selects(d) })
 }
@@ -41,10 +41,13 @@ func (r *Resource) selects(d *topology.Device) bool {
 	return len(r.Addresses) == 0 || slices.Contains(r.Addresses, d.Address)
 }
 
-// Resolve finds the devices on a machine. The pools are ascending by resource. Optional resources
-// without devices have no pool. Resolve is pure. The error is a *wire.FieldError. There are four
-// errors: two resources select one device, an address has no such device, a resource has no device,
-// or the pools have a physical function and one of its virtual functions.
+// Resolve returns the devices that the Config selects on a machine, as one pool per resource, in
+// the order of the resource names. An optional resource without devices has no pool. Resolve is
+// pure.
+//
+// It returns a *wire.FieldError if two resources select the same device, or if a physical function
+// and one of its virtual functions are selected. The error also reports a resource that is not
+// optional and has no device, or no matching device at one of its addresses.
 func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	if c == nil {
 		return nil, nil
@@ -69,11 +72,12 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	return pools, nil
 }
 
-// Keep returns the machine, but with devices of before that are missing in m or look different
-// there. For example, a card whose RDMA device is in a container's network looks like a plain card
-// on the host. A device that disappears while the agent reads it has no vendor. Keep does not
-// replace a device in m that has another vendor, product or physical function, because it is
-// another device.
+// Keep returns m with those devices of before that m lacks, or that m shows in a way that no
+// resource selects. For example, a network card whose RDMA device is in a container's network
+// namespace looks like a card without RDMA on the host. A device that disappears while the agent
+// reads it has no vendor or product, and Keep replaces it too. If a device of m has another vendor,
+// product or physical function, it is a different device, and Keep does not replace it. If the
+// result would be invalid, Keep returns m.
 func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	devices, kept := slices.Clone(m.Devices), false
 	for i := range before {
@@ -143,8 +147,8 @@ func (c *Config) missing(r *Resource, d *topology.Device) string {
 	return fmt.Sprintf("a device that the other fields select: this one has class %s (%s) and PCI id %s:%s", d.Class, d.Kind(), d.Vendor, d.Product)
 }
 
-// separate refuses a Config that offers a physical function and its virtual functions, because the
-// owner of the physical function controls the virtual ones.
+// separate returns an error if the i-th resource has a virtual function whose physical function is
+// offered too, because the owner of the physical function controls its virtual functions.
 func (c *Config) separate(i int, m *topology.Machine, taken map[string]string) error {
 	for j := range m.Devices {
 		d := &m.Devices[j]

@@ -25,7 +25,7 @@ const tokenPrefix = "berth-token-"
 
 func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
 
-// IsToken reports whether a device id in the kubelet is the id of a token.
+// IsToken reports whether a device id is the id of a token.
 func IsToken(id string) bool { return strings.HasPrefix(id, tokenPrefix) }
 
 // kubeletSocket is the socket with which plugins register, in the folder for device plugins.
@@ -67,8 +67,8 @@ func socketOf(resource string) string {
 	return "berth-" + strings.ReplaceAll(resource, "/", "_") + ".sock"
 }
 
-// serveOnce offers a resource until its socket is removed. A starting kubelet removes the sockets
-// of all plugins, which then register again (server.Start in
+// serveOnce offers a resource until its socket is removed or ctx ends. A starting kubelet removes
+// the sockets of all plugins, which then register again (server.Start in
 // pkg/kubelet/cm/devicemanager/plugin/v1beta1). So serveOnce creates the socket only when the
 // kubelet listens.
 func (o *Offers) serveOnce(ctx context.Context, resource string) error {
@@ -114,9 +114,10 @@ const (
 	later = time.Second
 )
 
-// awaitKubelet returns a connection to a listening kubelet. The socket may be left over from a
-// stopped kubelet. The plugin must register soon after the kubelet has started, because the kubelet
-// rejects pods that ask for unregistered resources.
+// awaitKubelet waits until it can connect to the kubelet, and returns the connection. It does not
+// only wait for the socket, because the socket may be left over from a stopped kubelet. The plugin
+// must register soon after the kubelet has started, because the kubelet rejects pods that ask for
+// unregistered resources.
 func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) (net.Conn, error) {
 	var dialer net.Dialer
 	for wait := soon; ; {
@@ -161,7 +162,6 @@ func awaitGone(ctx context.Context, watch *fsnotify.Watcher, path string) error 
 // the plugin.
 const registerLimit = 30 * time.Second
 
-// register registers a resource over a connection to the kubelet.
 func register(ctx context.Context, resource string, kubelet net.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, registerLimit)
 	defer cancel()
@@ -186,8 +186,8 @@ func register(ctx context.Context, resource string, kubelet net.Conn) error {
 	return err
 }
 
-// options makes the kubelet call GetPreferredAllocation, which prefers the lowest tokens, because
-// the highest tokens become unhealthy first.
+// options makes the kubelet call GetPreferredAllocation. The plugin prefers the tokens with the
+// lowest numbers, because the tokens with the highest numbers become unhealthy first.
 func options() *pluginapi.DevicePluginOptions {
 	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
@@ -222,8 +222,8 @@ func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_
 	}
 }
 
-// tokens returns the tokens of a resource with all devices, of which the first well tokens are
-// healthy.
+// tokens returns as many tokens as the argument all says. The first of them, as many as the
+// argument well says, are healthy.
 func tokens(well, all int) []*pluginapi.Device {
 	out := make([]*pluginapi.Device, all)
 	for i := range out {
@@ -251,8 +251,9 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, req *pluginapi.Prefer
 	return resp, nil
 }
 
-// Allocate implements pluginapi.DevicePluginServer. It assigns no device. It records the number of
-// tokens in the container, so that the container starts only with this number of devices.
+// Allocate implements pluginapi.DevicePluginServer. It assigns no device. An annotation of the
+// container records the number of its tokens, so that the container starts only with this number of
+// devices.
 func (p *plugin) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	resp := &pluginapi.AllocateResponse{}
 	for _, c := range req.ContainerRequests {

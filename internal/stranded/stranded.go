@@ -1,6 +1,7 @@
-// Package stranded adds up the resources of a machine's NUMA nodes, and finds stranded resources.
-// These resources are free, but of little use to pods that need all of their resources on one NUMA
-// node. The package has no side effects.
+// Package stranded counts the free resources of each NUMA node of a machine, and finds which of
+// them are stranded: they are free, but a pod that needs all its resources on one NUMA node cannot
+// use them, usually because too little of another resource is free there. The package has no side
+// effects.
 package stranded
 
 import (
@@ -19,7 +20,8 @@ const (
 	Memory = "memory"
 )
 
-// Amount is a number of CPUs, bytes or devices that pods could have exclusively.
+// Amount counts the CPUs, bytes or devices that pods can have exclusively: all of them, and the
+// free ones.
 type Amount struct {
 	Resource string `json:"resource,omitempty"`
 	Free     uint64 `json:"free"`
@@ -31,8 +33,8 @@ func IsBytes(resource string) bool {
 	return resource == Memory || strings.HasPrefix(resource, "hugepages-")
 }
 
-// NUMANode has the resources of one NUMA node. If Anywhere is set, it has the devices without a
-// NUMA node.
+// NUMANode has the resources of one NUMA node. If Anywhere is set, it has instead the devices that
+// belong to no NUMA node.
 type NUMANode struct {
 	NUMA     topology.NUMAID `json:"numa"`
 	Anywhere bool            `json:"anywhere,omitempty"`
@@ -41,7 +43,7 @@ type NUMANode struct {
 	Devices  []Amount        `json:"devices,omitempty"`
 }
 
-// Node has the inputs for adding up the resources of a node.
+// Node is the input of NUMANodes.
 type Node struct {
 	Machine *topology.Machine
 	// Model has the reserved CPUs and the node's authority. If it is nil, no CPU is reserved and
@@ -52,7 +54,8 @@ type Node struct {
 	PinsCPUs bool
 }
 
-// NUMANodes returns the amounts of the node by NUMA node.
+// NUMANodes returns the resources of each NUMA node. Devices without a NUMA node come last, in an
+// entry with Anywhere.
 func (n *Node) NUMANodes() []NUMANode {
 	var out []NUMANode
 	var reserved topology.CPUSet
@@ -86,7 +89,8 @@ func (n *Node) cpusOn(m *topology.NUMANode, reserved *topology.CPUSet, state *pl
 }
 
 // Decided returns the engine's state of a node where Berth decides. It returns nil if a kubelet
-// decides, because the free CPUs are then the shared CPUs in the snapshot.
+// decides, because the free CPUs are then the shared CPUs in the snapshot. It also returns nil if
+// the snapshot is invalid.
 func Decided(m *placement.Model, snap *placement.Snapshot) *placement.State {
 	if m == nil || !m.Decides() {
 		return nil
@@ -113,7 +117,8 @@ func (n *Node) memoryOn(numa topology.NUMAID) []Amount {
 	return out
 }
 
-// devices counts the devices for which there returns true. Unhealthy devices are not free.
+// devices counts, by resource, the devices for which the function there returns true. Unhealthy
+// devices are not free.
 func (n *Node) devices(there func(*placement.Device) bool) []Amount {
 	var out []Amount
 	for i := range n.Snapshot.Devices {
@@ -160,29 +165,30 @@ func (n *NUMANode) Amounts() []Amount {
 	return append(append(out, n.Memory...), n.Devices...)
 }
 
-// Part is the stranded part of a resource on a NUMA node.
+// Part is a resource of a NUMA node, and how much of it is stranded.
 type Part struct {
 	Amount
 	// Stranded is the stranded part of Free, or 0.
 	Stranded uint64
-	// Beside is the free CPUs or memory that do not suffice for all of Free. It is empty if they
-	// are not the reason, for example because every pod requests more devices than are free.
+	// Beside is the resource (CPUs or memory) of which too little is free for all of Free. It is
+	// the zero value if neither of them is the reason, for example if every pod requests more
+	// devices than are free.
 	Beside Amount
-	// Rule is the rule by which the part is stranded.
+	// Rule describes the rule by which Stranded was computed.
 	Rule string
 }
 
-// Shape is the request of one pod.
+// Shape is the request of one pod: whole CPUs, bytes of memory, and devices by resource.
 type Shape struct {
 	CPUs, Memory uint64
 	Devices      map[string]uint64
 }
 
-// Wants are the requests for devices. The zero value has none.
+// Wants describes what else pods need when they use a device. The zero value has no information.
 type Wants struct {
 	// PerDevice is the number of free CPUs that a device needs, by resource (cpusPerDevice).
 	PerDevice map[string]int
-	// Shapes are the shapes of pods that wait or ran recently.
+	// Shapes are the requests of pods that wait or ran recently.
 	Shapes []Shape
 }
 
@@ -193,13 +199,17 @@ const (
 	ruleOne        = "no pod asks for it, so one CPU for each would be enough"
 )
 
-// Parts returns the free resources of a NUMA node with their stranded parts. For devices, it uses
-// the first of three rules that applies. If cpusPerDevice has a number for the resource, each free
-// device needs this number of free CPUs. If shapes request the resource, the devices that no shape
-// could use are stranded. Otherwise each free device needs one free CPU and free memory. CPUs are
-// stranded if too little memory is free for them, and memory is stranded if too few CPUs are free
-// for it; the ratio of the NUMA node's totals of CPUs and memory decides. A stranded part of CPUs
-// or memory counts only if it is at least a tenth of the total.
+// Parts returns the free resources of a NUMA node with their stranded parts.
+//
+// For devices, it uses the first rule that applies. If w.PerDevice has a number for the resource,
+// each free device needs this number of free CPUs. If some w.Shapes request the resource, Parts
+// fills the NUMA node with pods of one such shape. The devices that remain are stranded; the shape
+// that leaves the fewest counts. Otherwise each free device needs one free CPU and one free byte of
+// memory.
+//
+// CPUs are stranded if too little memory is free for them, and memory is stranded if too few CPUs
+// are free for it. Each CPU is assumed to need the NUMA node's average memory per CPU. A stranded
+// part of CPUs or memory counts only if it is at least a tenth of the total.
 func (n *NUMANode) Parts(w *Wants) []Part {
 	var out []Part
 	all := n.Amounts()
@@ -215,8 +225,7 @@ func (n *NUMANode) Parts(w *Wants) []Part {
 	return out
 }
 
-// device returns the stranded part of a device resource: the smallest part over all ways to use the
-// devices.
+// device applies the rules of Parts to the devices of one resource.
 func (n *NUMANode) device(a Amount, w *Wants) Part {
 	if per := w.PerDevice[a.Resource]; per > 0 {
 		return n.leaves(a, Shape{CPUs: uint64(per), Devices: map[string]uint64{a.Resource: 1}}, fmt.Sprintf("cpusPerDevice: %d", per))
@@ -236,8 +245,8 @@ func (n *NUMANode) device(a Amount, w *Wants) Part {
 	return n.leaves(a, Shape{CPUs: 1, Memory: 1, Devices: map[string]uint64{a.Resource: 1}}, ruleOne)
 }
 
-// leaves places as many pods of one shape as fit, and returns the number of devices that remain. If
-// a shape requests more devices than the NUMA node has, only its part for this NUMA node counts.
+// leaves places as many pods of the shape s as fit; the devices that remain are stranded. If the
+// shape requests more devices than the NUMA node has, it is reduced in proportion.
 func (n *NUMANode) leaves(a Amount, s Shape, rule string) Part {
 	each, cpus, memory := s.Devices[a.Resource], s.CPUs, s.Memory
 	if each > a.Total {
@@ -277,6 +286,4 @@ func (a Amount) beside(all []Amount) Part {
 	return p
 }
 
-// worthwhile returns the smallest stranded amount of CPUs or bytes that counts: a tenth of the
-// total.
 func (a Amount) worthwhile() uint64 { return max(1, a.Total/10) }

@@ -20,11 +20,12 @@ type Placed struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Admitted  bool   `json:"admitted"`
-	// NUMANodes are the NUMA nodes of the pod's exclusive resources, such as "0-1". It is "" if the
-	// pod has none.
+	// NUMANodes lists the NUMA nodes of the pod's exclusive resources, such as "0-1"; "" if the pod
+	// has no exclusive resources.
 	NUMANodes  string             `json:"numaNodes"`
 	Containers []survey.Container `json:"containers,omitempty"`
-	// Random means that the kubelet picks devices at random.
+	// Random means that the kubelet picks devices at random, so Containers is one of several
+	// possible results.
 	Random  bool     `json:"random,omitempty"`
 	Refusal *Refused `json:"refusal,omitempty"`
 }
@@ -36,7 +37,6 @@ func (p *Placed) pins() bool {
 	})
 }
 
-// ask is a pod with the requests that were read from it.
 type ask struct {
 	pod     *corev1.Pod
 	request placement.Request
@@ -55,8 +55,8 @@ func read(pod *corev1.Pod) (a ask, err error) {
 	return a, nil
 }
 
-// Admit decides about one pod and, if the pod is admitted, assigns its resources. The error means
-// that the pod is invalid.
+// Admit decides whether the node admits the pod. If so, Admit assigns the pod's resources. The
+// error means that the pod is invalid.
 func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
 	a, err := read(pod)
 	if err != nil {
@@ -66,15 +66,15 @@ func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
 	return n.admit(&a), nil
 }
 
-// admit first applies Berth's own rules, as a scheduler does before a kubelet receives the pod.
-// Then it runs the kubelet's handlers in their order (NewMainKubelet): resource managers, operating
-// system, amounts.
+// admit first applies the rules of schedulers (refusedBefore), because a kubelet receives a pod
+// only after its scheduler has accepted the node. Then it applies the kubelet's admission handlers
+// in the order of NewMainKubelet: resource managers, operating system, amounts.
 func (n *Node) admit(a *ask) Placed {
 	out := Placed{Name: a.pod.Name, Namespace: a.pod.Namespace}
 	if out.Refusal = n.refusedBefore(a); out.Refusal != nil {
 		return out
 	}
-	if held, ok := n.state.Pod(a.request.UID); ok { // a pod that is in the checkpoints is admitted again
+	if held, ok := n.state.Pod(a.request.UID); ok { // the pod is in the checkpoints, and its old resources must not count twice
 		n.totals.Remove(heldBy(&held))
 	}
 	var got placement.Decision
@@ -104,9 +104,9 @@ func (n *Node) admit(a *ask) Placed {
 	return out
 }
 
-// take decides about a pod and records the assigned resources, as a kubelet does. If the pod is
-// refused, take removes the partial assignment, because otherwise devices and CPUs of init
-// containers would affect later pods.
+// take decides about a pod and assigns its resources to it. If the pod is refused, take releases
+// what the pod has already been assigned, because otherwise devices and CPUs of its init containers
+// would affect later pods.
 func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdict {
 	v := placement.Decide(n.state, r, d)
 	n.state.Commit(r, d)
@@ -116,7 +116,7 @@ func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdi
 	return v
 }
 
-// refusedBefore returns the reason why a scheduler does not bind the pod to the node.
+// refusedBefore returns the reason why a scheduler does not bind the pod to the node, or nil.
 func (n *Node) refusedBefore(a *ask) *Refused {
 	if why := wire.Unmet(n.model, &a.request); why != "" && !n.spec.NoGuard {
 		return n.refuse(a, PolicyNotKept, a.said.In(why))
@@ -136,8 +136,8 @@ func (n *Node) offered() (names []string) {
 	return names
 }
 
-// missing returns the first requested resource that no device plugin of the node offers. The
-// kubelet would ignore such a resource.
+// missing returns the first requested resource that no device plugin of the node offers, or "". The
+// kubelet would ignore the request for it.
 func (n *Node) missing(r *placement.Request) string {
 	pools := n.state.Snapshot().Devices
 	for i := range r.Containers {
@@ -151,8 +151,8 @@ func (n *Node) missing(r *placement.Request) string {
 	return ""
 }
 
-// refusedAfter does the same checks as predicateAdmitHandler.Admit (pkg/kubelet/lifecycle) on a
-// node with Linux.
+// refusedAfter repeats the checks of predicateAdmitHandler.Admit (pkg/kubelet/lifecycle) on a Linux
+// node. It returns nil if the pod passes them.
 func (n *Node) refusedAfter(a *ask) *Refused {
 	const linux, label = "linux", corev1.LabelOSStable
 	pod := a.pod
@@ -184,7 +184,7 @@ func (n *Node) refuseShort(a *ask, s *amounts.Shortage) *Refused {
 	return r
 }
 
-// doubts adds notes about parts of the pod that are not checked.
+// doubts adds to n.Notes which parts of the pod are not checked.
 func (n *Node) doubts(a *ask) {
 	spec := &a.pod.Spec
 	who := "pod " + a.pod.Name + ": "
@@ -219,8 +219,8 @@ func unseen(pod *corev1.Pod) (notes []string) {
 	return notes
 }
 
-// unlooked returns the requested resources that the node does not count. It omits memory, because
-// the notes about the node mention memory.
+// unlooked returns the requested resources of which the node's amount is unknown. It omits memory,
+// because a note of assumptions is about memory.
 func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	for name, amount := range a.amounts {
 		if _, told := totals.Allocatable(name); amount > 0 && !told && name != amounts.Memory {
@@ -231,8 +231,8 @@ func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	return names
 }
 
-// The reasons why Berth's scheduler, or every scheduler, does not bind the pod to the node. The
-// kubelet has no such reasons.
+// Values of Refused.Reason for pods that a scheduler does not bind to the node: Berth's scheduler
+// (PolicyNotKept) or any scheduler (NotOffered). A kubelet does not refuse pods for these reasons.
 const (
 	PolicyNotKept = "PolicyNotKept"
 	NotOffered    = "NotOffered"
@@ -241,15 +241,15 @@ const (
 // Refused is the reason why a pod is refused: a refusal of the placement engine, or a rule that
 // does not concern NUMA nodes.
 type Refused struct {
-	// Reason, Detail and Rule have the texts of the engine's refusal, or the texts of the other
-	// rule.
+	// Reason, Detail and Rule describe the refusal in words. Detail is "" unless the engine refuses
+	// the pod.
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 	Rule   string `json:"rule"`
 	placement.Refusal
 	// Advice is the advice for users, or "" if there is none.
 	Advice string `json:"advice,omitempty"`
-	// Shortage is the resource of which the whole node has too little.
+	// Shortage is the resource of which the whole node has too little, or nil.
 	Shortage *amounts.Shortage `json:"shortage,omitempty"`
 }
 

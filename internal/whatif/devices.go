@@ -15,8 +15,9 @@ import (
 // maxPool is the maximum number of devices in a pool.
 const maxPool = 4096
 
-// ParsePool parses RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. The ids are NUMA-NUMBER ("0-3"). Devices
-// are chosen in the order of the ids.
+// ParsePool parses RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. NUMA is the number of a NUMA node, or "-"
+// for devices without one. The device ids are NUMA-INDEX, such as "0-3". Devices are assigned in
+// the lexical order of their ids.
 func ParsePool(text string) (placement.DevicePool, error) {
 	resource, list, ok := strings.Cut(text, "=")
 	if !ok || !amounts.IsExtended(resource) {
@@ -62,8 +63,8 @@ func parseDevices(item string, room int) ([]placement.Device, error) {
 	return out, nil
 }
 
-// setPools registers the pools. It returns an error if a device is on a NUMA node that does not
-// exist.
+// setPools adds the pools to the state. It returns an error if a device is on a NUMA node that the
+// machine does not have.
 func (n *Node) setPools(pools []placement.DevicePool) error {
 	for _, pool := range pools {
 		if err := onMachine(&pool, n.machine); err != nil {
@@ -74,7 +75,6 @@ func (n *Node) setPools(pools []placement.DevicePool) error {
 	return nil
 }
 
-// onMachine returns an error if a device is on a NUMA node that the machine does not have.
 func onMachine(pool *placement.DevicePool, m *topology.Machine) error {
 	var has topology.NUMASet
 	for i := range m.NUMANodes {

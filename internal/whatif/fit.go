@@ -8,21 +8,21 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Fitted has the number of copies of a pod that fit next to the existing pods.
+// Fitted is the result of Fit: how many copies of a pod fit on the node in addition to its pods.
 type Fitted struct {
 	Name   string `json:"name"`
 	Copies int    `json:"copies"`
-	// PerNUMA counts the copies by the NUMA nodes that they occupy, such as "0" or "0-1".
+	// PerNUMA has the number of copies by Placed.NUMANodes, such as "0" or "0-1".
 	PerNUMA map[string]int `json:"perNUMANodes"`
 	// Unlimited means that only the number of pods limits the copies.
 	Unlimited bool `json:"unlimited,omitempty"`
-	// Stopped is the reason why the node refuses the next copy. It is nil if the limit was reached.
+	// Stopped is the reason why the node refuses the next copy. It is nil if Fit reached its limit.
 	Stopped *Refused `json:"stopped,omitempty"`
 }
 
-// Fit counts how many copies of the pod fit, at most limit. It lets a copy of the node admit them
-// one after another. If the first copy pins nothing and uses no host ports, only amounts limit the
-// number of copies, and Fit checks only these.
+// Fit counts how many copies of the pod the node admits, one after another, up to limit. It does
+// not change n. If the first copy has no exclusive resources and no host ports, Fit checks only
+// amounts for the other copies, because nothing else limits them.
 func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
 	a, err := read(pod)

@@ -35,7 +35,7 @@ func ReadMachine(text string) (*topology.Machine, error) {
 	return ReadCapture(text)
 }
 
-// meant extends an error about an unknown key with the known key that resembles it.
+// meant adds to an error about an unknown key which known key was probably meant.
 func meant(text string, err error) error {
 	if wrong := new(topology.ParseError); errors.As(err, &wrong) {
 		key, _, _ := strings.Cut(wrong.Value, ":")
@@ -61,8 +61,8 @@ func ReadCapture(path string) (*topology.Machine, error) {
 	return m, nil
 }
 
-// readPrinted reads a machine from a file with the output of a tool. For any other file, it returns
-// the error err.
+// readPrinted reads a machine from a file with the output of lscpu. err is the error of
+// capture.Open; readPrinted returns it if the file is not a text.
 func readPrinted(path string, err error) (*topology.Machine, error) {
 	f, openErr := os.Open(path)
 	if openErr != nil {

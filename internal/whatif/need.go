@@ -11,10 +11,11 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Need has the number of equal nodes that a load needs.
+// Need is the result of Node.Need: the number of equal nodes that a load needs.
 type Need struct {
 	suppose.Needs
-	// Never are the pods that even an empty node refuses.
+	// Never lists the pods that do not fit even without the rest of the load. They are not counted
+	// in Needs.
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
 
@@ -28,8 +29,8 @@ type NeverFits struct {
 // maxNeeded is the maximum number of pods in a load.
 const maxNeeded = 100_000
 
-// Need returns the number of nodes like n that the load needs. It returns an error if a pod is
-// invalid, if there are too many pods, or if ctx has ended.
+// Need returns how many copies of n, with the pods that n has, the load needs. It returns an error
+// if a pod is invalid, if there are too many pods, or if ctx has ended.
 func (n *Node) Need(ctx context.Context, load []query.Wanted) (out Need, err error) {
 	asks, err := n.asksOf(load)
 	if err != nil {
@@ -44,7 +45,7 @@ func (n *Node) Need(ctx context.Context, load []query.Wanted) (out Need, err err
 		}
 	}
 	out.Needs = suppose.NeedsOf(all, n.bare, func(on *Node, kind, i int) bool {
-		if ctx.Err() != nil { // the caller does not use the answer
+		if ctx.Err() != nil { // Need returns an error, so any answer is good
 			return true
 		}
 		one := asks[kind]
@@ -69,7 +70,7 @@ func (n *Node) asksOf(load []query.Wanted) (asks []ask, err error) {
 	return asks, nil
 }
 
-// bare returns an empty node like n.
+// bare returns a copy of n for a trial, without names for a drawing.
 func (n *Node) bare() *Node {
 	other := *n
 	other.state, other.totals, other.tenants = n.state.Clone(), n.totals.Clone(), nil

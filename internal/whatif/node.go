@@ -1,6 +1,6 @@
 // Package whatif computes, without a cluster, which pods one node would admit and which resources
-// they would get. The node consists of a machine, a kubelet's configuration, and the assigned
-// resources. The package counts resources as the kubelet's admission does.
+// they would get. The node consists of a machine, a kubelet's configuration, and the resources that
+// are already assigned to pods. The package repeats the checks of the kubelet's admission.
 package whatif
 
 import (
@@ -38,8 +38,8 @@ type Spec struct {
 	Pools []placement.DevicePool
 	// Setting changes Machine, Config and Pools. Setting.Empty has no effect here.
 	Setting query.Setting
-	// NoGuard requests the kubelet's answer even if Berth's scheduler would not place the pod
-	// because of a known kubelet defect or the pod's own policy.
+	// NoGuard makes the node answer as its kubelet, even if Berth's scheduler would not place the
+	// pod there because of a known kubelet defect or the pod's own policy.
 	NoGuard bool
 	// IgnoreMissingDevices admits pods that request devices that the node does not offer. The
 	// kubelet does the same.
@@ -53,17 +53,18 @@ type Node struct {
 	model   *placement.Model
 	state   *placement.State
 	totals  *amounts.Node
-	// allocatable is the initial value of totals, without unknown amounts.
+	// allocatable has the amounts of an empty node. untold lists the resources whose amounts are
+	// unknown.
 	allocatable amounts.List
 	untold      []string
 	spec        Spec
-	// tenants are the pods that were admitted.
+	// tenants are the pods that Admit has admitted.
 	tenants []machineview.Tenant
-	// Notes are the assumptions of the answers. Each assumption appears once.
+	// Notes lists the assumptions on which the answers depend, each once.
 	Notes []string
 }
 
-// Load reads all files of the spec.
+// Load reads the files of the spec, and returns the node that they describe.
 func (s Spec) Load() (*Node, error) {
 	n := &Node{spec: s}
 	var err error
@@ -90,7 +91,7 @@ func (s Spec) Load() (*Node, error) {
 	return n, n.setPools(n.spec.Pools)
 }
 
-// divide divides the machine into the number of NUMA nodes that the setting requests.
+// divide gives each package the number of NUMA nodes that the setting requests.
 func (n *Node) divide() error {
 	per := n.spec.Setting.NUMAPerPackage
 	if per == 0 {
@@ -109,7 +110,6 @@ func (n *Node) divide() error {
 	return nil
 }
 
-// set applies the setting to the configuration.
 func set(c *kubeletv1beta1.KubeletConfiguration, o *query.Setting) {
 	c.TopologyManagerPolicy = cmp.Or(o.Policy, c.TopologyManagerPolicy)
 	c.TopologyManagerScope = cmp.Or(o.Scope, c.TopologyManagerScope)
@@ -117,7 +117,8 @@ func set(c *kubeletv1beta1.KubeletConfiguration, o *query.Setting) {
 	c.ReservedSystemCPUs = cmp.Or(o.Reserved, c.ReservedSystemCPUs)
 }
 
-// configure compiles the machine and the configuration, and computes the total of each resource.
+// configure reads the kubelet's configuration, and creates the model and the node's amounts from
+// it.
 func (n *Node) configure(view *placement.KubeletView) error {
 	c := &kubeletv1beta1.KubeletConfiguration{}
 	if n.spec.Config.File != "" || n.spec.Config.Flags != "" {
@@ -180,7 +181,8 @@ func (n *Node) note(text string) {
 // Pods returns the number of pods with assigned resources.
 func (n *Node) Pods() int { return n.state.Pods() }
 
-// ReadState replaces the state with the state in a kubelet's checkpoints.
+// ReadState replaces the node's assigned resources with the ones in the kubelet's checkpoints in
+// dir. It does not reset the used amounts, so call it at most once before Admit.
 func (n *Node) ReadState(dir string) error {
 	if err := n.readState(dir); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
@@ -226,8 +228,8 @@ func (n *Node) readState(dir string) error {
 // Startup returns the data with which the node's kubelet compares its checkpoints when it starts.
 func (n *Node) Startup() placement.Startup { return n.model.Startup() }
 
-// starts returns an error if the kubelet does not start with the checkpoints. If the start depends
-// on chance, starts returns nil.
+// starts returns an error if the kubelet does not start with the checkpoints. If it depends on
+// chance whether the kubelet starts, starts only adds a note.
 func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	startup := n.Startup()
 	err := raw.Start(&startup, kubeletstate.RootOf(dir))
@@ -238,8 +240,8 @@ func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	return err
 }
 
-// count adds the assigned resources in the checkpoints to the used amounts. Checkpoints do not have
-// the pods' requests.
+// count adds the assigned resources in the checkpoints to the used amounts. The pods' requests are
+// not known, because checkpoints do not contain them.
 func (n *Node) count(snap *placement.Snapshot) {
 	for i := range snap.Pods {
 		n.totals.Add(heldBy(&snap.Pods[i]))
