@@ -1,6 +1,7 @@
 // Package amounts counts a node's resources and ports as the last step of a kubelet's admission
 // does (NodeResourcesFit and NodePorts in pkg/kubelet/lifecycle/predicate.go). This step follows
-// the kubelet's resource managers. The package does not use NUMA nodes or Kubernetes' types.
+// after the kubelet's resource managers, and ignores NUMA nodes. The package does not import
+// Kubernetes' types.
 package amounts
 
 import (
@@ -29,15 +30,16 @@ const (
 type List map[string]int64
 
 // IsExtended reports whether a device plugin or an administrator could add the resource to a node.
-// It returns false for names of the domain kubernetes.io, which are Kubernetes' own, and for names
-// that begin with "requests.", which belong to quotas (pkg/apis/core/v1/helper,
-// IsExtendedResourceName, which also requires a valid name).
+// It returns false for names of the domain kubernetes.io and its subdomains, which are Kubernetes'
+// own, and for names that begin with "requests.", which belong to quotas. It follows
+// IsExtendedResourceName (pkg/apis/core/v1/helper), except that it accepts invalid names.
 func IsExtended(resource string) bool {
 	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")
 }
 
-// Size returns one number for the amounts, in thousandths of a CPU. 4 GiB of memory count as one
-// CPU, and so does a device. Members of a gang with larger sizes are placed first.
+// Size returns one number for the amounts, in thousandths of a CPU. 4 GiB of memory count as about
+// one CPU, and a device counts as one CPU. The members of a gang are placed in descending order of
+// their sizes.
 func (l List) Size() (size int64) {
 	for resource, amount := range l {
 		switch {
@@ -52,7 +54,7 @@ func (l List) Size() (size int64) {
 	return size
 }
 
-// Capacity returns the amounts that the kubelet counts on its machine
+// Capacity returns the capacity that the kubelet computes for its machine
 // (cadvisor.CapacityFromMachineInfo): CPU, memory and huge pages.
 func Capacity(view *placement.KubeletView) List {
 	out := List{CPU: int64(view.NumCores) * 1000, Memory: 0}
@@ -71,8 +73,7 @@ func Capacity(view *placement.KubeletView) List {
 type Node struct {
 	// allocatable is the capacity without the system's reservation (Node.status.allocatable).
 	allocatable List
-	// untold are the resources that are not checked, because the node's amounts of them are
-	// unknown.
+	// untold are the resources of which the node's amounts are unknown. They are not checked.
 	untold []string
 	// blind means that all amounts are unknown.
 	blind bool
@@ -100,8 +101,8 @@ func (n *Node) Clone() *Node {
 	return &out
 }
 
-// Allocatable returns the amount of a resource that pods can have on an empty node; told is false
-// if it is unknown.
+// Allocatable returns how much of a resource all pods of the node together can have. If told is
+// false, this is unknown.
 func (n *Node) Allocatable(resource string) (amount int64, told bool) {
 	return n.allocatable[resource], !n.blind && !slices.Contains(n.untold, resource)
 }
@@ -119,8 +120,9 @@ func (n *Node) Free(resource string) int64 {
 	return all - n.used[resource]
 }
 
-// Has reports whether the total amounts in ask, for one or more pods, are free. A resource that the
-// node does not have is not free.
+// Has reports whether all amounts in ask are free, which may include a number of pods (Pods).
+// Unlike Short, it returns false if the node does not have a requested resource, or if the node's
+// amount of it is unknown.
 func (n *Node) Has(ask List) bool {
 	for resource, amount := range ask {
 		if n.Free(resource) < amount {
@@ -130,7 +132,7 @@ func (n *Node) Has(ask List) bool {
 	return true
 }
 
-// Add counts a pod with these requests and ports.
+// Add adds a pod with these requests and ports.
 func (n *Node) Add(ask List, ports ...Port) {
 	n.pods++
 	n.Hold(ask)
@@ -147,7 +149,7 @@ func (n *Node) Remove(ask List, ports ...Port) {
 	}
 }
 
-// AddTimes counts the given number of pods that each have the requests ask.
+// AddTimes adds the given number of pods, each with the requests ask and without ports.
 func (n *Node) AddTimes(ask List, copies int) {
 	n.pods += int64(copies)
 	for resource, amount := range ask {
@@ -180,8 +182,8 @@ func (l List) Take(less List) {
 	}
 }
 
-// Sum adds two amounts. It returns the largest number instead of an overflow, because pods may
-// request any amount.
+// Sum adds two amounts. If the sum would overflow, Sum returns the largest number. Pods may request
+// any amount.
 func Sum(a, b int64) int64 {
 	if sum := a + b; sum >= a || b < 0 {
 		return sum
@@ -226,8 +228,8 @@ func (s *Shortage) Text() string {
 	return fmt.Sprintf("the node has %s free %s of %s in total, but the pod asks for %s%s", has, Name(s.Resource, free), all, wants, meant)
 }
 
-// Texts formats two amounts of a resource like Text. If they differ but would look equal, it
-// formats them in bytes.
+// Texts formats two amounts of a resource as Text does. If rounding makes two different amounts
+// look equal, Texts formats them exactly, in bytes.
 func Texts(resource string, a, b int64) (string, string) {
 	x, y := Text(resource, a), Text(resource, b)
 	if x == y && a != b {
@@ -258,7 +260,7 @@ func Text(resource string, amount int64) string {
 	return fmt.Sprint(amount)
 }
 
-// Advice returns advice for users. The advised amount fits, because Text rounds down.
+// Advice tells users what they can do. An amount that it advises fits, because Text rounds down.
 func (s *Shortage) Advice() string {
 	most := func(amount int64) string {
 		return "ask for at most " + Text(s.Resource, amount) + " " + Name(s.Resource, amount) + " in total"
@@ -279,13 +281,13 @@ func (s *Shortage) Advice() string {
 	return "wait until other pods release " + name + ", use other nodes, or " + most(left)
 }
 
-// Unresolvable reports whether the pod also does not fit an empty node.
+// Unresolvable reports whether the pod would not even fit on the empty node.
 func (s *Shortage) Unresolvable() bool { return s.Requested > s.Capacity }
 
 // Short returns the first resource of which the node has too little for one more pod, or nil. It
-// checks in the kubelet's order: pods, CPU, memory, storage, then the other resources. The kubelet
-// checks the other resources in random order; Short checks them in the order of their names. Like
-// the kubelet, Short ignores an extended resource that the node does not have.
+// checks in the kubelet's order: pods, CPU, memory, ephemeral storage, then the other resources in
+// the order of their names (in the kubelet, their order is random). Like the kubelet, Short ignores
+// an extended resource that the node does not have.
 func (n *Node) Short(ask List) *Shortage {
 	if most, told := n.Allocatable(Pods); told && n.pods+1 > most {
 		return &Shortage{Resource: Pods, Requested: 1, Used: n.pods, Capacity: most}
@@ -307,7 +309,7 @@ func (n *Node) passedOver(resource string) bool {
 	return n.blind || slices.Contains(n.untold, resource) || IsExtended(resource) && !offered
 }
 
-// order lists the resources in the order of fitsRequest
+// order returns the resources in the order of Short, which is that of fitsRequest
 // (pkg/scheduler/framework/plugins/noderesources).
 func order(ask List) []string {
 	first := []string{CPU, Memory, EphemeralStorage}

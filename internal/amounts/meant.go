@@ -15,9 +15,9 @@ var wellKnown = []string{
 }
 
 // Meant returns the end of a sentence about a resource that a node does not have: ` (did you mean
-// "nvidia.com/gpu"?)`. It returns "" if no offered or well-known resource is similar. Two resources
-// are similar if their domains are equal and their names are similar, or if their names are equal
-// and their domains are similar.
+// "nvidia.com/gpu"?)`. It returns "" if the resource is well known or offered itself, or if no such
+// resource is similar. Two resources are similar if their domains are equal and their names are
+// similar, or if their names are equal and their domains are similar.
 func Meant(resource string, offered ...string) string {
 	domain, name, _ := strings.Cut(resource, "/")
 	known := slices.Concat(offered, wellKnown)

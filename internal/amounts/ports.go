@@ -19,7 +19,7 @@ const AnyIP = "0.0.0.0"
 
 func (p Port) String() string { return fmt.Sprintf("%s:%d/%s", p.IP, p.Number, p.Protocol) }
 
-// bars reports whether two pods cannot use p and q at the same time.
+// bars reports whether p and q conflict: two pods on one node cannot use them at the same time.
 func (p Port) bars(q Port) bool {
 	return q.Number == p.Number && q.Protocol == p.Protocol && (q.IP == p.IP || q.IP == AnyIP || p.IP == AnyIP)
 }

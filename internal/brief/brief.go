@@ -1,4 +1,4 @@
-// Package brief makes recorders that shorten the notes of events and combine repeated events into a
+// Package brief makes recorders of events that shorten long notes and let repeated events join a
 // series.
 package brief
 
@@ -17,11 +17,12 @@ import (
 	"github.com/berth-dev/berth/internal/clip"
 )
 
-// maxSaid is the maximum number of remembered events. The repetition of a forgotten event is
+// maxSaid is the maximum number of remembered events. If a forgotten event happens again, it is
 // written as a new event.
 const maxSaid = 8192
 
-// Recorder returns a recorder that passes shortened events on to another recorder.
+// Recorder returns a recorder that passes on events with shortened notes to another recorder.
+// Repeated events join a series (Said).
 func Recorder(to events.EventRecorder) events.EventRecorder { return recorder{to, NewSaid()} }
 
 type recorder struct {
@@ -43,10 +44,10 @@ func Format(note string, args ...any) string {
 	return fmt.Sprintf(note, args...)
 }
 
-// Said remembers the last events. Kubernetes' recorders (client-go/tools/events) combine events
-// into a series if they have the same reason and action and are about the same version of an
-// object. The series keeps the first note. Without Said, an equal event about a newer version of
-// the object would not join the series.
+// Said remembers the last events, so that equal events about later versions of an object join the
+// series of the first. Kubernetes' recorders (client-go/tools/events) combine events into a series
+// only if they have the same reason and action and are about the same version of an object. The
+// series keeps the first note.
 type Said struct {
 	mu   sync.Mutex
 	last bounded.Map[uint64, said] // by the hash of the topic
@@ -70,9 +71,9 @@ type said struct {
 	version string
 }
 
-// About returns the object with the resource version that it had at an earlier equal event. If
-// there was no such event, About returns the object with its own version. If the object is a pod,
-// the result is a reference to it.
+// About returns the object with the resource version that it had at the first of the equal events
+// in a row: events about the object with the same reason, action and note. If this event is the
+// first, the version does not change. If the object is a pod, the result is a reference to it.
 func (s *Said) About(object runtime.Object, reason, action, note string) runtime.Object {
 	var ref corev1.ObjectReference
 	switch o := object.(type) {
@@ -99,8 +100,8 @@ func (s *Said) About(object runtime.Object, reason, action, note string) runtime
 	return &ref
 }
 
-// version returns the resource version of the object at the earlier equal event, or present if
-// there was no such event.
+// version returns the resource version of the object at the first of the equal events in a row;
+// this is the argument present if the last event was different or is forgotten.
 func (s *Said) version(of topic, note, present string) string {
 	key, now := maphash.Comparable(s.seed, of), said{maphash.String(s.seed, note), present}
 	s.mu.Lock()

@@ -13,7 +13,7 @@ import (
 // request and a new UID, and counts as created after all existing pods.
 type Pod struct {
 	suppose.Pod
-	// Node is the index in Problem.Nodes of the pod's node. It has no meaning for a wanted pod.
+	// Node is the index of the pod's node in Problem.Nodes. A wanted pod does not use it.
 	Node int
 	// Budgets are the PodDisruptionBudgets that select the pod, as indices into Problem.Budgets.
 	Budgets []int
@@ -26,12 +26,12 @@ type Problem struct {
 	Pods []Pod
 	// Wanted are the pods that need a place. Find places them in this order.
 	Wanted []Pod
-	// Budgets has, for each PodDisruptionBudget, the number of pods that may be moved.
+	// Budgets has, for each PodDisruptionBudget, how many of its pods may be moved.
 	Budgets []int
 	// May reports whether taints and selectors allow the pod on the node. It ignores free
 	// resources.
 	May func(p *Pod, node int) bool
-	// MostMoves limits the number of moves for one wanted pod; 0 means DefaultMoves.
+	// MostMoves is the maximum number of moves for one wanted pod; 0 means DefaultMoves.
 	MostMoves int
 	// Effort limits the number of questions to ledgers; 0 means DefaultEffort. The number of all
 	// checks of nodes is limited to Effort times looksPerQuestion.
@@ -46,8 +46,8 @@ const (
 
 const (
 	// looksPerQuestion is the number of checks of nodes that take as long as one question to a
-	// ledger. If a node's amounts are too small, a check asks no ledger, but the search still tries
-	// as many sets of pods.
+	// ledger. Checks need a limit too, because a check of a node with too few free amounts asks no
+	// ledger, and a search can consist only of such checks.
 	looksPerQuestion = 50
 	// looksUnheard is the number of checks after which the search tests whether its context has
 	// ended.
@@ -56,7 +56,7 @@ const (
 
 // Move is one step of a plan.
 type Move struct {
-	// Pod is the index of the pod in Problem.Pods. To is the pod's new node.
+	// Pod is an index in Problem.Pods. To is the index of the pod's new node in Problem.Nodes.
 	Pod, To int
 }
 
@@ -82,7 +82,8 @@ func (o Ending) String() string {
 // Plan lists the pods that move, and their new nodes.
 type Plan struct {
 	Outcome Ending
-	// Nodes are the new nodes of the wanted pods, by index in Problem.Wanted.
+	// Nodes are the nodes for the wanted pods, by index in Problem.Wanted. If the Outcome is not
+	// Found, only the first wanted pods have one.
 	Nodes []int
 	// Moves are in the order in which they are carried out.
 	Moves []Move
@@ -124,14 +125,15 @@ type search struct {
 	log     []Move
 	arrive  []int
 	moved   []bool
-	budgets []int // the number of pods that each budget still lets move
+	budgets []int // how many pods each budget still allows to move
 	on      [][]int
 	// nodes are the nodes of the problem after the assumed moves.
 	nodes []suppose.Node
 	// known caches the answers of nodes that no assumed move changes.
 	known map[*Pod][]answer
-	// sources has, by node, the number of pods that leave it. clearing are the nodes with leaving
-	// pods that have no new place yet. These pods leave after the pod that is placed next.
+	// sources has, by node, how many sets of pods leave it, each to make room for another pod.
+	// clearing counts only the sets of which some pod has no new place yet. The pods of such a set
+	// that have no place leave after the pod that is placed next.
 	sources, clearing []int
 }
 
@@ -167,7 +169,8 @@ func (s *search) look() {
 	}
 }
 
-// deepen finds a node for the i-th wanted pod with the fewest moves.
+// deepen finds a node for the i-th wanted pod with the fewest moves. It returns false if it finds
+// none.
 func (s *search) deepen(i int) bool {
 	w := &s.Wanted[i]
 	least := s.estimates(w)
@@ -187,11 +190,11 @@ func (s *search) deepen(i int) bool {
 	return false
 }
 
-// replay reports whether the moves of the log are possible in their order, and after them the
-// wanted pods have their places. Each place must be free before a pod takes it. No pod may move to
-// a node that another pod leaves later. A fork of the ledger removes the leaving pod first, so the
-// moved pod may get a place that it would not get in reality. No pod may move to the node of a
-// wanted pod, because it could take the wanted pod's place.
+// replay carries out the log on the original nodes. It reports whether every place is free when a
+// pod takes it, and whether the wanted pods fit after all moves. No pod may move to a node that
+// another pod leaves later: a fork of the ledger removes the leaving pod first, so the moved pod
+// could get a place there that is still in use in reality. No pod may move to the node of a wanted
+// pod, because it could take the wanted pod's place.
 func (s *search) replay() bool {
 	nodes := slices.Clone(s.Nodes)
 	comes := func(p *Pod, to int) bool {
@@ -220,7 +223,8 @@ func (s *search) replay() bool {
 	return true
 }
 
-// present returns the node after the moves of the log.
+// present returns the node after only the moves of the log: pods that are assumed to leave, but
+// have no new place yet, are still there.
 func (s *search) present(n int) suppose.Node {
 	now := s.Nodes[n]
 	for _, m := range s.log {
@@ -235,10 +239,10 @@ func (s *search) present(n int) suppose.Node {
 	return now
 }
 
-// place finds a place for the pod that needs at most the given number of moves. It assumes the pod
-// there, and calls then with the node and the number of remaining moves. If then returns false, it
-// tries the next place. If no place works, it reverts all assumptions. least has the estimates for
-// the pod, or is nil.
+// place searches for a node for the pod, where at most the given number of moves make room. It
+// assumes the pod on the node, and calls the function then with the node and the number of
+// remaining moves. If then returns false, place tries the next node. If no node works, it reverts
+// all assumptions and returns false. least has the estimates for the pod, or is nil.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
 		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0 && !slices.Contains(s.arrive, n)) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
@@ -251,8 +255,8 @@ func (s *search) place(p *Pod, moves int, least []int, then func(node, left int)
 	return slices.ContainsFunc(s.clearable(p, moves, least), func(n int) bool { return s.clear(p, n, moves, then) })
 }
 
-// clearable returns the nodes on which the given number of moves may make room for the pod. Nodes
-// that seem to need the fewest moves come first. least has the estimates for the pod, or is nil.
+// clearable returns the nodes on which the given number of moves may make room for the pod, in
+// ascending order of their estimated moves. least has the estimates for the pod, or is nil.
 func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	if least == nil {
 		least = s.estimates(p)
@@ -267,13 +271,13 @@ func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	return order
 }
 
-// open reports whether the pod may run on the node. A pod that moves may not stay on its node. open
-// does not check free resources.
+// open reports whether the pod may run on the node if there is room. A pod that moves must leave
+// its node.
 func (s *search) open(p *Pod, n int) bool {
 	return (p.UID == "" || p.Node != n) && s.May(p, n)
 }
 
-// free reports whether the node admits the pod after all assumed moves, and also at the time of the
+// free reports whether the node admits the pod both after all assumed moves and at the time of the
 // pod's move, when pods that leave later are still there.
 func (s *search) free(p *Pod, n int) bool {
 	if p.UID == "" || s.sources[n] == 0 {
@@ -283,7 +287,8 @@ func (s *search) free(p *Pod, n int) bool {
 	return s.ask(p, &now) && s.fits(p, n)
 }
 
-// with assumes the pod on the node while then runs, and keeps the assumption if then returns true.
+// with assumes that the pod is on the node, and calls the function then. If then returns false, it
+// reverts the assumption.
 func (s *search) with(p *Pod, n int, then func() bool) bool {
 	s.nodes[n].Put(&p.Pod)
 	if then() {
@@ -293,7 +298,7 @@ func (s *search) with(p *Pod, n int, then func() bool) bool {
 	return false
 }
 
-// clear makes room for the pod on the node: it tries to move sets of other pods whose departure
+// clear tries to make room for the pod on the node. It tries sets of other pods whose departure
 // lets the pod fit.
 func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) bool {
 	s.sources[n]++
@@ -306,8 +311,9 @@ func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) boo
 	return ok
 }
 
-// choose searches for pods of node n, from position from on, that can leave the node so that p
-// fits. set has the pods that are already chosen. choose returns true if then does.
+// choose adds pods of node n to the set of leaving pods until p fits, and then looks for new places
+// for the set. It adds only pods from the index from of s.on[n] on, so that it tries no set twice.
+// It returns true if the function then does.
 func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(node, left int) bool) bool {
 	if len(set) > 0 && s.fits(p, n) {
 		return s.settle(set, moves-len(set), func(left int) bool {
@@ -335,7 +341,8 @@ func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(nod
 	return false
 }
 
-// spend subtracts the pod from its budgets, and returns false if a budget does not allow the move.
+// spend assumes that the pod leaves its node, and charges its budgets for the move. It returns
+// false and changes nothing if a budget does not allow the move.
 func (s *search) spend(q int) bool {
 	pod := &s.Pods[q]
 	if slices.ContainsFunc(pod.Budgets, func(b int) bool { return s.budgets[b] <= 0 }) {
@@ -359,8 +366,8 @@ func (s *search) refund(q int) {
 	s.nodes[pod.Node].Put(&pod.Pod)
 }
 
-// settle finds a new place for each pod of the set. Moves that make room for a pod come before its
-// own move.
+// settle finds a new place for each pod of the set, and logs its move. Moves that make room for a
+// pod come before its own move.
 func (s *search) settle(set []int, moves int, then func(left int) bool) bool {
 	if len(set) == 0 {
 		return then(moves)
@@ -376,7 +383,7 @@ func (s *search) settle(set []int, moves int, then func(left int) bool) bool {
 	})
 }
 
-// fits reports whether the node admits the pod after the assumed moves.
+// fits reports whether the node admits the pod after all assumed moves.
 func (s *search) fits(p *Pod, n int) bool {
 	if s.nodes[n].Changed() {
 		return s.ask(p, &s.nodes[n])
@@ -412,8 +419,9 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 const never = 1 << 30
 
 // estimates returns, for each node, an estimate of how many pods must leave to make room for the
-// pod. It is 0 for nodes that admit the pod now. It removes all pods of a node, and puts back as
-// many as possible, the largest first. Fewer pods may be enough.
+// pod: 0 if the node admits the pod now, and the value never if no departure makes room. For the
+// estimate, all pods leave, and then as many as possible return, the largest first. Fewer pods may
+// be enough.
 func (s *search) estimates(p *Pod) []int {
 	out := make([]int, len(s.Nodes))
 	for n := range s.Nodes {
@@ -430,8 +438,8 @@ func (s *search) estimates(p *Pod) []int {
 	return out
 }
 
-// estimate returns the estimate for node n. It may remove each pod whose budgets allow one more
-// move, even if they do not allow all of these moves together.
+// estimate returns the estimate for node n. It removes each pod whose budgets allow one more move,
+// even if the budgets do not allow all of these moves together.
 func (s *search) estimate(p *Pod, n int) int {
 	on := &s.nodes[n]
 	var gone []int
@@ -452,7 +460,8 @@ func (s *search) estimate(p *Pod, n int) int {
 	return least
 }
 
-// letBack puts back the pods that need not leave, the largest first, and returns the others.
+// letBack puts back the pods that need not leave, in descending order of CPUs, and returns the
+// others.
 func (s *search) letBack(p *Pod, n int, gone []int) []int {
 	back := slices.Clone(gone)
 	slices.SortStableFunc(back, func(a, b int) int {

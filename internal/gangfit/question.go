@@ -1,7 +1,7 @@
-// Package gangfit decides whether the members of a gang that need nodes fit together, and explains
-// why they do not fit. The scheduler, `berth explain gang`, the map and the simulator use it. A
-// Question has the requests of the members and of their group. Each caller provides its own nodes
-// (plan.Field). The answer is a Verdict.
+// Package gangfit decides whether all members of a gang that still need nodes fit at the same time.
+// If they do not, it explains why. The scheduler, `berth explain gang`, the map and the simulator
+// use it. A Question has the requests of the members and of their group. Each caller provides the
+// nodes, as a plan.Field. The answer is a Verdict.
 //
 // The package is pure: it uses no random numbers and does no I/O. The package reads a clock only
 // for a Budget.
@@ -18,22 +18,22 @@ import (
 
 // Question has all inputs of the decision whether a gang fits, except the nodes.
 type Question struct {
-	// Gang has the members that need nodes, with their kinds and their wishes about each other. It
-	// also has the members that have nodes (Seated).
+	// Gang has the members that need nodes, with their kinds and the wishes (plan.Wish) about each
+	// other's nodes. It also has the members that have nodes (Seated).
 	plan.Gang
 	// Kinds are the groups of members that all rules about nodes treat equally.
 	Kinds []Kind
-	// Done is the number of members that have nodes or have succeeded. Start is the number of pods
-	// that start together, including those in Done.
+	// Done is the number of members that have nodes or have succeeded. Start is the number of
+	// members that must start together, including those in Done.
 	Done, Start int
 	// Claim has the resources that must be available before the group's pods are planned, or is
-	// nil. Room returns the resources with which the Claim is compared. If oneByOne is set, Room
-	// counts evictable pods one by one. If oneByOne is not set, Room counts only the sum of all
-	// pods, which is cheaper.
+	// nil. Room returns the resources with which the Claim is compared. If oneByOne is set, it
+	// knows the pods one by one, and so which of them could be evicted. Otherwise it knows only the
+	// sum of all pods, which is cheaper.
 	Claim *Claim
 	Room  func(oneByOne bool) *Room
-	// Budget limits the cost of the answer; nil means no limit. Dear has the numbers that make the
-	// gang expensive.
+	// Budget limits the cost of the answer; nil means no limit. Dear counts what makes the gang
+	// expensive to plan, for the message if the budget is used up.
 	Budget *plan.Budget
 	Dear   plan.Dear
 
@@ -43,15 +43,16 @@ type Question struct {
 // Kind is a group of equal members: the first member and their number.
 type Kind struct{ First, Size int }
 
-// The cost of reading a member in looks of the budget, and the number of its bytes that cost one
-// further look.
+// memberLooks is the cost of reading a member, in looks of the Budget. Every bytesPerLook bytes of
+// its likeness cost one further look.
 const (
 	memberLooks  = 1
 	bytesPerLook = 192
 )
 
-// Add adds a member. Members with equal likenesses are of one kind. Add returns false if the budget
-// is used up. If the gang has more than plan.MaxKinds kinds, Add uses the budget up.
+// Add adds a member. Its likeness encodes everything that rules about nodes read, so members with
+// equal likenesses are of one kind. Add returns false if the budget is used up. The member of a
+// kind beyond plan.MaxKinds uses up the budget.
 func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	if !q.Budget.Spend(memberLooks) {
 		return false
@@ -78,7 +79,8 @@ func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	return true
 }
 
-// Ask plans the gang on nodes. It changes the nodes as plan.Make does.
+// Ask plans the gang on the nodes, unless the Claim fails or the budget is used up. It changes the
+// nodes as plan.Make does.
 func (q *Question) Ask(nodes plan.Field) *Verdict {
 	v := &Verdict{Plan: plan.Plan{Lacking: -1}, Start: q.Start, Fit: q.Done, question: q, nodes: nodes}
 	switch short := q.short(); {
@@ -103,17 +105,16 @@ func (q *Question) short() *Shortage {
 	return q.Room(true).Short(q.Claim)
 }
 
-// Verdict is the result of planning the members now.
+// Verdict is the answer to a Question.
 type Verdict struct {
 	// Plan has the places of the members. If Short is set, no plan was tried, and Plan has no
 	// places.
 	plan.Plan
-	// Fit is the number of members, of the Start members, that have a node or would get one.
+	// Fit is how many of the Start members have succeeded, have a node or would get one.
 	Fit, Start int
 	// Short is the resource of which there is too little for the group's Claim, or nil.
 	Short *Shortage
-	// Dear has the numbers that make the gang expensive to plan. If Cut is set, the gang is too
-	// expensive.
+	// Dear counts what makes the gang expensive to plan. If Cut is set, the gang is too expensive.
 	Dear plan.Dear
 
 	question *Question
@@ -150,10 +151,11 @@ func (v *Verdict) String() string {
 
 // Reporting is implemented by a plan.Field whose nodes may wait for a report.
 type Reporting interface {
-	// Waiting returns the nodes that refuse members of the kind only until their next report.
+	// Waiting returns the nodes that refuse members of the kind now, but might admit them after
+	// their next report.
 	Waiting(kind int) []int
-	// Hoped returns the node without its ledger. Hopes reports whether the node's free amounts are
-	// enough for the member. A report cannot increase these amounts.
+	// Hoped returns a waiting node without its ledger. Hopes reports whether its free amounts are
+	// enough for the member. No report increases these amounts.
 	Hoped(node int) suppose.Node
 	Hopes(member, node int) bool
 }
@@ -173,7 +175,7 @@ func (v *Verdict) Hopes() bool {
 			h.waits[node] = true
 		}
 	}
-	if len(h.waits) == 0 || v.question.Wishes() { // wishes need NUMA nodes, which are not known on nodes that wait
+	if len(h.waits) == 0 || v.question.Wishes() { // wishes depend on NUMA nodes, which are not known on waiting nodes
 		return len(h.waits) > 0
 	}
 	p := plan.Make(&v.question.Gang, h, v.question.Budget)

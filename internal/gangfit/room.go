@@ -14,21 +14,22 @@ import (
 // cluster without nodes.
 type Room struct {
 	has, used, leaving amounts.List
-	// single has the requests of pods outside of gangs, by priority.
+	// single has the requests of pods outside of gangs, by the priority that another pod must
+	// exceed to evict them (protected).
 	single map[int32]amounts.List
 	gangs  map[string]*crew
 }
 
-// crew has the sum of the requests of a gang's members that have nodes. These members are evicted
-// together or not at all.
+// crew has the sum of the requests of a gang's members that have nodes, their lowest priority, and
+// whether any of them Stays. These members are evicted together or not at all.
 type crew struct {
 	lowest int32
 	stays  bool
 	asks   amounts.List
 }
 
-// Occupant has the properties of a pod on a node that decide whether it may be evicted, and its
-// requests.
+// Occupant is a pod on a node: its requests, and the properties that decide whether it may be
+// evicted.
 type Occupant struct {
 	Asks     amounts.List
 	Priority int32
@@ -51,13 +52,13 @@ func protected(priority int32, stays bool) int32 {
 	return priority
 }
 
-// Offer adds a node that pods may use.
+// Offer adds a usable node.
 func (r *Room) Offer(allocatable amounts.List) { add(&r.has, allocatable) }
 
-// Hold adds requests of pods on the offered nodes that cannot be evicted.
+// Hold adds the requests of pods that are on offered nodes and cannot be evicted.
 func (r *Room) Hold(asks amounts.List) { add(&r.used, asks) }
 
-// Take adds a pod on an offered node.
+// Take adds a pod that is on an offered node.
 func (r *Room) Take(o *Occupant) {
 	add(&r.used, o.Asks)
 	add(&r.used, onePod)
@@ -100,12 +101,12 @@ func add(sum *amounts.List, more amounts.List) {
 
 // Claim has the resources that must be available for a group to be admitted.
 type Claim struct {
-	// Asked are the resources of the group, without the resources that its members already have.
+	// Asked are the resources that the group asks for, without those that its members already have.
 	Asked amounts.List
 	// Kept are the resources that are kept for groups that were admitted before.
 	Kept amounts.List
-	// Priority is the group's priority for evictions. EvictsNobody means that the group must not
-	// evict pods.
+	// Priority decides which pods the group could evict. EvictsNobody means that it must not evict
+	// any.
 	Priority     int32
 	EvictsNobody bool
 	// The nodes' resources are multiplied by Overcommit. A value below 1 means 1.
@@ -116,7 +117,7 @@ type Claim struct {
 type Shortage struct {
 	Resource string
 	// Asked and Kept are from the Claim. Free is the free amount, which may be negative. Freed is
-	// the amount that pods hold that are leaving or could be evicted.
+	// the amount in use by pods that are leaving or could be evicted.
 	Asked, Free, Freed, Kept int64
 }
 

@@ -15,12 +15,12 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// daemonLabel is a label of the pods of DaemonSets. Such pods run on their nodes independently of a
-// plan.
+// daemonLabel is a label that the pods of DaemonSets have. Guards do not keep these pods off,
+// because they run on their nodes independently of a plan.
 const daemonLabel = "pod-template-generation"
 
 // kept returns the nodes that need a guard during a step: the node that the pod leaves, the nodes
-// of the wanted pods, and nodes with places that no holder has yet.
+// of the wanted pods, and the new nodes of later moves that have no holder yet.
 func (r *runner) kept(step int) map[string]bool {
 	out := map[string]bool{r.plan.Moves[step].From: true}
 	for _, w := range r.plan.Wanted {
@@ -34,8 +34,8 @@ func (r *runner) kept(step int) map[string]bool {
 	return out
 }
 
-// keep makes sure that each of the nodes has a guard that exists for at least the time lasts, and
-// removes all other guards.
+// keep makes sure that each of the nodes has a guard that will exist for at least the duration
+// lasts, and removes all other guards.
 func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Duration) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		if err := r.keepClear(ctx, node, lasts); err != nil {
@@ -54,7 +54,6 @@ func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Dur
 	return nil
 }
 
-// keepClear makes sure that the node has a guard that exists for at least the time lasts.
 func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration) error {
 	if old := r.guards[node]; old != nil {
 		stands, err := r.stands(ctx, old, lasts)
@@ -73,7 +72,7 @@ func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration
 	return err
 }
 
-// stands reports whether a holder or guard exists and will still exist after the time lasts.
+// stands reports whether a holder or guard exists and will still exist after the duration lasts.
 func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duration) (bool, error) {
 	if time.Since(r.since[pod.UID]) > HolderLife-lasts {
 		return false, nil
@@ -85,10 +84,10 @@ func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duratio
 	return err == nil && now.DeletionTimestamp == nil && !wire.Ended(now), err
 }
 
-// guardOf returns a pod that keeps other pods off a node. It requests no resources and is created
-// on the node directly, without a scheduler. While it exists, schedulers place only holders of this
-// plan and pods of DaemonSets on the node. The guard has the priority of the first wanted pod, so
-// only pods of a higher priority can preempt it.
+// guardOf returns a pod that keeps other pods off a node. The pod requests no resources, and
+// spec.nodeName is set, so no scheduler places it. While it exists, schedulers place only holders
+// of this plan and pods of DaemonSets on the node. The guard has the priority of the first wanted
+// pod, so only pods of a higher priority can preempt it.
 func (r *runner) guardOf(node string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	w := &r.wanted[0].Spec
@@ -105,7 +104,8 @@ func (r *runner) guardOf(node string) *corev1.Pod {
 	}
 }
 
-// apart returns the anti-affinity term that selects the pods that a guard keeps off its node.
+// apart returns the anti-affinity term of a guard. It selects the pods that must stay off the
+// guard's node: all pods except this plan's holders and pods of DaemonSets.
 func (r *runner) apart() corev1.PodAffinityTerm {
 	var own []string
 	for i := range r.plan.Moves {

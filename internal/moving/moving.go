@@ -42,13 +42,14 @@ type Move struct {
 	From, To string
 }
 
-// Wanted is a waiting pod, with the node on which it will get a place.
+// Wanted is a waiting pod and the node that the plan has for it.
 type Wanted struct {
 	Pod
 	Node string
 }
 
-// Plan has the moves in their order, and the wanted pods, which are placed after all moves.
+// Plan has the moves in the order in which they are carried out, and the wanted pods, which get
+// their places after all moves.
 type Plan struct {
 	// Wanted must have at least one pod.
 	Wanted []Wanted
@@ -74,9 +75,9 @@ const (
 	DefaultImage = "registry.k8s.io/pause:3.10"
 	// HolderLife is the time after which the kubelet ends a holder that was not deleted.
 	HolderLife = 15 * time.Minute
-	// MostGrace is the longest grace period of a pod that may be moved. Holder and guards must
-	// exist until the pod has ended, and during the waits before and after, which take up to twice
-	// Limit.
+	// MostGrace is the longest grace period of a pod that may be moved. A holder and the guards
+	// must exist until the pod has ended, and during the waits before and after it, which take up
+	// to twice Options.Limit.
 	MostGrace = 10 * time.Minute
 	// HolderLabel is the label of holders and guards. The value of a holder's label is the UID of
 	// the pod whose new place it holds. The value of a guard's label is the UID of the first wanted
@@ -94,7 +95,8 @@ const (
 type Done struct {
 	// Moved is the number of pods that were evicted and have a new place.
 	Moved int
-	// Nodes are the nodes of the wanted pods, in their order; "" for a pod that still waits.
+	// Nodes has the node of each wanted pod, in the order of Plan.Wanted; "" for a pod that still
+	// waits.
 	Nodes []string
 }
 
@@ -114,9 +116,9 @@ func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
 type runner struct {
 	Options
 	plan *Plan
-	// wanted are the wanted pods as Run has last read them.
+	// wanted are the wanted pods as they were when Run last read them.
 	wanted []*corev1.Pod
-	// holders are the pods that hold the new places, one for each move, or nil.
+	// holders has, for each move, the pod that holds the new place, or nil.
 	holders []*corev1.Pod
 	// guards are the pods that keep other pods off the nodes that are still needed, by node.
 	guards map[string]*corev1.Pod
@@ -139,7 +141,7 @@ func (r *runner) watch(ctx context.Context) <-chan struct{} {
 	tell := func() {
 		select {
 		case changes <- struct{}{}:
-		default: // the channel already has a value
+		default: // one value is enough
 		}
 	}
 	for namespace := range namespaces {
@@ -191,8 +193,9 @@ func (r *runner) freeAfter(i int) int {
 	return 0
 }
 
-// holdFree holds the places that are free after the given number of steps, so that no new pod of
-// another step gets them.
+// holdFree checks that all later pods of the plan can still be moved. It holds the new places that
+// the last of the completed steps has freed, so that no new pod of another step gets them. If steps
+// is 0, it holds the places that are free from the beginning.
 func (r *runner) holdFree(ctx context.Context, steps int) error {
 	for i := steps; i < len(r.plan.Moves); i++ {
 		m := &r.plan.Moves[i]
@@ -238,12 +241,14 @@ func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// until calls done after each change of a pod, until done returns true or an error.
+// until calls the function done after changes of pods, and at least every retryEvery, until done
+// returns true or an error. After r.Limit it returns an error that wraps ErrChanged. The text what
+// describes in this error for what it waited.
 func (r *runner) until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	return r.untilIn(ctx, r.Limit, what, done)
 }
 
-// untilIn does what until does, with its own limit.
+// untilIn does what until does, with the given limit.
 func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -286,7 +291,7 @@ func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// move carries out a step whose new place is held.
+// move carries out the i-th move, whose new place must already be held.
 func (r *runner) move(ctx context.Context, i int) error {
 	m := &r.plan.Moves[i]
 	pod, err := r.movable(ctx, m)
@@ -324,12 +329,12 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// lasts returns the longest time for which a step needs its holder and its guards: the waits for
-// the eviction and for the new pod, and the grace period of the old pod.
+// lasts returns how long a step may need its holder and its guards: during the waits for the
+// eviction and for the new pod, and the grace period of the old pod.
 func (r *runner) lasts(pod *corev1.Pod) time.Duration { return 2*r.Limit + graceOf(pod) }
 
-// end waits until the evicted pod is gone. Until the evicted pod is gone, it keeps its resources,
-// and another pod that is placed on its node would get other resources than planned.
+// end waits until the evicted pod is gone, because it keeps its resources until then. Another pod
+// on its node would get other resources than planned.
 func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(pod), "its end", func(ctx context.Context) (bool, error) {
 		_, err := r.get(ctx, &m.Pod)
@@ -340,8 +345,8 @@ func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	})
 }
 
-// stillHeld creates a new holder if the holder has ended or was deleted, or would end during the
-// step.
+// stillHeld replaces the holder of the i-th move if it has ended, was deleted, or would end during
+// the step.
 func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	h := r.holders[i]
 	stands, err := r.stands(ctx, h, r.lasts(pod))
@@ -355,7 +360,7 @@ func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	return err
 }
 
-// hold holds the new place of a pod by creating a holder.
+// hold creates the holder for a pod's new place.
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
 	holder, err := r.place(ctx, holderOf(pod, node, r.Image), node)
 	if err != nil {
@@ -365,8 +370,8 @@ func (r *runner) hold(ctx context.Context, pod *corev1.Pod, node string) (*corev
 	return holder, nil
 }
 
-// place creates a pod on the node, and waits until the kubelet has admitted it. After a failure it
-// removes the pod.
+// place creates a holder or guard, and waits until the kubelet of the node has admitted it. After a
+// failure it deletes this pod.
 func (r *runner) place(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
 	made, err := r.Pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
@@ -412,9 +417,9 @@ type kin struct {
 	version string
 }
 
-// siblings returns the pods of the same controller, one of which may be the pod's replacement. If
-// version is set, the list is at least as new as this version, and the API server answers from its
-// cache.
+// siblings returns the pods of the pod's controller, among them its replacement if it exists
+// already. If version is set, the list is at least as new as this resource version, and the API
+// server answers from its cache.
 func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) (kin, error) {
 	o := selects(pod)
 	if version != "" {
@@ -433,9 +438,9 @@ func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) 
 	return out, nil
 }
 
-// selects returns options for a list that contains the pod's replacement. The replacement has the
-// same name in a StatefulSet, and the same hash in a ReplicaSet of a Deployment. Other labels may
-// differ from pod to pod.
+// selects returns options for a list of pods that includes the pod's replacement. The replacement
+// has the same name in a StatefulSet, and the same pod-template-hash in a ReplicaSet of a
+// Deployment. Other labels may differ from pod to pod.
 func selects(pod *corev1.Pod) (o metav1.ListOptions) {
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	switch kind := metav1.GetControllerOf(pod).Kind; {
@@ -447,7 +452,7 @@ func selects(pod *corev1.Pod) (o metav1.ListOptions) {
 	return o
 }
 
-// evict asks for the eviction repeatedly until all PodDisruptionBudgets allow it.
+// evict repeats the eviction request until all PodDisruptionBudgets allow it.
 func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}}
@@ -467,8 +472,9 @@ func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return err
 }
 
-// handOver waits until the controller has created the new pod, and gives the new pod the place of
-// the holder. A StatefulSet creates the new pod after the old pod has ended.
+// handOver waits until the controller has created the new pod, and gives the holder's place to it.
+// It returns when the new pod is bound. A StatefulSet creates the new pod only after the old pod
+// has ended.
 func (r *runner) handOver(ctx context.Context, m *Move, old *corev1.Pod, before kin, holder *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(old), "a new place for it", func(ctx context.Context) (bool, error) {
 		all, err := r.siblings(ctx, old, before.version)
@@ -508,7 +514,7 @@ func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) err
 	}
 	_, err = r.Pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
-		return nil // the pod is gone or has a node; the next check detects this
+		return nil // the pod is gone or has a node, which the caller's next check shows
 	}
 	return err
 }
@@ -526,8 +532,8 @@ func Unplaceable(pod *corev1.Pod) string {
 	return ""
 }
 
-// look reads the wanted pods, and reports whether all of them have a node. If all wanted pods have
-// a node, no further pod needs to move.
+// look reads the wanted pods, and reports whether all of them have a node. No pod needs to move
+// then.
 func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	here = true
 	for i := range r.plan.Wanted {
@@ -547,7 +553,7 @@ func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	return here, nil
 }
 
-// arrive nominates the wanted pods for their nodes, and waits until they have a node.
+// arrive nominates the wanted pods for their nodes, and waits until all of them are bound.
 func (r *runner) arrive(ctx context.Context, done *Done) error {
 	err := r.until(ctx, "a node for "+r.names(), func(ctx context.Context) (bool, error) {
 		here, err := r.look(ctx, done)

@@ -8,12 +8,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Bound returns a rank that is at least as good as the node's rank for the pod. It returns false if
-// the node has too few free CPUs for the pod's exclusive CPUs. It does not ask the node's ledger.
+// Bound returns a rank that is at least as good as the node's rank for the pod, without asking the
+// node's ledger. It returns false if the node has too few free CPUs for the pod's exclusive CPUs.
 //
-// A pod with exclusive CPUs is on at least as many NUMA nodes as these CPUs need. If this number is
-// 1 and narrowFirst is true, Bound takes the fit of the best single NUMA node. Otherwise it takes
-// the highest possible fit.
+// Bound assumes the smallest number of NUMA nodes that have enough free CPUs together. If this
+// number is 1 and narrowFirst returns true, Bound takes the fit of the best single NUMA node.
+// Otherwise it takes the highest possible fit.
 func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	if s.Formula == Volcano {
 		return Rank{Score: 1}, true
@@ -31,8 +31,8 @@ func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	return Rank{s.tier(&o), s.weigh(o.Certain, fit, MaxScore)}, true
 }
 
-// bestRoom returns the best fit among the NUMA nodes with at least own free CPUs. There must be
-// such a NUMA node.
+// bestRoom returns the best fit that a pod with asked CPUs can have on one NUMA node with at least
+// own free CPUs. There must be such a NUMA node.
 func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	left, all := int64(-1), int64(1)
 	var nodeFree, nodeAll int64
@@ -50,8 +50,8 @@ func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	return meanFit(s.fill(left, all, 0), s.fill(nodeFree, nodeAll, asked))
 }
 
-// narrowest returns the smallest number of NUMA nodes that have this many free CPUs together; 0 if
-// cpus is 0. If all NUMA nodes together have too few free CPUs, it returns more than their number.
+// narrowest returns the smallest number of NUMA nodes that together have the given number of free
+// CPUs; 0 if cpus is 0. If all NUMA nodes together have too few, it returns more than their number.
 func narrowest(rooms []ledger.Room, cpus int32) int {
 	if cpus > 0 && slices.ContainsFunc(rooms, func(r ledger.Room) bool { return r.Free >= cpus }) {
 		return 1
@@ -62,7 +62,6 @@ func narrowest(rooms []ledger.Room, cpus int32) int {
 	return fewest(rooms, cpus)
 }
 
-// fewest does what narrowest does for a pod that needs several NUMA nodes, or no CPU.
 func fewest(rooms []ledger.Room, cpus int32) int {
 	var free [topology.MaxNUMANodes]int32
 	for i := range rooms {
@@ -78,8 +77,7 @@ func fewest(rooms []ledger.Room, cpus int32) int {
 	}
 }
 
-// narrowFirst reports whether the criterion NUMANodes comes before all criteria that depend on the
-// choice of the NUMA nodes.
+// narrowFirst reports whether NUMANodes is one of the criteria and does not come after Devices.
 func (s *Scoring) narrowFirst() bool {
 	at := slices.Index(s.First, NUMANodes)
 	return at >= 0 && !slices.Contains(s.First[:at], Devices)

@@ -1,7 +1,8 @@
-// Package rank orders the nodes that admit a pod. It computes a Rank from a node's Offer. It is
-// pure, and depends on no cluster and no scheduler.
+// Package rank orders the nodes that admit a pod. It computes the Rank of a node from an Offer,
+// which has what the node offers the pod. The package is pure, and depends on no cluster and no
+// scheduler.
 //
-// A Rank has two parts. The Tier is compared first. By default it has seven criteria, such as the
-// number of NUMA nodes of the pod and the node's policy. The Score is added to the scores of other
-// plugins, and has three parts: certainty, fit and distance.
+// A Rank has two parts. The Tier is compared first. It combines criteria, by default seven, such as
+// the number of NUMA nodes of the pod and the node's policy. The Score has three parts: certainty,
+// fit and distance. The scheduler adds it to the scores of other plugins.
 package rank

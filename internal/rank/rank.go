@@ -9,11 +9,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Offer has the properties of a node and a pod on which the node's Rank depends. The node admits
-// the pod.
+// Offer has everything on which a node's Rank for a pod depends, except the demand for its devices
+// (Setting). The node admits the pod.
 type Offer struct {
 	ledger.Spare
-	// Certain means that the prediction of the pod's CPUs is certain.
+	// Certain means that the pod's CPUs are known in advance.
 	Certain bool
 	// Asked is the number of CPUs that the pod asks for.
 	Asked int
@@ -21,7 +21,8 @@ type Offer struct {
 	Machine *topology.Machine
 }
 
-// OfferOf returns the offer of a node that admitted the candidate with the answer.
+// OfferOf returns the offer of the node n for a pod with the request r, which n admits with the
+// answer a. m is the node's hardware.
 func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology.Machine) (o Offer) {
 	if n.View().Spare(r, &a.Verdict, &o.Spare) {
 		o.Machine = m
@@ -30,8 +31,8 @@ func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology
 	return o
 }
 
-// Tier is compared first. A smaller Tier is better. The bits of a Tier are the values of the
-// criteria in Scoring.First. The first criterion has the highest bits.
+// Tier is the part of a Rank that is compared first. A smaller Tier is better. Each criterion in
+// Scoring.First has some of its bits, the first criterion the highest.
 type Tier uint32
 
 // TierBits is the number of bits of a Tier that are used.
@@ -61,11 +62,11 @@ func (r Rank) Before(o Rank) bool {
 // ScoreBits is the number of bits of an Order below its tier.
 const ScoreBits = 8
 
-// LastOrder is the smallest Order of a Rank with the LastTier.
+// LastOrder is the smallest Order of a Rank whose Tier is LastTier.
 const LastOrder = uint32(LastTier) << ScoreBits
 
-// Order returns a number of 28 bits, which is smaller for a better rank. With the formula Volcano,
-// a lower score is better, except that the score 0 is the worst.
+// Order returns a number of 28 bits that is smaller for a better rank. With the formula Volcano, a
+// lower score is better, except that the score 0 is the worst.
 func (s *Scoring) Order(r Rank) uint32 {
 	worse := MaxScore - min(r.Score, MaxScore)
 	if s.Formula == Volcano {
@@ -87,10 +88,10 @@ func (s *Scoring) Rank(o *Offer) Rank {
 	return Rank{s.tier(o), s.score(o)}
 }
 
-// Setting computes the part of a rank that depends on the demand for the node's devices.
+// Setting adds to ranks the criteria that depend on the demand for a node's devices.
 type Setting struct {
-	// unwanted are the bits that are cleared if there is no demand for the node's devices. demand
-	// is the lowest bit of the criterion Demand, or 0.
+	// unwanted are the bits of criteria that do not count if there is no demand for the node's
+	// devices. demand is the lowest bit of the criterion Demand; 0 if it does not count.
 	unwanted, demand Tier
 }
 
@@ -113,7 +114,8 @@ func (s *Scoring) Setting(asksDevices bool) (in Setting) {
 	return in
 }
 
-// Rank returns the rank r of a node, completed with the level of demand for its devices.
+// Rank returns the node's complete rank: r, with the criteria that depend on the level of demand
+// for the node's devices.
 func (in Setting) Rank(r Rank, level demand.Level) Rank {
 	switch {
 	case r.Tier == LastTier:
@@ -134,8 +136,8 @@ func (s *Scoring) tier(o *Offer) (t Tier) {
 	return t
 }
 
-// measure returns the value of the criterion, and the number of bits for this value. The value 0 is
-// the best.
+// measure returns the value of the criterion, and how many bits of a Tier it has. The value 0 is
+// the best. The value of Demand comes from Setting.Rank.
 func (c Criterion) measure(o *Offer) (bits, value int) {
 	switch c {
 	case StrandedBeside:
@@ -168,9 +170,9 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// busyLoss is the percentage of the certainty part of its score that a node loses for each busyFrom
-// pods in flight on it. One report covers about busyFrom pods, and each report causes work for the
-// API server and its clients.
+// For every busyFrom pods in flight, a node loses busyLoss percent of the certainty part of its
+// score. One report covers about busyFrom pods, and each report causes work for the API server and
+// its clients.
 const (
 	busyLoss = 75
 	busyFrom = 4
@@ -179,9 +181,9 @@ const (
 // IsBusy reports whether a node with this number of pods in flight is busy.
 func IsBusy(inFlight int) bool { return inFlight >= busyFrom }
 
-// Busy lowers the score of a node if it has many pods in flight, because the next pod may have to
-// wait for them. So many pods that arrive together are spread over equally good nodes, while single
-// pods fill one node.
+// Busy lowers the score of a node that has many pods in flight, because the next pod may have to
+// wait for them. As a result, pods that arrive together are spread over equally good nodes, while
+// pods that arrive one by one fill one node.
 func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	if s.Formula == Volcano || !IsBusy(inFlight) {
 		return score
@@ -190,10 +192,10 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit returns the mean of two scores by the strategy: how full or empty the pod's NUMA nodes would
-// be with the pod, and how full or empty the whole node would be. With MostAllocated, whole NUMA
-// nodes stay free for pods that fit on one NUMA node, and whole nodes for larger pods. If the node
-// has a strategy of its own, only that strategy applies.
+// fit rates by the strategy how full or empty the pod's NUMA nodes would be with the pod, and how
+// full or empty the whole node would be. It returns the mean of both scores. With MostAllocated,
+// whole NUMA nodes stay free for pods that fit on one NUMA node, and whole nodes for larger pods.
+// If the node has a strategy of its own (Spare.OwnFit), fit returns the score by that strategy.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)
@@ -215,8 +217,8 @@ func (s *Scoring) fit(o *Offer) int64 {
 
 func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
 
-// fill returns the score by the strategy for a set of CPUs. all is the number of its CPUs, room of
-// them are free, and the pod takes asked of the free ones.
+// fill returns the score by the strategy for a set of CPUs. The set has all CPUs, of which room are
+// free, and the pod takes asked of the free CPUs.
 func (s *Scoring) fill(room, all, asked int64) int64 {
 	room -= min(room, asked)
 	if s.Strategy == LeastAllocated {
@@ -226,9 +228,10 @@ func (s *Scoring) fill(room, all, asked int64) int64 {
 }
 
 // closeness rates how near the NUMA nodes of the set are to each other: MaxScore times the distance
-// of a node to itself, divided by the mean distance within the set.
+// of a NUMA node to itself, divided by the mean distance within the set. If no distances are known,
+// it returns MaxScore.
 func closeness(m *topology.Machine, set topology.NUMASet) int64 {
-	const local = 10 // the distance of a node to itself (ACPI SLIT)
+	const local = 10 // the distance of a NUMA node to itself (ACPI SLIT)
 	var sum, pairs int64
 	for i := range m.NUMANodes {
 		if len(m.NUMANodes[i].Distances) != len(m.NUMANodes) || !set.Has(m.NUMANodes[i].ID) {

@@ -11,10 +11,10 @@ import (
 type Strategy string
 
 const (
-	// MostAllocated prefers the NUMA nodes that the pod fills most, so that large free blocks
-	// remain.
+	// MostAllocated prefers the NUMA nodes that would be fullest with the pod, so that large free
+	// blocks remain elsewhere.
 	MostAllocated Strategy = "MostAllocated"
-	// LeastAllocated prefers the NUMA nodes that the pod leaves emptiest.
+	// LeastAllocated prefers the NUMA nodes that would be emptiest with the pod.
 	LeastAllocated Strategy = "LeastAllocated"
 )
 
@@ -22,8 +22,8 @@ const (
 type Criterion string
 
 const (
-	// StrandedBeside does what Stranded does, but only for pods that ask for no devices, and only
-	// if there is demand for the node's devices. By default it comes before numaNodes, so such a
+	// StrandedBeside is Stranded for pods that ask for no devices, if there is demand for the
+	// node's devices. For other pods it is false. By default it comes before numaNodes, so such a
 	// pod leaves CPUs to free devices even if it then uses more NUMA nodes.
 	StrandedBeside Criterion = "strandedBeside"
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
@@ -44,8 +44,8 @@ const (
 	Demand Criterion = "demand"
 	// Devices is the number of free devices that would remain; fewer are better. If the pod asks
 	// for devices, devices of these kinds on the whole node count, so that other nodes stay free.
-	// If it asks for none, devices on its NUMA nodes count, so that the pod avoids them. They do
-	// not count if there is no demand for the node.
+	// If it asks for none, devices on its NUMA nodes count, so that the pod avoids them. The latter
+	// do not count if there is no demand for the node's devices.
 	Devices Criterion = "devices"
 	// Policy is the node's Topology Manager policy. A stricter policy is better, but restricted and
 	// single-numa-node are equally good, because both keep an admitted pod together.
@@ -55,7 +55,7 @@ const (
 // criteria are all criteria, in their default order.
 var criteria = []Criterion{StrandedBeside, NUMANodes, Groups, Stranded, Demand, Devices, Policy}
 
-// Scoring configures the order of nodes. FillIn turns the zero value into the defaults.
+// Scoring configures how nodes are ordered. FillIn turns the zero value into the defaults.
 type Scoring struct {
 	// Formula replaces all other settings. The only formula is "volcano". The default is none.
 	Formula Formula `json:"formula,omitempty"`
@@ -100,7 +100,7 @@ func (s *Scoring) String() string {
 	return strings.Join(append(words, "then "+string(s.Strategy)), ", ")
 }
 
-// Validate returns an error that names a wrong field, its value and the expected form.
+// Validate returns an error that names the first wrong field, its value and the expected form.
 func (s *Scoring) Validate() error {
 	if s.Formula != "" && s.Formula != Volcano {
 		return fmt.Errorf("scoring.formula: %.40q: want %s, or none", s.Formula, Volcano)

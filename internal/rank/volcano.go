@@ -12,7 +12,7 @@ type Formula string
 // criteria, strategy and weights have no effect. The formula "" is Berth's own order.
 const Volcano Formula = "volcano"
 
-// UnmarshalJSON reads an object, or only the name of a formula.
+// UnmarshalJSON reads an object, or a string that is the name of a formula.
 func (s *Scoring) UnmarshalJSON(data []byte) error {
 	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '"' {
 		*s = Scoring{}

@@ -1,4 +1,5 @@
-// Package suggest finds the word that was probably meant: "did you mean".
+// Package suggest finds, for an unknown word, the known word that was probably meant: "did you
+// mean".
 package suggest
 
 import (
@@ -10,11 +11,11 @@ import (
 // maxWord is the longest word that is compared, in bytes. A longer word was not mistyped.
 const maxWord = 64
 
-// Nearest returns the known word that differs from the given word by the fewest edits: at most one
-// edit per three letters, and at most three. If there is none and the given word has several parts,
-// it returns the shortest known word that contains all these parts, such as reservedSystemCPUs for
-// reservedCpus. Otherwise it returns "". Case does not matter. Among equally close words it returns
-// the first.
+// Nearest returns the known word that differs from the given word by the fewest edits. It allows
+// one edit, plus one per four bytes of the given word, and at most three. If no known word is that
+// close, and the given word has several parts, Nearest returns the known word with the fewest parts
+// that has all of these parts, such as reservedSystemCPUs for reservedCpus. Otherwise it returns
+// "". Case does not matter. Among equally good words it returns the first.
 func Nearest(word string, known []string) string {
 	best, least := "", min(3, 1+len(word)/4)+1
 	if len(word) > maxWord {
@@ -34,7 +35,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// withAllWords returns the shortest known name that contains all words of the given name.
+// withAllWords returns the known name with the fewest words that has all words of the given name.
+// It returns "" if the given name has only one word.
 func withAllWords(name string, known []string) (best string) {
 	words, least := wordsOf(name), 0
 	if len(words) < 2 {

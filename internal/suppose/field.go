@@ -2,16 +2,15 @@ package suppose
 
 import "maps"
 
-// Field is a set of nodes with keys of type K. A node joins the field with its first supposed
-// change.
+// Field is a set of nodes with keys of type K. It creates a node at the first call of At.
 type Field[K comparable] struct {
-	// Bare returns the node without supposed changes.
+	// Bare creates the node with the key, without supposed changes.
 	Bare func(K) Node
 
 	nodes map[K]*Node
 }
 
-// At returns the node with the key, which joins the field if it has not yet.
+// At returns the node with the key. If the field does not have the node yet, At creates it.
 func (f *Field[K]) At(k K) *Node {
 	on := f.nodes[k]
 	if on == nil {
@@ -24,7 +23,7 @@ func (f *Field[K]) At(k K) *Node {
 	return on
 }
 
-// Known returns the node if it has joined the field, otherwise nil.
+// Known returns the node if the field has it, otherwise nil.
 func (f *Field[K]) Known(k K) *Node { return f.nodes[k] }
 
 // Clone returns an independent copy of the field.

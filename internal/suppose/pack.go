@@ -21,12 +21,12 @@ type Needs struct {
 	// ByAmounts is the number of nodes that would be needed if only amounts mattered, as
 	// autoscalers assume.
 	ByAmounts int `json:"byAmounts"`
-	// Pods is the number of pods with a place on these nodes.
+	// Pods is the number of pods of the load.
 	Pods int `json:"pods"`
 }
 
-// NeedsOf returns the number of nodes that a load needs. another and take are as for Pack. counted
-// makes a node that counts only amounts.
+// NeedsOf returns the number of nodes that a load needs. The functions another and take are those
+// of Pack. The function counted creates an empty node that counts only amounts.
 func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int) bool, counted func() *amounts.Node) (out Needs) {
 	for i := range load {
 		out.Pods += load[i].Pods
@@ -46,9 +46,10 @@ func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int)
 // first, and each pod goes to the first node that admits it. In another order, the load might need
 // fewer nodes.
 //
-// another creates a node. take puts the i-th pod of the kind load[kind] on the node, or returns
-// false if the node refuses the pod. The caller omits pods that an empty node refuses. No pod
-// leaves, so Pack does not ask a node that has refused a pod about equal pods again.
+// The function another creates an empty node. The function take puts the i-th pod of load[kind] on
+// a node, or returns false if the node refuses the pod. The load must not contain pods that an
+// empty node refuses. No pod leaves, so Pack does not ask a node again about pods equal to one that
+// it has refused.
 func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bool) int {
 	var nodes []N
 	order := make([]int, len(load))

@@ -1,5 +1,6 @@
-// Package suppose answers "what if" questions about nodes. It adds pods to a copy of a node or
-// removes them, and asks the copy about one more pod. The real node does not change.
+// Package suppose answers "what if" questions about nodes: would a node admit one more pod if some
+// pods were added to the node, and others removed? The changes are only supposed. The real node
+// does not change.
 package suppose
 
 import (
@@ -14,8 +15,9 @@ import (
 type Pod struct {
 	// UID is the UID of an existing pod; "" for a pod that does not exist yet.
 	UID string
-	// Candidate is the question to the ledger when the pod is added. It is nil if no kubelet pins
-	// anything for the pod. For a pod that is removed, only nil or not nil matters.
+	// Candidate describes the pod to the node's ledger when the pod is added. It is nil if no
+	// kubelet pins anything for the pod. For a pod that is removed, it only matters whether
+	// Candidate is nil.
 	Candidate *ledger.Candidate
 	// Asks is the pod's total request. Ports are the host ports that it uses.
 	Asks  amounts.List
@@ -27,8 +29,8 @@ type Pod struct {
 // a place for the pod at once, as the scheduler does. Take reverts Put, and Withdraw reverts
 // Promise. A Node without changes may be copied; otherwise use Clone.
 type Node struct {
-	// account is the node's ledger. It is nil if the scheduler can promise nothing on the node.
-	// Such a node admits only pods for which nothing is pinned.
+	// account is the node's ledger. It is nil if the scheduler can promise nothing on the node. Ask
+	// then admits no pod.
 	account *ledger.Node
 	// room counts the node's amounts, which the ledger does not check. It is nil if the caller
 	// checks amounts. From the first change on, the Node has its own copy of room.
@@ -36,21 +38,20 @@ type Node struct {
 	own  bool
 
 	come, away []*Pod // the put pods and the taken pods, in the order of the calls
-	// cleared caches the account without the removed pods. It is nil until the first call that
-	// needs it.
+	// cleared caches the ledger of Cleared. It is nil if Cleared must compute it.
 	cleared *ledger.Node
 
 	// fork is a copy of the account with the promised pods.
 	fork     *ledger.Node
 	promised []*Pod
 	loose    bool
-	// Wave is the wave of the pods that are promised from now on (ledger.Candidate).
+	// Wave is the ledger.Candidate.Wave of the pods in later calls of Promise.
 	Wave int
 }
 
-// On returns a node without changes. account is nil if the scheduler can promise nothing on the
-// node. room is nil if the caller checks amounts and ports. The Node changes neither account nor
-// room.
+// On returns a Node without changes. account is nil if the scheduler can promise nothing on the
+// node. room is nil if the caller checks amounts and ports itself. The Node changes neither account
+// nor room.
 func On(account *ledger.Node, room *amounts.Node) Node { return Node{account: account, room: room} }
 
 // Clone returns an independent copy with the same changes.
@@ -67,8 +68,8 @@ func (n *Node) Clone() Node {
 	return out
 }
 
-// Put adds a pod after all pods that were put earlier. If Take has removed the pod, Put reverts
-// Take.
+// Put supposes that the node admits one more pod, after all pods that were put earlier. If Take has
+// removed the pod, Put only reverts Take.
 func (n *Node) Put(p *Pod) {
 	if !drop(&n.away, p) {
 		n.come = append(n.come, p)
@@ -77,7 +78,7 @@ func (n *Node) Put(p *Pod) {
 	n.count(p)
 }
 
-// Take removes a pod. If Put has added the pod, Take reverts Put.
+// Take supposes that a pod leaves the node. If Put has added the pod, Take only reverts Put.
 func (n *Node) Take(p *Pod) {
 	if !drop(&n.come, p) {
 		n.away = append(n.away, p)
@@ -115,10 +116,10 @@ func (n *Node) change() bool {
 	return n.room != nil
 }
 
-// Promise adds a pod, and makes the ledger promise it a place after all pods in flight. d receives
-// the decision. If the answer is not OK, nothing changes. If nothing is pinned for the pod, or
-// nothing can be promised on the node, Promise admits the pod without a decision. The promise does
-// not depend on Put and Take.
+// Promise adds a pod, and reserves a place for it in a copy of the ledger, after all pods in
+// flight. d receives the decision. If the answer is not OK, nothing changes. If nothing is pinned
+// for the pod, or the node has no ledger, Promise admits the pod without a decision. Pods that were
+// put or taken do not affect the decision.
 func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 	a := ledger.Answer{Outcome: ledger.Admitted}
 	if n.Pins(p) {
@@ -154,8 +155,8 @@ func (n *Node) Pins(p *Pod) bool { return n.account != nil && p.Candidate != nil
 // Promised returns the number of pods that Promise has added.
 func (n *Node) Promised() int { return len(n.promised) }
 
-// Loosen makes the present and future promises cover only the admission, but not the CPUs
-// (ledger.Candidate).
+// Loosen makes all promises, also later ones, cover only the admission and no particular CPUs
+// (ledger.Candidate.Loose).
 func (n *Node) Loosen() {
 	n.loose, n.cleared = true, nil
 	for _, p := range n.promised {
@@ -163,12 +164,12 @@ func (n *Node) Loosen() {
 	}
 }
 
-// Loose reports whether promises cover only the admission, but not the CPUs.
+// Loose reports whether promises cover only the admission and no particular CPUs.
 func (n *Node) Loose() bool { return n.loose }
 
-// Cleared returns the node as it is after all pods in flight were admitted and the taken pods have
-// left, without other changes (ledger.ForkWithout). It returns false if too much about the node is
-// uncertain.
+// Cleared returns a new Node, whose ledger is this one after all pods in flight were admitted and
+// the taken pods have left (ledger.Node.ForkWithout). Its amounts include all supposed changes.
+// Cleared returns false if too much about the node is uncertain.
 func (n *Node) Cleared() (Node, bool) {
 	if n.account == nil {
 		return On(nil, n.lend()), true
@@ -187,25 +188,26 @@ func (n *Node) Cleared() (Node, bool) {
 	return On(n.cleared, n.lend()), true
 }
 
-// lend returns room for use by another Node. After it, n copies room before its own next change.
+// lend returns room for use by another Node. From then on n does not change this room: it copies
+// room before its next change.
 func (n *Node) lend() *amounts.Node {
 	n.own = false
 	return n.room
 }
 
-// Without reports whether the pod with this UID was taken.
+// Without reports whether Take has removed the pod with this UID.
 func (n *Node) Without(uid string) bool {
 	return slices.ContainsFunc(n.away, func(p *Pod) bool { return p.UID == uid })
 }
 
-// Changed reports whether any pod was put or taken.
+// Changed reports whether any pod is put or taken.
 func (n *Node) Changed() bool { return len(n.come)+len(n.away) > 0 }
 
-// Came reports whether any pod was put.
+// Came reports whether any pod is put.
 func (n *Node) Came() bool { return len(n.come) > 0 }
 
-// Room returns the free amounts of the node with the supposed changes. Callers must not change the
-// result.
+// Room returns the amounts of the node with all supposed changes, or nil if the caller checks
+// amounts. Callers must not change the result.
 func (n *Node) Room() *amounts.Node { return n.room }
 
 // Account returns the node's ledger with the promised pods, or nil. Callers must not change the
@@ -222,12 +224,13 @@ func (n *Node) Enough(p *Pod) bool {
 	return n.room == nil || n.room.Short(p.Asks) == nil && n.room.Taken(p.Ports) == ""
 }
 
-// Ask asks the node's ledger about one more pod. In the question, the taken pods leave first, then
-// the node admits the put pods in their order, and this pod comes last.
+// Ask asks the node's ledger whether it would admit one more pod. The ledger assumes that first the
+// taken pods leave, then the node admits the put pods in their order, and then comes this pod.
 func (n *Node) Ask(p *Pod) ledger.Answer { return n.AskUnder(p.Candidate, &ledger.Trial{}) }
 
-// AskUnder is like Ask, but with additional changes. The pods that the trial removes leave together
-// with the taken pods. The pods that the trial adds come after the put pods.
+// AskUnder does what Ask does, with the additional changes of a ledger.Trial: the pods in
+// more.Without leave together with the taken pods, and the pods in more.With come after the put
+// pods.
 func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	if n.account == nil {
 		return ledger.Answer{}
@@ -237,7 +240,7 @@ func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	return n.Account().View().Ask(ledger.Question{Candidate: c, Trial: &t})
 }
 
-// Trial returns the taken and put pods that affect the ledger.
+// Trial returns the taken and put pods about which a ledger decides.
 func (n *Node) Trial() (t ledger.Trial) {
 	for _, p := range n.away {
 		if p.Candidate != nil {
