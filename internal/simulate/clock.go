@@ -38,7 +38,8 @@ type clock struct {
 	defrag   *defragmenter // nil if no pod is moved
 }
 
-// freed has the nodes that have released resources since waiting pods were last tried.
+// freed has the nodes on which waiting pods must be tried again, mostly because they have released
+// resources.
 type freed struct {
 	nodes []int32
 	is    []bool // by node: nodes contains it
@@ -79,7 +80,7 @@ func newClock(p *player, d *trace.TimedDraw, e *Experiment, of []int32) *clock {
 	return c
 }
 
-// stand adds the pods that already run at the Start. It must be called before run.
+// stand adds the pods of the Start, which already run. It must be called before run.
 func (c *clock) stand(s *Start, of []int32) {
 	for i, shape := range of {
 		p := &s.pods[i]
@@ -93,8 +94,8 @@ func (c *clock) stand(s *Start, of []int32) {
 	}
 }
 
-// run advances the clock to the end of the run. It calls part with the completed fraction of the
-// run. If ctx ends, the run ends early.
+// run advances the clock to the end of the run. It calls the function part with the completed
+// fraction of the run. If ctx ends, the run ends early.
 func (c *clock) run(ctx context.Context, part func(float64)) {
 	for ctx.Err() == nil {
 		at, arrives := c.upcoming()
@@ -220,9 +221,10 @@ func (c *clock) try(e entry, nodes []int32) bool {
 	return c.tryGang(e.job)
 }
 
-// retry records that waiting pods must be tried on a node to which a pod has come, if the strategy
-// keeps CPUs for pods with GPUs (Strategy.Keep). The pod can fill a NUMA node, so that the next pod
-// gets another NUMA node where no CPUs are kept. See Model.Monotone.
+// retry records that waiting pods must be tried again on a node that has just received a pod, if
+// the strategy keeps CPUs for pods with GPUs (Strategy.Keep). With this rule, a node may admit a
+// pod only after another pod has come: the other pod fills a NUMA node, and the next pod gets
+// another NUMA node where no CPUs are kept. See Model.Monotone.
 func (c *clock) retry(node int) {
 	if c.strategy.Keep != nil {
 		c.frees(int32(node))
@@ -313,8 +315,7 @@ func (c *clock) frees(node int32) {
 	}
 }
 
-// wake tries to place waiting entries on the nodes that have released resources, the oldest entry
-// first.
+// wake tries to place waiting entries on the freed nodes, the oldest entry first.
 func (c *clock) wake() {
 	freed := c.freed.nodes
 	c.freed.nodes = nil

@@ -34,8 +34,8 @@ type Cluster interface {
 	// Learn updates the demand for nodes (package demand) from the running pods with GPUs. It
 	// reports whether the demand for any node has changed.
 	Learn() bool
-	// Suppose returns a model of the node, on which moves of pods can be tried. Name returns the
-	// pod's UID in that model.
+	// Suppose returns a copy of the node on which moves of pods can be tried. Name returns the
+	// pod's UID in that copy.
 	Suppose(node int) suppose.Node
 	Name(pod int32) string
 }
@@ -74,7 +74,8 @@ type Look struct {
 	State   *placement.State
 	Verdict placement.Verdict
 	Zones   []Zone
-	// Demand is the demand for the node: how many of the devices in use it could also provide.
+	// Demand is the demand for the node: how many of the devices in use belong to pods that the
+	// node could also run.
 	Demand demand.Level
 }
 

@@ -43,7 +43,8 @@ func (g *gangNodes) score(node int) int32 {
 }
 
 // Nodes implements plan.Field: it returns the nodes that admit a member, best first. For a strategy
-// that does not plan, it returns only the node that the strategy chooses, or -1.
+// that does not plan, it returns only the node that the strategy chooses, or only -1 if there is
+// none.
 func (g *gangNodes) Nodes(int) (nodes []int) {
 	if !g.clock.strategy.Plans {
 		return []int{g.clock.choose(g.clock.draw.Order, g.clock.jobs[g.job].shape)}

@@ -79,7 +79,7 @@ func (c Capacity) one(s *Shape) int64 {
 
 func (c Capacity) percent(n int64) float64 { return percent(n, c.GPU+c.CPU) }
 
-// pass adds the Moments up to the second at. It reports whether it added one.
+// pass adds the Moments up to the given second. It reports whether it added one.
 func (m *meter) pass(at int64) (passed bool) {
 	for {
 		next := m.timed.To * int64(len(m.timed.Course)) / moments

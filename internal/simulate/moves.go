@@ -14,10 +14,11 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// The limits of a strategy with Defrag, and the time that it needs. Such a strategy does what
+// The limits of a strategy with Defrag, and the duration of its moves. Such a strategy does what
 // `berth defrag POD --execute` would do for each waiting pod, one after another.
 const (
-	// mostRooms is the maximum number of pods for which it makes room at each interval.
+	// mostRooms is the maximum number of pods for which it makes room in each interval
+	// (Strategy.Defrag).
 	mostRooms = 32
 	// planEffort limits the number of questions to ledgers for one plan. It is a tenth of the limit
 	// of `berth defrag`, because a run makes many plans.
@@ -39,8 +40,8 @@ type movingPlan struct {
 	holder int32
 }
 
-// plannedMove is the move of one pod. If the pod's job has ended or begun another life before the
-// move, the plan ends.
+// plannedMove is the move of one pod. If the pod's job has ended or begun another life (entry.life)
+// before the move, the plan ends.
 type plannedMove struct {
 	job, life int32
 	from, to  int32
@@ -51,8 +52,8 @@ type defragmenter struct {
 	every int64 // seconds
 	nodes []trace.Node
 	plan  *movingPlan // nil if no plan is in progress
-	// left is the number of pods that may still get room at this interval. tried are the classes
-	// for which no plan was found at this interval.
+	// left is the number of pods that may still get room in this interval. tried are the classes
+	// for which no plan was found in this interval.
 	left  int
 	tried map[waitClass]bool
 	// known caches, by node, the results of Cluster.Suppose until the node changes.
@@ -74,7 +75,8 @@ func (c *clock) changed(node int) {
 	}
 }
 
-// defragment begins to make room, unless a plan is still in progress. It schedules its next call.
+// defragment begins to make room, unless a plan is still in progress. It also plans the event of
+// its next call.
 func (c *clock) defragment() {
 	d := c.defrag
 	c.plan(event{at: c.now + d.every, kind: defragBegins})
@@ -232,7 +234,7 @@ func (c *clock) moved() {
 	c.move()
 }
 
-// goOn plans the end of a job, after the rest of its running time.
+// goOn lets a job run from now on, and plans its end after the rest of its running time.
 func (c *clock) goOn(id int32) {
 	j := &c.jobs[id]
 	j.began = c.now

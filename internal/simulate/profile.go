@@ -15,10 +15,11 @@ const (
 	weightOfBerth = 2
 )
 
-// profile chooses as the scheduler does with the chart's profile. The candidates of profile are the
-// best nodes by the order of berth. If equal nodes compete for the last places, profile takes them
-// from a random position on. Among the candidates of the best tier, profile chooses the node with
-// the highest sum of Berth's score, NodeResourcesFit and NodeResourcesBalancedAllocation.
+// profile chooses as the scheduler does with the chart's profile. The candidates are the best nodes
+// in the order of the scorer berth. If not all equally good nodes can be candidates, profile takes
+// the first ones after a random position. Among the candidates of the best tier, profile chooses
+// the node with the highest sum of Berth's score, NodeResourcesFit and
+// NodeResourcesBalancedAllocation.
 type profile struct {
 	Scoring
 	named []int32

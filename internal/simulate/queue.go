@@ -85,7 +85,7 @@ const (
 	podCreated
 )
 
-// events is a heap: the first event comes next.
+// events is a heap (container/heap) with the next event first.
 type events []event
 
 func (e events) Len() int      { return len(e) }

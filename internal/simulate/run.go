@@ -21,8 +21,8 @@ type Figures struct {
 	OnNUMANodes [4]int64 `json:"podsOnNUMANodes"`
 }
 
-// Served has amounts of one resource. Asked is the amount that all pods ask for. Served is the part
-// of the pods that got a node, and Aligned the part of the aligned pods (Outcome.Aligned).
+// Served has the requested amounts of one resource: Asked of all pods, Served of the pods that got
+// a node, and Aligned of the aligned pods among them (Outcome.Aligned).
 type Served struct {
 	Asked   int64 `json:"asked"`
 	Served  int64 `json:"served"`
@@ -51,12 +51,13 @@ func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 	}
 }
 
-// Curve shows how much of the nodes' GPUs is served as pods arrive. Curve[p] is the percentage that
-// is served while the arrived pods ask for p percent. It is the mean over all arrivals that are
-// nearest to p. If no pod asks for GPUs, the percentages are of CPUs.
+// Curve shows how much of the nodes' GPUs is served as pods arrive. Curve[p] is the percentage of
+// the GPUs that pods have when all pods so far ask for p percent of them, rounded to a whole
+// percent. It is the mean over the arrivals with this p. If no pod asks for GPUs, the percentages
+// are of CPUs.
 type Curve []float64
 
-// maxPercent is the last index of the longest Curve. It also counts arrivals above it.
+// maxPercent is the last index that a Curve may have. Arrivals beyond it are counted there.
 const maxPercent = 1000
 
 // curve collects the values of a Curve.
@@ -198,8 +199,8 @@ func (p *player) gpu(node int, s *Shape) int {
 	return -1
 }
 
-// learn updates the cluster's demand before a pod is placed, and tells a strategy that learns about
-// the pod. If scores may have changed, it forgets them.
+// learn updates the cluster's demand before a pod is placed, and passes the pod on to the scorer if
+// it is a Learner. If scores may have changed, learn removes the cached scores.
 func (p *player) learn(shape int32) {
 	l, learns := p.by.(Learner)
 	if news := p.cluster.Learn(); learns && l.Learn(&p.scores.shapes[shape]) || news {

@@ -15,14 +15,15 @@ type Shape struct {
 	MilliCPU int64
 	MiB      int64
 	GPUs     int
-	MilliGPU int64 // of each
+	MilliGPU int64 // of each GPU
 	// GPUModels are the models that the pod may use; empty means any.
 	GPUModels []string
 	// Others are amounts of huge pages, in bytes, and of other devices.
 	Others map[string]int64
-	// ask is the request that a kubelet receives. It pins only whole CPUs and GPUs (see Whole).
+	// ask is the request that a kubelet receives. A kubelet pins only whole CPUs and GPUs (see
+	// Whole).
 	ask *placement.Request
-	// key is equal for shapes with equal requests.
+	// key identifies the request: shapes with equal requests have equal keys.
 	key string
 }
 
@@ -56,8 +57,8 @@ func shapes(pods []trace.Pod) (all []Shape, of []int32) {
 	return all, of
 }
 
-// keeping returns the shapes with the requests of a scheduler that keeps CPUs near devices by the
-// rule k. nil means no rule.
+// keeping returns the shapes with the rule k in their requests, as a scheduler with this rule
+// (Strategy.Keep) sends them to the engine. If k is nil, it returns the shapes unchanged.
 func keeping(all []Shape, k *placement.Keep) []Shape {
 	if k == nil {
 		return all

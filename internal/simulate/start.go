@@ -16,7 +16,8 @@ type StartNode struct {
 	trace.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State has the kubelet's assignments, to Pods and to other pods.
+	// State has the resources that the kubelet has assigned, both to Pods and to pods that are not
+	// in Pods.
 	State *placement.State
 	// KeptCPU (thousandths) and KeptMiB are the requests of pods that are not in Pods. These pods
 	// never end or move.
@@ -142,7 +143,7 @@ func (s *Start) Others() []string {
 // Nodes returns the nodes in the format of a trace.
 func (s *Start) Nodes() []trace.Node { return slices.Clone(s.list) }
 
-// Ground creates the Cluster with its running pods for one run. nodes must be Nodes().
+// Ground creates the Cluster for one run, with the running pods. nodes must be the result of Nodes.
 func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 	c := &numa{amounts: newAmounts(nodes), blind: blind, kinds: s.kinds, ids: s.ids}
 	for i := range s.nodes {
@@ -182,7 +183,8 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 	return c
 }
 
-// shape returns the request of the pod that replaces this pod.
+// shape returns the pod's request as a Shape. A pod that replaces this pod after a move has the
+// same Shape.
 func (p *StartPod) shape() *Shape {
 	ask := p.Request
 	ask.UID = ""

@@ -11,15 +11,15 @@ import (
 type Draw struct {
 	// Arrivals are indices into the list of pods, in the order of arrival.
 	Arrivals []int32
-	// Order has the index of each node in the list of nodes. A strategy that chooses the first of
-	// several equal nodes chooses the first in this order.
+	// Order is a random order of the nodes, as indices into the list of nodes. A strategy with
+	// FirstOfOrder chooses the first of several equally good nodes in this order.
 	Order []int32
 	// Rand is the random generator in the state after the draw.
 	Rand *rand.Rand
 }
 
-// NewDraw lets all pods of the list arrive once, in random order. change, if not nil, modifies the
-// draw.
+// NewDraw lets all pods of the list arrive once, in random order. The function change, if not nil,
+// may change the Arrivals. It is called before Order is drawn.
 //
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
 // order of arrival. That simulator gives every node a new random name. Among nodes with equal

@@ -14,7 +14,7 @@ type Times struct {
 	// For is the time during which pods arrive; 0 means until the last pod of the list has ended.
 	For time.Duration
 	// Draw, if not nil, fills in the Arrivals up to To, with the draw's Rand. It may change From
-	// and To. If Draw is nil, each pod arrives and runs as long as in the list.
+	// and To. If Draw is nil, each pod arrives at its time in the list, and runs as long as there.
 	Draw func(*TimedDraw) error
 }
 
@@ -30,7 +30,7 @@ type TimedDraw struct {
 	Arrivals []Arrival
 	// From and To are the seconds between which pods and amounts are counted. The run ends at To.
 	From, To int64
-	// Order and Rand are as in a Draw.
+	// Order and Rand are as in the type Draw.
 	Order []int32
 	Rand  *rand.Rand
 }
