@@ -21,8 +21,8 @@ func (s *Survey) Machine(name string) *topology.Machine {
 	return new(topology.Machine)
 }
 
-// Berths returns the CPUs, memory and devices of a node, and the pods that hold them. It includes
-// pending changes. The error explains why nothing is known about the node.
+// Berths returns the CPUs, memory and devices of a node, and the pods that have them, including
+// pods in flight (NodeState.Snapshot). The error explains why nothing is known about the node.
 func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 	n := s.States[name]
 	if n == nil {
@@ -75,7 +75,7 @@ func withoutCPUs(pods []placement.PodAllocation) []placement.PodAllocation {
 }
 
 // note returns a remark about a pod that is bound to the node. It returns "" if the node's report
-// shows that the pod runs.
+// shows that the pod runs, and no resize is unfinished.
 func (n *NodeState) note(pod *corev1.Pod) string {
 	_, state := n.Reported(string(pod.UID))
 	switch {

@@ -49,7 +49,7 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	return s.Write(w)
 }
 
-// errStill is the error of watching a Cluster that reads a snapshot.
+// errStill is the error if a command with --watch reads a snapshot.
 var errStill = errors.New("--watch: a snapshot never changes: want a cluster, or no --watch")
 
 // API returns the API server that the Cluster reads, or errStill if the Cluster reads a snapshot.
@@ -78,7 +78,7 @@ func (c *Cluster) NamespaceNames(ctx context.Context) ([]string, error) {
 	return c.From.Namespaces(ctx)
 }
 
-// Cluster returns c.
+// Cluster returns c. It implements query.Base.
 func (c *Cluster) Cluster() *Cluster { return c }
 
 // PodNamed returns a pod. If there is none, it returns an error.

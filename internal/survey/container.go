@@ -14,7 +14,7 @@ import (
 type Container struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	CPUs string `json:"cpus"` // exclusive CPUs; "" is the shared pool, or see UnknownCPUs
+	CPUs string `json:"cpus"` // exclusive CPUs; if "", the container is in the shared pool or has UnknownCPUs
 	// UnknownCPUs is the number of the container's exclusive CPUs if the node's report has only
 	// amounts, not the CPUs' ids.
 	UnknownCPUs int      `json:"unknownCPUs,omitempty"`
@@ -44,7 +44,7 @@ func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container 
 	numa := m.NodesOf(d.CPUs)
 	for _, b := range d.Memory {
 		if b.Bytes == 0 {
-			continue // an init container had these CPUs; later containers reuse them
+			continue // it belonged to an init container, and a later container reuses it
 		}
 		numa |= b.NUMA
 		c.Memory = append(c.Memory, Memory{Resource: b.Resource, NUMANodes: b.NUMA.String(), Bytes: b.Bytes})
@@ -69,11 +69,11 @@ func (c *Container) addProvided(all []placement.Provided) {
 	}
 }
 
-// CPUsUnknown is printed for pinned CPUs on a node whose report has amounts only.
+// CPUsUnknown is printed in place of pinned CPUs if the node's report has only amounts.
 const CPUsUnknown = "pinned, CPUs unknown"
 
-// countUnknown counts the exclusive CPUs of containers on a node whose report does not list CPU
-// ids. If there are no containers, it creates them.
+// countUnknown sets UnknownCPUs of containers on a node whose report has no CPU ids. It adds
+// containers that are missing.
 func (n *NodeState) countUnknown(containers []Container, r *placement.Request) []Container {
 	if !n.coarse() || !n.Spec().PinsCPUs() || !r.Guaranteed {
 		return containers
@@ -107,7 +107,7 @@ func (c *Container) Label() string {
 	return c.Name + " (" + c.Kind + ")"
 }
 
-// MemoryText returns the amount of reserved memory with its NUMA nodes, or "".
+// MemoryText describes the container's reserved memory and its NUMA nodes; "" for none.
 func (c *Container) MemoryText() string {
 	var parts []string
 	for _, m := range c.Memory {
@@ -120,7 +120,7 @@ func (c *Container) MemoryText() string {
 	return strings.Join(parts, ", ")
 }
 
-// DevicesText names the devices; "" for none.
+// DevicesText names the container's devices; "" for none.
 func (c *Container) DevicesText() string {
 	var parts []string
 	for _, r := range slices.Sorted(maps.Keys(c.Devices)) {

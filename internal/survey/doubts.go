@@ -106,8 +106,8 @@ type Condition struct {
 	Since time.Time
 }
 
-// Conditions returns the conditions of a node's report and of its Node. It returns none if there is
-// no such node.
+// Conditions returns the conditions of a node's report, and the condition Ready of its Node. It
+// returns none if there is no such node.
 func (s *Survey) Conditions(name string) []Condition {
 	n := s.States[name]
 	if n == nil {

@@ -58,8 +58,8 @@ func (w *watcher) refresh(s *Survey, c *source.Changes) []string {
 
 // Follower receives the results of a watch.
 type Follower[T any] struct {
-	// Show receives items that may have changed, by their keys. If a key has no item, the node or
-	// the pod is gone. If Show returns an error, the watch ends.
+	// Show receives the items that may have changed. If items does not have one of the keys, that
+	// node or pod is gone, or is not wanted. If Show returns an error, the watch ends.
 	Show func(keys []string, items map[string]*T) error
 	// Tell receives each problem of the watch. The watch then continues.
 	Tell func(string)
@@ -124,9 +124,9 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	}, to.Tell)
 }
 
-// remember keeps the last outcome of a running pod for the time after its end. Later reports do not
-// list the pod, and such a report may arrive before the event that ends the pod. last has the
-// outcomes by UID.
+// remember gives an ended pod the last outcome that it had while it ran. This outcome cannot be
+// computed again, because reports no longer list the pod. Such a report may even arrive before the
+// event that ends the pod. last has the outcomes by UID.
 func (p *Pod) remember(last map[string]string) {
 	over := p.Outcome == PromisePast || p.Outcome == PromiseOpen
 	if before := last[p.UID]; over && before != "" && before != PromiseOpen {

@@ -47,7 +47,7 @@ type Gang struct {
 	Key  wire.GangKey  `json:"-"`
 	Spec wire.Gang     `json:"-"`
 	Pods []*corev1.Pod `json:"-"`
-	// Waiting are the members without a node, the oldest first. done counts members that have a
+	// Waiting are the members without a node, the oldest first. Done counts members that have a
 	// node or have succeeded.
 	Waiting []*corev1.Pod `json:"-"`
 	Done    gangs.Count   `json:"-"`
@@ -173,7 +173,7 @@ func (g *gathering) readMembers() {
 	g.spec, g.wrong = wire.GangOfMembers(g.key, counting)
 }
 
-// whatIsWrong returns the error because of which the scheduler tries no member of the gang, or nil.
+// whatIsWrong returns the reason why the scheduler tries no member of the gang, or nil.
 func (g *gathering) whatIsWrong() error {
 	switch {
 	case g.wrong != nil:
@@ -273,9 +273,9 @@ func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	return lack + " are there"
 }
 
-// whySaid returns the scheduler's message about a waiting gang, or "". It reads the message on
-// first, the member whose scheduling attempt stands for the gang, and otherwise on any other
-// member.
+// whySaid returns the scheduler's message about a waiting gang, or "". The scheduler tries the pod
+// first for the whole gang, so whySaid prefers the message in this pod to messages in other
+// members.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	said := saidOf(first)
 	for _, pod := range pods {
@@ -332,7 +332,7 @@ func ReadGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	return spec, wrong, err
 }
 
-// GangNames returns the names of the gangs of the namespace; source is as in GangNamed.
+// GangNames returns the names of the gangs of the namespace; source is as in Cluster.GangNamed.
 func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error) {
 	all, err := c.Gangs(ctx)
 	if err != nil {

@@ -17,11 +17,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StateHeld is the state of a Reservation's resources that no pod uses yet.
+// StateHeld is the Pod.State of a Reservation's resources that no pod uses yet.
 const StateHeld = "held"
 
-// addHeld adds a pod to bound for the unused part of each place of a Reservation, and the pod's
-// Holding to held. The notes describe Reservations that cannot be read.
+// addHeld adds to bound, by node, a stand-in pod for the unused part of each Reservation's place.
+// It adds the Holding of each of these pods to held, by UID. The notes describe Reservations that
+// cannot be read.
 func addHeld(all []*koordinator.Reservation, bound map[string][]*corev1.Pod, held map[string]ledger.Holding) (notes []string) {
 	on := map[string][]*koordinator.Reservation{}
 	for _, o := range all {
@@ -79,7 +80,8 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 	return out
 }
 
-// seeHeld adds the unused resources of a Reservation, for which pod stands, to the node's account.
+// seeHeld adds the unused resources of a Reservation to the node's account. pod is the
+// Reservation's stand-in.
 func (n *NodeState) seeHeld(pod *corev1.Pod) error {
 	ask, err := wire.HeldRequest(pod)
 	if err == nil {
@@ -93,7 +95,7 @@ func (n *NodeState) seeHeld(pod *corev1.Pod) error {
 // heldName returns the name of a Reservation in lists of pods.
 func heldName(pod *corev1.Pod) string { return "reservation/" + pod.Name }
 
-// nameOf returns the name of a pod, or of the Reservation that it stands for.
+// nameOf returns the name of a pod for lists. For a stand-in pod, it is the Reservation's name.
 func nameOf(pod *corev1.Pod) string {
 	if wire.OfReservation(pod) {
 		return heldName(pod)
@@ -141,11 +143,11 @@ type Vacancy struct {
 	Reservation string          `json:"reservation"`
 	UID         string          `json:"uid"`
 	NUMA        topology.NUMAID `json:"numa"`
-	// Anywhere means that the kubelet chooses the NUMA node when an owner arrives, or that devices
-	// have no NUMA node.
+	// Anywhere means that NUMA has no meaning: the kubelet chooses the NUMA node when an owner
+	// arrives, or these are resources without a NUMA node.
 	Anywhere bool `json:"anywhere,omitempty"`
-	// CPUs are the ids of whole CPUs, or "" if the kubelet chooses them. Count is the number of
-	// CPUs.
+	// CPUs are the ids of whole CPUs, or "" if the kubelet chooses them when an owner arrives.
+	// Count is their number.
 	CPUs  string `json:"cpus,omitempty"`
 	Count int    `json:"count,omitempty"`
 	// MilliCPU is the amount of shared CPU time, in thousandths of a CPU.
@@ -172,7 +174,8 @@ func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 	(*held)[resource] += n
 }
 
-// holds returns the resources that Reservations hold on the node, by name and NUMA node.
+// holds returns the resources that Reservations hold on the node, sorted by Reservation and NUMA
+// node.
 func (n *NodeState) holds() (out []Vacancy) {
 	for _, pod := range n.Bound {
 		if wire.OfReservation(pod) {

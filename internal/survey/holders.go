@@ -26,8 +26,8 @@ type Holder struct {
 	Count int `json:"count"`
 }
 
-// Holders returns the holders of a node's CPUs, including pending changes. They are sorted by NUMA
-// node and CPU.
+// Holders returns the holders of a node's CPUs, including pods in flight. They are sorted by NUMA
+// node, namespace and name.
 func (s *Survey) Holders(name string) []Holder {
 	n := s.States[name]
 	if n == nil || n.Account == nil {
@@ -46,7 +46,7 @@ func (s *Survey) Holders(name string) []Holder {
 			out = append(out, holdersOn(m, &snap.Pods[p], names[snap.Pods[p].UID])...)
 		}
 		for i := from; n.coarse() && i < len(out); i++ {
-			out[i].CPUs = "" // the account chose arbitrary CPUs in order to count
+			out[i].CPUs = "" // the report has no CPU ids, and the account chose arbitrary CPUs
 		}
 		slices.SortStableFunc(out[from:], func(a, b Holder) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -76,8 +76,8 @@ func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod
 	return out
 }
 
-// Snapshot returns the state after all pods in flight have arrived, or the reported state if too
-// much is uncertain. The node must have an account.
+// Snapshot returns the node's state after all pods in flight have arrived. If too much is
+// uncertain, it returns the reported state. The node must have an Account.
 func (n *NodeState) Snapshot() placement.Snapshot {
 	if snap, ok := n.Account.View().Snapshot(); ok {
 		return snap

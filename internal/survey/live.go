@@ -36,13 +36,13 @@ type Live struct {
 	// ready is closed when the first data is available.
 	ready chan struct{}
 	once  sync.Once
-	// trouble is the last problem of the watch.
+	// trouble is the last problem of the watch; "" after new data has arrived.
 	trouble string
 	told    func(nodes, pods []string)
 }
 
-// NewLive returns a Live that reads the cluster. The caller must not use c afterwards. Live reads
-// nothing before Run.
+// NewLive returns a Live that reads the cluster. The caller must not use c afterwards. Live sends
+// no request before Run.
 func (c *Cluster) NewLive() *Live {
 	l := &Live{c: c, s: &Survey{States: map[string]*NodeState{}, Facts: &source.Facts{}, Now: time.Now()}, rows: map[string]*Row{}, ready: make(chan struct{})}
 	if s, ok := c.From.(*source.Snapshot); ok {
@@ -67,15 +67,15 @@ func (l *Live) show(s *source.Snapshot) {
 // Ready returns a channel that is closed when the first data is available.
 func (l *Live) Ready() <-chan struct{} { return l.ready }
 
-// Where returns the name of the data source: the server, or the file.
+// Where returns the name of the data source: the API server and the kubeconfig, or the snapshot.
 func (l *Live) Where() string { return l.c.Where }
 
 // Moves reports whether the data may change. A snapshot does not change.
 func (l *Live) Moves() bool { return l.still == nil }
 
-// Run follows the cluster until ctx ends. It calls told with names of nodes and keys of pods that
-// may have changed. If the result of Lost has changed, it calls told without names. told may be
-// nil.
+// Run follows the cluster until ctx ends. It calls the function told with the names of nodes and
+// the keys of pods that may have changed. If the result of Lost has changed, it calls told without
+// names. The function may be nil.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if !l.Moves() {
 		<-ctx.Done()
@@ -155,7 +155,8 @@ func (l *Live) Notes() []string {
 	return out
 }
 
-// Lost returns the resources that cannot be followed now. Their data is as old as Since.
+// Lost returns the kinds of objects that cannot be followed now. Their data is as old as
+// Lost.Since.
 func (l *Live) Lost() []source.Lost {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -196,12 +197,12 @@ func (l *Live) Row(name string) *Row {
 // Row is a node's line in a list.
 type Row struct {
 	Node
-	// Pool is the name of the node's pool, or "" if no label has it.
+	// Pool is the name of the node's pool, or "" if none of the node's labels names a pool.
 	Pool string `json:"pool,omitempty"`
 	// Namespaces are the namespaces of the node's pods that could be pinned, ascending.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Packages has the package of each of NUMANodes, by its position in the machine, or -1 for
-	// none. It is nil if all NUMA nodes are in one package, or if none is in a package.
+	// Packages has, for each element of NUMANodes, the index of its package in Machine.Packages, or
+	// -1 if it is in no package. It is nil if the NUMA nodes are in fewer than two packages.
 	Packages []int `json:"packages,omitempty"`
 
 	once    sync.Once
@@ -209,7 +210,8 @@ type Row struct {
 	textErr error
 }
 
-// JSON returns the row as JSON. It encodes the row only once: do not change the result.
+// JSON returns the row as JSON. It encodes the row only once, so callers must not change the row or
+// the result.
 func (r *Row) JSON() ([]byte, error) {
 	r.once.Do(func() { r.text, r.textErr = json.Marshal(r) })
 	return r.text, r.textErr
@@ -221,7 +223,7 @@ var poolLabels = []string{
 	"karpenter.sh/nodepool", "node.kubernetes.io/instance-type",
 }
 
-// Pool returns the name of the node's pool, or "" if no label has it.
+// Pool returns the name of the node's pool, or "" if none of the poolLabels is set.
 func (n *NodeState) Pool() string {
 	for _, label := range poolLabels {
 		if n.Object != nil && n.Object.Labels[label] != "" {
@@ -247,7 +249,7 @@ func (n *NodeState) row(now time.Time) *Row {
 	return out
 }
 
-// packagesOf returns the package of each NUMA node of a machine, as in Row.Packages.
+// packagesOf returns Row.Packages.
 func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
 	out, seen := make([]int, len(nodes)), map[int]bool{}
 	for i := range nodes {
@@ -272,7 +274,8 @@ type Standing struct {
 	Berths     *machineview.Berths // nil if nothing is known about the node; Problem then explains why
 	Problem    string
 	Conditions []Condition
-	// Pods are the bound pods that could be pinned, and the Reservations' resources.
+	// Pods are the bound pods that could be pinned, and the resources that Reservations hold for
+	// future pods.
 	Pods   []Pod
 	Labels map[string]string
 }
@@ -329,7 +332,8 @@ func (l *Live) survey() *Survey {
 	return &s
 }
 
-// surveyOf is like survey, but for one node. Its cost does not depend on the number of nodes.
+// surveyOf returns a survey of only the named node. Its cost does not depend on the number of
+// nodes.
 func (l *Live) surveyOf(name string) *Survey {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -388,8 +392,9 @@ func (l *Live) pod(key string) *corev1.Pod {
 // Stranded returns the stranded resources on all nodes, as Survey.Stranded does.
 func (l *Live) Stranded() []Stranded { return l.survey().Stranded(l.c.wantsOf(l.Pods())) }
 
-// Another returns a copy of a pod as a user would write it: without node, status, volumes, and the
-// fields that only a scheduler writes. It returns nil if the pod does not exist.
+// Another returns a copy of a pod as a user would write it: without node, status, volumes and
+// scheduling gates, and without the labels and annotations that only Berth writes. It returns nil
+// if the pod does not exist.
 func (l *Live) Another(namespace, name string) *corev1.Pod {
 	pod := l.pod(keyOf(namespace, name))
 	if pod == nil {

@@ -25,12 +25,13 @@ type NodeState struct {
 	Heard time.Time
 	// Reading is the node's report, or nil.
 	Reading *nodestate.Reading
-	// Account is the ledger's account of report and pods, or nil if there is no reliable report.
+	// Account is the node's ledger. It has the report and the node's pods. It is nil if there is no
+	// usable report.
 	Account *ledger.Node
 	// Trouble explains why the report is not reliable. It is nil if the report is reliable.
 	Trouble *Trouble
-	// InFlight and Lingering count bound pods that no report lists. Lingering counts those that
-	// have ended or are being deleted, and InFlight the others.
+	// InFlight and Lingering count bound pods that no report lists. Lingering counts those pods
+	// that have ended or are being deleted, and InFlight counts the other pods.
 	InFlight, Lingering int
 	// notes has a note about each pod that could not be read.
 	notes []string
@@ -42,7 +43,7 @@ type NodeState struct {
 	Given []Given
 }
 
-// glance has the inputs, common to all nodes, for computing a node's state.
+// glance has the inputs that are the same for the states of all nodes.
 type glance struct {
 	kinds *nodestate.Kinds
 	// staleAfter is Options.StaleAfter.
@@ -77,8 +78,8 @@ func (g *glance) at(name string, s *source.NodeFacts, held map[string]ledger.Hol
 	return n
 }
 
-// goByAmounts uses the report of another exporter, which contains only amounts, if no agent
-// reports.
+// goByAmounts uses the report of another exporter, because no agent reports. It contains only
+// amounts.
 func (n *NodeState) goByAmounts(g *glance, s *source.NodeFacts) {
 	beside := nodestate.BesideOf(s.Object, s.Pods)
 	var readings []*nodestate.Reading
@@ -106,7 +107,7 @@ func (n *NodeState) hears(b *source.Beat) bool {
 	return b.Written.After(n.Heard)
 }
 
-// judge sets the trouble of the node if its report is not reliable.
+// judge sets Trouble if the node's report is not reliable.
 func (n *NodeState) judge(g *glance, f *source.NodeFacts) {
 	switch {
 	case f.NodesKnown && n.Object == nil:
@@ -124,7 +125,8 @@ func (n *NodeState) judge(g *glance, f *source.NodeFacts) {
 	}
 }
 
-// See adds a pod that is bound to the node.
+// See adds a pod that is bound to the node to its Account. The error describes what could not be
+// read in the pod.
 func (n *NodeState) See(pod *corev1.Pod) error {
 	if wire.OfReservation(pod) {
 		return n.seeHeld(pod)
@@ -192,7 +194,8 @@ func (n *NodeState) Sequence() int64 {
 	return 0
 }
 
-// Reported returns the pod's entry in the report, or nil, and the pod's state.
+// Reported returns the pod's entry in the report, and its state there. If no report lists the pod,
+// it returns nil and StateAbsent.
 func (n *NodeState) Reported(uid string) (*placement.PodAllocation, string) {
 	r := n.Report()
 	if r == nil {

@@ -21,15 +21,15 @@ type Pod struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid,omitempty"`
 	Node      string `json:"node,omitempty"`
-	// State is pending, in flight (bound and not yet in a report), or the state in the report:
-	// admitted, ended, refused, unknown. A Reservation's resources have the state held and no
-	// namespace.
+	// State is "pending", "in flight" (bound and not yet in a report), "gone", or the state in the
+	// report: "admitted", "ended", "refused" or "unknown". A Pod that stands for a Reservation's
+	// resources has the state "held" and no namespace.
 	State string `json:"state"`
 	// NUMANodes and CPUs are the NUMA nodes and CPUs that the pod has, or was promised if it is in
 	// flight.
 	NUMANodes string `json:"numaNodes,omitempty"`
 	CPUs      string `json:"cpus,omitempty"`
-	// UnknownCPUs is the number of exclusive CPUs if the node's report does not list CPU ids.
+	// UnknownCPUs is the number of the pod's exclusive CPUs if the node's report has no CPU ids.
 	UnknownCPUs int `json:"unknownCPUs,omitempty"`
 	// Certainty, Guarantee and Outcome are "" for a pod without a promise.
 	Certainty string `json:"certainty,omitempty"`
@@ -45,7 +45,7 @@ type Pod struct {
 	Error      string      `json:"error,omitempty"`
 }
 
-// The states of a pod that a report does not have.
+// Values of Pod.State that do not come from a report.
 const (
 	StatePending  = "pending"
 	StateInFlight = "in flight"
@@ -62,8 +62,8 @@ type Pods struct {
 	survey *Survey
 }
 
-// Pods returns the pods of the namespace that could be pinned. If only is set, it returns just that
-// pod.
+// Pods returns the pods of the namespace that could be pinned. If only is not "", it returns just
+// the pod of this name, even if it could not be pinned.
 func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {

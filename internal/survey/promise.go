@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Promise is the placement that was stored with a pod's Binding, formatted as text.
+// Promise is the placement that was stored with a pod's Binding, in a form for output.
 type Promise struct {
 	// Sequence is the number of the Binding among the scheduler's Bindings to the node. Report is
 	// the number of the report that the decision is based on.
@@ -167,7 +167,8 @@ func (n *NodeState) Decides() bool {
 	return n.Spec() != nil && n.Spec().Authority == v1alpha1.AuthorityBerth
 }
 
-// NUMANodes returns the NUMA nodes with resources of a pod, or none if no report lists it.
+// NUMANodes returns the NUMA nodes with resources of the pod with this UID, or none if no report
+// lists the pod.
 func (n *NodeState) NUMANodes(uid string) topology.NUMASet {
 	p, _ := n.Reported(uid)
 	if p == nil {
@@ -198,8 +199,9 @@ func AsksText(r *placement.Request) []string {
 	return out
 }
 
-// Fractions describes containers of a Guaranteed pod that get no exclusive CPUs, because they
-// request a fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
+// Fractions describes the containers of a Guaranteed pod that get no exclusive CPUs because they do
+// not request a whole number of CPUs (guaranteedCPUs of
+// pkg/kubelet/cm/cpumanager/policy_static.go).
 func Fractions(r *placement.Request) (out []string) {
 	for i := range r.Containers {
 		c := &r.Containers[i]
@@ -213,7 +215,7 @@ func Fractions(r *placement.Request) (out []string) {
 	return out
 }
 
-// wholeBeside names the whole numbers of CPUs just below and above a fraction.
+// wholeBeside names the whole numbers of CPUs just below and above the given number.
 func wholeBeside(milli int64) string {
 	if milli < 1000 {
 		return "1"
@@ -228,7 +230,8 @@ type Bound struct {
 	// PromiseError describes an invalid annotation of the promise.
 	PromiseError string   `json:"promiseError,omitempty"`
 	Holds        *Holding `json:"holds,omitempty"`
-	// Outcome is the result of comparing promise and report.
+	// Outcome is the result of comparing promise and report (PromiseKept and following); "" if
+	// there is no promise, or nothing to compare.
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
 	// Refused means that the node's kubelet refused the pod. Nodes then has the node's answer to a
@@ -238,8 +241,8 @@ type Bound struct {
 	Fewer []string `json:"fewer,omitempty"`
 }
 
-// BoundTo returns what was promised to a bound pod, and what it has; asked is the pod's request.
-// resize is the state of an unfinished in-place resize, or "".
+// BoundTo returns what was promised to a bound pod, and what it really has; asked is the pod's
+// request. resize describes an unfinished in-place resize, or is "".
 func (s *Survey) BoundTo(pod *corev1.Pod, asked *placement.Request) (out Bound, resize string) {
 	n := s.States[pod.Spec.NodeName]
 	out.Refused = wire.Refused(pod)

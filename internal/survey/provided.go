@@ -11,16 +11,16 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Given is the amount of a provider's resource (placement.Provider) that pods of a node use at one
-// place. Only the provider knows the total.
+// Given is how much of a provider's resource (placement.Provider) the pods of a node use at one
+// place. Only the provider knows how much there is.
 type Given struct {
 	Resource string `json:"resource"`
 	Place    string `json:"place"`
 	Amount   uint64 `json:"amount"`
 }
 
-// givenOf adds up the providers' resources in the Bindings of pods, by resource and place. It
-// counts the peak amount of each pod.
+// givenOf adds up the providers' resources in the Bindings of pods, by resource and place. Of each
+// pod, it counts the highest amount that the pod uses at one time.
 func givenOf(pods []*corev1.Pod) []Given {
 	type place struct{ resource, name string }
 	all := map[place]uint64{}

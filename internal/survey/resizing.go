@@ -19,7 +19,7 @@ type Resizing struct {
 	// Message explains State.
 	Message string `json:"message"`
 	// CPUs are the CPUs that the containers will have after the node has carried out a new
-	// decision. The form is that of Pod.CPUs.
+	// decision, in the form of Pod.CPUs. It is set only if State is ResizeMoving.
 	CPUs string `json:"cpus,omitempty"`
 }
 
@@ -100,8 +100,8 @@ func conditionOf(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodConditi
 	return &pod.Status.Conditions[i]
 }
 
-// moves reports whether the node has not yet carried out a decision after a resize. In that case,
-// the report has an older decision, or resources that the pod is giving up.
+// moves reports whether a decision after a resize has not been carried out yet. The report then has
+// an older decision, or still has resources that the pod gives up.
 func moves(p *wire.Placement, held *placement.PodAllocation) bool {
 	if p.Generation < 2 || p.Generation > max(held.Generation, 1) {
 		return p.Generation >= 2
@@ -157,8 +157,8 @@ func memoryOf(blocks []placement.MemoryBlock) (bytes uint64) {
 	return bytes
 }
 
-// undecided lists amounts of containers that the kubelet has allocated and that differ from the
-// decision.
+// undecided describes the containers for which the kubelet has allocated other amounts than the
+// decision has.
 func undecided(pod *corev1.Pod, d *placement.Decision) (out []string) {
 	for i := range d.Containers {
 		c := &d.Containers[i]
@@ -177,7 +177,7 @@ func undecided(pod *corev1.Pod, d *placement.Decision) (out []string) {
 	return out
 }
 
-// ChangesText lists the amounts that differ.
+// ChangesText describes each request for CPU or memory that differs between the pods had and wants.
 func ChangesText(had, wants *corev1.Pod) (out []string) {
 	for _, c := range wire.Containers(wants) {
 		before, _ := ContainerNamed(had, c.Name)

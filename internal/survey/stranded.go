@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Stranded is the stranded amount of a resource on a NUMA node (package stranded), with the reason.
-// If the node accepts no pods, all free resources count as stranded.
+// Stranded is how much of a resource is stranded on a NUMA node, and why (package stranded). If the
+// node accepts no pods, all its free resources count as stranded.
 type Stranded struct {
 	Node string          `json:"node"`
 	NUMA topology.NUMAID `json:"numa"`
@@ -29,7 +29,7 @@ type Stranded struct {
 	// NoMemory, or TooFewDevices: every pod requests more devices than are free.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Rule is the rule of package stranded that applies. It is "" if the node accepts no pods.
+	// Rule is stranded.Part.Rule. It is "" if the node accepts no pods.
 	Rule string `json:"rule,omitempty"`
 }
 
@@ -41,8 +41,9 @@ const (
 	strandedTooFew   = "TooFewDevices"
 )
 
-// Stranded returns the stranded resources. For each resource, the largest amount comes first; equal
-// amounts are sorted by node and NUMA node. wants are the requests for devices.
+// Stranded returns the stranded resources, sorted by resource. For each resource, the largest
+// amount comes first; equal amounts are sorted by node and NUMA node. wants describes how pods use
+// devices.
 func (s *Survey) Stranded(wants *stranded.Wants) []Stranded {
 	var out []Stranded
 	for _, name := range s.Names() {
@@ -70,8 +71,8 @@ type StrandedSum struct {
 	Count int `json:"count"`
 }
 
-// StrandedReason is the amount that is stranded for one reason, and the number of NUMA nodes with a
-// part of it.
+// StrandedReason is the amount that is stranded for one reason, and the number of NUMA nodes on
+// which it is.
 type StrandedReason struct {
 	Reason   string `json:"reason"`
 	Stranded uint64 `json:"stranded"`
@@ -131,14 +132,14 @@ func strandedOn(n *Node, m *NUMANode, object *corev1.Node, wants *stranded.Wants
 	return out
 }
 
-// Wants are the requests for devices.
+// Wants describes how pods use devices.
 type Wants = stranded.Wants
 
 // maxShapes is the maximum number of shapes that free devices are compared with.
 const maxShapes = 64
 
-// wantsOf returns the shapes of the requests for devices of the given pods, which wait, run or ran
-// recently. It keeps the most frequent shapes.
+// wantsOf returns the most frequent requests of those pods that ask for devices. The pods may wait,
+// run, or have ended.
 func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 	out := &stranded.Wants{PerDevice: c.Terms.CPUsPerDevice}
 	count, shapes := map[string]int{}, map[string]stranded.Shape{}
@@ -165,7 +166,7 @@ func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 	return out
 }
 
-// Wants returns the requests for devices of the cluster's pods.
+// Wants returns how the cluster's pods use devices.
 func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 	pods, err := c.From.PodsIn(ctx, metav1.NamespaceAll, "")
 	if err != nil {
@@ -178,8 +179,8 @@ func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 	return c.wantsOf(all), nil
 }
 
-// besideText describes the free amount of the stranded resource, and the free amount of the
-// resource that is short.
+// besideText describes how much is free of the stranded resource, and of the resource of which too
+// little is free.
 func besideText(p *stranded.Part) string {
 	free, other := func(n uint64) string { return AmountText(p.Resource, n) }, func(n uint64) string { return AmountText(p.Beside.Resource, n) }
 	return fmt.Sprintf("%s of %s free, next to %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))

@@ -24,7 +24,7 @@ type Node struct {
 	Pods     int   `json:"pods"`
 	InFlight int   `json:"inFlight"`
 	Report   int64 `json:"report,omitempty"`
-	// AgeSeconds is the time since the agent's last sign of life.
+	// AgeSeconds is the time since the agent's last heartbeat or report.
 	AgeSeconds int64    `json:"ageSeconds,omitempty"`
 	Trouble    *Trouble `json:"trouble,omitempty"`
 	// Warnings are further problems of the node. The report may be reliable in spite of them.
@@ -35,14 +35,14 @@ type Node struct {
 	// Gone means that a watch has seen the deletion of the node.
 	Gone      bool       `json:"gone,omitempty"`
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
-	// Held are the Reservations' resources for future pods, by name and NUMA node.
+	// Held are the resources that Reservations hold for future pods, by Reservation and NUMA node.
 	Held []Vacancy `json:"held,omitempty"`
-	// Given has the amounts of providers' resources that are in use.
+	// Given is how much of the providers' resources is in use.
 	Given []Given `json:"given,omitempty"`
 	// Holders has the holders of the node's CPUs. It is set only for nodes that were requested by
 	// name.
 	Holders []Holder `json:"holders,omitempty"`
-	// Driven has the devices of drivers. It is set only for nodes that were requested by name.
+	// Driven has the devices of DRA drivers. It is set only for nodes that were requested by name.
 	Driven *Driven `json:"driven,omitempty"`
 	// Resizes has the unfinished resizes of the node's pods. It is set only for nodes that were
 	// requested by name.
@@ -110,8 +110,8 @@ func (n *NodeState) summary(now time.Time) Node {
 	return out
 }
 
-// Driven has the devices that drivers offer on a node (ResourceSlices), and the claims of the
-// node's pods.
+// Driven has the devices that DRA drivers offer on a node (ResourceSlices), and the allocated
+// claims of the node's pods.
 type Driven struct {
 	Devices []DriverDevices `json:"devices"`
 	Claims  []ClaimOfPod    `json:"claims,omitempty"`
@@ -120,7 +120,7 @@ type Driven struct {
 // DriverDevices are a driver's devices on a NUMA node.
 type DriverDevices struct {
 	Driver string `json:"driver"`
-	// NUMANode and the following fields are as in ClaimOnNUMANode.
+	// NUMANode and the following fields are as in query.ClaimOnNUMANode.
 	NUMANode   string   `json:"numaNode"`
 	Free       []string `json:"free"`
 	Taken      []string `json:"taken,omitempty"`
@@ -129,7 +129,7 @@ type DriverDevices struct {
 	Why        string   `json:"why,omitempty"`
 }
 
-// ClaimOfPod is an allocated claim of a pod. It compares the positions of the devices with the
+// ClaimOfPod is an allocated claim of a pod, with the positions of its devices compared with the
 // pod's CPUs and memory.
 type ClaimOfPod struct {
 	Namespace string `json:"namespace"`
@@ -138,7 +138,7 @@ type ClaimOfPod struct {
 	Asks      string `json:"asks,omitempty"`
 	Devices   string `json:"devices"`
 	// Alignment is the alignment of the worst device (with the values of
-	// berth_scheduler_claim_pods_total). Why describes the device.
+	// berth_scheduler_claim_pods_total). Why describes this device's position.
 	Alignment string `json:"alignment"`
 	Why       string `json:"why"`
 }

@@ -1,6 +1,6 @@
-// Package survey computes what the nodes, pods and gangs of a cluster have: the free resources of
-// nodes, the resources that pods have or were promised, and the states of gangs. The results have
-// JSON tags. The CLI prints them, and the web page shows them.
+// Package survey computes the state of a cluster from its objects: the free resources of nodes, the
+// resources that pods have or were promised, and the states of gangs. The results have JSON tags.
+// The CLI prints them, and the web page shows them.
 package survey
 
 import (
@@ -39,7 +39,8 @@ type Survey struct {
 	Partial bool
 }
 
-// missing returns the trouble of a node that has neither a Node nor a NodeTopology.
+// missing returns the trouble of a node that the survey does not have, because it has neither a
+// Node nor a report.
 func (s *Survey) missing(name string) *Trouble {
 	if s.Facts.NodesKnown {
 		return &Trouble{Reason: nodestate.NoReport, Message: "there is no Node " + name}
@@ -126,7 +127,6 @@ func (s *Survey) Bound() iter.Seq[*corev1.Pod] {
 	}
 }
 
-// glance returns the inputs, common to all nodes, for the state of nodes.
 func (c *Cluster) glance() glance {
 	return glance{kinds: new(nodestate.Kinds), staleAfter: c.StaleAfter}
 }

@@ -8,7 +8,8 @@ import (
 // Trouble explains why a node's report is not reliable for pods that could be pinned. Node.Warnings
 // uses the same type for warnings.
 type Trouble struct {
-	// Reason is one word. A report that is not Ready has the reason of its condition.
+	// Reason is one word. If the report's condition Ready is not True, it is the reason of this
+	// condition.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	// Advice is the advice for users.
@@ -19,12 +20,12 @@ type Trouble struct {
 // condition of the Node, not of a report.
 const NotReady = "NodeNotReady"
 
-// labelIgnored is the reason of a warning about a label. The label asks for a setting that the
-// node's kubelet does not have.
+// labelIgnored is the reason of a warning about a label that asks for a setting that the node's
+// kubelet does not have.
 const labelIgnored = "LabelIgnored"
 
-// restartRepeats is the reason of a warning about a node. When the node's kubelet restarts, it
-// places pods with spec.resources again.
+// restartRepeats is the reason of a warning about a node whose kubelet, when it restarts, places
+// pods with spec.resources again.
 const restartRepeats = "RestartRepeats"
 
 func troubleOf(u *nodestate.Unusable, node string) *Trouble {
