@@ -227,7 +227,7 @@ func (a *API) Events(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, erro
 	return list.Items, nil
 }
 
-// failed describes which request failed. It adds advice if there is some.
+// failed adds to an error which request failed, and advice if there is some.
 func (a *API) failed(what string, err error) error {
 	var unreachable *url.Error
 	switch {
@@ -311,14 +311,15 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // pages together cause one list request.
 const readLasts = 2 * time.Second
 
-// Recent has the last list of objects that are not watched.
+// Recent caches a list of objects that are not watched.
 type Recent[T any] struct {
 	mu   sync.Mutex
 	last *T
 	at   time.Time
 }
 
-// Get returns the objects, and lists them again if the last list is too old.
+// Get returns the last list if it is not older than readLasts, and otherwise the result of read. If
+// read fails, Get returns the last list if there is one.
 func (r *Recent[T]) Get(read func() (*T, error)) (*T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -327,7 +328,7 @@ func (r *Recent[T]) Get(read func() (*T, error)) (*T, error) {
 	}
 	now, err := read()
 	if err != nil && r.last != nil {
-		return r.last, nil // the list is about as old as the data about pods
+		return r.last, nil // without an API server, the data about pods is about as old as this list
 	}
 	if err != nil {
 		return nil, err
@@ -341,7 +342,7 @@ func (r *Recent[T]) Get(read func() (*T, error)) (*T, error) {
 func readAll[T any](ctx context.Context, a *API, o metav1.ListOptions, path ...string) ([]T, error) {
 	return pages(func(o metav1.ListOptions) ([]T, string, error) {
 		answer := a.reports.Get().AbsPath("/apis").Suffix(path...).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
-		if err := answer.Error(); err != nil { // the error of Raw has less detail
+		if err := answer.Error(); err != nil { // the error of answer.Raw has less detail
 			return nil, "", err
 		}
 		var page struct {

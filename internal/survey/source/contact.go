@@ -20,11 +20,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// lostPatience is the time for which a watch may be interrupted before the reader of the output is
-// told. API servers end watches every few minutes, and informers restart them at once.
+// lostPatience is how long a watch may be interrupted before users are told. API servers end
+// watches every few minutes, and informers restart them at once.
 const lostPatience = 2 * time.Second
 
-// Lost is a resource whose watch fails now. Its data is as old as Since.
+// Lost is a kind of object whose watch fails now. Its data is as old as Since.
 type Lost struct {
 	// Resource is its name in the API, like "pods".
 	Resource string    `json:"resource"`
@@ -37,16 +37,16 @@ type Lost struct {
 // themselves, and do not report refused connections.
 type contact struct {
 	now func() time.Time
-	// swung receives an element when the watch of a resource fails, or works again.
+	// swung receives a value when the watch of a resource fails, or works again.
 	swung chan struct{}
 
 	mu   sync.Mutex
 	lost map[string]Lost // by resource
 	// denied has, for each resource that may not be watched, the API server's first error.
 	denied map[string]string
-	// saidDenied are the denied resources that were last reported to the reader, ascending.
+	// saidDenied are the denied resources in the last report to users, in ascending order.
 	saidDenied []string
-	// said are the lost resources that were last reported to the reader, by resource.
+	// said are the lost resources in the last report to users, in ascending order.
 	said []Lost
 }
 
@@ -54,8 +54,8 @@ func newContact(now func() time.Time) *contact {
 	return &contact{now: now, swung: make(chan struct{}, 1), lost: map[string]Lost{}, denied: map[string]string{}}
 }
 
-// listening returns a ListWatch for a resource that reports the API server's answers to the
-// contact.
+// listening wraps the ListWatch of a resource, so that the contact hears the API server's answers
+// to its requests.
 func (c *contact) listening(resource string, to *cache.ListWatch) *cache.ListWatch {
 	return &cache.ListWatch{
 		DisableChunking: to.DisableChunking,
@@ -84,7 +84,7 @@ var closed = reflect.TypeOf(watch.NewEmptyWatch())
 
 var errClosed = errors.New("the connection was closed, or there was no answer in time")
 
-// heard records the result of a request.
+// heard records the result of a request; err is nil if it succeeded.
 func (c *contact) heard(ctx context.Context, resource string, err error) {
 	if ctx.Err() != nil {
 		return
@@ -101,7 +101,7 @@ func (c *contact) heard(ctx context.Context, resource string, err error) {
 	}
 }
 
-// deny records whether the resource may be watched, and reports whether that is new.
+// deny records whether the resource may be watched, and reports whether this has changed.
 func (c *contact) deny(resource string, err error) bool {
 	was := c.denied[resource]
 	switch {
@@ -115,7 +115,8 @@ func (c *contact) deny(resource string, err error) bool {
 	return false
 }
 
-// lose records whether the API server answers about the resource, and reports whether that is new.
+// lose records whether the API server answers requests about the resource, and reports whether this
+// has changed.
 func (c *contact) lose(resource string, err error) bool {
 	was, lost := c.lost[resource]
 	switch {
@@ -155,8 +156,8 @@ func replied(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
-// say marks the lost resources as reported. It returns them, and reports whether they differ from
-// those reported last.
+// say returns the lost resources, which the caller reports to users. It reports whether they differ
+// from those in the last report.
 func (c *contact) say() (lost []Lost, news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,15 +166,15 @@ func (c *contact) say() (lost []Lost, news bool) {
 	return c.said, !slices.EqualFunc(was, c.said, func(a, b Lost) bool { return a.Resource == b.Resource && a.Since.Equal(b.Since) })
 }
 
-// told returns the lost resources as last reported to the reader.
+// told returns the lost resources in the last report to users.
 func (c *contact) told() []Lost {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.said
 }
 
-// sayDenied returns notes about permissions to watch. Each note is about a permission that has
-// become missing, or is no longer missing, since the last report.
+// sayDenied returns notes about the permissions to watch that users have lost or got since the last
+// call.
 func (c *contact) sayDenied() (notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,7 +29,7 @@ func (a *API) Facts(ctx context.Context, only string) (*Facts, error) {
 	return f, err
 }
 
-// readFacts is like Facts, but also returns the reports unparsed.
+// readFacts does what Facts does, and also returns the unparsed reports.
 func (a *API) readFacts(ctx context.Context, only string) (*Facts, []json.RawMessage, error) {
 	var f Facts
 	var readErr, nodesErr, beatsErr, podsErr, coarseErr error
@@ -67,8 +67,8 @@ func (a *API) readFacts(ctx context.Context, only string) (*Facts, []json.RawMes
 	return &f, raw, f.judge(a, nodesErr, beatsErr, podsErr)
 }
 
-// judge determines from the errors of the lists which objects may be read. It notes missing
-// permissions, and returns all other errors.
+// judge determines from the errors of the lists which objects may be read. It adds notes about
+// missing permissions, and returns all other errors.
 func (f *Facts) judge(a *API, nodesErr, beatsErr, podsErr error) error {
 	f.NodesKnown, f.BeatsKnown, f.PodsKnown = nodesErr == nil, beatsErr == nil, podsErr == nil
 	for _, l := range []struct {
@@ -130,7 +130,6 @@ func (f *Facts) readCoarse(ctx context.Context, a *API, only string) error {
 	return nil
 }
 
-// reportsFailed converts an error of reading NodeTopologies to an error for users.
 func (a *API) reportsFailed(err error) error {
 	switch {
 	case err == nil:
@@ -182,7 +181,7 @@ func (a *API) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) 
 	return a.listPods(ctx, metav1.NamespaceAll, o)
 }
 
-// Readable finds out with small requests which objects may be read.
+// Readable determines which objects may be read. The Facts have no objects.
 func (a *API) Readable(ctx context.Context) (*Facts, error) {
 	one := metav1.ListOptions{Limit: 1}
 	var f Facts

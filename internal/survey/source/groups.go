@@ -39,8 +39,8 @@ func (a *API) GroupsIn(ctx context.Context, namespace string) (*Groups, error) {
 	return out, nil
 }
 
-// slimGroup keeps the identity, the request, the protection and the status of an object. It also
-// sets apiVersion, which items of a list may lack.
+// slimGroup keeps the identity, the spec, the status, and the protection from eviction of an
+// object. It also sets apiVersion and kind, which items of a list may lack.
 func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
 	var whole struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`

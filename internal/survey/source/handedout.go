@@ -64,7 +64,7 @@ func (a *API) readHandedOut(ctx context.Context) (*HandedOut, error) {
 	return h, nil
 }
 
-// note converts an error about missing permissions to a note. It returns other errors.
+// note adds the notes of a call of tolerate, and returns the error of this call.
 func (h *HandedOut) note(notes []string, err error) error {
 	h.Notes = append(h.Notes, notes...)
 	return err

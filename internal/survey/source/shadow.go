@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Shadow is the address of a process in shadow mode (docs/shadow.md).
+// Shadow has the address of a berth-scheduler in shadow mode (docs/shadow.md).
 type Shadow struct {
 	// URL is its address, like http://127.0.0.1:10261. "" means the Service berth-shadow in the
 	// namespace, reached through the API server of the config.
@@ -34,7 +34,7 @@ func CheckShadowURL(text string) error {
 	return nil
 }
 
-// Ask returns the answer of the process to a request for the path.
+// Ask requests the path from the process, and returns the body of the answer.
 func (s *Shadow) Ask(ctx context.Context, path string) ([]byte, error) {
 	if s.URL != "" {
 		return ask(ctx, strings.TrimSuffix(s.URL, "/")+"/"+path)

@@ -14,7 +14,7 @@ import (
 
 // slimPod keeps the parts of a pod that a survey reads: its identity, its requests, its constraints
 // on nodes and its status. It removes commands, environments, contents of volumes and annotations
-// that Berth does not read. These are most of the data of a pod, and may contain secrets.
+// that Berth does not read, because they are most of the data of a pod and may contain secrets.
 func slimPod(pod *corev1.Pod) *corev1.Pod {
 	s := &pod.Spec
 	out := &corev1.Pod{
@@ -74,7 +74,6 @@ func slimAll[T any](list []*T, slim func(*T) *T) []*T {
 	return out
 }
 
-// slimMeta keeps the metadata that identify an object and its owner.
 func slimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp,
 		DeletionTimestamp: m.DeletionTimestamp, OwnerReferences: m.OwnerReferences}
@@ -103,8 +102,8 @@ func slimClass(c *resourcev1.DeviceClass) *resourcev1.DeviceClass {
 	return out
 }
 
-// slimVolumes keeps the volumes that a survey reads: PersistentVolumeClaims, and volumes with files
-// on the node. It removes their contents.
+// slimVolumes keeps the volumes that a survey reads: those that may tie a pod to a node. It removes
+// all other volumes, and the contents of the volumes that it keeps.
 func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 	for i := range all {
 		v, kept := &all[i], corev1.Volume{Name: all[i].Name}

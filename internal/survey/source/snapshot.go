@@ -26,8 +26,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// snapshotKind and snapshotVersion identify the file of a snapshot. The version changes if older
-// readers would misread a new file.
+// snapshotKind and snapshotVersion identify the file of a snapshot. The version must be raised if
+// older readers would misread a new file.
 const (
 	snapshotKind    = "BerthSnapshot"
 	snapshotVersion = 1
@@ -47,7 +47,7 @@ type Snapshot struct {
 	Notes   []string       `json:"notes,omitempty"`
 	Unknown []string       `json:"unknown,omitempty"` // "nodes", "leases" or "pods" if they could not be read
 	Nodes   []*corev1.Node `json:"nodes"`
-	// Reports are unparsed, so that the output can also show unreadable reports.
+	// Reports are unparsed, so that a reader can also show reports that are malformed.
 	Reports []json.RawMessage       `json:"nodeTopologies"`
 	Leases  []*coordinationv1.Lease `json:"leases"`
 	Pods    []*corev1.Pod           `json:"pods"`
@@ -75,7 +75,8 @@ type Snapshot struct {
 
 // Snapshot reads the data that a survey reads, such as nodes, reports, heartbeats and pods. It
 // omits the pods' commands, environments, contents of volumes and unrelated annotations. If the
-// pods of all namespaces may not be read, it reads waiting pods and gangs of the namespace.
+// pods of all namespaces may not be read, it reads only the waiting pods and the gangs of the given
+// namespace.
 func (a *API) Snapshot(ctx context.Context, namespace string) (*Snapshot, error) {
 	f, raw, err := a.readFacts(ctx, "")
 	if err != nil {
@@ -99,8 +100,8 @@ func (s *Snapshot) Write(w io.Writer) error {
 	return errors.Join(json.NewEncoder(packed).Encode(s), packed.Close())
 }
 
-// Add adds what is known about one node: its Node, its report and its pods, of which each may be
-// missing. The snapshot then says that the node's agent is alive.
+// Add adds the objects of one node: its Node, its report and its pods, of which each may be
+// missing. With a report, it also adds a heartbeat, so that the node's agent counts as alive.
 func (s *Snapshot) Add(node *corev1.Node, report metav1.Object, pods []*corev1.Pod) error {
 	if node != nil {
 		s.Nodes = append(s.Nodes, slimNode(node))
@@ -120,7 +121,8 @@ func (s *Snapshot) Add(node *corev1.Node, report metav1.Object, pods []*corev1.P
 	return err
 }
 
-// keep copies the facts that are written without change: all except reports and heartbeats.
+// keep adds the facts to the snapshot, except reports and heartbeats. It keeps only the fields that
+// a survey reads.
 func (s *Snapshot) keep(f *Facts) {
 	s.Notes, s.Unknown = f.Notes, f.unknown()
 	for i := range f.Nodes {
@@ -148,7 +150,9 @@ func (s *Snapshot) keep(f *Facts) {
 	s.addPods(f.Pods)
 }
 
-// malformed returns the errors of the objects that may not fit their types. JSON leaves them out.
+// malformed returns, by list and name, the fields in which objects store that they do not fit their
+// types. The JSON of the objects does not have these fields, so Snapshot.Malformed has their
+// values.
 func (s *Snapshot) malformed() map[string]*string {
 	out := map[string]*string{}
 	for _, o := range s.Numatopologies {

@@ -1,5 +1,5 @@
 // Package source reads the objects that a survey needs, from an API server or from a snapshot file.
-// It can follow the changes of an API server, and it writes nothing to the cluster.
+// It can also follow changes through an API server. It writes nothing to the cluster.
 package source
 
 import (
@@ -23,7 +23,7 @@ import (
 // errNotInstalled means that the cluster does not have the kind NodeTopology.
 var errNotInstalled = errors.New("this cluster has no nodetopologies.berth.dev: Berth's agent is not installed there (see docs/install.md)")
 
-// Options select the cluster that is read, and how it is read.
+// Options select the cluster, and configure how it is read.
 type Options struct {
 	// Config is the configuration for the API server. It is copied.
 	Config *rest.Config
@@ -33,7 +33,7 @@ type Options struct {
 	Heartbeats string
 	// StaleAfter is the time without a heartbeat or report after which an agent counts as silent.
 	StaleAfter time.Duration
-	// Terms are the scheduler's arguments that apply to every pod. They have been checked.
+	// Terms are the scheduler's arguments that apply to every pod. They must be valid.
 	Terms wire.Terms
 	// Where names the data source in errors: the API server and the kubeconfig, or the snapshot.
 	Where string
@@ -52,30 +52,31 @@ type Source interface {
 	PodsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error)
 	// Pod returns one pod, or nil if there is none.
 	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// GroupsIn returns the objects of a namespace that declare gangs. A kind that is not served has
-	// no objects. The notes name kinds that may not be read.
+	// GroupsIn returns the objects of a namespace that declare gangs. It omits kinds that are not
+	// served.
 	GroupsIn(ctx context.Context, namespace string) (*Groups, error)
 	// Budgets returns the PodDisruptionBudgets of all namespaces.
 	Budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error)
 	// PriorityClasses returns all PriorityClasses. It fails with ErrNoClasses for a snapshot.
 	PriorityClasses(ctx context.Context) ([]PriorityClass, error)
-	// DeviceClasses returns the extended resources of device classes. A class has a default name,
-	// and may set another one; the result has both. The notes name missing permissions.
+	// DeviceClasses returns the extended resources by which pods can request devices of device
+	// classes. Every class has a resource with a default name, and may name another one; the result
+	// has both. The notes name missing permissions.
 	DeviceClasses(ctx context.Context) (classes map[corev1.ResourceName]bool, notes []string, err error)
-	// HandedOut returns the devices of Dynamic Resource Allocation, and the claims that pods of a
-	// namespace depend on.
+	// HandedOut returns the devices of Dynamic Resource Allocation, and at least the claims of the
+	// namespace.
 	HandedOut(ctx context.Context, namespace string) (*HandedOut, error)
 	// ClaimTemplates returns the ResourceClaimTemplates of a namespace. The notes name missing
 	// permissions.
 	ClaimTemplates(ctx context.Context, namespace string) (all []*resourcev1.ResourceClaimTemplate, notes []string, err error)
 }
 
-// Facts has the objects about nodes, read at about the same time.
+// Facts has the objects from which the states of nodes are computed, read at about the same time.
 type Facts struct {
 	Reports []v1alpha1.NodeTopology
 	Nodes   []corev1.Node
 	// Coarse are the reports that contain only amounts, in the order of apiclient.CoarseKinds.
-	// served marks the kinds that the API server serves.
+	// served marks the kinds that are served and may be read.
 	Coarse []metav1.Object
 	served [2]bool
 	// Reservations are Koordinator's Reservations, if they are served and may be read.
@@ -85,7 +86,7 @@ type Facts struct {
 	Beats map[string]Beat
 	// Pods are the bound pods of all namespaces; nil if they may not be read.
 	Pods []corev1.Pod
-	// Each of these fields is true if the objects may be read.
+	// NodesKnown, BeatsKnown and PodsKnown are true if Nodes, Beats and Pods may be read.
 	NodesKnown, BeatsKnown, PodsKnown bool
 	// Notes describe data that may not be read.
 	Notes []string
@@ -110,8 +111,8 @@ type NodeFacts struct {
 	Now time.Time
 }
 
-// ByNode sorts the facts by node, except the pods. It includes the nodes of reports whose Node is
-// gone.
+// ByNode groups the facts by node, except the pods. It includes nodes that have a NodeTopology but
+// no Node.
 func (f *Facts) ByNode() map[string]*NodeFacts {
 	out := map[string]*NodeFacts{}
 	of := func(name string) *NodeFacts {
@@ -150,15 +151,15 @@ type Groups struct {
 	Notes  []string
 }
 
-// HandedOut has the devices of Dynamic Resource Allocation, and the claims. A list is nil if it
-// could not be read. Then Notes has the reason.
+// HandedOut has the objects of Dynamic Resource Allocation. A list is nil if it could not be read;
+// Notes then has the reason.
 type HandedOut struct {
 	Slices  []*resourcev1.ResourceSlice
 	Claims  []*resourcev1.ResourceClaim
 	Classes []*resourcev1.DeviceClass
 	Notes   []string
-	// One means that only the claims of one namespace may be read. Absent means that the kinds are
-	// not served.
+	// One means that the claims of all namespaces may not be read together. Absent means that the
+	// kinds are not served.
 	One, Absent bool
 }
 

@@ -41,19 +41,19 @@ const (
 	podsResource   = "pods"
 )
 
-// Watch follows the facts through client-go's informers. If a watch breaks, they list and watch
-// again by themselves.
+// Watch follows the facts through client-go's informers. If the watch of an informer breaks, the
+// informer lists and watches again by itself.
 type Watch struct {
 	api *API
 	Following
 	informers
 	// nodesKnown and beatsKnown are as in Facts.
 	nodesKnown, beatsKnown bool
-	// begun is the time of the first data, by the API server's clock. begunHere is the same time by
-	// this machine's clock.
+	// begun is the time at which the Watch was created, by the API server's clock. begunHere is the
+	// same time by this machine's clock.
 	begun, begunHere time.Time
-	// synced has a function for each resource. It reports whether the resource was listed, or may
-	// not be listed.
+	// synced has, for each resource, a function that reports whether Run need not wait for the
+	// resource any longer: it was listed, or it is not vital and may not be listed.
 	synced []cache.InformerSynced
 	// contact tracks the resources that cannot be followed.
 	contact *contact
@@ -64,8 +64,8 @@ type Watch struct {
 	notes   chan string
 	fatal   chan error
 	// silent has the nodes whose agents are silent. deaf means that heartbeats cannot be received
-	// now. listens is the time since which heartbeats can be received again. Only follow uses these
-	// fields.
+	// now. listens is the time since which heartbeats can be received again. Only the goroutine of
+	// follow uses these fields.
 	silent  map[string]bool
 	deaf    bool
 	listens time.Time
@@ -86,14 +86,15 @@ type informers struct {
 
 // Following selects the facts that a Watch follows.
 type Following struct {
-	// Namespace is the namespace of the results of Pod. metav1.NamespaceAll means all.
+	// Namespace is the only namespace of which Watch.Pod returns pods. metav1.NamespaceAll means
+	// all.
 	Namespace string
-	// AllPods means that pods without a node are followed, too. Otherwise Node is the only node
-	// that is followed; "" means all nodes.
+	// AllPods means that pods without a node are followed, too. If it is false and Node is not "",
+	// only this node is followed.
 	AllPods bool
 	Node    string
-	// Swung is called when the result of Lost changes. If it is nil, the function tell of Run
-	// receives a description of the change.
+	// Swung is called when the result of Lost or Denied changes. If it is nil, the function tell of
+	// Run receives a description of the change.
 	Swung func()
 }
 
@@ -103,7 +104,8 @@ type Changes struct{ Nodes, Pods map[string]bool }
 
 func (c *Changes) clear() { c.Nodes, c.Pods = map[string]bool{}, map[string]bool{} }
 
-// Watch prepares to follow the facts, of which f are the first. It sends no request yet.
+// Watch prepares to follow the facts. It follows only objects that may be read according to f. It
+// sends no request yet.
 func (a *API) Watch(f *Facts, o Following) (*Watch, error) {
 	w := &Watch{api: a, Following: o, nodesKnown: f.NodesKnown, beatsKnown: f.BeatsKnown, begun: a.clock.now(), begunHere: time.Now(),
 		ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
@@ -258,8 +260,9 @@ func (w *Watch) Now() time.Time {
 	return now
 }
 
-// Run follows the data until ctx ends. It calls each with the nodes and pods that may have changed,
-// the first time with all of them. It calls tell with problems.
+// Run follows the data until ctx ends. It calls the function each with the nodes and pods that may
+// have changed, the first time with all of them. It calls the function tell with each problem of
+// the watch.
 func (w *Watch) Run(ctx context.Context, each func(*Changes) error, tell func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -327,8 +330,8 @@ func (w *Watch) take() Changes {
 	return c
 }
 
-// sayLost reports the resources that cannot or may not be followed, if there is a change since the
-// last call.
+// sayLost reports to users which resources cannot or may not be followed, if this has changed since
+// the last call.
 func (w *Watch) sayLost(tell func(string)) {
 	lost, news := w.contact.say()
 	deaf := slices.ContainsFunc(lost, func(l Lost) bool { return l.Resource == leasesResource }) || w.contact.isDenied(leasesResource)
@@ -351,8 +354,8 @@ func (w *Watch) sayLost(tell func(string)) {
 	}
 }
 
-// hears reports whether heartbeats could be received during all of the last StaleAfter. If not, no
-// agent counts as silent.
+// hears reports whether heartbeats could be received during the whole of the last StaleAfter. If
+// not, no agent is newly found silent.
 func (w *Watch) hears() bool {
 	denied := w.contact != nil && w.contact.isDenied(leasesResource)
 	return !w.deaf && !denied && time.Since(w.listens) > w.api.StaleAfter
@@ -361,7 +364,7 @@ func (w *Watch) hears() bool {
 // filled reports whether an informer has its initial objects. A nil informer needs none.
 func filled(informer cache.SharedIndexInformer) bool { return informer == nil || informer.HasSynced() }
 
-// lookForSleep sets listens to the present time if this machine was suspended, because heartbeats
+// lookForSleep sets w.listens to the present time if this machine was suspended, because heartbeats
 // from the time of suspension have not arrived yet.
 func (w *Watch) lookForSleep() {
 	now := time.Now()
@@ -371,7 +374,7 @@ func (w *Watch) lookForSleep() {
 	w.looked, w.lookedWall = now, now.Round(0)
 }
 
-// lookForSilence requests a check of each node whose agent has become silent.
+// lookForSilence marks as changed each node whose agent has become silent.
 func (w *Watch) lookForSilence() {
 	if w.leases == nil || !w.hears() {
 		return
@@ -437,7 +440,7 @@ func (w *Watch) PlacesOn(node string) []*koordinator.Reservation {
 	return on[koordinator.Reservation](w.places, node)
 }
 
-// on returns the objects of an informer on a node. It returns none if the informer is nil.
+// on returns an informer's objects that are on the node. It returns none if the informer is nil.
 func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
 	if informer == nil {
 		return nil
@@ -449,7 +452,6 @@ func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
 	return all[T](objs)
 }
 
-// all returns the objects of type T.
 func all[T any](objs []any) (out []*T) {
 	for _, obj := range objs {
 		if one, ok := obj.(*T); ok {
@@ -459,7 +461,7 @@ func all[T any](objs []any) (out []*T) {
 	return out
 }
 
-// Pod returns the pod with that key, or nil if there is none in the namespace.
+// Pod returns the pod with this key, or nil if it is unknown or outside of Following.Namespace.
 func (w *Watch) Pod(key string) *corev1.Pod {
 	obj, ok, err := w.pods.GetStore().GetByKey(key)
 	if err != nil || !ok {
