@@ -26,7 +26,7 @@ import (
 )
 
 // allocatorFeatures are kube-scheduler's default features, plus device attributes that are lists.
-// If the API server's feature gate for list attributes is off, no slice has list attributes.
+// This does no harm if the feature gate for such attributes is off, because no slice has them then.
 var allocatorFeatures = structured.Features{
 	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, DeviceBindingAndStatus: true, ConsumableCapacity: true, ListTypeAttributes: true,
 }
@@ -34,14 +34,14 @@ var allocatorFeatures = structured.Features{
 // maxSelectors is the maximum number of compiled selectors in the cache.
 const maxSelectors = 64
 
-// allocator allocates devices to claims with kube-scheduler's allocator, on data that was read from
-// a cluster. It ignores DeviceTaintRules.
+// allocator allocates devices to claims with kube-scheduler's allocator, on the objects in a
+// source.HandedOut. It ignores DeviceTaintRules.
 type allocator struct {
 	slices    []*resourcev1.ResourceSlice
 	classes   classLister
 	extended  *extendedresourcecache.ExtendedResourceCache // the device classes by extended resource
 	sources   claims.Sources
-	taken     map[claims.DeviceID]string // the claim or pod that has each device
+	taken     map[claims.DeviceID]string // by device: the claim or pod that has it
 	state     structured.AllocatedState
 	selectors *cel.Cache
 }
@@ -119,7 +119,8 @@ type devicesFor struct {
 	matching  []claims.DeviceID
 }
 
-// sort sets matching. In each pool, it uses only the slices of the newest generation.
+// sort sets n.matching to the devices that match, in the order of their names. In each pool, it
+// uses only the slices of the newest generation.
 func (n *devicesFor) sort(ctx context.Context) error {
 	wishes, err := n.wishes()
 	if err != nil {
@@ -155,7 +156,8 @@ func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool
 	return matchesNode(n.node.Object, "", d.AllNodes, d.NodeSelector)
 }
 
-// wishes returns the selectors of each request of the claim, including the selectors of its class.
+// wishes returns, for each request and subrequest of the claim, its selectors and those of its
+// device class.
 func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 	add := func(request, class string, own []resourcev1.DeviceSelector) {
 		c, missing := n.allocator.classes.Get(class)
@@ -185,7 +187,8 @@ func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 	return out, err
 }
 
-// matches reports whether a device matches one of the requests.
+// matches reports whether a device matches at least one of the requests. A device must match all
+// selectors of a request.
 func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSelector, driver string, d *resourcev1.Device) (bool, error) {
 	device := cel.Device{Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity}
 	for _, selectors := range wishes {
@@ -213,9 +216,9 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 // noDevices means that there are not enough matching devices for the claims.
 const noDevices = "there are not enough devices"
 
-// allocate allocates devices of the shown slices to all claims together. If that fails, why has the
-// reason. The allocator may panic on a snapshot, because it relies on validation by the API server,
-// and no API server has validated the snapshot.
+// allocate allocates devices of the shown slices to all claims together. If it cannot, it returns
+// the reason; "" means success. The allocator may panic on a snapshot, because it relies on
+// validation by the API server, and no API server has validated the snapshot.
 func (a *allocator) allocate(ctx context.Context, on *survey.NodeState, shown []*resourcev1.ResourceSlice, list []*resourcev1.ResourceClaim) (results []resourcev1.AllocationResult, why string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -242,7 +245,8 @@ func (a *allocator) allocate(ctx context.Context, on *survey.NodeState, shown []
 	return found, ""
 }
 
-// missing explains why there are no devices on these NUMA nodes.
+// missing explains why the claim gets no devices on the NUMA nodes in only: none matches, or not
+// enough of them are free.
 func (n *devicesFor) missing(only topology.NUMASet) string {
 	where, matching, free := "", 0, 0
 	if only != claims.Everywhere {
@@ -268,9 +272,9 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 	return fmt.Sprintf("%d of %d matching devices%s are free, not enough for the whole claim", free, matching, where)
 }
 
-// rows returns the devices by NUMA node. Devices without a NUMA node come last. near is the set of
-// the CPUs' NUMA nodes, if known is true. apart is the explanation if the containers have no NUMA
-// node in common, and otherwise "".
+// rows returns the matching devices by NUMA node. Devices without a NUMA node come last. If known
+// is true, near is the set of the CPUs' NUMA nodes. If the containers have no NUMA node in common,
+// apart explains this; otherwise it is "".
 func (n *devicesFor) rows(near topology.NUMASet, known bool, apart string) (out []ClaimOnNUMANode) {
 	const none, unknown = topology.MaxNUMANodes, topology.MaxNUMANodes + 1
 	by := map[topology.NUMAID]*ClaimOnNUMANode{}

@@ -17,8 +17,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// lacking describes the first resource of which the node has too little even if it is empty, or
-// returns "". It ignores resources of device classes, as nodestate.RoomOf does.
+// lacking describes the first resource of which even the empty node has too little, or returns "".
+// If the node has nothing of a resource of a device class, lacking ignores it, as nodestate.RoomOf
+// does.
 func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *corev1.Node) string {
 	all, told := nodestate.Allocatable(node)
 	if !told {
@@ -62,7 +63,8 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 	return fmt.Sprintf("the node has %s %s left for more pods, but the pod asks for %s", has, amounts.Name(s.Resource, left), wants)
 }
 
-// Instead returns the total requests of a pod whose request changes from from to to.
+// Instead returns the total amounts of a pod after its request has changed. asked has the amounts
+// before the change; the argument from is the old request, and to is the new one.
 func Instead(asked amounts.List, from, to *placement.Request) amounts.List {
 	out := maps.Clone(asked)
 	add := func(r *placement.Request, sign int64) {

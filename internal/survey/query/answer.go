@@ -18,7 +18,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// answerOf writes into out the node's answer about the pod. wanted is the demand for the node.
+// answerOf writes the node's answer about the candidate into out. wanted is the demand for the
+// node.
 func answerOf(n *survey.NodeState, c *ledger.Candidate, wanted demand.Level, out *Answer) {
 	if n.Trouble != nil {
 		out.Answer, out.Message, out.Advice = Unreliable, n.Trouble.Message, n.Trouble.Advice
@@ -42,7 +43,7 @@ func answerOf(n *survey.NodeState, c *ledger.Candidate, wanted demand.Level, out
 	}
 }
 
-// refuse writes into out why the node refuses the pod.
+// refuse writes into out why the node refuses the candidate.
 func refuse(n *survey.NodeState, c *ledger.Candidate, a *ledger.Answer, out *Answer) {
 	out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.AdviceFor(c.Request.Rules)
 	if refusal, ok := n.Account.View().Explain(c.Request); ok {
@@ -59,8 +60,8 @@ func (a *Answer) say(said wire.Said) {
 	}
 }
 
-// nameHolders replaces the UIDs of the pods that hold devices by the pods' names, if a report has
-// the names.
+// nameHolders replaces the UIDs of the pods that have the devices in a refusal by the pods' names,
+// if the report has them.
 func nameHolders(n *survey.NodeState, r *placement.Refusal) {
 	report := n.Report()
 	for i := range r.Devices {
@@ -75,8 +76,8 @@ func nameHolders(n *survey.NodeState, r *placement.Refusal) {
 	}
 }
 
-// openText describes the pods that are not in a report yet, and explains why the answer depends on
-// the next report.
+// openText explains why the answer depends on the next report, and counts the pods that no report
+// lists yet.
 func openText(n *survey.NodeState, why ledger.Wait) string {
 	var parts []string
 	if n.InFlight > 0 {
@@ -92,12 +93,12 @@ func openText(n *survey.NodeState, why ledger.Wait) string {
 	return ": " + text + why.Text()
 }
 
-// exclusion is a reason why the pod could not run on the node even if the node were empty, with
-// advice.
+// exclusion is a reason why a pod could not run on a node even if the node were empty, with advice.
 type exclusion struct{ why, advice string }
 
-// excluded returns the reason why the pod cannot run on the node, or the zero value. It does not
-// check all rules of kube-scheduler's plugins; the scheduler's event names the plugin that refused.
+// excluded returns the reason why the pod cannot run on the node, or the zero value. It checks node
+// selectors, required node affinity, cordons and taints. The scheduler's event names other plugins
+// of kube-scheduler that refuse the pod.
 func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) exclusion {
 	if node == nil {
 		return exclusion{}
@@ -148,8 +149,9 @@ func (a *Answer) label() string {
 // shownAdvices is the maximum number of different pieces of advice that a group shows.
 const shownAdvices = 3
 
-// advised is advice for one or more nodes of a group. text names the node. The field general has
-// the word NODE instead of the name, and is used if several nodes share the advice.
+// advised is advice for nodes of a group. The field general has the word NODE in place of a node's
+// name. The field text names the node, or equals general if several nodes share the advice. The
+// field first is the first of these nodes.
 type advised struct{ text, general, first string }
 
 // groupsOf groups nodes with the same Answer and Message. It sorts the groups by Answer, and then
@@ -175,7 +177,7 @@ func groupsOf(answers []Answer) []Group {
 	return groups
 }
 
-// advise adds the advice of a node.
+// advise adds the advice about a node to the group.
 func (g *Group) advise(advice, node string) {
 	general := strings.ReplaceAll(advice, node, "NODE")
 	switch i := slices.IndexFunc(g.advices, func(a advised) bool { return a.general == general || a.text == advice }); {
@@ -187,8 +189,8 @@ func (g *Group) advise(advice, node string) {
 	}
 }
 
-// adviceText joins the group's advice. If there are several pieces of advice, it names a node for
-// each.
+// adviceText returns the group's advice. If there are several pieces of advice, it joins them, and
+// names a node for each.
 func (g *Group) adviceText() string {
 	if len(g.advices) == 1 {
 		return g.advices[0].text

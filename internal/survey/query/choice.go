@@ -20,18 +20,20 @@ import (
 
 // Choice has the values by which the scheduler compares the nodes that admit a pod.
 type Choice struct {
-	// Devices is the number of free devices that the pod does not ask for on its NUMA nodes.
+	// Devices is the number of free devices that the pod would leave unused
+	// (placement.SpareDevices): on its NUMA nodes, or, if it asks for devices, of the same
+	// resources on the whole node.
 	Devices int `json:"devices"`
-	// Stranded is the number of these devices that no pod could use afterwards, because this pod
-	// would take the CPUs of their NUMA nodes.
+	// Stranded is the number of free devices on the pod's NUMA nodes for which the pod would leave
+	// too few CPUs.
 	Stranded int `json:"stranded"`
-	// Of all devices in use, Demand is the percentage whose pods could run on this node if it were
+	// Demand is the percentage of the devices in use whose pods could run on this node if it were
 	// empty.
 	Demand int `json:"demand"`
-	// Policy is the node's topologyManagerPolicy.
+	// Policy is the topologyManagerPolicy of the node's kubelet.
 	Policy string `json:"policy"`
-	// Score is the score of the plugin Berth for the node, from 0 to 100. It decides among
-	// otherwise equal nodes.
+	// Score is the node's score from the plugin Berth, from 0 to 100. It decides among nodes that
+	// are otherwise equal.
 	Score int `json:"score"`
 
 	rank rank.Rank
@@ -58,7 +60,8 @@ func demandOf(s *survey.Survey, r *placement.Request) map[string]demand.Level {
 	return out
 }
 
-// choiceOf returns the values for a node that admits the pod, by the scheduler's default scoring.
+// choiceOf returns the Choice for a node that admits the candidate with the answer a. It uses the
+// default scoring.
 func choiceOf(n *survey.NodeState, c *ledger.Candidate, wanted demand.Level, a *ledger.Answer) *Choice {
 	var scoring rank.Scoring
 	scoring.FillIn()
@@ -74,7 +77,6 @@ func DefaultScoring() string {
 	return scoring.String()
 }
 
-// policyOf is the node's topologyManagerPolicy.
 func policyOf(n *survey.NodeState) string {
 	return cmp.Or(n.Reading.Kind.Spec.Config.TopologyManagerPolicy, "none")
 }
@@ -102,7 +104,8 @@ type FewerCPUs struct {
 	Container string `json:"container"`
 	CPUs      int64  `json:"cpus"`
 	Asked     int64  `json:"asked"`
-	// Nodes would admit the changed pod on NUMACount NUMA nodes, the smallest number of any node.
+	// Nodes are the nodes that would admit the changed pod on the fewest NUMA nodes. NUMACount is
+	// the number of these NUMA nodes.
 	Nodes     []string `json:"nodes"`
 	NUMACount int      `json:"numaCount"`
 }
@@ -115,16 +118,17 @@ type Alternative struct {
 	Resource  string `json:"resource"`
 	Asked     uint64 `json:"asked"`
 	Instead   uint64 `json:"instead"`
-	// Nodes would admit the changed pod on NUMACount NUMA nodes, the smallest number of any node.
-	// NUMACount is 0 if nothing is pinned.
+	// Nodes are the nodes that would admit the changed pod on the fewest NUMA nodes. NUMACount is
+	// the number of these NUMA nodes, or 0 if nothing is pinned.
 	Nodes     []string `json:"nodes"`
 	NUMACount int      `json:"numaCount,omitempty"`
 	// Text describes the alternative without the nodes.
 	Text string `json:"text"`
 }
 
-// alternatives finds requests that would fit, for a pod that every node refuses. Each alternative
-// changes the amount of one resource, CPUs first. Each node answers in its most likely state.
+// alternatives finds requests that would fit, for a pod that no node admits. Each alternative
+// changes the amount of one resource; the one for CPUs comes first. For the alternatives, each node
+// is assumed to be in its most likely state.
 func (q *question) alternatives(s *survey.Survey, answers []Answer) (out []Alternative) {
 	remedies := make([][]placement.Remedy, len(answers))
 	parallel.Do(len(answers), func(i int) {

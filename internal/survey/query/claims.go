@@ -25,25 +25,26 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Claimed explains one of the pod's ResourceClaims: its devices, or the devices that it could have.
-// All claims of the pod get their devices together, as in the scheduler.
+// Claimed explains one of the pod's ResourceClaims: which devices it has or could get. As in the
+// scheduler, all claims of the pod get their devices together.
 type Claimed struct {
 	// Name is the claim's name in spec.resourceClaims.
 	Name string `json:"name"`
-	// Claim is the ResourceClaim, or "" if there is none yet. Template is the ResourceClaimTemplate
-	// for the claim of a pod that does not exist.
+	// Claim is the ResourceClaim, or "" if there is none yet. If the pod does not exist, Template
+	// is the ResourceClaimTemplate from which the claim would be created.
 	Claim    string `json:"claim,omitempty"`
 	Template string `json:"template,omitempty"`
-	// Asks describes where the pod requires or prefers the devices of its claims, or is "".
+	// Asks is the pod's mode for its claims: "near" if it prefers devices near its CPUs, "required"
+	// if it requires them, or "".
 	Asks string `json:"asks,omitempty"`
 	// Allocated means that the claim has devices.
 	Allocated bool `json:"allocated"`
-	// Message explains the claim if the explanation is the same for every node.
+	// Message is the part of the explanation that does not depend on the node.
 	Message string `json:"message,omitempty"`
-	// Nodes are the possible nodes of the pod, in the order of their answers. If there are many,
-	// nodes with ResourceSlices come first, and More counts the nodes that are not listed. If the
-	// claim is allocated, only the nodes with its devices are listed. If the pod is bound, only its
-	// node is listed.
+	// Nodes are the nodes that the pod could have, in the order of their answers. If there are
+	// many, nodes with ResourceSlices come first, and More counts the nodes that are not listed. If
+	// the claim is allocated, only the nodes with its devices are listed. If the pod is bound, only
+	// its node is listed.
 	Nodes []ClaimOnNode `json:"nodes,omitempty"`
 	More  int           `json:"more,omitempty"`
 }
@@ -96,7 +97,6 @@ func (e *Explained) NoDevices() bool {
 	})
 }
 
-// explainClaims explains the pod's claims.
 func (e *Explained) explainClaims(ctx context.Context, c *survey.Cluster, s *survey.Survey, q *question) error {
 	x, err := newClaimant(ctx, c, s, q)
 	if x == nil || err != nil {
@@ -109,7 +109,8 @@ func (e *Explained) explainClaims(ctx context.Context, c *survey.Cluster, s *sur
 }
 
 // explainClaims explains the claims of a pod that does not exist. answers are the nodes' answers.
-// templates come with the pod, and replace templates of the same name in the cluster.
+// templates are from the same files as the pod, and replace templates of the same name in the
+// cluster.
 func (f *Fitting) explainClaims(ctx context.Context, c *survey.Cluster, s *survey.Survey, q *question, answers []Answer, templates []resourcev1.ResourceClaimTemplate) error {
 	x, err := newClaimant(ctx, c, s, q)
 	if x == nil || err != nil {
@@ -147,16 +148,17 @@ type claimant struct {
 	found []*resourcev1.ResourceClaim
 	// bound means that the pod has a node.
 	bound bool
-	// extends means that drivers may provide extended resources that the pod requests. Then the
-	// last claim is the one for these resources.
+	// extends means that drivers may provide extended resources that the pod requests. The last
+	// element of found is then the claim for these resources.
 	extends bool
-	// assumed describes the assumed default of the profile, if the pod has no mode.
+	// assumed is a note about the assumed mode, if the pod has no annotation for it; otherwise "".
 	assumed string
 	// templates are the templates of the pod's namespace, or nil if the pod exists.
 	templates map[string]*resourcev1.ResourceClaimTemplate
 }
 
-// newClaimant reads the drivers' devices. It returns nil if the pod has no claims.
+// newClaimant reads the objects of Dynamic Resource Allocation. It returns nil if drivers provide
+// no devices for the pod.
 func newClaimant(ctx context.Context, c *survey.Cluster, s *survey.Survey, q *question) (*claimant, error) {
 	if !q.mayClaim() {
 		return nil, nil //nolint:nilnil // most pods have none
@@ -228,19 +230,19 @@ func (x *claimant) findAll() (all []Claimed) {
 	return append(all, Claimed{Name: claims.ForExtended, Asks: x.mode.String()})
 }
 
-// claimPlace is a node with the place that the pod has or would get there, computed without the
-// claims. If the place is not known, why has the reason.
+// claimPlace is a node, and the NUMA nodes that the pod has or would get there if it had no claims
+// (first). If these are not known, why has the reason.
 type claimPlace struct {
 	*survey.NodeState
 	known bool
 	first claims.Lying
 	why   string
-	// slices and inventory are the node's devices. The method claimant.read sets them.
+	// slices and inventory have the node's devices, after a call of claimant.read.
 	slices    []*resourcev1.ResourceSlice
 	inventory *claims.Inventory
 }
 
-// read returns the devices of a node. It reads them only in the first call.
+// read returns the devices of a node. It computes them only in the first call.
 func (x *claimant) read(at *claimPlace) *claims.Inventory {
 	if at.inventory == nil {
 		at.slices = x.allocator.slicesOf(at.Object, at.Name)
@@ -252,7 +254,8 @@ func (x *claimant) read(at *claimPlace) *claims.Inventory {
 // notCertain explains why the place of a pod is not known.
 const notCertain = "it is not certain which CPUs the pod would get there"
 
-// places finds the relevant nodes, and the pod's place on each. on is the pod's node, or "".
+// places sets x.nodes to the nodes on which the claims are explained. on is the pod's node, or "".
+// answers are the nodes' answers about a pod without a node.
 func (x *claimant) places(on string, answers []Answer) {
 	if n := x.survey.States[on]; on != "" {
 		x.bound = true
@@ -315,8 +318,8 @@ func knownMachine(n *survey.NodeState) *topology.Machine {
 	return nil
 }
 
-// wouldLie returns the place that a pod would get on a node that admits it. It ignores the pod's
-// claims. It returns false if the place is not certain enough.
+// wouldLie returns the place that a pod would get on a node that admits it if the pod had no
+// claims. It returns false if this place is not certain enough for the mode.
 func wouldLie(n *survey.NodeState, q *question, mode claims.Mode) (claims.Lying, bool) {
 	if n.Account == nil || !q.hasSay(n) {
 		return nil, true
@@ -331,9 +334,9 @@ func (x *claimant) follows(at *claimPlace) bool {
 	return !x.bound && at.known && at.Decides() && knownMachine(at.NodeState) != nil && at.Account != nil && x.question.hasSay(at.NodeState)
 }
 
-// ways yields the possible places of the pod on a node in the order in which the scheduler tries
-// them. A pod without a mode has one place. If the pod's place is not known, ways yields one place
-// without NUMA nodes.
+// ways yields the possible places of the pod on a node (claims.Ways), in the order in which the
+// scheduler tries them. If the mode is claims.Free, there is only one place. If the pod's place is
+// not known, ways yields one place without NUMA nodes.
 func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lying] {
 	q, m := x.question, knownMachine(at.NodeState)
 	stock := func() *placement.Claimed {
@@ -361,7 +364,7 @@ func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lyi
 	}
 }
 
-// on returns the pod with its claims on a node.
+// on returns the pod, its claims, and the devices of a node, for package claims.
 func (x *claimant) on(at *claimPlace) *claims.OnNode {
 	a, inventory := x.allocator, x.read(at)
 	n := &claims.OnNode{
@@ -406,7 +409,8 @@ func (x *claimant) extended(at *claimPlace) *resourcev1.ResourceClaim {
 // needsNone explains why there is no claim.
 const needsNone = "the pod needs no ResourceClaim for it"
 
-// find returns the pod's claim. If there is none, it returns nil and sets the reason in out.
+// find returns the ResourceClaim for an entry of spec.resourceClaims. If there is none, it returns
+// nil and sets the reason in out.
 func (x *claimant) find(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.ResourceClaim {
 	if x.templates != nil && of.ResourceClaimTemplateName != nil {
 		return x.made(of, out)
@@ -478,8 +482,8 @@ func (x *claimant) explain(ctx context.Context, all []Claimed) {
 	}
 }
 
-// asks reports whether the nodes must be checked for devices of the claim. If not, it sets the
-// reason in out. c is nil if the claim would differ from node to node.
+// asks reports whether the nodes must be checked for devices of the claim c. If not, it writes the
+// reason into out. c is nil if the claim would differ from node to node.
 func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 	out.Allocated = c != nil && c.Status.Allocation != nil
 	if c != nil && x.mode != claims.Free {
@@ -500,8 +504,8 @@ func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 	return why == ""
 }
 
-// findings describes the devices. If places is set, the pod's place is not known, and findings
-// describes only the positions of the devices.
+// findings describes the devices of a Judgement. If places is true, it describes only their
+// positions, because the pod's place is not known.
 func findings(j *claims.Judgement, places bool) (out []string) {
 	for i := range j.Findings {
 		f := &j.Findings[i]
@@ -517,7 +521,8 @@ func findings(j *claims.Judgement, places bool) (out []string) {
 	return out
 }
 
-// unpinned explains why the position of the claim's devices does not matter, or returns "".
+// unpinned explains, as the end of a sentence, why the position of the claim's devices does not
+// matter, or returns "".
 func (x *claimant) unpinned(of *claims.Claim) string {
 	switch _, pinned := of.Wanted(); {
 	case len(of.Users) == 0:

@@ -25,7 +25,7 @@ type Comparison struct {
 	// Groups are the groups of equal nodes, the largest first.
 	Groups []ComparedGroup `json:"groups"`
 	// Rows are the lines of the printed comparison. Never names the pods that fit on no node of a
-	// group, and explains why.
+	// group after the change, and explains why.
 	Rows  []ComparedRow `json:"rows"`
 	Never []string      `json:"never,omitempty"`
 	Notes []string      `json:"notes,omitempty"`
@@ -51,8 +51,8 @@ type Fits struct {
 	// maxBerths, which were not tried.
 	Placed  int `json:"placed"`
 	Untried int `json:"untried,omitempty"`
-	// Copies is the total number of pods that fit. Nodes is the number of nodes with at least one
-	// of them.
+	// Copies is the total number of copies that fit, including replicas. Nodes is the number of
+	// nodes that admit at least one.
 	Copies int `json:"copies"`
 	Nodes  int `json:"nodes"`
 	// NUMANodes is the maximum number of NUMA nodes of a replica, or 0 if nothing is pinned.
@@ -71,9 +71,9 @@ type ComparedGroup struct {
 	BeforeAfter[Needed]
 }
 
-// Moving is the result of a plan that makes room by moving pods.
+// Moving summarizes a plan that makes room by moving pods.
 type Moving struct {
-	// Outcome is the outcome of Room, or "" if all replicas fit together and no pod has to move.
+	// Outcome is Room.Outcome, or "" if all replicas fit together and no pod has to move.
 	Outcome string `json:"outcome,omitempty"`
 	Moves   int    `json:"moves"`
 }
@@ -93,13 +93,14 @@ type comparing struct {
 	survey  *survey.Survey
 	wanted  []Wanted
 	names   []string
-	// before and after are the options of the two questions. If the setting requires drained nodes,
-	// both questions treat the nodes as empty.
+	// before and after are the options for Fit on the present and on the changed nodes. If the
+	// change requires that nodes are drained, both treat the nodes as empty.
 	before, after FitOptions
 	out           *Comparison
 }
 
-// Compare checks how the load fits on the present nodes, and on the nodes with the setting.
+// Compare compares how the load fits on the present nodes with how it fits on the nodes with
+// o.Setting.
 func Compare(ctx context.Context, b Base, wanted []Wanted, o FitOptions) (*Comparison, error) {
 	s, err := b.Survey(ctx, "")
 	if err != nil {
@@ -144,7 +145,6 @@ func (m *comparing) fit(ctx context.Context) error {
 	return nil
 }
 
-// fits returns the totals of an answer.
 func fits(f *Fitting) Fits {
 	out := Fits{Placed: f.Placed, Untried: f.Untried, Copies: f.Copies}
 	for i := range f.Nodes {
@@ -184,7 +184,7 @@ func (m *comparing) move(ctx context.Context) error {
 	return nil
 }
 
-// room makes a plan for the whole load.
+// room plans room for the whole load, and writes the result into the argument into.
 func (m *comparing) room(ctx context.Context, s *survey.Survey, into *Moving) error {
 	with := *s
 	room, err := makeRoom(ctx, m.cluster, &with, m.wanted, RoomOptions{})
@@ -208,8 +208,8 @@ func tooMany(wanted []Wanted) error {
 	return nil
 }
 
-// need computes for each group how many empty nodes of its hardware and configuration the load
-// needs.
+// need computes how many empty nodes the load needs if all are like the nodes of a group, for each
+// group.
 func (m *comparing) need(ctx context.Context) error {
 	after := m.after.Setting
 	after.Empty = true

@@ -24,7 +24,7 @@ import (
 
 // Room is a plan that makes room for pods by moving other pods.
 type Room struct {
-	// Outcome is the outcome of the search: found, no room, or gave up.
+	// Outcome is the outcome of the search: "found", "no room" or "gave up" (defrag.Ending).
 	Outcome string `json:"outcome"`
 	// Gang is the gang of the wanted pods, or "" if they were not requested as a gang.
 	Gang string `json:"gang,omitempty"`
@@ -41,7 +41,7 @@ type Room struct {
 	// Asked is the number of questions that the search asked the nodes' ledgers.
 	Asked int      `json:"asked"`
 	Notes []string `json:"notes,omitempty"`
-	// Before and After are the nodes that the plan changes.
+	// Before and After show the nodes that the plan changes, if RoomOptions.Draw is set.
 	Before []Picture `json:"-"`
 	After  []Picture `json:"-"`
 }
@@ -67,12 +67,12 @@ type RoomMove struct {
 	From       string `json:"from"`
 	FromNUMA   string `json:"fromNUMANodes,omitempty"`
 	To         string `json:"to"`
-	// ToNUMA is "" if it is not certain. It may depend on the order in which the placeholder pod
-	// leaves and the moved pod arrives.
+	// ToNUMA is "" if it is not certain. It is not certain if it depends on whether the holder of
+	// the place (package moving) leaves before the moved pod arrives.
 	ToNUMA string `json:"toNUMANodes,omitempty"`
 }
 
-// RoomOptions limit a plan.
+// RoomOptions are the options of a plan.
 type RoomOptions struct {
 	// MostMoves is the maximum number of pods that move for one wanted pod; 0 means
 	// defrag.DefaultMoves.
@@ -93,8 +93,8 @@ func MakeRoom(ctx context.Context, b Base, wanted []Wanted, o RoomOptions) (*Roo
 	return makeRoom(ctx, b.Cluster(), s, wanted, o)
 }
 
-// MakeRoomFor plans room for a waiting pod. If the pod belongs to a gang, it plans for all members
-// that the gang lacks.
+// MakeRoomFor plans room for a waiting pod. If the pod belongs to a gang, it plans room for all
+// waiting members that the gang needs in order to start.
 func MakeRoomFor(ctx context.Context, b Base, namespace, name string, o RoomOptions) (*Room, error) {
 	pod, err := b.PodNamed(ctx, namespace, name)
 	if err != nil {
@@ -128,7 +128,6 @@ type maker struct {
 	terms *wire.Terms
 }
 
-// answered stores whether a pod may run on a node. The zero value means that this is not known yet.
 type answered uint8
 
 const (
@@ -161,7 +160,7 @@ func makeRoom(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted [
 	return m.out, nil
 }
 
-// want adds the pods that need room.
+// want adds the wanted pods to the problem.
 func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) error {
 	replicas := 0
 	for i := range wanted {
@@ -177,7 +176,7 @@ func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) er
 		if note != "" {
 			m.out.Notes = append(m.out.Notes, note)
 		}
-		if i == 0 || priority < m.priority { // moved pods must have a lower priority than every wanted pod
+		if i == 0 || priority < m.priority { // no pod with a higher priority than the lowest of the wanted pods may be moved
 			m.priority = priority
 		}
 		m.scheduler = nameOfScheduler(pod)
@@ -199,7 +198,8 @@ func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) er
 	return nil
 }
 
-// fill sets the requests of p to those of the pod, which arrives after seconds after.
+// fill sets the requests of p to those of the pod, with the given UID. The new pod counts as
+// created the given number of seconds after the survey.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
@@ -226,7 +226,7 @@ func (m *maker) index(list []defrag.Pod, pods []*corev1.Pod) {
 	}
 }
 
-// gather adds the nodes and the pods that may be moved.
+// gather adds the nodes and the movable pods to the problem, and counts the other pods.
 func (m *maker) gather() {
 	for i, name := range m.names {
 		n := m.survey.States[name]
@@ -282,7 +282,7 @@ func (m *maker) admits(q *question, n *survey.NodeState) bool {
 		lacking(q.amounts, nil, n.Object) == ""
 }
 
-// tell writes the plan into out.
+// tell writes the plan into m.out.
 func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	m.out.Outcome, m.out.Asked = plan.Outcome.String(), plan.Asked
 	if plan.Outcome != defrag.Found {
@@ -343,14 +343,16 @@ func (p *played) leaves(pod *suppose.Pod) {
 	settle(&p.Node)
 }
 
-// settle applies all assumed changes of the node if the result is certain.
+// settle makes all supposed changes of the node final (suppose.Node.Cleared), if the result is
+// certain.
 func settle(n *suppose.Node) {
 	if then, certain := n.Cleared(); certain {
 		*n = then
 	}
 }
 
-// admit adds a pod. It returns the pod's NUMA nodes, or "" if the pod has to wait.
+// admit adds a pod to the node. It returns the pod's NUMA nodes, or "" if the node does not admit
+// the pod for certain.
 func admit(n *suppose.Node, pod *suppose.Pod) string {
 	var d placement.Decision
 	a := n.Promise(pod, &d)
@@ -362,7 +364,7 @@ func admit(n *suppose.Node, pod *suppose.Pod) string {
 }
 
 // comes adds an arriving pod to the node. It returns the pod's NUMA nodes, or "" if nothing is
-// pinned.
+// pinned or the node does not admit the pod for certain.
 func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	if !p.Pins(pod) {
 		return ""
@@ -371,8 +373,9 @@ func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	return admit(&p.Node, pod)
 }
 
-// besideHolder is like comes, for a pod whose place is still held by an equal pod
-// (internal/moving). It returns "" if the pod has to wait until the holder has left.
+// besideHolder returns the NUMA nodes that the pod would get while its holder, an equal pod
+// (package moving), is still on the node. It returns "" if the pod has to wait until the holder has
+// left. It does not change the node.
 func (p *played) besideHolder(pod *suppose.Pod) string {
 	if !p.Pins(pod) {
 		return ""

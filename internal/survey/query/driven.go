@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// DrivenOn returns the drivers' devices on a node, or nil. n may be nil. The notes describe missing
-// information.
+// DrivenOn returns the devices of DRA drivers on a node, and the claims of its pods. It returns nil
+// if there are none, or if n is nil. The notes describe missing information.
 func DrivenOn(ctx context.Context, c *survey.Cluster, n *survey.NodeState) (*survey.Driven, []string, error) {
 	if n == nil {
 		return nil, nil, nil

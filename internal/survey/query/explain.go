@@ -53,8 +53,8 @@ type Explained struct {
 	Reservations []Owned `json:"reservations,omitempty"`
 	// Resize is the state of an unfinished in-place resize, or "".
 	Resize string `json:"resize,omitempty"`
-	// Unserved is set if no scheduler has looked at the pod. Its message tells whether a scheduler
-	// with the pod's schedulerName was found.
+	// Unserved is set if no scheduler seems to have looked at the pod. Its message tells whether a
+	// scheduler with the pod's schedulerName was found.
 	Unserved *survey.Trouble `json:"unserved,omitempty"`
 	// HeldBack is the reason why a pending pod gets no node although Berth would find one for it,
 	// or nil.
@@ -68,26 +68,26 @@ type Explained struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Membership is the gang of a pod. It is empty if the pod has no gang.
+// Membership describes the gang of a pod. It is empty if the pod has no gang.
 type Membership struct {
 	// Gang is the gang of the pod, with the kind of the gang's declaration. GangName is the gang's
 	// name, or "".
 	Gang     string `json:"gang,omitempty"`
 	GangName string `json:"gangName,omitempty"`
-	// MemberOf is the state of the gang, or nil if its pods may not be read. A pod with an invalid
-	// declaration belongs to a gang with State wrong, which may have no name.
+	// MemberOf has the gang's state and pods. It is nil if gangs could not be read. If the pod's
+	// own declaration is invalid, it is a gang with State wrong, which may have no name.
 	MemberOf *survey.Gang `json:"memberOf,omitempty"`
 }
 
-// Answers has the present answers of nodes: of all nodes for a pending pod, and of the other nodes
-// for a bound pod.
+// Answers has the nodes' present answers to the question whether they would admit the pod. All
+// nodes are asked about a pending pod, and the other nodes about a bound pod.
 type Answers struct {
 	// Fits is a request for fewer CPUs that would fit now, if no node admits the pod.
 	Fits *FewerCPUs `json:"fits,omitempty"`
-	// Alternatives are changed requests that would fit now, for each resource that the pod
-	// requests.
+	// Alternatives are changed requests that would fit now, at most one for each resource that the
+	// pod requests.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
-	// Nodes has the answers. Groups has the nodes, grouped by equal answers.
+	// Nodes has the answers of the nodes, the best first. Groups has the same answers, grouped.
 	Groups []Group  `json:"groups,omitempty"`
 	Nodes  []Answer `json:"nodes,omitempty"`
 }
@@ -104,7 +104,7 @@ const (
 // answerOrder is the order of answers in the output.
 var answerOrder = []string{Admits, Waits, Refuses, Unreliable, Excluded}
 
-// Answer is the result of checking a pod against one node.
+// Answer is one node's answer to the question whether it would admit the pod.
 type Answer struct {
 	Node    string `json:"node"`
 	Answer  string `json:"answer"`
@@ -115,19 +115,20 @@ type Answer struct {
 	InFlight int `json:"inFlight,omitempty"`
 	// Mates is the number of other members of the pod's gang that a plan would place on this node.
 	Mates int `json:"mates,omitempty"`
-	// SilentSeconds is the time for which the agent has been silent. It is 0 unless the answer is
-	// Unreliable for this reason.
+	// SilentSeconds is how long the node's agent has been silent. It is set only if the node's
+	// report is unreliable for this reason.
 	SilentSeconds int64 `json:"silentSeconds,omitempty"`
 
 	NUMANodes string `json:"numaNodes,omitempty"`
 	// NUMACount is the number of NUMA nodes that the pod would get, or 0 if nothing would be
 	// pinned.
 	NUMACount int `json:"numaCount,omitempty"`
-	// Choice has the values that the scheduler compares, for a node that admits the pod.
+	// Choice has the values by which the scheduler chooses among the nodes that admit the pod. It
+	// is nil for other answers.
 	Choice  *Choice            `json:"choice,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
 
-	// Given has the amounts in use of the providers' resources that the pod requests.
+	// Given is how much of the providers' resources that the pod requests is already in use.
 	Given []survey.Given `json:"given,omitempty"`
 
 	// tooLarge means that the node is excluded only because its total amounts are too small.
@@ -146,8 +147,8 @@ type Group struct {
 	advices []advised
 }
 
-// Explain explains why the named pod is on its node, or has no node. If only is set, no other node
-// is asked.
+// Explain explains why the named pod is on its node, or has no node. If only is not "", only this
+// node is asked.
 func Explain(ctx context.Context, b Base, namespace, name, only string) (*Explained, error) {
 	pod, err := b.PodNamed(ctx, namespace, name)
 	if err != nil {
@@ -195,8 +196,8 @@ func Explain(ctx context.Context, b Base, namespace, name, only string) (*Explai
 	return e, e.explainClaims(ctx, c, s, q)
 }
 
-// ignores records the pod's annotations and labels that have no effect on its node. If the pod has
-// no node, it records those that have no effect on nodes where a kubelet decides.
+// ignores records which annotations and labels of the pod have no effect on its node. For a pod
+// without a node, it records which have no effect on nodes where a kubelet decides.
 func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *survey.NodeState) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
 	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.Decides() && !givesWhole(on, r)) {
@@ -231,7 +232,7 @@ func onlyNode(e *Explained, only string) string {
 	return ""
 }
 
-// surveyFor makes the survey that the explanation of a pod needs.
+// surveyFor surveys the nodes that the explanation of a pod needs: one node, or all.
 func surveyFor(ctx context.Context, e *Explained, pod *corev1.Pod, ask *wire.Ask, b Base, only string) (*survey.Survey, error) {
 	one := onlyNode(e, only)
 	s, err := b.Survey(ctx, one)
@@ -239,7 +240,7 @@ func surveyFor(ctx context.Context, e *Explained, pod *corev1.Pod, ask *wire.Ask
 		return s, err
 	}
 	switch {
-	case e.Node == "" && ask.RulesErr != nil: // no node admits it if Berth decides on any node
+	case e.Node == "" && ask.RulesErr != nil: // all nodes are needed, to know if Berth decides on any of them
 	case e.Node != "" && only == "" && !e.Refused && !e.ended() && hasSay(s.States[e.Node], pod, &ask.Request):
 	default:
 		return s, nil
@@ -274,7 +275,8 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 type question struct {
 	pod     *corev1.Pod
 	request *placement.Request
-	// said has the keys of the pod's rules. rulesErr is the error if the rules cannot be read.
+	// said has the annotation keys by which the pod states its rules. rulesErr is the error if the
+	// rules cannot be read.
 	said     wire.Said
 	rulesErr error
 	// created is the pod's creation time, in Unix seconds.
@@ -282,7 +284,7 @@ type question struct {
 	amounts amounts.List
 	// classes are the resources of device classes.
 	classes map[corev1.ResourceName]bool
-	// noNode has advice about requirements of the pod that no node meets.
+	// noNode has advice about requirements of the pod that no node meets (noNodeHas).
 	noNode map[string]string
 	// only is the only node to ask, or "" for all.
 	only string
@@ -293,11 +295,12 @@ type question struct {
 	// provided has the resources of providers that the pod requests. The field request does not
 	// contain them.
 	provided []string
-	// demand is the demand for each node, by name. It is nil if nodes are not compared.
+	// demand is the demand for each node, by name. It is nil if it is not considered: for pods for
+	// which no kubelet pins anything, and for members in the plan of a gang.
 	demand map[string]demand.Level
 }
 
-// newQuestion prepares the question about a pod; ask is the pod's request.
+// newQuestion returns the question about a pod; ask is what was read from the pod.
 func newQuestion(ctx context.Context, c *survey.Cluster, s *survey.Survey, pod *corev1.Pod, ask *wire.Ask) (q *question, err error) {
 	q = &question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: rulesErrOf(s, pod, ask), created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), demand: demandOf(s, &ask.Request)}
 	if q.classes, err = classesFor(ctx, s, c, q.amounts); err != nil {
@@ -358,7 +361,7 @@ func (e *Explained) answered(answers []Answer) {
 	e.Nodes, e.Groups = answers, groupsOf(answers)
 }
 
-// asked returns those of the names that q.only selects.
+// asked returns the names of nodes that the survey has; if q.only is not "", at most this one.
 func (q *question) asked(s *survey.Survey, names []string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return s.States[n] == nil || q.only != "" && n != q.only })
 }
@@ -385,8 +388,8 @@ func (q *question) room(n *survey.NodeState) *amounts.Node {
 	return nodestate.RoomOf(n.Object, bound, q.classes)
 }
 
-// askNode asks one node. room returns the node's free amounts. The answer's texts name the
-// annotation keys that the pod uses.
+// askNode asks one node. The function room returns the node's free amounts. Texts of the answer
+// name rules by the annotation keys that the pod uses.
 func (q *question) askNode(s *survey.Survey, n *survey.NodeState, affinity nodeaffinity.RequiredNodeAffinity, room func() *amounts.Node) (a Answer) {
 	defer func() { a.say(q.said) }()
 	a = Answer{Node: n.Name, Report: n.Sequence(), InFlight: n.InFlight}
@@ -426,9 +429,9 @@ func (q *question) askNode(s *survey.Survey, n *survey.NodeState, affinity nodea
 	return a
 }
 
-// unmet explains why a node cannot meet the pod's rules, or returns "". It also returns "" if Berth
-// does not decide about the pod on the node, and if Berth cannot predict the kubelet. In the latter
-// case, the node's answer describes the problem.
+// unmet explains why a node cannot meet the pod's rules, or returns "". It returns "" if Berth does
+// not decide about the pod on the node. It also returns "" if Berth cannot predict the node's
+// kubelet, because the answer of such a node describes this problem.
 func (q *question) unmet(n *survey.NodeState) string {
 	switch {
 	case !q.hasSay(n):

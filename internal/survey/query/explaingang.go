@@ -31,14 +31,14 @@ import (
 type ExplainedGang struct {
 	survey.Gang
 	Scheduler string `json:"scheduler,omitempty"`
-	// Pods has the members by name. A member with a node has its actual resources, any other member
-	// the resources that it would get now.
+	// Pods are the members, sorted by name. A member with a node is shown with its actual
+	// resources, any other member with the resources that it would get now.
 	Pods []GangPod `json:"pods"`
-	// Verdict is the result of planning the waiting members now. It is "" if no member waits, or if
-	// the result is unknown. The verdict Whole means that enough members would have nodes.
+	// Verdict describes the result of planning the waiting members now. It is "" if no plan was
+	// made. Whole means that enough members have nodes, or would get them now.
 	Verdict string `json:"verdict,omitempty"`
 	Whole   bool   `json:"whole"`
-	// Fit is the number of members that would have nodes, including those with a node.
+	// Fit is how many members have succeeded, have a node, or would get one now.
 	Fit int `json:"fit"`
 	// Lacking is the first member that would get no node, or nil.
 	Lacking *Lacking `json:"lacking,omitempty"`
@@ -62,16 +62,16 @@ type GangPod struct {
 // StateWouldFit is the state of a waiting member that would get a node now.
 const StateWouldFit = "would fit"
 
-// Lacking is a member that would get no node. It has the nodes' answers about the member while the
-// other members have their planned places.
+// Lacking is a member that would get no node, with the nodes' answers about it. For these answers,
+// the other members are at their planned places.
 type Lacking struct {
 	Pod    string   `json:"pod"`
 	Groups []Group  `json:"groups"`
 	Nodes  []Answer `json:"nodes"`
 }
 
-// ExplainGang explains why the pods of a gang are on their nodes, or have none. notes are about the
-// data of the gang.
+// ExplainGang explains why the pods of a gang are on their nodes, or have none. notes describe
+// problems with the data of the gang.
 func ExplainGang(ctx context.Context, b Base, g *survey.Gang, notes []string) (*ExplainedGang, error) {
 	s, err := b.Survey(ctx, "")
 	if err != nil {
@@ -135,8 +135,9 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *survey.Cluster, s *survey
 }
 
 // minResourcesOf returns the minResources that must be free before the scheduler admits the group.
-// It returns nil if the group was admitted or has none. The scheduler also keeps resources for
-// other groups. Only the scheduler knows them, and writes them into the group's status.
+// It returns nil if the group was admitted or has none. The Claim does not have the resources that
+// are kept for other groups, because only the scheduler knows them. It writes them into the group's
+// status.
 func minResourcesOf(g *survey.Gang) *gangfit.Claim {
 	if len(g.Spec.Resources) == 0 || !gangs.NotLetIn(g.Spec.Phase) {
 		return nil
@@ -183,7 +184,7 @@ type trialNodes struct {
 	classes map[corev1.ResourceName]bool
 	// devices is nil if no member has claims.
 	devices *gangDevices
-	// kept has the gangs whose PodGroups protect them from eviction. It is read only if the group
+	// kept has the gangs whose PodGroups protect them from eviction. It is set only if the group
 	// has minResources.
 	kept map[string]bool
 }
@@ -210,7 +211,7 @@ func newTrialNodes(s *survey.Survey, pods []*corev1.Pod) *trialNodes {
 	return t
 }
 
-// number returns the number of a node, and its ledger.
+// number returns the index of a node in t.nodes, and its ledger.
 func (t *trialNodes) number(name string) (int, *ledger.Node) {
 	at := slices.IndexFunc(t.nodes, func(n *survey.NodeState) bool { return n.Name == name })
 	if at < 0 {
@@ -219,7 +220,7 @@ func (t *trialNodes) number(name string) (int, *ledger.Node) {
 	return at, t.nodes[at].Account
 }
 
-// prepare reads the pod of each kind, and creates the question to the nodes about this kind.
+// prepare creates the question about each kind from the kind's first pod.
 func (t *trialNodes) prepare(ctx context.Context, c *survey.Cluster, claim *gangfit.Claim) (err error) {
 	all := amounts.List{}
 	for _, k := range t.asks.Kinds {
@@ -314,9 +315,9 @@ func (t *trialNodes) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Lacking = t.lacking(&v.Plan)
 }
 
-// never names the first resource that does not suffice, even on empty nodes, for the members that
-// must start together. If there is none, it returns "". It uses the smallest requests among the
-// members.
+// never describes the first resource of which even all empty nodes together have too little for the
+// members that must start together, or returns "". It assumes that the members with the smallest
+// requests start.
 func (t *trialNodes) never() string {
 	asked := map[string][]int64{}
 	for _, pod := range t.pods {
@@ -349,8 +350,8 @@ func (t *trialNodes) never() string {
 // nodeLooks is the cost of asking a node about a kind, in units of the plan's budget.
 const nodeLooks = 4
 
-// Nodes implements plan.Field. It returns the nodes that do not refuse members of the kind, in the
-// order of the scheduler's default scoring.
+// Nodes implements plan.Field. It returns the nodes that admit members of the kind or wait for a
+// report, in the order of the scheduler's default scoring.
 func (t *trialNodes) Nodes(kind int) []int {
 	k := t.kinds[kind]
 	if k.said == nil {
@@ -404,8 +405,8 @@ func (t *trialNodes) Take(member, _ int) {
 	}
 }
 
-// lacking asks every node again about the member that got no node, with the other members at their
-// planned places.
+// lacking collects the nodes' answers about the member that got no node. Nodes on which other
+// members were planned are asked again, with these members.
 func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 	mates := map[int]int{}
 	for _, at := range p.Places {
@@ -428,8 +429,8 @@ func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 	return out
 }
 
-// again asks a node about the member that got no node, with the other members at their planned
-// places.
+// again asks a node again about the member that got no node, with the other members at their
+// planned places.
 func (t *trialNodes) again(p *plan.Plan, node int) (a Answer) {
 	member := &t.asks.Members[p.Lacking]
 	q, with, on := t.kinds[member.Kind].question, *t.nodes[node], p.Node(node)
@@ -440,8 +441,8 @@ func (t *trialNodes) again(p *plan.Plan, node int) (a Answer) {
 	if a.Answer != Waits || !on.Pins(&member.Pod) {
 		return a
 	}
-	// A node that waits may do so only because the member would endanger the promises to other
-	// members.
+	// The reason for the answer Waits may be that the member would endanger the promises to other
+	// members. Promise then refuses the member.
 	var d placement.Decision
 	if said := on.Promise(&member.Pod, &d); said.Outcome == ledger.Refused {
 		if refusal, ok := on.Account().View().Advise(member.Candidate.Request, nil); ok {

@@ -27,15 +27,15 @@ type Wanted = manifest.Template
 
 // FitOptions are the options of Fit.
 type FitOptions struct {
-	// Nodes are the nodes to ask; empty means all. A Setting applies only to them.
+	// Nodes are the nodes to ask; empty means all. Setting applies only to them.
 	Nodes []string
 	// Limit is the maximum number of copies that are counted on each node.
 	Limit int
-	// Setting has the assumed differences of the nodes.
+	// Setting is the assumed change of the nodes.
 	Setting Setting
 	// Draw asks for Pictures.
 	Draw bool
-	// Templates are ResourceClaimTemplates that come with the pods.
+	// Templates are ResourceClaimTemplates from the same files as the pods.
 	Templates []resourcev1.ResourceClaimTemplate
 }
 
@@ -49,8 +49,9 @@ type Fitting struct {
 	// a kubelet with the right configuration would pin them.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
-	// Decided means that the pod is Pinnable, or that Berth decides about it on a node that was
-	// asked. For any other pod, Fit checks only amounts, host ports, taints and node selectors.
+	// Decided means that the pod is Pinnable, or that Berth decides about it on at least one of the
+	// asked nodes. For any other pod, Fit checks only amounts, host ports, taints, node selectors
+	// and claims.
 	Decided bool `json:"decided"`
 	// Berths are the places of the replicas, at most maxBerths. Fit places them one after the other
 	// until one does not fit. If the pod is not Pinnable, Berths is empty, because other plugins
@@ -76,9 +77,8 @@ type Fitting struct {
 	claimNotes []string
 }
 
-// lacksDevices explains why a node has no devices for the claims of a pod. If the pod requires near
-// devices, it also explains why none are near the CPUs. It returns "" if the node has devices, or
-// if this is not known.
+// lacksDevices explains why a node has no devices for the claims of a pod, or, if the pod requires
+// near devices, none near its CPUs. It returns "" if the node has devices, or if this is not known.
 func lacksDevices(all []Claimed, node string) string {
 	for i := range all {
 		c := &all[i]
@@ -125,7 +125,7 @@ func pictureOf(s *survey.Survey, n *survey.NodeState, coming []machineview.Tenan
 
 // Notes on pods that are not on the node yet.
 const (
-	// WouldCome is the note on pods that do not exist.
+	// WouldCome is the note on pods that Fit or MakeRoom has placed.
 	WouldCome = "would come"
 	movesHere = "moves here from "
 )
@@ -151,14 +151,15 @@ type NodeFit struct {
 	// ByNUMA counts copies by the NUMA nodes that they get, such as "0" or "0-1". The key is "" if
 	// nothing is pinned.
 	ByNUMA map[string]int `json:"byNUMANodes,omitempty"`
-	// Next is the reason why the next copy is refused, or "" if Limit was reached.
+	// Next is the reason why the node refuses the next copy, or "" if Limit was reached.
 	Next string `json:"next,omitempty"`
 }
 
 // maxBerths is the maximum number of replicas that are placed one by one.
 const maxBerths = 200
 
-// Fit finds the present places for pods that do not exist. It tries each workload separately.
+// Fit determines where pods that do not exist would be placed now. It tries each workload
+// separately, without the pods of the others.
 func Fit(ctx context.Context, b Base, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	s, err := b.Survey(ctx, "")
 	if err != nil {
@@ -213,7 +214,6 @@ func inNamespace(c *survey.Cluster, pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// newFitter prepares the question about a pod that does not exist.
 func newFitter(ctx context.Context, c *survey.Cluster, s *survey.Survey, w *Wanted) (*fitter, error) {
 	pod := inNamespace(c, w.Pod)
 	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // the user may have pasted a running pod
@@ -244,7 +244,7 @@ func fitOne(ctx context.Context, c *survey.Cluster, s *survey.Survey, w *Wanted,
 	seats := make([]*seat, len(names))
 	parallel.Do(len(names), func(i int) {
 		if ctx.Err() != nil {
-			return // the caller no longer uses the answer
+			return // fitOne returns an error
 		}
 		seats[i] = f.seat(names[i])
 		seats[i].answer = f.ask(seats[i])
@@ -315,7 +315,7 @@ type fitter struct {
 	affinity nodeaffinity.RequiredNodeAffinity
 }
 
-// seat is a node with the copies that were placed on it.
+// seat is a node with the copies that were placed on it. answer is its answer about the next copy.
 type seat struct {
 	suppose.Node
 	node   *survey.NodeState
@@ -328,10 +328,9 @@ func (f *fitter) seat(name string) *seat {
 	return &seat{Node: suppose.On(n.Account, f.room(n)), node: n}
 }
 
-// with returns the node with the copies on it.
 func (s *seat) with() *survey.NodeState { return supposed(s.node, &s.Node) }
 
-// supposed returns the node with the changes that on assumes.
+// supposed returns n with the ledger of the supposed node.
 func supposed(n *survey.NodeState, on *suppose.Node) *survey.NodeState {
 	out := *n
 	out.Account = on.Account()
@@ -380,7 +379,8 @@ func (f *fitter) copyOf(s *seat) *suppose.Pod {
 // uid returns the UID of the i-th copy on a node.
 func (f *fitter) uid(i int) string { return fmt.Sprintf("%s/copy-%d", f.request.UID, i+1) }
 
-// take places a copy on a node whose last answer admits it.
+// take places a copy on a node whose last answer admits it. It returns false if the ledger then
+// does not promise the place.
 func (f *fitter) take(s *seat) (Berthed, bool) {
 	b := Berthed{Node: s.node.Name, Exact: true}
 	p, d := f.copyOf(s), placement.Decision{}
@@ -398,8 +398,8 @@ func (f *fitter) take(s *seat) (Berthed, bool) {
 	return b, true
 }
 
-// count starts with no copies on the node. It adds copies until the node has limit copies or does
-// not admit the next one.
+// count places copies on s, a duplicate of a seat without copies, until there are limit copies or
+// the node does not admit the next one.
 func (f *fitter) count(s seat, limit int) NodeFit {
 	out := NodeFit{Answer: s.answer}
 	for a := s.answer; ; a = f.ask(&s) {
@@ -423,8 +423,8 @@ func (f *fitter) count(s seat, limit int) NodeFit {
 	}
 }
 
-// next places a copy on the best node, in the scheduler's order. It returns false if no node admits
-// a copy.
+// next places a copy on the node that the scheduler would choose. It returns false if no node
+// admits a copy.
 func (f *fitter) next(seats []*seat) (Berthed, bool) {
 	for {
 		var best *seat
@@ -456,8 +456,8 @@ func TyingVolumes(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// notAsked describes requirements of the pod that Fit does not check. They may exclude nodes, or
-// prevent the pod's start.
+// notAsked describes what Fit does not check, and what may exclude nodes for the pod or prevent its
+// start.
 func notAsked(pod *corev1.Pod) (out []string) {
 	spec, volumes := &pod.Spec, TyingVolumes(pod)
 	a := spec.Affinity

@@ -25,14 +25,14 @@ type gangDevices struct {
 	// members are the members that may have claims, by number. places has an element for each node.
 	members map[int]*claimant
 	places  []claimPlace
-	// had has the devices that each member last had in the plan. refused has the pairs of a member
-	// and a node that lacks devices for it.
+	// had has the devices that the plan last gave to each member. refused has pairs of a member and
+	// a node on which the member got no devices.
 	had     map[int][]resourcev1.AllocationResult
 	refused map[[2]int]bool
 }
 
-// findDevices prepares the search for devices if some member has claims. wrong explains why the
-// scheduler refuses a member on every node.
+// findDevices sets t.devices if any member has claims. If the scheduler refuses a member on every
+// node because of its claims, wrong explains why.
 func (t *trialNodes) findDevices(ctx context.Context, c *survey.Cluster) (wrong string, notes []string, err error) {
 	d := &gangDevices{ctx: ctx, members: map[int]*claimant{}, had: map[int][]resourcev1.AllocationResult{}, refused: map[[2]int]bool{}}
 	var h *source.HandedOut
@@ -87,7 +87,8 @@ func (x *claimant) refusal(c *survey.Cluster) string {
 	return ""
 }
 
-// give allocates devices to a member on a node. It returns false if the node does not have them.
+// give allocates devices to a member on a node. It returns false if the node lacks devices for the
+// member, or if the CPUs of a member that requires near devices would be uncertain.
 func (d *gangDevices) give(t *trialNodes, member, node int, would plan.Lies, again plan.Again) bool {
 	n, x, at := t.nodes[node], d.members[member], &d.places[node]
 	m := knownMachine(n)
@@ -121,7 +122,7 @@ func (d *gangDevices) give(t *trialNodes, member, node int, would plan.Lies, aga
 }
 
 // explain changes the answers about the member that got no node: a node that lacks devices for it
-// refuses it. The other members keep their places and devices.
+// refuses it. For this, the other members have their planned places and devices.
 func (d *gangDevices) explain(t *trialNodes, p *plan.Plan, answers []Answer) {
 	x := d.members[p.Lacking]
 	var all []Claimed

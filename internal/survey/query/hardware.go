@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Hardware is the machine in the report of a node's agent, with its devices according to DRA
-// drivers.
+// Hardware is the machine in the report of a node's agent, compared with the devices that DRA
+// drivers report.
 type Hardware struct {
 	Machine *topology.Machine
 	// Notes describe ResourceSlices that contradict the machine, and data that could not be read.

@@ -35,7 +35,8 @@ const (
 	byAnother         = "another plugin"
 )
 
-// refusal is a refusal by another plugin, recognised by a part of its text.
+// refusal is a refusal by another plugin. The field text is a part of the plugin's message by which
+// it is recognised.
 type refusal struct{ text, by, advice string }
 
 // refusals are the reasons of kube-scheduler's plugins (the ErrReason constants below
@@ -61,8 +62,8 @@ var refusals = []refusal{
 
 const claimAdvice = "bind the claim: kubectl describe pvc shows if it waits for a StorageClass, a provisioner, or a PersistentVolume"
 
-// askedHere has parts of those reasons of kube-scheduler and Berth that the nodes' answers already
-// cover.
+// askedHere has parts of messages of kube-scheduler and Berth. Messages with such a part are
+// ignored, because the nodes' answers already cover their reasons.
 var askedHere = []string{"Insufficient ", "Too many pods", "taint", "unschedulable", "node affinity/selector", "free ports", "requested node name",
 	"kubelet", "Berth", "berth", "report", "certain", "Reservation", "gang", "No preemption", "preempt", "node(s) whose", "filtered out"}
 
@@ -90,8 +91,8 @@ func reasonsOf(message string) (out []string) {
 }
 
 // heldBack returns the reason why a pending pod gets no node, or nil. It uses the pod's spec, the
-// nodes and the scheduler's message. admits means that a node would otherwise admit the pod. The
-// message, which may be older than the nodes' answers, is used only if admits is true.
+// nodes' labels and the scheduler's message. admits means that some node would admit the pod. The
+// message is used only if admits is true, because it may be older than the nodes' answers.
 func heldBack(s *survey.Survey, pod *corev1.Pod, admits bool) *HeldBack {
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
 		names := make([]string, len(gates))
@@ -133,8 +134,8 @@ func heldByMessage(message string) *HeldBack {
 	return &HeldBack{byAnother, strings.TrimPrefix(other, "node(s) "), "read its scheduler's events and log: Berth does not refuse the pod"}
 }
 
-// unknownTopology returns the first topologyKey of a required spread constraint that no node has.
-// It returns "" if there is none, or if Nodes may not be read.
+// unknownTopology returns the first topologyKey of a required spread constraint that is no label of
+// any node. It returns "" if there is none, or if not all Nodes are known.
 func unknownTopology(s *survey.Survey, pod *corev1.Pod) string {
 	if !s.Facts.NodesKnown || s.Partial {
 		return ""
@@ -163,7 +164,8 @@ func unknownTopology(s *survey.Survey, pod *corev1.Pod) string {
 // claimOf is a PersistentVolumeClaim of a pod.
 type claimOf struct {
 	name string
-	// made is the ephemeral volume for which a controller creates the claim, or "".
+	// made is the name of the ephemeral volume for which kube-controller-manager creates the claim,
+	// or "".
 	made string
 }
 

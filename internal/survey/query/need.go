@@ -20,7 +20,7 @@ import (
 // Needed is the number of empty nodes of one group that a load needs.
 type Needed struct {
 	suppose.Needs
-	// Never has the pods that even an empty node refuses.
+	// Never lists the pods that even an empty node refuses. They are not counted in Needs.
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
 
@@ -33,13 +33,13 @@ type NeverFits struct {
 
 // The limits of need and its callers.
 const (
-	// MaxNeeded is the maximum number of pods of all loads of a question.
+	// MaxNeeded is the maximum number of pods in all workloads together.
 	MaxNeeded = 2000
 	maxGroups = 16
 )
 
-// groupNodes groups the nodes with reliable reports. It returns at most maxGroups groups, the
-// largest first.
+// groupNodes groups equal nodes (alike), among those with reliable reports. It returns at most
+// maxGroups groups, the largest first.
 func groupNodes(s *survey.Survey, names []string) [][]string {
 	groups := map[string][]string{}
 	for _, name := range names {
@@ -75,7 +75,8 @@ func fresh(object *corev1.Node) *corev1.Node {
 	return out
 }
 
-// needOn packs the load onto empty copies of one node with the setting.
+// needOn counts how many copies of the named node, with the setting and without pods, the load
+// needs.
 func needOn(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted []Wanted, o *Setting, name string) (out Needed, err error) {
 	s = o.on(s, []string{name})
 	s.States[name].Object = fresh(s.States[name].Object)
@@ -98,7 +99,7 @@ func needOn(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted []W
 	}
 	counted := func() *amounts.Node { return nodestate.RoomOf(object, nil, classes) }
 	out.Needs = suppose.NeedsOf(load, func() *seat { return fitters[0].seat(name) }, func(on *seat, kind, _ int) bool {
-		if ctx.Err() != nil { // the caller no longer uses the answer
+		if ctx.Err() != nil { // needOn returns an error, so any answer is good
 			return true
 		}
 		f := fitters[kind]
@@ -111,7 +112,6 @@ func needOn(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted []W
 	return out, ctx.Err()
 }
 
-// neverFit returns the number of pods that no node of the group admits.
 func neverFit(all []NeverFits) (pods int) {
 	for i := range all {
 		pods += all[i].Pods

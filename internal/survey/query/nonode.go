@@ -22,8 +22,8 @@ type term struct {
 	matches   func(*corev1.Node) bool
 }
 
-// termsOf returns a pod's requirements about labels of its node, all of which must match. The
-// alternative terms of a node affinity are one requirement.
+// termsOf returns a pod's requirements about labels of its node. A node must match all of them. If
+// a node affinity has several terms, which are alternatives, they are one requirement.
 func termsOf(pod *corev1.Pod) (out []term) {
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		value := pod.Spec.NodeSelector[key]
@@ -67,8 +67,8 @@ func termsOf(pod *corev1.Pod) (out []term) {
 // maxKnown is the maximum number of values of a label that are listed.
 const maxKnown = 6
 
-// noNodeHas returns advice about requirements of a pod that no node meets. The key is the term or
-// the resource. It returns an empty map if Nodes may not be read.
+// noNodeHas returns advice about requirements of a pod that no node meets. The keys are the texts
+// of terms, and resources. It returns an empty map if not all Nodes are known.
 func noNodeHas(s *survey.Survey, pod *corev1.Pod, asked amounts.List, classes map[corev1.ResourceName]bool) map[string]string {
 	out := map[string]string{}
 	var nodes []*corev1.Node
@@ -109,7 +109,8 @@ func noNodeHas(s *survey.Survey, pod *corev1.Pod, asked amounts.List, classes ma
 	return out
 }
 
-// advice lists the values that the label in question has on the nodes.
+// advice is for a term that no node matches. It names the values that the nodes' labels have for
+// the term's key, or a similar key.
 func (t *term) advice(nodes []*corev1.Node) string {
 	values, keys := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {

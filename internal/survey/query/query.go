@@ -1,6 +1,6 @@
 // Package query answers questions about a survey: why a pod or a gang is on its nodes or has none,
-// where a pod would fit, what has to move to make room, and what another setting of the nodes would
-// change. The results have JSON tags. The CLI prints them, and the web page shows them.
+// where a pod would fit, which pods must move to make room, and what another setting of the nodes
+// would change. The results have JSON tags. The CLI prints them, and the web page shows them.
 package query
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// Base has the data that a question is about: a Cluster, which is read for each question, or a
-// Live.
+// Base provides the data for a question. It is a survey.Cluster, which is read for each question,
+// or a survey.Live.
 type Base interface {
 	// Cluster returns the cluster that is surveyed.
 	Cluster() *survey.Cluster

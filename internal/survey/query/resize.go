@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Change is a new amount for one container, to be set by a resize in place.
+// Change is a new request of one container for one resource, for a resize in place.
 type Change struct {
 	// Container may be "" if only one container of the pod can be resized.
 	Container string
@@ -41,7 +41,7 @@ type Resized struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// thens has the consequence of each outcome.
+// thens has the texts of Resized.Then.
 var thens = map[placement.ResizeOutcome]string{
 	placement.ResizeProceeds:   "the kubelet allocates the new amounts",
 	placement.ResizeDeferred:   "the pod keeps what it had, and the kubelet tries again",
@@ -85,7 +85,8 @@ func Resize(ctx context.Context, b Base, namespace, name string, changes []Chang
 	return out, nil
 }
 
-// resizedTo returns the pod with changed requests. It also changes a limit that equals the request.
+// resizedTo returns the pod with changed requests. If a limit equals the request, it changes the
+// limit, too.
 func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 	wants := pod.DeepCopy()
 	for _, change := range changes {
@@ -115,8 +116,8 @@ func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 	return wants, nil
 }
 
-// unresizable returns the answer to a change that every API server rejects (ValidatePodResize of
-// pkg/apis/core/validation), or the zero answer.
+// unresizable returns the answer if every API server rejects the change (ValidatePodResize of
+// pkg/apis/core/validation), and otherwise the zero answer.
 func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
 	switch _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; {
 	case static:
@@ -127,7 +128,7 @@ func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
 	return placement.ResizeAnswer{}
 }
 
-// resize returns the predicted answer of the pod's node n.
+// resize predicts the answer of the kubelet of n, the pod's node.
 func resize(s *survey.Survey, n *survey.NodeState, pod, wants *corev1.Pod) placement.ResizeAnswer {
 	unknown := func(why string) placement.ResizeAnswer {
 		return placement.ResizeAnswer{Outcome: placement.ResizeUnknown, Message: why}
@@ -166,8 +167,8 @@ func resize(s *survey.Survey, n *survey.NodeState, pod, wants *corev1.Pod) place
 	return state.Resize(&r)
 }
 
-// resizeSums returns, for CPU and memory, the request of the resized pod, the total that the
-// kubelet has allocated to the node's other pods, and the allocatable amount.
+// resizeSums returns, for CPU and memory, the request of the resized pod, the amount that the
+// kubelet has allocated to all other pods of the node, and the node's allocatable amount.
 func resizeSums(s *survey.Survey, n *survey.NodeState, wants *corev1.Pod) (cpu, memory placement.ResizeSum) {
 	bare := *wants
 	bare.Status.ContainerStatuses, bare.Status.InitContainerStatuses, bare.Status.Resources, bare.Status.AllocatedResources = nil, nil, nil, nil

@@ -14,12 +14,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// hasSay reports whether Berth's scheduler plugin decides about the pod on the node. It decides if
-// a kubelet might pin something for the pod. For any other pod:
+// hasSay reports whether Berth's scheduler plugin decides about the pod on the node. It decides
+// about every pod for which a kubelet might pin something. For any other pod:
 //   - If the pod is a member of a gang or of a Kubernetes PodGroup, or if the node is nil, it does
 //     not decide.
 //   - If the pod's rules count NUMA nodes, it decides.
-//   - Without such rules, it decides only on reliable nodes with authority berth.
+//   - Without such rules, it decides only on nodes with authority berth. If the report of such a
+//     node is unreliable, it decides only about pods with rules of their own.
 func hasSay(n *survey.NodeState, pod *corev1.Pod, r *placement.Request) bool {
 	switch {
 	case r.Pinnable():
@@ -65,7 +66,7 @@ func rulesErrOf(s *survey.Survey, pod *corev1.Pod, ask *wire.Ask) error {
 	return nil
 }
 
-// advise adds advice about a node that refuses the pod. The advice also considers amounts.
+// advise replaces the refusal and the advice in the answer by ones that also consider amounts.
 func (q *question) advise(n *survey.NodeState, room func() *amounts.Node, a *Answer) {
 	if a.Refusal == nil {
 		return
@@ -78,8 +79,8 @@ func (q *question) advise(n *survey.NodeState, room func() *amounts.Node, a *Ans
 	a.Refusal, a.Advice = &refusal, refusal.Advice()
 }
 
-// roomy returns a function that reports whether the node has the amounts for a changed request of
-// the pod.
+// roomy returns a function that reports whether the node has enough amounts for a changed request
+// of the pod. room has the node's free amounts.
 func (q *question) roomy(n *survey.NodeState, room *amounts.Node) placement.Fits {
 	return func(r *placement.Request, empty bool) bool {
 		asks := Instead(q.amounts, q.request, r)
@@ -88,7 +89,7 @@ func (q *question) roomy(n *survey.NodeState, room *amounts.Node) placement.Fits
 }
 
 // answer asks a node on which Berth decides about the pod. If no kubelet pins anything for the pod,
-// answer removes the Choice, because other plugins choose among the nodes.
+// the answer has no Choice, because other plugins choose among the nodes.
 func (q *question) answer(n *survey.NodeState, c *ledger.Candidate, a *Answer) {
 	answerOf(n, c, q.demand[n.Name], a)
 	if !q.request.Pinnable() && len(q.provided) == 0 {
@@ -103,8 +104,8 @@ func givesWhole(n *survey.NodeState, r *placement.Request) bool {
 }
 
 // withoutProvided removes the providers' resources from a request, and returns their names. It
-// recognises a provider's resource by a Binding that has it, because no other data shows which
-// providers a scheduler has.
+// knows only the resources of providers that some pod's Binding has, because no other data shows
+// which providers a scheduler has.
 func withoutProvided(s *survey.Survey, r *placement.Request) (rest *placement.Request, provided []string) {
 	known := map[string]bool{}
 	for _, n := range s.States {

@@ -51,12 +51,12 @@ var settingValues = map[string][]string{
 	settingNUMA:       nil,
 }
 
-// SettingKeys are the keys of ParseSetting.
+// SettingKeys returns the keys of ParseSetting.
 func SettingKeys() []string {
 	return []string{settingPolicy, settingScope, settingCPUManager, settingReserved, settingNUMA}
 }
 
-// ParseSetting reads KEY=VALUE texts. The error describes the expected form.
+// ParseSetting parses texts of the form KEY=VALUE. The error describes the expected form.
 func ParseSetting(texts []string) (Setting, error) {
 	var s Setting
 	for _, text := range texts {
@@ -87,12 +87,12 @@ func ParseSetting(texts []string) (Setting, error) {
 	return s, nil
 }
 
-// drains reports whether a node must be drained before the change.
+// drains reports whether nodes must be drained before the change.
 func (o *Setting) drains() bool {
 	return o.NUMAPerPackage > 0 || o.CPUManager != "" || o.Reserved != ""
 }
 
-// Notes lists the assumptions of an answer with the setting.
+// Notes returns the assumptions of answers with the setting.
 func (o *Setting) Notes() (out []string) {
 	if o.drains() {
 		out = append(out, "a node must be drained before this setting is changed, so each node that would change is treated as empty")
@@ -199,7 +199,7 @@ func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) (
 	return Rehang(d, pools), nil
 }
 
-// Rehang returns the devices with their NUMA nodes on the divided machine.
+// Rehang returns the devices with their new NUMA nodes on the divided machine.
 func Rehang(d *topology.Division, pools []placement.DevicePool) []placement.DevicePool {
 	out := make([]placement.DevicePool, len(pools))
 	for i := range pools {

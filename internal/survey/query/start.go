@@ -25,14 +25,14 @@ type StartNode struct {
 	Object  *corev1.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State has the kubelet's allocations after all pods in flight have arrived, and all deleted
-	// pods have left. The caller may change it.
+	// State has the kubelet's allocations after all pods in flight have arrived, and all pods that
+	// have ended or are being deleted have left. The caller may change it.
 	State *placement.State
-	// Has is the amount of each resource that the empty node has for pods.
+	// Has has the node's allocatable amounts.
 	Has amounts.List
-	// Pods are the pods that have not ended and are not being deleted. Pods of DaemonSets, static
-	// pods, places of Reservations and unreadable pods are excepted. Kept has the total requests of
-	// these exceptions.
+	// Pods are the pods that have not ended and are not being deleted. It omits pods of DaemonSets,
+	// static pods, places of Reservations and unreadable pods. Kept has the sum of the requests of
+	// these omitted pods.
 	Pods []StartPod
 	Kept amounts.List
 }

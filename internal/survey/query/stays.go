@@ -23,11 +23,11 @@ import (
 
 // Annotations by which users allow or forbid the eviction of a pod.
 const (
-	// annotationEvict of the descheduler allows the eviction of a pod that has volumes, or whose
-	// controller is not in remakers.
+	// annotationEvict, of the descheduler, allows the eviction of a pod that would otherwise stay
+	// because of its volumes or its controller (clings).
 	annotationEvict = "descheduler.alpha.kubernetes.io/evict"
-	// annotationPrefer of the descheduler, and annotationSafe = "false" of the cluster autoscaler,
-	// prevent an eviction.
+	// annotationPrefer, of the descheduler, prevents an eviction. So does annotationSafe, of the
+	// cluster autoscaler, if its value is "false".
 	annotationPrefer = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 	annotationSafe   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	annotationMirror = "kubernetes.io/config.mirror"
@@ -67,15 +67,15 @@ func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// mover decides which pods may be moved to make room for other pods. It has the priority and the
-// scheduler of the pods that need room.
+// mover decides which pods may be moved to make room for other pods. priority and scheduler are
+// those of the pods that need room.
 type mover struct {
 	priority  int32
 	scheduler string
 	budgets   []budget
 }
 
-// stays explains why a pod must not be moved, or returns "". n is the pod's node.
+// stays returns the reason why a pod must not be moved, or "". n is the pod's node.
 func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
 	owner := metav1.GetControllerOf(pod)
 	prefers := pod.Annotations[annotationPrefer]
@@ -121,7 +121,8 @@ func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
 	return ""
 }
 
-// clings describes what would be lost with the pod, or what may tie it to its node.
+// clings describes what would be lost with the pod, or what may tie it to its node. It returns ""
+// if there is neither. owner is the kind of its controller.
 func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	if owner == "Job" {
 		return "a Job owns it, and its work would be lost"
@@ -153,14 +154,14 @@ func (m *mover) budgeted(pod *corev1.Pod) string {
 	return ""
 }
 
-// unpinned reports whether no kubelet pins anything for the pod. A report may lack such a pod.
+// unpinned reports whether no kubelet pins anything for the pod. Reports need not list such a pod.
 func unpinned(pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	return err == nil && !ask.Request.Pinnable()
 }
 
-// priorityOf returns the priority that the API server would give a pod that does not exist. If
-// PriorityClasses could not be read, the note describes the assumption.
+// priorityOf returns the pod's priority. If the pod does not exist yet, it is the one that the API
+// server would set. If this priority is not known, the note describes what is assumed.
 func priorityOf(ctx context.Context, c *survey.Cluster, pod *corev1.Pod) (priority int32, note string) {
 	if pod.Spec.Priority != nil {
 		return *pod.Spec.Priority, ""

@@ -19,7 +19,7 @@ type together struct {
 	at       *claimPlace
 	on       *claims.OnNode
 	// has are the claims with devices, and open the claims without devices. Both are in the order
-	// of spec.resourceClaims, in which the scheduler's allocator gets them.
+	// of spec.resourceClaims, because the scheduler passes them to its allocator in this order.
 	has, open []*claimHere
 	// steered means that no claim requests all devices. Only then may devices on other NUMA nodes
 	// be hidden from the allocator.
@@ -28,24 +28,25 @@ type together struct {
 
 // claimHere is a claim of the pod on one node.
 type claimHere struct {
-	claims.Claim // Users and Results are for the way that was tried last
+	claims.Claim // Users and Results are those of the way that was tried last (claimant.ways)
 	name         string
-	// users returns the containers that use the claim, if the pod has this placement.
+	// users returns the containers that use the claim, with their NUMA nodes if the pod has the
+	// given placement.
 	users  func(claims.Lying) []claims.User
 	object *resourcev1.ResourceClaim
 	out    *ClaimOnNode
-	// The following fields are used for an open claim. near has the NUMA nodes, over all tried
-	// ways, on which its devices would be near. whys has the reasons why it gets no devices on
-	// these NUMA nodes.
+	// The following fields are set only for an open claim. near has the NUMA nodes on which its
+	// devices would be near, in any of the tried ways. apart explains why its containers have no
+	// NUMA node in common, or is "". whys has the reasons why the claim gets no near devices.
 	devices *devicesFor
 	near    topology.NUMASet
 	apart   string
 	whys    []string
 }
 
-// onNode explains which devices the asked claims have on a node, or could have together. The answer
-// about a claim is nil if its devices are not on the node. It is also nil if the claim has no
-// devices and whole is false.
+// onNode explains which devices the claims have on a node, or could have together. asked selects
+// the claims. The answer about a claim is nil if its devices are not on the node. It is also nil if
+// the claim has no devices yet and whole is false.
 func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, whole bool) []*ClaimOnNode {
 	t := &together{claimant: x, at: at, on: x.on(at)}
 	t.steered = !t.on.Whole
@@ -84,8 +85,8 @@ func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, who
 	return out
 }
 
-// here describes the pod's claim number i on a node. The number after spec.resourceClaims is the
-// claim for extended resources; here returns nil if the pod needs no such claim on the node.
+// here describes the pod's i-th claim on a node. If i is the length of spec.resourceClaims, this is
+// the claim for extended resources; here returns nil if the pod needs no such claim on the node.
 func (x *claimant) here(on *claims.OnNode, i int) *claimHere {
 	pod, c := x.question.pod, x.found[i]
 	if i < len(pod.Spec.ResourceClaims) {
@@ -106,7 +107,7 @@ func (x *claimant) here(on *claims.OnNode, i int) *claimHere {
 // byPlugin is the message for a node where extended resources need no claim.
 const byPlugin = "the pod needs no claim for them there"
 
-// explain tries the ways until all claims have near devices.
+// explain tries the possible places of the pod (claimant.ways) until all claims have near devices.
 func (t *together) explain(ctx context.Context) {
 	wrong := t.wrong(ctx)
 	found, tried := false, 0
@@ -157,8 +158,8 @@ func (t *together) wrong(ctx context.Context) (wrong bool) {
 	return wrong
 }
 
-// judge places the pod in a way. It reports whether the devices of the allocated claims are where
-// the pod requires them.
+// judge assumes one way to place the pod. It reports whether the devices of the allocated claims
+// are where the pod requires them.
 func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	fits = true
 	for _, h := range t.open {
@@ -182,9 +183,9 @@ func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	return fits
 }
 
-// lie allocates devices to all open claims for the present way, as the scheduler does. The
-// allocator may choose devices on the NUMA nodes of any of these claims. lie checks afterwards that
-// each claim got near devices.
+// lie allocates devices to all open claims in the way that judge has assumed, as the scheduler
+// does. It offers the allocator the devices that are near for at least one of these claims. So it
+// checks afterwards that each claim got devices that are near for the claim itself.
 func (t *together) lie(ctx context.Context, fits bool) bool {
 	only, restricted := topology.NUMASet(0), false
 	for _, h := range t.open {
@@ -221,8 +222,8 @@ func (t *together) lie(ctx context.Context, fits bool) bool {
 	return bad == ""
 }
 
-// allocate allocates devices on these NUMA nodes to the claims together. If this fails, why has the
-// reason.
+// allocate allocates devices on the NUMA nodes in only to all claims of the list together. If it
+// cannot, it returns the reason; "" means success.
 func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*claimHere) (why string) {
 	var objects []*resourcev1.ResourceClaim
 	for _, h := range list {
@@ -274,7 +275,8 @@ func (t *together) alone(ctx context.Context, why string) {
 // none, and a pod gets devices for all of its claims or for none.
 func gotNone(claim string) string { return "claim " + claim + " of the pod gets no devices" }
 
-// elsewhere describes the devices that the claims get if the pod has no near devices.
+// elsewhere completes the messages if the claims get no near devices: with the other devices that
+// they would get, or why they get none.
 func (t *together) elsewhere(ctx context.Context) {
 	if t.claimant.mode == claims.Required {
 		if t.claimant.follows(t.at) {
@@ -295,7 +297,7 @@ func (t *together) elsewhere(ctx context.Context) {
 	}
 }
 
-// away names an allocated claim whose devices exclude the node, or returns "".
+// away returns the name of an allocated claim whose devices cannot be used on the node, or "".
 func (t *together) away() string {
 	for _, h := range t.has {
 		if awayFrom(t.at.NodeState, h.object) {
@@ -310,7 +312,6 @@ func awayFrom(n *survey.NodeState, c *resourcev1.ResourceClaim) bool {
 	return c.Status.Allocation != nil && c.Status.Allocation.NodeSelector != nil && n.Object != nil && !matchesNode(n.Object, "", nil, c.Status.Allocation.NodeSelector)
 }
 
-// say adds a reason unless whys already has it.
 func (h *claimHere) say(why string) {
 	if !slices.Contains(h.whys, why) {
 		h.whys = append(h.whys, why)

@@ -64,13 +64,14 @@ func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, overdue b
 	return age, age >= unservedAfter
 }
 
-// isLookedAt reports whether the pod shows that a scheduler has looked at it.
+// isLookedAt reports whether a scheduler has left a sign in the pod: a node, or the condition
+// PodScheduled.
 func isLookedAt(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
 }
 
-// unserved returns the trouble that no scheduler has looked at the pod in the time age. The message
-// names the schedulers of the pod's schedulerName that were found.
+// unserved returns the Trouble of a pod at which no scheduler has looked, although the pod has the
+// given age. The message describes the scheduler with the pod's schedulerName, if one was found.
 func unserved(ctx context.Context, a *source.API, s *survey.Survey, pod *corev1.Pod, age time.Duration) *survey.Trouble {
 	name := nameOfScheduler(pod)
 	served := servedBy(s)
@@ -100,7 +101,6 @@ func nameOfScheduler(pod *corev1.Pod) string {
 	return cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 }
 
-// servedBy counts, by scheduler, the pods that have a node.
 func servedBy(s *survey.Survey) map[string]int {
 	out := map[string]int{}
 	for pod := range s.Bound() {
@@ -127,8 +127,9 @@ func eventOfScheduler(ctx context.Context, a *source.API, pod *corev1.Pod) strin
 }
 
 // schedulerLease describes the election Lease of a scheduler with the given name. It returns "" if
-// it finds no such Lease or may not read it. leads means that the Lease has not expired. It tries
-// the Lease names of kube-scheduler and of Berth's chart, and the name of the profile.
+// it finds no such Lease or may not read it. leads means that the Lease has not expired.
+// schedulerLease tries the Lease names of kube-scheduler and of Berth's chart, and the name of the
+// profile.
 func schedulerLease(ctx context.Context, a *source.API, s *survey.Survey, name string) (said string, leads bool) {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// NothingWritten is the reason of a pod to which no scheduler has written a condition.
+// NothingWritten is the reason for a pod in which no scheduler has written a condition.
 const NothingWritten = "NothingWritten"
 
 // WhyWaiting explains why a pod does not run: reason is one word, and message is a sentence. If the
@@ -35,8 +35,8 @@ func WhyWaiting(p *corev1.Pod, gang *survey.Gang) (reason, message string) {
 	return NothingWritten, "its scheduler " + nameOfScheduler(p) + " has written no condition into it yet"
 }
 
-// ShapeOf returns a key. Pods with the same key get the same answers from nodes and schedulers,
-// apart from names.
+// ShapeOf returns a key for grouping pods. Pods with the same key get the same answers from nodes
+// and schedulers, except for names in the texts.
 func ShapeOf(p *corev1.Pod) string {
 	ask, err := wire.ReadPod(p)
 	wrong := ""
@@ -73,15 +73,15 @@ func WaitsFor(e *Explained) string {
 	return cmp.Or(said, other)
 }
 
-// WaitsForRoom reports whether a scheduler found no node for a pod, and no other plugin holds the
-// pod back.
+// WaitsForRoom reports whether a scheduler found no node for a pod, and its message blames no other
+// plugin (heldByMessage).
 func WaitsForRoom(p *corev1.Pod) bool {
 	c := wire.Unscheduled(p)
 	return c.Reason == corev1.PodReasonUnschedulable && heldByMessage(c.Message) == nil
 }
 
-// whyGangWaits returns the result of WhyWaiting for every waiting member. It returns "" if there is
-// no gang, or if the gang is not the reason.
+// whyGangWaits returns the result of WhyWaiting for all waiting members of a gang. It returns "" if
+// g is nil, or if the members do not wait because of the gang.
 func whyGangWaits(g *survey.Gang) (reason, message string) {
 	if g == nil {
 		return "", ""
