@@ -24,7 +24,7 @@ type Container struct {
 	Devices map[string][]string `json:"devices,omitempty"`
 	// NUMANodes are the NUMA nodes of the container's CPUs and memory.
 	NUMANodes string `json:"numaNodes"`
-	// Affinity is the topology manager's hint, "" for no preference.
+	// Affinity is the hint of the Topology Manager; "" for no preference.
 	Affinity string `json:"affinity"`
 }
 
@@ -35,7 +35,7 @@ type Memory struct {
 	Bytes     uint64 `json:"bytes"`
 }
 
-// ContainerOf describes a decision.
+// ContainerOf returns the resources of one container, from a decision on the machine m.
 func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container {
 	c := Container{Name: d.Name, Kind: kindNames[d.Kind], CPUs: d.CPUs.String()}
 	if !d.Hint.Any {

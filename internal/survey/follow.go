@@ -58,8 +58,9 @@ func (w *watcher) refresh(s *Survey, c *source.Changes) []string {
 
 // Follower receives the results of a watch.
 type Follower[T any] struct {
-	// Show receives the items that may have changed. If items does not have one of the keys, that
-	// node or pod is gone, or is not wanted. If Show returns an error, the watch ends.
+	// Show receives what may have changed: all keys, and the present items by key. A key without an
+	// item means that the node or pod is gone, or is not wanted. If Show returns an error, the
+	// watch ends.
 	Show func(keys []string, items map[string]*T) error
 	// Tell receives each problem of the watch. The watch then continues.
 	Tell func(string)

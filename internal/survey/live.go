@@ -23,9 +23,9 @@ import (
 // use.
 type Live struct {
 	c *Cluster
-	// w watches the cluster. It is nil for a snapshot.
+	// w watches the cluster. It is nil before Run, and for a snapshot.
 	w *watcher
-	// still has the pods of a snapshot, by key. It is nil for a cluster.
+	// still maps keys to the pods of a snapshot. It is nil for a cluster.
 	still map[string]*corev1.Pod
 	// groups are the objects that declare gangs.
 	groups source.Recent[source.Groups]

@@ -43,7 +43,7 @@ type NodeState struct {
 	Given []Given
 }
 
-// glance has the inputs that are the same for the states of all nodes.
+// glance has the inputs of a NodeState that are the same for all nodes.
 type glance struct {
 	kinds *nodestate.Kinds
 	// staleAfter is Options.StaleAfter.
@@ -78,8 +78,8 @@ func (g *glance) at(name string, s *source.NodeFacts, held map[string]ledger.Hol
 	return n
 }
 
-// goByAmounts uses the report of another exporter, because no agent reports. It contains only
-// amounts.
+// goByAmounts is for a node without a NodeTopology. It uses the report of another exporter, which
+// contains only amounts.
 func (n *NodeState) goByAmounts(g *glance, s *source.NodeFacts) {
 	beside := nodestate.BesideOf(s.Object, s.Pods)
 	var readings []*nodestate.Reading
@@ -125,8 +125,8 @@ func (n *NodeState) judge(g *glance, f *source.NodeFacts) {
 	}
 }
 
-// See adds a pod that is bound to the node to its Account. The error describes what could not be
-// read in the pod.
+// See adds a pod of the node to the node's Account. The error describes what could not be read in
+// the pod.
 func (n *NodeState) See(pod *corev1.Pod) error {
 	if wire.OfReservation(pod) {
 		return n.seeHeld(pod)

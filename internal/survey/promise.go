@@ -234,8 +234,8 @@ type Bound struct {
 	// there is no promise, or nothing to compare.
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
-	// Refused means that the node's kubelet refused the pod. Nodes then has the node's answer to a
-	// new pod with the same requests.
+	// Refused means that the node's kubelet refused the pod. query.Explained.Nodes then has the
+	// node's answer about a new pod with the same requests.
 	Refused bool `json:"refused,omitempty"`
 	// Fewer lists nodes that would admit the pod on fewer NUMA nodes than it has now.
 	Fewer []string `json:"fewer,omitempty"`

@@ -71,8 +71,7 @@ type StrandedSum struct {
 	Count int `json:"count"`
 }
 
-// StrandedReason is the amount that is stranded for one reason, and the number of NUMA nodes on
-// which it is.
+// StrandedReason is how much of a resource is stranded for one reason, and on how many NUMA nodes.
 type StrandedReason struct {
 	Reason   string `json:"reason"`
 	Stranded uint64 `json:"stranded"`

@@ -26,7 +26,8 @@ import (
 )
 
 // allocatorFeatures are kube-scheduler's default features, plus device attributes that are lists.
-// This does no harm if the feature gate for such attributes is off, because no slice has them then.
+// If the API server's feature gate for such attributes is off, no slice has them, so enabling them
+// does no harm.
 var allocatorFeatures = structured.Features{
 	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, DeviceBindingAndStatus: true, ConsumableCapacity: true, ListTypeAttributes: true,
 }
@@ -69,7 +70,7 @@ func newAllocator(h *source.HandedOut, terms *wire.Terms) *allocator {
 	return a
 }
 
-// take records that a device is allocated. by is the claim or the pod that has the device.
+// take records that a device is allocated. The text by names the claim or the pod that has it.
 func (a *allocator) take(by string, r *resourcev1.DeviceRequestAllocationResult) {
 	claims.Note(&a.state, r)
 	if r.ShareID == nil && (r.AdminAccess == nil || !*r.AdminAccess) {
@@ -213,7 +214,7 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 	return false, nil
 }
 
-// noDevices means that there are not enough matching devices for the claims.
+// noDevices is the reason of allocate if too few matching devices are free.
 const noDevices = "there are not enough devices"
 
 // allocate allocates devices of the shown slices to all claims together. If it cannot, it returns

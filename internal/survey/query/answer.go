@@ -97,8 +97,8 @@ func openText(n *survey.NodeState, why ledger.Wait) string {
 type exclusion struct{ why, advice string }
 
 // excluded returns the reason why the pod cannot run on the node, or the zero value. It checks node
-// selectors, required node affinity, cordons and taints. The scheduler's event names other plugins
-// of kube-scheduler that refuse the pod.
+// selectors, required node affinity, cordons and taints. Other plugins of kube-scheduler may refuse
+// the node, too; the scheduler's event names them.
 func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) exclusion {
 	if node == nil {
 		return exclusion{}

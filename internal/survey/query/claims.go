@@ -41,10 +41,10 @@ type Claimed struct {
 	Allocated bool `json:"allocated"`
 	// Message is the part of the explanation that does not depend on the node.
 	Message string `json:"message,omitempty"`
-	// Nodes are the nodes that the pod could have, in the order of their answers. If there are
-	// many, nodes with ResourceSlices come first, and More counts the nodes that are not listed. If
-	// the claim is allocated, only the nodes with its devices are listed. If the pod is bound, only
-	// its node is listed.
+	// Nodes are the nodes whose answer about the pod is Admits, Waits or Refuses, in the order of
+	// their answers. If there are many, nodes with ResourceSlices come first, and More counts the
+	// nodes that are not listed. If the claim is allocated, only the nodes with its devices are
+	// listed. If the pod is bound, only its node is listed.
 	Nodes []ClaimOnNode `json:"nodes,omitempty"`
 	More  int           `json:"more,omitempty"`
 }
@@ -70,7 +70,7 @@ type ClaimOnNUMANode struct {
 	// NUMA node that the machine does not have.
 	NUMANode string `json:"numaNode"`
 	// Near means that the containers that use the claim have, or could have, their CPUs and memory
-	// here.
+	// here, or that the devices have no NUMA node.
 	Near bool `json:"near"`
 	// Free and Taken list the first few devices as driver/device; Taken adds the claim that has the
 	// device. The counts include all devices.
@@ -206,7 +206,8 @@ func (x *claimant) explainAll(ctx context.Context) (all []Claimed, notes []strin
 	return all, notes
 }
 
-// findAll finds the claims of the pod. For a claim that it does not find, it sets the reason.
+// findAll sets x.found to the claims of the pod. For a claim that it does not find, the result has
+// the reason.
 func (x *claimant) findAll() (all []Claimed) {
 	of := x.question.pod.Spec.ResourceClaims
 	x.found = nil

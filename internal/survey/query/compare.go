@@ -62,7 +62,8 @@ type Fits struct {
 // ComparedGroup is a group of nodes of one pool that have equal machines, devices, configurations
 // and allocatable amounts.
 type ComparedGroup struct {
-	// Like is the first node of the group. Pool is the pool's name, or "" if no label has it.
+	// Like is the first node of the group. Pool is the name of its pool, or "" if no label of the
+	// node names a pool.
 	Like    string `json:"like"`
 	Pool    string `json:"pool,omitempty"`
 	Count   int    `json:"count"`
@@ -160,7 +161,7 @@ func fits(f *Fitting) Fits {
 	return out
 }
 
-// move determines which pods would have to move to make room for the whole load.
+// move determines how many pods would have to move to make room for the whole load.
 func (m *comparing) move(ctx context.Context) error {
 	replicas := 0
 	for i := range m.wanted {
@@ -208,8 +209,7 @@ func tooMany(wanted []Wanted) error {
 	return nil
 }
 
-// need computes how many empty nodes the load needs if all are like the nodes of a group, for each
-// group.
+// need computes, for each group, how many empty nodes like those of the group the load needs.
 func (m *comparing) need(ctx context.Context) error {
 	after := m.after.Setting
 	after.Empty = true

@@ -32,7 +32,7 @@ type Room struct {
 	Wanted []RoomFor `json:"wanted"`
 	// Moves are in the order in which they are carried out.
 	Moves []RoomMove `json:"moves"`
-	// Staying counts the pods that must not be moved, by the reason.
+	// Staying counts the pods that must not be moved, by reason.
 	Staying map[string]int `json:"staying,omitempty"`
 	// Movable counts the pods that may be moved. Ending counts pods that are ending, and therefore
 	// make room without being moved.
@@ -176,7 +176,7 @@ func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) er
 		if note != "" {
 			m.out.Notes = append(m.out.Notes, note)
 		}
-		if i == 0 || priority < m.priority { // no pod with a higher priority than the lowest of the wanted pods may be moved
+		if i == 0 || priority < m.priority { // pods above the lowest wanted priority must not move
 			m.priority = priority
 		}
 		m.scheduler = nameOfScheduler(pod)

@@ -48,8 +48,8 @@ type Explained struct {
 	Fractions []string `json:"fractions,omitempty"`
 
 	Membership
-	// Reservations are the Reservations that the pod owns. If the pod uses the place of one of
-	// them, only this one is listed.
+	// Reservations are the Reservations of which the pod is an owner, so that it may use their
+	// places. If the pod already uses one of them, only this one is listed.
 	Reservations []Owned `json:"reservations,omitempty"`
 	// Resize is the state of an unfinished in-place resize, or "".
 	Resize string `json:"resize,omitempty"`
@@ -211,7 +211,7 @@ func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *survey.No
 	}
 }
 
-// joins fills in the pod's gang and the gang's state.
+// joins sets e.MemberOf.
 func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, b Base) {
 	all, err := b.Gangs(ctx)
 	if err != nil {
@@ -288,7 +288,7 @@ type question struct {
 	noNode map[string]string
 	// only is the only node to ask, or "" for all.
 	only string
-	// owned are the Reservations that the pod owns.
+	// owned are the Reservations of which the pod is an owner.
 	owned []Owned
 	// heldOnly means that the pod accepts only a Reservation's place.
 	heldOnly bool
@@ -361,7 +361,8 @@ func (e *Explained) answered(answers []Answer) {
 	e.Nodes, e.Groups = answers, groupsOf(answers)
 }
 
-// asked returns the names of nodes that the survey has; if q.only is not "", at most this one.
+// asked removes names of nodes that the survey does not have. If q.only is not "", it keeps only
+// this name.
 func (q *question) asked(s *survey.Survey, names []string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return s.States[n] == nil || q.only != "" && n != q.only })
 }

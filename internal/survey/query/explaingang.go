@@ -192,7 +192,7 @@ type trialNodes struct {
 // gangKind is a set of members with the same requests. A node gives the same answer to all of them.
 type gangKind struct {
 	question
-	// said has the first answer of each node, by the node's number.
+	// said has the first answer of each node, by index in trialNodes.nodes.
 	said []Answer
 }
 

@@ -206,8 +206,8 @@ func (o *FitOptions) names(c *survey.Cluster, s *survey.Survey) ([]string, error
 	return s.Names(), nil
 }
 
-// inNamespace returns a copy of a pod that does not exist. If the pod names no namespace, it gets
-// the Cluster's namespace, as with kubectl.
+// inNamespace returns the pod with a namespace. If the pod names none, it gets the Cluster's
+// namespace, as with kubectl. The argument does not change.
 func inNamespace(c *survey.Cluster, pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Namespace = cmp.Or(out.Namespace, c.Namespace)
@@ -456,8 +456,8 @@ func TyingVolumes(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// notAsked describes what Fit does not check, and what may exclude nodes for the pod or prevent its
-// start.
+// notAsked describes what Fit does not check although it may exclude nodes for the pod, or prevent
+// its start.
 func notAsked(pod *corev1.Pod) (out []string) {
 	spec, volumes := &pod.Spec, TyingVolumes(pod)
 	a := spec.Affinity

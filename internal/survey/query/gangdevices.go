@@ -22,7 +22,8 @@ type gangDevices struct {
 	trial     *claims.Trial
 	// before is the state of the devices without the members.
 	before structured.AllocatedState
-	// members are the members that may have claims, by number. places has an element for each node.
+	// members are the members that may have claims, by index in the gang's Members. places has an
+	// element for each node.
 	members map[int]*claimant
 	places  []claimPlace
 	// had has the devices that the plan last gave to each member. refused has pairs of a member and

@@ -109,8 +109,8 @@ func noNodeHas(s *survey.Survey, pod *corev1.Pod, asked amounts.List, classes ma
 	return out
 }
 
-// advice is for a term that no node matches. It names the values that the nodes' labels have for
-// the term's key, or a similar key.
+// advice returns advice about a term that no node matches. It names the values that the nodes have
+// for the label in question, or a similar label.
 func (t *term) advice(nodes []*corev1.Node) string {
 	values, keys := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {

@@ -20,8 +20,8 @@ type Owned struct {
 	Node  string `json:"node,omitempty"`
 	// Has means that the pod already uses the Reservation's place.
 	Has bool `json:"has,omitempty"`
-	// Takes means that the pod would get its place in the Reservation now. Otherwise Message
-	// explains why not.
+	// Takes means that the pod would get the Reservation's place now. If it is false, Message
+	// explains why.
 	Takes   bool   `json:"takes,omitempty"`
 	Message string `json:"message,omitempty"`
 
@@ -61,7 +61,7 @@ func reservationsOf(s *survey.Survey, pod *corev1.Pod) (out []Owned) {
 	return out
 }
 
-// takes reports whether the pod would get its place in the Reservation now. If not, why has the
+// takes reports whether the pod would get the Reservation's place now. If not, it also returns the
 // reason.
 func takes(s *survey.Survey, r *wire.Reservation, o *koordinator.Reservation, pod *corev1.Pod, affinity *wire.ReservationAffinity) (ok bool, why string) {
 	n := s.States[source.PlaceOf(o)]

@@ -131,7 +131,8 @@ func withoutProvided(s *survey.Survey, r *placement.Request) (rest *placement.Re
 	return &one, slices.Sorted(maps.Keys(names))
 }
 
-// besideProvided adds to a node's answer the amounts of providers' resources that are in use.
+// besideProvided completes the answer about a pod that requests resources of providers. A node
+// where Berth does not decide refuses the pod. Otherwise besideProvided adds the amounts in use.
 func besideProvided(n *survey.NodeState, provided []string, a *Answer) {
 	if len(provided) == 0 || n.Trouble != nil {
 		return

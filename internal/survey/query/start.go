@@ -28,11 +28,11 @@ type StartNode struct {
 	// State has the kubelet's allocations after all pods in flight have arrived, and all pods that
 	// have ended or are being deleted have left. The caller may change it.
 	State *placement.State
-	// Has has the node's allocatable amounts.
+	// Has lists the node's allocatable amounts.
 	Has amounts.List
-	// Pods are the pods that have not ended and are not being deleted. It omits pods of DaemonSets,
-	// static pods, places of Reservations and unreadable pods. Kept has the sum of the requests of
-	// these omitted pods.
+	// Pods are the pods that have not ended and are not being deleted. The list omits pods of
+	// DaemonSets, static pods, places of Reservations and unreadable pods. Kept is the sum of the
+	// requests of the omitted pods.
 	Pods []StartPod
 	Kept amounts.List
 }

@@ -18,8 +18,9 @@ type together struct {
 	claimant *claimant
 	at       *claimPlace
 	on       *claims.OnNode
-	// has are the claims with devices, and open the claims without devices. Both are in the order
-	// of spec.resourceClaims, because the scheduler passes them to its allocator in this order.
+	// The field has lists the claims with devices, and open lists the claims without devices. Both
+	// are in the order of spec.resourceClaims, because the scheduler passes them to its allocator
+	// in this order.
 	has, open []*claimHere
 	// steered means that no claim requests all devices. Only then may devices on other NUMA nodes
 	// be hidden from the allocator.

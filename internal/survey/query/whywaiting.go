@@ -16,8 +16,8 @@ import (
 // NothingWritten is the reason for a pod in which no scheduler has written a condition.
 const NothingWritten = "NothingWritten"
 
-// WhyWaiting explains why a pod does not run: reason is one word, and message is a sentence. If the
-// whole gang waits, both explain the gang. Otherwise they come from the scheduler, the scheduling
+// WhyWaiting explains why a pod does not run: briefly in reason, with details in message. If the
+// whole gang waits, both are about the gang. Otherwise they come from the scheduler, the scheduling
 // gates or the kubelet. gang is the pod's gang, or nil.
 func WhyWaiting(p *corev1.Pod, gang *survey.Gang) (reason, message string) {
 	if wire.Refused(p) {

@@ -173,8 +173,7 @@ func (c *contact) told() []Lost {
 	return c.said
 }
 
-// sayDenied returns notes about the permissions to watch that users have lost or got since the last
-// call.
+// sayDenied returns notes about permissions to watch that were lost or granted since the last call.
 func (c *contact) sayDenied() (notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 
 // Shadow has the address of a berth-scheduler in shadow mode (docs/shadow.md).
 type Shadow struct {
-	// URL is its address, like http://127.0.0.1:10261. "" means the Service berth-shadow in the
-	// namespace, reached through the API server of the config.
+	// URL is the address of the process, like http://127.0.0.1:10261. "" means the Service
+	// berth-shadow in the namespace, reached through the API server of the config.
 	URL       string
 	Config    *rest.Config
 	Namespace string

@@ -150,9 +150,8 @@ func (s *Snapshot) keep(f *Facts) {
 	s.addPods(f.Pods)
 }
 
-// malformed returns, by list and name, the fields in which objects store that they do not fit their
-// types. The JSON of the objects does not have these fields, so Snapshot.Malformed has their
-// values.
+// malformed returns, by list and name, pointers to the objects' fields Malformed. The JSON of the
+// objects does not have these fields, so Snapshot.Malformed stores their values.
 func (s *Snapshot) malformed() map[string]*string {
 	out := map[string]*string{}
 	for _, o := range s.Numatopologies {

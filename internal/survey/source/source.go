@@ -158,7 +158,7 @@ type HandedOut struct {
 	Claims  []*resourcev1.ResourceClaim
 	Classes []*resourcev1.DeviceClass
 	Notes   []string
-	// One means that the claims of all namespaces may not be read together. Absent means that the
+	// One means that claims may be read only in one namespace at a time. Absent means that the
 	// kinds are not served.
 	One, Absent bool
 }
