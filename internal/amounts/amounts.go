@@ -182,8 +182,8 @@ func (l List) Take(less List) {
 	}
 }
 
-// Sum adds two amounts. If the sum would overflow, Sum returns the largest number. Pods may request
-// any amount.
+// Sum adds two amounts. It returns the largest number if the sum would overflow, which is possible
+// because pods may request any amount.
 func Sum(a, b int64) int64 {
 	if sum := a + b; sum >= a || b < 0 {
 		return sum

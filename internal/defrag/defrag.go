@@ -63,11 +63,11 @@ type Move struct {
 // Ending is how a search ended.
 type Ending uint8
 
-// The values of Plan.Ending.
+// The values of Plan.Outcome.
 const (
 	// Found: the search found a plan.
 	Found Ending = iota
-	// NoRoom: no plan with the allowed number of moves makes room.
+	// NoRoom: the search found no plan with the allowed number of moves.
 	NoRoom
 	// GaveUp: Effort was used up, or the context ended, before the search found a plan. A plan may
 	// exist.
@@ -132,8 +132,8 @@ type search struct {
 	// known caches the answers of nodes that no assumed move changes.
 	known map[*Pod][]answer
 	// sources has, by node, how many sets of pods leave it, each to make room for another pod.
-	// clearing counts only the sets of which some pod has no new place yet. The pods of such a set
-	// that have no place leave after the pod that is placed next.
+	// clearing counts only the sets of which some pod has no new place yet. Pods of such a set
+	// leave only after the pod that is placed next.
 	sources, clearing []int
 }
 

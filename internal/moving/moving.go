@@ -242,8 +242,8 @@ func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 }
 
 // until calls the function done after changes of pods, and at least every retryEvery, until done
-// returns true or an error. After r.Limit it returns an error that wraps ErrChanged. The text what
-// describes in this error for what it waited.
+// returns true or an error. After r.Limit it returns an error that wraps ErrChanged. This error
+// contains the text what, which names the awaited event.
 func (r *runner) until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	return r.untilIn(ctx, r.Limit, what, done)
 }

@@ -66,8 +66,8 @@ func (h *Host) look(pools []Pool) map[string]Finding {
 	return out
 }
 
-// misnamed explains why the vendors' specifications have no device with this name, or another
-// device under it. Otherwise it returns "".
+// misnamed returns an explanation if the vendors' specifications have no device with this name, or
+// another device under this name. Otherwise it returns "".
 func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]string) string {
 	nodes, found := known[name]
 	if !found {
@@ -349,7 +349,7 @@ func replace(name string, text []byte) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return atomicfile.WriteText(name, 0o644, text) // no reader sees the temporary file: they use only names that end in .json or .yaml
+	return atomicfile.WriteText(name, 0o644, text) // readers ignore the temporary file, because they use only names that end in .json or .yaml
 }
 
 // described returns the devices, KIND=NAME, of all vendors' specifications, with their nodes below

@@ -222,8 +222,7 @@ func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_
 	}
 }
 
-// tokens returns as many tokens as the argument all says. The first of them, as many as the
-// argument well says, are healthy.
+// tokens returns the tokens with numbers below all. Those with numbers below well are healthy.
 func tokens(well, all int) []*pluginapi.Device {
 	out := make([]*pluginapi.Device, all)
 	for i := range out {

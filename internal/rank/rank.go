@@ -217,8 +217,8 @@ func (s *Scoring) fit(o *Offer) int64 {
 
 func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
 
-// fill returns the score by the strategy for a set of CPUs. The set has all CPUs, of which room are
-// free, and the pod takes asked of the free CPUs.
+// fill returns the score by the strategy for a set of CPUs. The argument all is the number of its
+// CPUs, and room is the number of the free ones, of which the pod takes asked.
 func (s *Scoring) fill(room, all, asked int64) int64 {
 	room -= min(room, asked)
 	if s.Strategy == LeastAllocated {

@@ -155,7 +155,8 @@ func (c *clock) plan(e event) {
 	heap.Push(&c.events, e)
 }
 
-// create plans that a controller creates the pods of an entry after some seconds.
+// create plans that a controller creates the pods of an entry again after the given number of
+// seconds.
 func (c *clock) create(e entry, after int64) {
 	c.plan(event{at: c.now + after, kind: podCreated, entry: e})
 }
@@ -202,9 +203,9 @@ func (c *clock) class(e entry) waitClass {
 	return waitClass{j.shape, j.members}
 }
 
-// try chooses nodes for the pods of an entry: for one pod among nodes, for a gang among all nodes.
-// It returns false if no node admits them. It returns true even if the kubelet of the chosen node
-// refuses the pod, because a controller then creates the pod again.
+// try chooses nodes for the pods of an entry: one of the given nodes for a single pod, any nodes
+// for a gang. It returns false if no node admits them. It returns true even if the kubelet of the
+// chosen node refuses the pod, because a controller then creates the pod again.
 func (c *clock) try(e entry, nodes []int32) bool {
 	j := &c.jobs[e.job]
 	if e.pod >= 0 {

@@ -52,9 +52,9 @@ func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 }
 
 // Curve shows how much of the nodes' GPUs is served as pods arrive. Curve[p] is the percentage of
-// the GPUs that pods have when all pods so far ask for p percent of them, rounded to a whole
-// percent. It is the mean over the arrivals with this p. If no pod asks for GPUs, the percentages
-// are of CPUs.
+// the GPUs that pods have when the pods that arrived so far ask for p percent of the GPUs. It is
+// the mean over all arrivals at which p is the nearest whole number. If no pod asks for GPUs, the
+// percentages are of CPUs.
 type Curve []float64
 
 // maxPercent is the last index that a Curve may have. Arrivals beyond it are counted there.

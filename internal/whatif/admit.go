@@ -231,8 +231,8 @@ func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	return names
 }
 
-// Values of Refused.Reason for pods that a scheduler does not bind to the node: Berth's scheduler
-// (PolicyNotKept) or any scheduler (NotOffered). A kubelet does not refuse pods for these reasons.
+// Values of Refused.Reason for pods that never reach the kubelet, because Berth's scheduler
+// (PolicyNotKept) or every scheduler (NotOffered) rejects the node for them.
 const (
 	PolicyNotKept = "PolicyNotKept"
 	NotOffered    = "NotOffered"

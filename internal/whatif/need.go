@@ -29,7 +29,7 @@ type NeverFits struct {
 // maxNeeded is the maximum number of pods in a load.
 const maxNeeded = 100_000
 
-// Need returns how many copies of n, with the pods that n has, the load needs. It returns an error
+// Need returns how many nodes like n, each with the pods of n, the load needs. It returns an error
 // if a pod is invalid, if there are too many pods, or if ctx has ended.
 func (n *Node) Need(ctx context.Context, load []query.Wanted) (out Need, err error) {
 	asks, err := n.asksOf(load)

@@ -38,8 +38,8 @@ type Spec struct {
 	Pools []placement.DevicePool
 	// Setting changes Machine, Config and Pools. Setting.Empty has no effect here.
 	Setting query.Setting
-	// NoGuard makes the node answer as its kubelet, even if Berth's scheduler would not place the
-	// pod there because of a known kubelet defect or the pod's own policy.
+	// NoGuard makes the node answer as its kubelet would, even if Berth's scheduler would not place
+	// the pod there because of a known kubelet defect or the pod's own policy.
 	NoGuard bool
 	// IgnoreMissingDevices admits pods that request devices that the node does not offer. The
 	// kubelet does the same.
