@@ -59,7 +59,8 @@ type Plan struct {
 // Options configure how a plan is carried out.
 type Options struct {
 	Pods coreclient.PodsGetter
-	// Tell is called with messages about the progress. Each message is one sentence.
+	// Tell is called with messages about the progress. Each message is one sentence. Tell must not
+	// be nil.
 	Tell func(format string, args ...any)
 	// Limit is the maximum duration of each wait; 0 means DefaultLimit.
 	Limit time.Duration
@@ -73,7 +74,7 @@ const (
 	DefaultLimit = 2 * time.Minute
 	// DefaultImage is Kubernetes' pause image, which does nothing.
 	DefaultImage = "registry.k8s.io/pause:3.10"
-	// HolderLife is the time after which the kubelet ends a holder that was not deleted.
+	// HolderLife is the time after which the kubelet ends a holder or guard that was not deleted.
 	HolderLife = 15 * time.Minute
 	// MostGrace is the longest grace period of a pod that may be moved. A holder and the guards
 	// must exist until the pod has ended, and during the waits before and after it, which take up
@@ -122,7 +123,7 @@ type runner struct {
 	holders []*corev1.Pod
 	// guards are the pods that keep other pods off the nodes that are still needed, by node.
 	guards map[string]*corev1.Pod
-	// since has the times when holders and guards were created, by UID.
+	// since maps the UIDs of holders and guards to the times when they were created.
 	since map[types.UID]time.Time
 	// changes receives a value after a pod of the plan's namespaces has changed.
 	changes <-chan struct{}

@@ -55,8 +55,8 @@ type CDI struct {
 	// Kind is the kind of the specification, like nvidia.com/gpu.
 	Kind string `json:"kind"`
 	// Names is the form of the devices' names in the specification: address, index or uuid. The
-	// index counts the devices of one vendor and class in ascending order of their addresses. The
-	// uuid comes from NVIDIA's driver.
+	// index counts the machine's devices of one vendor and kind (topology.DeviceKind), in ascending
+	// order of their addresses. The uuid comes from NVIDIA's driver.
 	Names string `json:"names"`
 }
 

@@ -150,7 +150,8 @@ func (h *Host) uuid(address string) (string, error) {
 // nvidiaFile returns the file below /proc in which NVIDIA's driver describes a GPU.
 func nvidiaFile(address string) string { return "driver/nvidia/gpus/" + address + "/information" }
 
-// nvidia returns the value that NVIDIA's driver reports for a key of a GPU; "" if there is none.
+// nvidia returns the value of a key in the text by which NVIDIA's driver describes a GPU; "" if
+// there is none.
 func (h *Host) nvidia(address, key string) string {
 	if h.Proc == nil {
 		return ""

@@ -20,7 +20,7 @@ type Offers struct {
 	Dir string
 	// Log receives messages about devices and the kubelet; it must not be nil.
 	Log func(format string, args ...any)
-	// Changed is called after a device has become healthy or unhealthy, and after the kubelet has
+	// Changed is called after the pools or the findings have changed, and after the kubelet has
 	// connected to the plugin of a resource or disconnected. It may be nil, and must not block.
 	Changed func()
 
@@ -34,7 +34,7 @@ type Offers struct {
 	// listeners counts the kubelet's open ListAndWatch calls, by resource. These calls end when the
 	// kubelet ends.
 	listeners map[string]int
-	// told is closed and replaced when pools or findings change.
+	// The channel told is closed and replaced when pools or findings change.
 	told chan struct{}
 }
 

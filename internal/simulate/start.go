@@ -104,7 +104,7 @@ func poolsKey(pools []placement.DevicePool) string {
 }
 
 // gpus returns the healthy GPUs. at[i] is the index of the NUMA node of GPU i in the machine, or -1
-// if the GPU has none. ids[id] is the index in at of the GPU with the device id.
+// if the GPU has none. ids maps device ids to the indices i.
 func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string]int, err error) {
 	ids = map[string]int{}
 	for _, pool := range pools {
@@ -195,8 +195,8 @@ func (p *StartPod) shape() *Shape {
 	return s
 }
 
-// shapes appends the shapes of the Start's pods to all. of has the index in out of each pod's
-// shape.
+// shapes returns the list all with the shapes of the Start's pods appended. The shape of s.pods[i]
+// is out[of[i]].
 func (s *Start) shapes(all []Shape) (out []Shape, of []int32) {
 	out = slices.Clip(all)
 	if s == nil {

@@ -186,9 +186,10 @@ type Shape struct {
 
 // Wants describes what else pods need when they use a device. The zero value has no information.
 type Wants struct {
-	// PerDevice is the number of free CPUs that a device needs, by resource (cpusPerDevice).
+	// PerDevice has, by resource, the number of free CPUs that each device needs (the scheduler's
+	// argument cpusPerDevice).
 	PerDevice map[string]int
-	// Shapes are the requests of pods that wait or ran recently.
+	// Shapes are the requests of pods that wait, run, or have run recently.
 	Shapes []Shape
 }
 

@@ -25,9 +25,9 @@ type Pod struct {
 }
 
 // Node is a node with supposed changes. There are two ways to add a pod. Put does not ask the
-// ledger: later answers assume that the node has admitted the pod. Promise makes the ledger reserve
-// a place for the pod at once, as the scheduler does. Take removes a pod, or reverts Put. Withdraw
-// reverts Promise. A Node without changes may be copied; otherwise use Clone.
+// ledger: later answers assume that the node has admitted the pod. Promise reserves a place for the
+// pod in a copy of the ledger at once, as the scheduler does in the ledger. Take removes a pod, or
+// reverts Put. Withdraw reverts Promise. A Node without changes may be copied; otherwise use Clone.
 type Node struct {
 	// account is the node's ledger. It is nil if the scheduler can promise nothing on the node. Ask
 	// then admits no pod.

@@ -66,8 +66,8 @@ type Follower[T any] struct {
 	Tell func(string)
 }
 
-// WatchNodes follows the nodes of a survey until ctx ends. The keys are the names of nodes. If only
-// is set, it follows only that node.
+// WatchNodes follows the nodes of a survey until ctx ends. The keys are the names of nodes. The
+// argument only is the name of one node to follow, or "" for all nodes.
 func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Follower[Node]) error {
 	w, err := c.watch(s.Facts, source.Following{Node: only})
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 }
 
 // WatchPods follows pods that could be pinned until ctx ends. The keys are the results of Pod.Key.
-// If only is set, it follows the pods of that name.
+// The argument only is the name of the pods to follow, or "" for all pods.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
 	w, err := c.watch(s.Facts, source.Following{AllPods: true})

@@ -273,9 +273,9 @@ func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	return lack + " are there"
 }
 
-// whySaid returns the scheduler's message about a waiting gang, or "". The scheduler tries the pod
-// first for the whole gang, so whySaid prefers the message in this pod to messages in other
-// members.
+// whySaid returns the scheduler's message about a waiting gang, or "". The argument first is the
+// member that the scheduler tries for the whole gang, so whySaid prefers its message to the
+// messages of other members.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	said := saidOf(first)
 	for _, pod := range pods {

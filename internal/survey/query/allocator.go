@@ -214,7 +214,7 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 	return false, nil
 }
 
-// noDevices is the reason of allocate if too few matching devices are free.
+// noDevices is the reason that allocate returns if too few matching devices are free.
 const noDevices = "there are not enough devices"
 
 // allocate allocates devices of the shown slices to all claims together. If it cannot, it returns

@@ -255,8 +255,8 @@ func (x *claimant) read(at *claimPlace) *claims.Inventory {
 // notCertain explains why the place of a pod is not known.
 const notCertain = "it is not certain which CPUs the pod would get there"
 
-// places sets x.nodes to the nodes on which the claims are explained. on is the pod's node, or "".
-// answers are the nodes' answers about a pod without a node.
+// places sets x.nodes to the nodes on which the claims are explained. The argument on is the pod's
+// node, or "". answers are the nodes' answers about a pod without a node.
 func (x *claimant) places(on string, answers []Answer) {
 	if n := x.survey.States[on]; on != "" {
 		x.bound = true

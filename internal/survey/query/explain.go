@@ -147,8 +147,8 @@ type Group struct {
 	advices []advised
 }
 
-// Explain explains why the named pod is on its node, or has no node. If only is not "", only this
-// node is asked.
+// Explain explains why the named pod is on its node, or has no node. The argument only is the name
+// of one node to ask, or "" for all nodes.
 func Explain(ctx context.Context, b Base, namespace, name, only string) (*Explained, error) {
 	pod, err := b.PodNamed(ctx, namespace, name)
 	if err != nil {
@@ -275,8 +275,8 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 type question struct {
 	pod     *corev1.Pod
 	request *placement.Request
-	// said has the annotation keys by which the pod states its rules. rulesErr is the error if the
-	// rules cannot be read.
+	// said maps Berth's annotation keys to the keys that the pod uses. rulesErr is the error if the
+	// pod's rules cannot be read.
 	said     wire.Said
 	rulesErr error
 	// created is the pod's creation time, in Unix seconds.

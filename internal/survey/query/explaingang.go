@@ -55,7 +55,8 @@ type GangPod struct {
 	Node  string `json:"node,omitempty"`
 	// NUMANodes are the NUMA nodes that the member has or would get.
 	NUMANodes string `json:"numaNodes,omitempty"`
-	// Certainty is the certainty of the member's promise, or of the promise that it would get.
+	// Certainty is the wire.Certainty of the member's promise, or of the promise that it would get;
+	// "" if nothing is pinned.
 	Certainty string `json:"certainty,omitempty"`
 }
 
@@ -184,7 +185,7 @@ type trialNodes struct {
 	classes map[corev1.ResourceName]bool
 	// devices is nil if no member has claims.
 	devices *gangDevices
-	// kept has the gangs whose PodGroups protect them from eviction. It is set only if the group
+	// kept lists the gangs whose PodGroups protect them from eviction. It is set only if the group
 	// has minResources.
 	kept map[string]bool
 }
@@ -192,7 +193,7 @@ type trialNodes struct {
 // gangKind is a set of members with the same requests. A node gives the same answer to all of them.
 type gangKind struct {
 	question
-	// said has the first answer of each node, by index in trialNodes.nodes.
+	// said lists the first answer of each node, by index in trialNodes.nodes.
 	said []Answer
 }
 

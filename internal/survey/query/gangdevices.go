@@ -26,8 +26,8 @@ type gangDevices struct {
 	// element for each node.
 	members map[int]*claimant
 	places  []claimPlace
-	// had has the devices that the plan last gave to each member. refused has pairs of a member and
-	// a node on which the member got no devices.
+	// had maps each member to the devices that the plan last gave to it. refused lists pairs of a
+	// member and a node on which the member got no devices.
 	had     map[int][]resourcev1.AllocationResult
 	refused map[[2]int]bool
 }

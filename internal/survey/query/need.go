@@ -31,7 +31,6 @@ type NeverFits struct {
 	Why  string `json:"why"`
 }
 
-// The limits of need and its callers.
 const (
 	// MaxNeeded is the maximum number of pods in all workloads together.
 	MaxNeeded = 2000

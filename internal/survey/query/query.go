@@ -16,7 +16,7 @@ import (
 type Base interface {
 	// Cluster returns the cluster that is surveyed.
 	Cluster() *survey.Cluster
-	// Survey surveys one node, or all nodes if only is "". It may survey more than one node.
+	// Survey surveys at least the node that only names, or all nodes if only is "".
 	Survey(ctx context.Context, only string) (*survey.Survey, error)
 	// PodNamed returns a pod. If there is none, it returns an error.
 	PodNamed(ctx context.Context, namespace, name string) (*corev1.Pod, error)

@@ -41,7 +41,6 @@ type Resized struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// thens has the texts of Resized.Then.
 var thens = map[placement.ResizeOutcome]string{
 	placement.ResizeProceeds:   "the kubelet allocates the new amounts",
 	placement.ResizeDeferred:   "the pod keeps what it had, and the kubelet tries again",

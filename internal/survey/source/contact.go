@@ -46,7 +46,7 @@ type contact struct {
 	denied map[string]string
 	// saidDenied are the denied resources in the last report to users, in ascending order.
 	saidDenied []string
-	// said are the lost resources in the last report to users, in ascending order.
+	// said lists the lost resources in the last report to users, in ascending order.
 	said []Lost
 }
 

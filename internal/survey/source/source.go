@@ -43,12 +43,12 @@ type Options struct {
 type Source interface {
 	// Now returns the cluster's time.
 	Now() time.Time
-	// Facts returns the facts about one node, or about all nodes if only is "".
+	// Facts returns the facts about the node that only names, or about all nodes if only is "".
 	Facts(ctx context.Context, only string) (*Facts, error)
 	NodeNames(ctx context.Context) ([]string, error)
 	Namespaces(ctx context.Context) ([]string, error)
-	// PodsIn returns the pods of a namespace, bound or not. If only is set, it returns only the pod
-	// of that name.
+	// PodsIn returns the pods of a namespace, bound or not. The argument only is the name of one
+	// pod, or "" for all pods.
 	PodsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error)
 	// Pod returns one pod, or nil if there is none.
 	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
