@@ -356,7 +356,6 @@ func (s *search) spend(q int) bool {
 	return true
 }
 
-// refund reverts a call of spend.
 func (s *search) refund(q int) {
 	pod := &s.Pods[q]
 	for _, b := range pod.Budgets {

@@ -322,7 +322,6 @@ func (r *runner) move(ctx context.Context, i int) error {
 	return r.end(ctx, m, pod)
 }
 
-// graceOf returns the time that a pod may take to end.
 func graceOf(pod *corev1.Pod) time.Duration {
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 		return time.Duration(*grace) * time.Second
@@ -361,7 +360,6 @@ func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	return err
 }
 
-// hold creates the holder for a pod's new place.
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
 	holder, err := r.place(ctx, holderOf(pod, node, r.Image), node)
 	if err != nil {

@@ -161,7 +161,6 @@ func (c *clock) create(e entry, after int64) {
 	c.plan(event{at: c.now + after, kind: podCreated, entry: e})
 }
 
-// arrive lets the next pod or gang of the draw arrive.
 func (c *clock) arrive() {
 	a := &c.load.Arrivals[c.next]
 	c.next++
@@ -296,7 +295,6 @@ func (c *clock) take(j *job, pod int32) {
 	j.placed--
 }
 
-// stop ends a job: its members leave their nodes.
 func (c *clock) stop(j *job) {
 	c.meter.ended(c, j)
 	j.left, j.began = 0, -1

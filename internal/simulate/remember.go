@@ -57,7 +57,6 @@ func (m *scores) join(node int) {
 	m.of[node] = row
 }
 
-// changed records that the node's free resources have changed.
 func (m *scores) changed(node int) {
 	row := m.of[node]
 	if row.nodes--; row.nodes == 0 {

@@ -60,8 +60,8 @@ type Gangs struct {
 	Notes []string
 }
 
-// Of returns the gang that a pod names, or nil. A pod with an invalid declaration belongs to a gang
-// with State wrong.
+// Of returns the gang that a pod names, or nil. If the gang's name cannot be read, Of returns a
+// gang without a name and with the State Wrong.
 func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	if !wire.InGang(pod) {
 		return nil
@@ -201,7 +201,6 @@ func (g *gathering) leaveFormer() {
 	g.pods, g.tasks = pods, tasks
 }
 
-// sum returns the gang with its totals.
 func (g *gathering) sum(now time.Time) Gang {
 	g.leaveFormer()
 	g.readMembers()

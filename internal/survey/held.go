@@ -158,7 +158,6 @@ type Vacancy struct {
 	Devices map[string]int64 `json:"devices,omitempty"`
 }
 
-// nothing reports whether the vacancy is empty.
 func (h *Vacancy) nothing() bool {
 	return h.Count == 0 && h.MilliCPU == 0 && len(h.Memory) == 0 && len(h.Devices) == 0
 }

@@ -233,7 +233,6 @@ func (n *NodeState) Pool() string {
 	return ""
 }
 
-// row returns a node's line for a list.
 func (n *NodeState) row(now time.Time) *Row {
 	out := &Row{Node: n.summary(now), Pool: n.Pool()}
 	seen := map[string]bool{}

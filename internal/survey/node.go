@@ -175,7 +175,6 @@ func (n *NodeState) Machine() *topology.Machine {
 	return new(topology.Machine)
 }
 
-// guarantee returns the node's guarantee.
 func (n *NodeState) guarantee() wire.Guarantee {
 	if n.Trouble != nil {
 		return wire.GuaranteeNone

@@ -108,7 +108,6 @@ func (s *StrandedSum) add(one *Stranded) {
 	s.Reasons[at].Count++
 }
 
-// strandedOn returns the stranded resources on one NUMA node.
 func strandedOn(n *Node, m *NUMANode, object *corev1.Node, wants *stranded.Wants) (out []Stranded) {
 	for _, p := range m.Parts(wants) {
 		one := Stranded{Node: n.Name, NUMA: m.NUMA, Resource: p.Resource, Free: p.Free, Stranded: p.Stranded}

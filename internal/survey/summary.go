@@ -77,7 +77,6 @@ func (s *Survey) Nodes() []Node {
 	return all
 }
 
-// summary returns the summary of the node.
 func (n *NodeState) summary(now time.Time) Node {
 	out := Node{Name: n.Name, Guarantee: n.guarantee().String(), Report: n.Sequence(), Trouble: n.Trouble, Warnings: n.warnings(), Conditions: n.conditions(), Given: n.Given}
 	if n.coarse() {

@@ -30,7 +30,6 @@ type Placed struct {
 	Refusal *Refused `json:"refusal,omitempty"`
 }
 
-// pins reports whether the pod has exclusive resources.
 func (p *Placed) pins() bool {
 	return slices.ContainsFunc(p.Containers, func(c survey.Container) bool {
 		return c.CPUs != "" || len(c.Memory) > 0 || len(c.Devices) > 0
@@ -128,7 +127,6 @@ func (n *Node) refusedBefore(a *ask) *Refused {
 	return nil
 }
 
-// offered returns the resources of the node's device plugins.
 func (n *Node) offered() (names []string) {
 	for _, pool := range n.state.Snapshot().Devices {
 		names = append(names, pool.Resource)

@@ -12,7 +12,7 @@ type Draw struct {
 	// Arrivals are indices into the list of pods, in the order of arrival.
 	Arrivals []int32
 	// Order is a random order of the nodes, as indices into the list of nodes. A strategy with
-	// FirstOfOrder chooses the first of several equally good nodes in this order.
+	// simulate.FirstOfOrder chooses the first of several equally good nodes in this order.
 	Order []int32
 	// Rand is the random generator in the state after the draw.
 	Rand *rand.Rand

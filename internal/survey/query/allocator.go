@@ -321,7 +321,6 @@ func (n *devicesFor) rows(near topology.NUMASet, known bool, apart string) (out 
 	return out
 }
 
-// deviceNames returns the names of allocated devices.
 func deviceNames(results []resourcev1.DeviceRequestAllocationResult) string {
 	var names []string
 	for i := range results {

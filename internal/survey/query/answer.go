@@ -177,7 +177,6 @@ func groupsOf(answers []Answer) []Group {
 	return groups
 }
 
-// advise adds the advice about a node to the group.
 func (g *Group) advise(advice, node string) {
 	general := strings.ReplaceAll(advice, node, "NODE")
 	switch i := slices.IndexFunc(g.advices, func(a advised) bool { return a.general == general || a.text == advice }); {

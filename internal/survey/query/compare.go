@@ -240,7 +240,6 @@ func (g *ComparedGroup) text() string {
 	return out
 }
 
-// tell fills in the rows and Never.
 func (c *Comparison) tell() {
 	for i := range c.Pods {
 		p := &c.Pods[i]

@@ -160,7 +160,6 @@ func makeRoom(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted [
 	return m.out, nil
 }
 
-// want adds the wanted pods to the problem.
 func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) error {
 	replicas := 0
 	for i := range wanted {
@@ -282,7 +281,6 @@ func (m *maker) admits(q *question, n *survey.NodeState) bool {
 		lacking(q.amounts, nil, n.Object) == ""
 }
 
-// tell writes the plan into m.out.
 func (m *maker) tell(plan *defrag.Plan, draw bool) {
 	m.out.Outcome, m.out.Asked = plan.Outcome.String(), plan.Asked
 	if plan.Outcome != defrag.Found {

@@ -211,7 +211,6 @@ func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *survey.No
 	}
 }
 
-// joins sets e.MemberOf.
 func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, b Base) {
 	all, err := b.Gangs(ctx)
 	if err != nil {
@@ -248,7 +247,6 @@ func surveyFor(ctx context.Context, e *Explained, pod *corev1.Pod, ask *wire.Ask
 	return b.Survey(ctx, "")
 }
 
-// ended reports whether the pod has succeeded or failed.
 func (e *Explained) ended() bool {
 	return e.Phase == string(corev1.PodSucceeded) || e.Phase == string(corev1.PodFailed)
 }

@@ -158,7 +158,6 @@ func minResourcesOf(g *survey.Gang) *gangfit.Claim {
 	return c
 }
 
-// listPods fills in Pods with the state of each member.
 func (e *ExplainedGang) listPods(s *survey.Survey) {
 	for _, pod := range e.Gang.Pods {
 		sum, _ := s.Pod(pod)
@@ -250,7 +249,6 @@ func (t *trialNodes) prepare(ctx context.Context, c *survey.Cluster, claim *gang
 	return nil
 }
 
-// keep fills in kept.
 func (t *trialNodes) keep(ctx context.Context, c *survey.Cluster) (notes []string, err error) {
 	objects, err := c.From.GroupsIn(ctx, metav1.NamespaceAll)
 	if err != nil {
@@ -284,7 +282,6 @@ func (t *trialNodes) room(bool) *gangfit.Room {
 	})
 }
 
-// answer copies the verdict and the members' places into e.
 func (t *trialNodes) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Verdict, e.Fit, e.Whole = v.String(), v.Fit, e.Whole || v.Whole
 	if said := e.Spec.Unschedulable; v.Whole && strings.HasPrefix(said, gangfit.Named) {

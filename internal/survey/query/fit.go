@@ -193,7 +193,6 @@ func fitAll(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted []W
 	return out, notes, nil
 }
 
-// names returns the names of the nodes to ask.
 func (o *FitOptions) names(c *survey.Cluster, s *survey.Survey) ([]string, error) {
 	for _, name := range o.Nodes {
 		if s.States[name] == nil {
@@ -337,7 +336,6 @@ func supposed(n *survey.NodeState, on *suppose.Node) *survey.NodeState {
 	return &out
 }
 
-// ask asks the node about one more copy.
 func (f *fitter) ask(s *seat) Answer {
 	c := f.copyOf(s).Candidate
 	if s.copies == 0 {
@@ -358,7 +356,6 @@ func (f *fitter) ask(s *seat) Answer {
 	return a
 }
 
-// short changes the answer to a refusal if amounts or ports are missing.
 func (f *fitter) short(s *seat, a *Answer) {
 	if why := short(f.amounts, wire.PortsOf(f.pod), s.Room()); why != "" {
 		a.Answer, a.Message, a.Choice = Refuses, why, nil

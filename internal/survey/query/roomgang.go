@@ -13,7 +13,6 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// makeRoomForMember plans room for the gang of a pod.
 func makeRoomForMember(ctx context.Context, b Base, pod *corev1.Pod, o RoomOptions) (*Room, error) {
 	says, err := wire.ReadMembership(pod)
 	if err != nil {

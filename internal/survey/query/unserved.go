@@ -27,12 +27,12 @@ const unservedAfter = 10 * time.Second
 // default.
 const usualLease = 15 * time.Second
 
-// askWhoServes sets e.Unserved if no scheduler has looked at a pending pod. The message says
-// whether there seems to be a scheduler with the pod's schedulerName. If an event of the scheduler
-// explains why the pod waits, askWhoServes sets e.Message instead. Every scheduler writes the
-// condition PodScheduled when it finds no node. Berth does not write it to the members of a gang
-// that is forming or wrong. Berth writes it to members of other gangs only after the gang has
-// waited for a while.
+// askWhoServes sets e.Unserved if no scheduler seems to have looked at a pending pod, although it
+// is at least unservedAfter old. The message says whether there seems to be a scheduler with the
+// pod's schedulerName. If an event of the scheduler explains why the pod waits, askWhoServes sets
+// e.Message instead. Every scheduler writes the condition PodScheduled when it finds no node. Berth
+// does not write it to the members of a gang that is forming or wrong. Berth writes it to members
+// of other gangs only after the gang has waited for a while.
 func askWhoServes(ctx context.Context, c *survey.Cluster, s *survey.Survey, pod *corev1.Pod, e *Explained) {
 	a, err := c.API()
 	if err != nil || e.MemberOf.HoldsBack() || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {

@@ -192,7 +192,6 @@ func (c *contact) sayDenied() (notes []string) {
 	return notes
 }
 
-// isDenied reports whether a resource may not be watched now.
 func (c *contact) isDenied(resource string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +212,6 @@ func deniedWords(resource, why string) string {
 	return resource + " may not be watched, so changes are seen late or not at all: " + why
 }
 
-// lostWords describes the lost resources in one line of output.
 func lostWords(lost []Lost) string {
 	if len(lost) == 0 {
 		return "the API server answers again"

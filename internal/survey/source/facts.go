@@ -88,7 +88,6 @@ func (f *Facts) judge(a *API, nodesErr, beatsErr, podsErr error) error {
 	return nil
 }
 
-// topologies lists the NodeTopologies, unparsed.
 func (a *API) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
 	raw, err := readAll[json.RawMessage](ctx, a, named("metadata.name", only), v1alpha1.GroupVersion.String(), v1alpha1.NodeTopologies.Resource)
 	return raw, a.reportsFailed(err)

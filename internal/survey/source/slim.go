@@ -138,7 +138,6 @@ func slimContainers(all []corev1.Container) []corev1.Container {
 	return out
 }
 
-// berthAnnotations returns the annotations that Berth reads.
 func berthAnnotations(all map[string]string) map[string]string {
 	var out map[string]string
 	for key, value := range all {
@@ -167,7 +166,6 @@ var dialectDomains = func() map[string]bool {
 	return out
 }()
 
-// slimNode keeps the fields of a node that a survey reads.
 func slimNode(node *corev1.Node) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, Labels: node.Labels, ResourceVersion: node.ResourceVersion, CreationTimestamp: node.CreationTimestamp},

@@ -210,7 +210,6 @@ func (s *Snapshot) readRest(ctx context.Context, a *API, namespace string) error
 	return nil
 }
 
-// heartbeatLeases lists the Leases that are heartbeats.
 func (a *API) heartbeatLeases(ctx context.Context, f *Facts) (out []*coordinationv1.Lease, err error) {
 	if !f.BeatsKnown {
 		return nil, nil

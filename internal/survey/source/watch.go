@@ -162,7 +162,6 @@ func (a *API) Watch(f *Facts, o Following) (*Watch, error) {
 	return w, nil
 }
 
-// rester returns the REST client of a typed client.
 func rester(c interface{ RESTClient() rest.Interface }) cache.Getter { return c.RESTClient() }
 
 // nodeOf indexes pods, and places of Reservations, by their node.
