@@ -74,8 +74,8 @@ func (l *Live) Where() string { return l.c.Where }
 func (l *Live) Moves() bool { return l.still == nil }
 
 // Run follows the cluster until ctx ends. It calls the function told with the names of nodes and
-// the keys of pods that may have changed. If the result of Lost has changed, it calls told without
-// names. The function may be nil.
+// the keys of pods that may have changed. If the result of Lost or Notes has changed, it calls told
+// without names. The function may be nil.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if !l.Moves() {
 		<-ctx.Done()

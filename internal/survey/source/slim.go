@@ -102,8 +102,8 @@ func slimClass(c *resourcev1.DeviceClass) *resourcev1.DeviceClass {
 	return out
 }
 
-// slimVolumes keeps the volumes that a survey reads: those that may tie a pod to a node. It removes
-// all other volumes, and the contents of the volumes that it keeps.
+// slimVolumes keeps the volumes that a survey reads: those that have data on the node, or may tie
+// the pod to it. It removes the contents of these volumes.
 func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 	for i := range all {
 		v, kept := &all[i], corev1.Volume{Name: all[i].Name}

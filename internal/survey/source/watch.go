@@ -49,8 +49,8 @@ type Watch struct {
 	informers
 	// nodesKnown and beatsKnown are as in Facts.
 	nodesKnown, beatsKnown bool
-	// begun is the time at which the Watch was created, by the API server's clock. begunHere is the
-	// same time by this machine's clock.
+	// begun is the time of the API server's last answer before the Watch was created, by the API
+	// server's clock. begunHere is about the same time by this machine's clock.
 	begun, begunHere time.Time
 	// synced has, for each resource, a function that reports whether Run need not wait for the
 	// resource any longer: it was listed, or it is not vital and may not be listed.
