@@ -218,7 +218,7 @@ func unseen(pod *corev1.Pod) (notes []string) {
 }
 
 // unlooked returns the requested resources of which the node's amount is unknown. It omits memory,
-// because a note of assumptions is about memory.
+// because the method assumptions has added a note about memory.
 func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	for name, amount := range a.amounts {
 		if _, told := totals.Allocatable(name); amount > 0 && !told && name != amounts.Memory {

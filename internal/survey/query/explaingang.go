@@ -137,8 +137,8 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *survey.Cluster, s *survey
 
 // minResourcesOf returns the minResources that must be free before the scheduler admits the group.
 // It returns nil if the group was admitted or has none. The Claim does not have the resources that
-// are kept for other groups, because only the scheduler knows them. It writes them into the group's
-// status.
+// are kept for other groups, because only the scheduler knows them. The scheduler writes them into
+// the group's status.
 func minResourcesOf(g *survey.Gang) *gangfit.Claim {
 	if len(g.Spec.Resources) == 0 || !gangs.NotLetIn(g.Spec.Phase) {
 		return nil
