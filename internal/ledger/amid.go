@@ -8,22 +8,22 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// At every step of an admission, a kubelet looks for pods that have gone. If a pod leaves in the
-// middle of the admission, only the later containers of the admitted pod can get the CPUs of the
-// pod that left. The result can differ from the results of leaving before and of leaving after the
-// admission.
+// At every step of an admission, the kubelet's managers first release pods that have gone
+// (removeStaleState). If a pod leaves in the middle of the admission, only the later containers of
+// the admitted pod can get the CPUs of the pod that left. The result can differ from the results of
+// leaving before and of leaving after the admission.
 //
 // If a pod gets the same allocation in every world, it does not matter at which step of its
 // admission other pods leave. If the allocations differ, the ledger also computes the worlds in
 // which pods leave during the admission.
 
-// maxMixed is the maximum number of ways in which events can happen during one admission. If there
-// are more, later pods wait for the node's next report.
+// maxMixed is the maximum number of ways in which one set of events can happen during one
+// admission. If there are more, later pods wait for the node's next report.
 const maxMixed = 256
 
 // maxWays is the maximum number of ways in which events can happen during one admission, in total
-// over all states. It applies if another scheduler binds the pods (Witness). Each way needs a
-// decision of some microseconds.
+// over all states. It applies if another scheduler binds the pods (Witness). Each way costs one
+// decision, which takes some microseconds.
 const maxWays = 1 << 15
 
 // mixed returns the worlds that can result if events happen while the request is admitted.
@@ -61,8 +61,8 @@ func (w *worlds) amid(from world, r *placement.Request, events uint32) []world {
 	return m.worlds()
 }
 
-// lingering are pods that the report shows as ended, and that the kubelet had not yet released at
-// the time of the report. Only an admission that began before the report may still see them.
+// lingering are pods that have ended, and whose resources the kubelet released shortly before or
+// after the report. Only an admission that began before the report may still see them.
 type lingering struct {
 	from world
 	uids []string
@@ -70,8 +70,8 @@ type lingering struct {
 
 // amidLingering returns the worlds that can result from an admission that began before the report.
 // The kubelet may still have had any of the lingering pods during the first steps, or during all of
-// them. No report shows a failed admission. So if this admission can fail, the next one may also
-// have begun before the report.
+// them. A report need not show a failed admission. So if this admission can fail, the next one may
+// also have begun before the report.
 func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	l := w.lingering
 	if l == nil || w.uncertain() {
@@ -113,8 +113,8 @@ func (w *worlds) interrupting(set uint32) (out uint32) {
 type mixture struct {
 	w    *worlds
 	from world
-	// gone are pods that leave during the admission, or have left before it. All other events may
-	// or may not happen during the admission.
+	// gone are the lingering pods. Each of them leaves before or during the admission, or directly
+	// after it. The open events of from may or may not happen during the admission.
 	gone  []string
 	req   *placement.Request
 	steps int
@@ -156,7 +156,7 @@ func (m *mixture) differs() bool {
 	return !m.indifferent(over)
 }
 
-// decide fills in the allocation of the request if these events happen during the admission.
+// decide sets o to the allocation of the request if these events happen during the admission.
 func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 	verdict := placement.DecideAmid(m.from.state, m.req, meanwhile, &o.decision)
 	if verdict.Reason == placement.KubeletDefect {
@@ -238,9 +238,9 @@ func (m *mixture) mix(set uint32) {
 	}
 }
 
-// moments returns the steps of the admission before which the event has an effect. It leaves out
-// the moment before the first step if the event may also happen before the admission, because there
-// is another world for this.
+// moments returns the steps of the admission before which the event has an effect. A gone pod may
+// also leave after the last step. If no pods are gone, moments leaves out the first of these steps,
+// because another world has the event before the admission.
 func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	for e.Step = range m.steps {
 		if m.from.state.Notices(&e) {
@@ -256,7 +256,8 @@ func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	return steps
 }
 
-// after returns the world in which all events have happened and the request has its allocation.
+// after returns the world in which all events have happened and the request, if it was admitted,
+// has its allocation.
 func (m *mixture) after(set uint32, meanwhile []placement.Meanwhile, o *outcome) world {
 	to := world{state: m.from.state.Clone(), open: m.from.open &^ set}
 	for rest := set; rest != 0; rest &= rest - 1 {

@@ -55,8 +55,8 @@ type Sample struct {
 	// Repeats means that, until the next change, the answer is also valid for other candidates with
 	// the same Shape, Created and Loose.
 	Repeats bool
-	// Lasts means that the answer is valid until the next change for every later candidate of the
-	// same shape that follows the pods in flight.
+	// Lasts means that, until the next change, the answer is also valid for every candidate of the
+	// same shape that comes after the pods in flight (ChangeCounter.Follows).
 	Lasts bool
 	// Estimated means that not all orders were tried. The answer is then Admitted, but Reserve may
 	// still refuse.
@@ -122,8 +122,9 @@ type answerKey struct {
 	loose bool
 }
 
-// keyOf returns the key for the answer to a candidate. If the node already has the pod, for example
-// because its Binding is in doubt, the answer is valid for this pod only.
+// keyOf returns the key for the answer to a candidate. If the node already counts the pod, for
+// example because its Binding is in doubt, the answer is valid only for this pod. The key is then
+// zero, and the answer is not stored.
 func (o *outlook) keyOf(c *Candidate) answerKey {
 	if o.facts.pods.byUID[c.Request.UID] != nil {
 		return answerKey{}
@@ -194,8 +195,9 @@ func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	}
 }
 
-// stale moves the present answers to past. If present is empty, past is then empty too. present is
-// empty, for example, if another node with the same StateID has answered all questions.
+// stale moves the present answers to past. If the node has given no answer since the last change,
+// for example because another node with the same StateID answered all questions, past is then
+// empty.
 func (m *answerCache) stale() {
 	m.estimates.clear()
 	m.present.dropUntold()
@@ -208,8 +210,8 @@ func (m *answerCache) stale() {
 type memory struct {
 	held []remembered
 	next int // the answer to overwrite next, once there are MaxAnswers
-	// newest is the second in which the newest pod in flight was created at the time of the
-	// answers. The key of a candidate depends on it.
+	// newest is the second in which the newest pod in flight had been created when the answers were
+	// stored. The keys of the answers depend on it (keyOf).
 	newest int64
 }
 

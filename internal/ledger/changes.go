@@ -26,8 +26,6 @@ const (
 	afterAll  = math.MaxInt64
 )
 
-// setFlight stores the second in which the newest pod in flight was created, and the number of pods
-// in flight.
 func (c *ChangeCounter) setFlight(newest int64, flight int) {
 	c.newest.Store(newest)
 	c.flight.Store(int32(flight))
@@ -60,8 +58,8 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 	c.state.CompareAndSwap(uint64(count)<<32, uint64(count)<<32|uint64(id))
 }
 
-// Follows reports whether a kubelet admits a pod that was created in this second after all pods in
-// flight, in every possible order.
+// Follows reports whether the kubelet admits a pod created in this second last: in every possible
+// order, all pods in flight come before it.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
 // InFlight returns the number of pods in flight that could be pinned, as of the last answer. If

@@ -14,7 +14,8 @@ func (o *outlook) consult(c *Candidate, withReserved bool, d *placement.Decision
 	return o.facts.asFarAsKnown(o.consultStates(c, withReserved, d))
 }
 
-// consultBeside does what consult does, for a pod that is not an owner of a Holding on the node.
+// consultBeside answers for a pod that owns no Holding of the node: after all pods in flight, and
+// only if the Holdings keep their room.
 func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	a := o.consult(c, true, d)
 	if len(o.facts.holdings) == 0 {
@@ -23,7 +24,7 @@ func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	return o.besideHoldings(a, c.Request, "", o.afterReserved())
 }
 
-// consultStates does what consult does, but ignores that a report may have only amounts.
+// consultStates does what consult does, except that asFarAsKnown has not yet limited Exact.
 func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	o.compute()
 	flight := o.line
@@ -54,8 +55,9 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 }
 
 // hasRoom reports whether the node admits all pods of a flight, and the request r if it is not nil,
-// in every order. If hasRoom returns true, the caller need not try the orders. hasRoom returns
-// false if some pod of the flight is promised its CPUs, because these could differ between orders.
+// in every order. If hasRoom returns true, the caller need not try the orders; false means only
+// that hasRoom cannot tell. It returns false, for example, if some pod of the flight is promised
+// its CPUs, because these could differ between orders.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.facts.decides() || o.facts.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
@@ -110,8 +112,8 @@ func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.De
 	return t.result()
 }
 
-// decideAgain decides about a reserved pod after the posted pods. Answer.Exact is set if the
-// decision is exact. If Berth decides, the pod keeps its decision.
+// decideAgain decides about a pod after the posted pods only. Answer.Exact also considers the pods
+// that can end by themselves (steady). If Berth decides, the pod keeps its decision.
 func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	if o.facts.decides() {
 		return o.keepsHeld(p, d)
@@ -133,8 +135,8 @@ func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	return o.afterReserved().decideAll(p.req, d)
 }
 
-// maxMortals is the maximum number of pods that can end by themselves. If there are more such pods,
-// no decision counts as steady.
+// maxMortals is the maximum number of mortal pods for which steady tries every set. If there are
+// more, no decision counts as steady.
 const maxMortals = 3
 
 // steady reports whether the pod gets the same decision whichever pods end by themselves before the
@@ -170,16 +172,16 @@ func subset[T any](list []T, set int) []T {
 	return out
 }
 
-// besideHoldings refuses a pod if the node could then no longer admit the requests of its Holdings.
-// w has the states in which the node admits the pod. If Berth decides, besideHoldings checks
-// nothing, because held resources are not free.
+// besideHoldings refuses a pod if the node could then no longer admit the requests of its Holdings,
+// except the Holding with the UID but. w has the states before the pod. If Berth decides,
+// besideHoldings checks nothing, because held resources are not free.
 func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
 	if len(o.facts.holdings) == 0 || !a.OK() || o.facts.decides() {
 		return a
 	}
 	after := w.clone()
 	if after.uncertain() || !after.with(r) {
-		return a // no state in w admits the pod, so the Holdings cannot be checked
+		return a // some state does not admit the pod, so the Holdings cannot be checked
 	}
 	before := w.clone()
 	for _, h := range o.facts.holdings {

@@ -33,7 +33,8 @@ func (f *facts) asFarAsKnown(a Answer) Answer {
 	return a
 }
 
-// initial returns the states before the pods in flight: the report, with its events.
+// initial returns the states before the pods in flight: the state of the report, and the states to
+// which its events lead.
 func (f *facts) initial(mayChange sameness) worlds {
 	w := worlds{model: f.report.Model, most: boundsOf(f.witnessing), pinsMemory: f.report.pinsMemory, shared: true}
 	w.all = []world{{state: f.report.state}}
@@ -64,7 +65,8 @@ func (f *facts) lingerIn(w *worlds, events uint32) {
 	w.lingering = &lingering{from: world{state: l.held, open: events}, uids: l.uids}
 }
 
-// eventsOfReported adds the events of a pod in the report.
+// eventsOfReported adds the events of a pod in the report, and returns those that are possible at
+// first.
 func (f *facts) eventsOfReported(w *worlds, uid string) uint32 {
 	r := f.report.pods[uid]
 	if !r.holds {
@@ -86,8 +88,8 @@ func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 	return first.admitAll(flight, same)
 }
 
-// flight returns the relevant pods in flight: the posted pods and, if withReserved is set, the
-// reserved pods after them. If the report has only amounts, pods that are afloat come first.
+// flight returns the posted pods and, if withReserved is set, the reserved pods after them, without
+// inert pods. If the report has only amounts, pods that are afloat come first.
 func (f *facts) flight(withReserved bool) []*pod {
 	if f.decides() {
 		return nil // the state already has their allocations
@@ -119,9 +121,9 @@ func (f *facts) mortals() []string {
 }
 
 // unshownCPUs counts the exclusive CPUs of pods that the report lists and the API has not shown. It
-// leaves out pods for which known returns true; known may be nil. A caller that adds up the pods of
-// the API does not count these CPUs. The result is 0 if Berth decides, or if the report has only
-// amounts.
+// leaves out pods for which known returns true; known may be nil. A caller that adds up the
+// requests of the API's pods misses these CPUs. The result is 0 if Berth decides, or if the report
+// has only amounts.
 func (f *facts) unshownCPUs(known func(uid string) bool) (count int) {
 	if f.report == nil || f.report.Amounts || f.decides() {
 		return 0
@@ -171,8 +173,8 @@ func (f *facts) see(s *Sighting) bool {
 }
 
 // resize records the present request of a known pod, and reports whether the states may change. A
-// report shows the pod's actual resources, whatever it asks for. If Berth decides, the pod keeps
-// its decision.
+// report shows the pod's actual resources, whatever the pod asks for. If Berth decides, the pod
+// keeps its decision.
 func (f *facts) resize(p *pod, now *placement.Request) bool {
 	if f.decides() || sameAmounts(p.req, now) {
 		return false

@@ -8,7 +8,7 @@ import (
 )
 
 // Fork returns an independent copy of the node. A plan reserves pods on a fork to learn the answers
-// that the node would give. Forks are short-lived: they receive no reports and no changes of pods.
+// that the node would give. Forks are short-lived: they receive no reports and no Sightings.
 func (n *Node) Fork() *Node {
 	o := n.lock()
 	defer n.mu.Unlock()
@@ -48,7 +48,7 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 		return nil, false
 	}
 	f := facts{begun: true, report: o.facts.report.as(w.all[0].state.Clone()), pods: lives{byUID: map[string]*pod{}}}
-	for _, uid := range f.report.order { // pods that the API has not shown could end at any moment
+	for _, uid := range f.report.order { // otherwise each pod could end at any moment (eventsOfReported)
 		f.pods.become(&pod{uid: uid}, reported)
 	}
 	if !o.facts.decides() { // if Berth decides, the state already has these pods

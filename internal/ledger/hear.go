@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// See records the API's view of a bound pod. changed reports whether the node has changed. outcome
-// is the result of the pod's promise if it is now known, otherwise nil.
+// See records the API's view of a bound pod. changed reports whether the node's states may have
+// changed. outcome is the result of the pod's promise if it is now known, otherwise nil.
 func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	o := n.lock()
 	defer n.mu.Unlock()

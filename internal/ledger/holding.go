@@ -11,9 +11,9 @@ import (
 // Holding is a place on a node that is held for future pods, its owners (a Koordinator
 // Reservation).
 //
-// If Berth decides on the node, the place consists of certain CPUs and devices, and of amounts of
-// memory and huge pages on certain NUMA nodes. Owners keep their parts until they are gone. The
-// unused rest of the place is computed from the place and the owners.
+// If Berth decides on the node, the place consists of individual CPUs and devices, and of memory
+// and huge pages on individual NUMA nodes. Owners keep their parts until they are gone. The unused
+// rest of the place is the place minus these parts.
 //
 // If a kubelet decides, CPUs cannot be held. The node then admits a pod that is not an owner only
 // if it could still admit the future owners afterwards.
@@ -39,7 +39,7 @@ type holding struct {
 	displaced string
 }
 
-// holdings are the places on a node that are held for future pods.
+// holdings are the Holdings of a node, sorted by UID.
 type holdings []*holding
 
 func (all holdings) find(uid string) (int, bool) {
@@ -80,8 +80,8 @@ func (all holdings) fork() holdings {
 	return out
 }
 
-// Hold adds or updates a Holding. It removes the reserved pod with the same UID that was used to
-// find the place.
+// Hold adds or updates a Holding. To find the place, the scheduler reserves a pod with the
+// Holding's UID; Hold removes this pod.
 func (n *Node) Hold(h Holding) {
 	o := n.lock()
 	defer n.mu.Unlock()
@@ -101,7 +101,7 @@ func (n *Node) Hold(h Holding) {
 	o.changed()
 }
 
-// Release ends a Holding, or removes the reserved pod with which its place is found. It reports
+// Release ends a Holding, or removes the pod that was reserved to find its place. It reports
 // whether there was such a Holding or pod.
 func (n *Node) Release(uid string) bool {
 	o := n.lock()
@@ -117,7 +117,8 @@ func (n *Node) Release(uid string) bool {
 	return there || p != nil
 }
 
-// Promised returns the decision of a reserved pod, or false if there is no such pod.
+// Promised returns the decision that is promised to a pod, or false if the node counts no such pod
+// or its promise is settled.
 func (v View) Promised(uid string) (placement.Decision, bool) {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()

@@ -19,7 +19,7 @@ type lives struct {
 	strangers int64
 }
 
-// become sets the stage of a pod, and adds a new pod.
+// become sets the stage of a pod, and adds the pod if it is new.
 func (l *lives) become(p *pod, s stage) {
 	l.unlist(p)
 	p.stage, l.byUID[p.uid] = s, p
@@ -59,7 +59,7 @@ func (l *lives) post(p *pod, promise *Promise) {
 }
 
 // doubtful makes a posted pod afloat. The pod's Binding may have been written, may still be written
-// until the time until, or may never be written.
+// before until, or may never be written.
 func (l *lives) doubtful(p *pod, until time.Time) {
 	p.doubt, p.gone, p.goneAt = until, true, until
 	l.become(p, afloat)
@@ -98,8 +98,8 @@ func (l *lives) appear(s *Sighting, listed bool) {
 }
 
 // hasEnding reports whether the API showed the end of another pod on the node before it shows this
-// pod as bound. Possibly the scheduler that bound the pod did not know this end. excuseUnseen
-// handles the case that it was this scheduler.
+// pod as bound. Possibly the scheduler that bound the pod did not know of this end. If this
+// scheduler bound the pod, excuseUnseen handles the case.
 func (l *lives) hasEnding(but *pod) bool {
 	for _, p := range l.byUID {
 		if p != but && p.ending() {
@@ -136,7 +136,8 @@ func (l *lives) excuseUnseen(ending string) {
 	}
 }
 
-// settleSuspect returns the broken promise of a pod that the API shows now, or nil.
+// settleSuspect returns the suspect outcome of a pod about which the API now has news, and clears
+// it. It returns nil if there is none.
 func (l *lives) settleSuspect(uid string) (o *PromiseOutcome) {
 	if p := l.byUID[uid]; p != nil {
 		o, p.suspect = p.suspect, nil
@@ -156,8 +157,8 @@ func (l *lives) afloat() []*pod {
 	return list
 }
 
-// departed returns the pods that have left the API but may still be in the kubelet. A pod that is
-// afloat may never have been bound.
+// departed returns the pods that have left the API but may still be in the kubelet. It leaves out
+// pods that are afloat, because they may never have been bound.
 func (l *lives) departed() []string {
 	var list []string
 	for uid, p := range l.byUID {

@@ -51,8 +51,8 @@ func (f *facts) findLingerers(r *Report, admitted bool) {
 	f.lingerers = l
 }
 
-// mayBeginAdmission reports whether the kubelet may have begun to admit one of the pods, or may
-// begin, without a report that shows it. If the result is false, lingering pods affect no answer.
+// mayBeginAdmission reports whether the kubelet may have begun to admit a pod before the last
+// report, and no report shows the result yet. If it returns false, lingering pods affect no answer.
 // The ledger then drops them without a new report, because a quiet node sometimes sends no report
 // for days.
 func mayBeginAdmission(pods map[string]*pod) bool {

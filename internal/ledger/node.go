@@ -5,20 +5,19 @@ import "sync"
 // Node has the ledger's facts about one node, and answers whether the node would admit pods. It is
 // safe for concurrent use.
 //
-//	the scheduler       Reserve, Post, Reconsider decide; then Forget (no Binding) or Doubt (unknown)
+//	the scheduler       Reserve, Post, Reconsider; Forget (no Binding written) or Doubt (unknown)
 //	the API server      See, Glance, Gone
 //	the node's agent    Accept, Withdraw; ForgetGone after each report or renewed Lease
 //	waiting pods        Shift: has the answer changed?
-//	all others          View: the node's answers and their reasons
+//	other readers       View: the node's answers and their reasons
 type Node struct {
 	mu sync.Mutex
 	// outlook begins with the stored answers, so that they are next to mu in memory. On a large
-	// cluster, memory accesses take most of the time to read a stored answer.
+	// cluster, reading a stored answer is mostly waiting for memory.
 	outlook  outlook
 	stateIDs *numbers
 }
 
-// newNode returns a Node with the facts f. c counts its changes.
 func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
 	if f.pods.byUID == nil {
 		f.pods.byUID = map[string]*pod{}

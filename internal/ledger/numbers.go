@@ -7,8 +7,8 @@ import (
 )
 
 // numbers gives equal keys of one model the same number. Numbers are never reused, and never 0. If
-// the table is full, it is emptied, and all keys get new numbers later. A cache has no entries for
-// new numbers, so this is safe.
+// the table is full, it is emptied, and all keys get new numbers later. Caches that use the numbers
+// as keys have no entries for the new ones, so this is safe.
 type numbers struct {
 	mu    sync.Mutex
 	byKey map[numberKey]uint64
@@ -18,7 +18,7 @@ type numbers struct {
 	buf   []byte
 }
 
-// maxKeyBytes limits the total length of the keys in a table, because a tenant can choose pods with
+// maxKeyBytes limits the total length of the keys in a table, because a user can create pods with
 // long keys.
 const maxKeyBytes = 64 << 20
 

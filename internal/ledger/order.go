@@ -20,8 +20,8 @@ func interchangeable(a, b *pod) bool {
 	return a == b || a.ending() == b.ending() && a.requestKey() == b.requestKey()
 }
 
-// interchangeableInDebt is the sameness of pods with equal requests if each pod must also get its
-// promised resources.
+// interchangeableInDebt is like interchangeable, but pods with promised CPUs cannot exchange
+// positions, because each must get its own.
 func interchangeableInDebt(a, b *pod) bool {
 	return a == b || !a.promisedExact() && !b.promisedExact() && interchangeable(a, b)
 }

@@ -45,7 +45,8 @@ func (o *outlook) stale() {
 // pod that a report lists is taken back.
 func (o *outlook) noteUnshown() { o.changes.unshown.Store(int32(o.facts.unshownCPUs(nil))) }
 
-// compute updates the states before the pods in flight, and their number in the ChangeCounter.
+// compute updates the states before the pods in flight, and stores the number of pods in flight in
+// the ChangeCounter.
 func (o *outlook) compute() {
 	switch {
 	case o.valid:
@@ -114,8 +115,8 @@ func (o *outlook) comesLast(p *pod) bool {
 	return o.ordered && comesLast(o.line, p, interchangeable)
 }
 
-// enqueue adds a pod after all pods in flight. settled means that comesLast is true for the pod.
-// The states after the pod are then computed from the states before it.
+// enqueue adds a pod after all pods in flight. settled means that the kubelet admits the pod last
+// in every order. The states after the pod are then computed from the states before it.
 func (o *outlook) enqueue(p *pod, settled bool) {
 	if o.full != nil && settled {
 		o.full.admitNext(p)
@@ -159,8 +160,8 @@ func (o *outlook) certain() *placement.State {
 	return nil
 }
 
-// after returns the states after the first pods of the flight. The states belong to the node: the
-// caller must clone them before a change.
+// after returns the states after the first count pods of the flight, in the given order. The states
+// belong to the node: the caller must clone them before a change.
 func (o *outlook) after(flight []*pod, count int) *worlds {
 	if len(o.steps) == 0 {
 		o.steps = append(o.steps, o.first.clone())

@@ -10,12 +10,12 @@ import (
 // it.
 //
 //	from                to       when                                     the promise
-//	-                   reserved Reserve admits the pod                   is noted for later pods
+//	-                   reserved Reserve admits the pod                   is Reserve's decision
 //	reserved            posted   Post, before the Binding is written      is the Binding's
 //	-, reserved, afloat posted   See shows the Binding, with a turn       is the Binding's
-//	-, reserved         afloat   See shows the Binding, without a turn    excuses all others
+//	-, reserved         afloat   See shows the Binding, without a turn    all become contended
 //	posted              afloat   Doubt: the Binding may be written or not stays
-//	reported            afloat   no report but the API still has the pod  was settled before
+//	reported            afloat   the API has the pod, the report does not was settled before
 //	any                 reported a report lists the pod                   is settled
 //	reserved, posted    -        Forget: the Binding was not written      is dropped
 //	afloat              -        See shows the pod on another node        is dropped
@@ -48,8 +48,8 @@ type pod struct {
 	wave int
 	// turn is the position of a posted pod among the Bindings of the node.
 	turn int64
-	// underway means that the pod was already bound when the node's latest report arrived, so the
-	// pod's admission may have begun before that report.
+	// underway means that the pod may have been bound before the node's latest report, so the pod's
+	// admission may have begun before that report.
 	underway bool
 	// fresh means that the pod was bound after the report that was the latest when Witness recorded
 	// the pod.
@@ -80,7 +80,7 @@ type asked struct {
 
 // sight has the facts about a pod that the API has shown.
 type sight struct {
-	// shown means that the pod is bound to this node, which is final.
+	// shown means that the API has shown the pod as bound to this node, which is final.
 	shown bool
 	phase Phase
 	// mortal means that the pod can end by itself.
@@ -95,8 +95,7 @@ type sight struct {
 	// a pod that was bound later, but not this pod. A kubelet that keeps the order has then refused
 	// this pod. Only Witness and Foresee need them.
 	answered, passed bool
-	// before is the lowest turn among the Bindings that came after the pod's end, or 0 if the pod
-	// has not ended.
+	// before is the turn of the first Binding after the pod's end, or 0 if the pod has not ended.
 	before int64
 	// gone means that the API no longer has the pod, or that the pod's Binding is in doubt. goneAt
 	// is the time when the pod left the API, or when the doubt ends.
@@ -104,7 +103,7 @@ type sight struct {
 	goneAt time.Time
 }
 
-// debt is the promise to a pod, and the progress of its settlement.
+// debt is the promise to a pod, and the progress of its settlement: the comparison with reports.
 type debt struct {
 	// promise is the decision of the Binding, or nil if there is none.
 	promise *Promise
@@ -114,15 +113,14 @@ type debt struct {
 	listed bool
 	// contended means that the promise may be broken although the decision was right.
 	contended bool
-	// unconfirmed is a promise of which the report lists no resources, or only a part. The next
+	// unconfirmed is a promise of which the report lists no resources, or only a part. A later
 	// report settles it.
 	unconfirmed *Promise
-	// suspect is the outcome of a broken promise while the API has not shown the pod's Binding.
-	// Until then, the API may still show changes that explain the broken promise.
+	// suspect is the outcome of a broken promise, kept until the API shows the pod's Binding. The
+	// API may show changes before the Binding that explain the broken promise.
 	suspect *PromiseOutcome
 }
 
-// newPod returns a pod for the candidate, without a decision.
 func newPod(c *Candidate) *pod {
 	return &pod{uid: c.Request.UID, asked: asked{req: c.Request}, created: c.Created, wave: c.Wave, sight: sight{mortal: c.Mortal}, debt: debt{loose: c.Loose}}
 }
@@ -131,7 +129,7 @@ func (p *pod) candidate() *Candidate {
 	return &Candidate{Request: p.req, Created: p.created, Loose: p.loose, Wave: p.wave}
 }
 
-// isInert reports whether a kubelet of the model never pins anything for the request.
+// isInert reports whether a kubelet with this model never pins anything for the request.
 func (a *asked) isInert(m *placement.Model) bool {
 	if a.inertOn != m {
 		a.inert, a.inertOn = inert(m, a.req), m
@@ -156,7 +154,6 @@ func inert(m *placement.Model, r *placement.Request) bool {
 	return true
 }
 
-// requestKey returns a key. Requests with equal keys get equal decisions in the same state.
 func (a *asked) requestKey() string {
 	if a.key == "" {
 		a.key = RequestKey(a.req)
@@ -164,10 +161,10 @@ func (a *asked) requestKey() string {
 	return a.key
 }
 
-// ending reports whether the pod is being deleted, has ended or is gone.
+// ending reports whether the pod is being deleted, has ended or has left the API.
 func (s *sight) ending() bool { return s.phase != Bound }
 
-// show records the API's view of a known pod, and reports whether this changes anything.
+// show records the API's view of a known pod, and reports whether the possible states may change.
 func (s *sight) show(now *Sighting) bool {
 	news := s.ending() != now.Ending() || s.gone
 	s.shown, s.phase, s.mortal, s.gone = true, now.Phase, now.Mortal, false
@@ -193,8 +190,8 @@ func (d *debt) promisedExact() bool { return d.promise != nil && d.promise.Exact
 // doubted reports whether an earlier Binding of the pod to this node may still be written.
 func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.shown }
 
-// isOther reports whether the turn is of an earlier Binding, and not of the last Binding that was
-// sent for the pod.
+// isOther reports whether the turn belongs to an earlier Binding of the pod, and not to the Binding
+// that was sent last.
 func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted() && p.turn != turn }
 
 // grant promises a decision to the pod. If the decision is binding, the pod holds it from now on.
@@ -205,7 +202,7 @@ func (p *pod) grant(d *placement.Decision, exact, binds bool) {
 	}
 }
 
-// holdIn records the pod's allocation in the state.
+// holdIn adds the pod's held allocation to the state.
 func (p *pod) holdIn(s *placement.State) {
 	if p.held != nil {
 		p.displaced = s.Hold(p.held)

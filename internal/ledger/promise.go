@@ -19,7 +19,7 @@ type Promise struct {
 	Either []placement.Decision
 }
 
-// PromiseOutcome is the result of comparing a promise with the report that lists the pod.
+// PromiseOutcome is the result of comparing a promise with the kubelet's answer.
 type PromiseOutcome struct {
 	UID string
 	// Exact is Promise.Exact.
@@ -48,7 +48,8 @@ type Result string
 const (
 	// ResultKept: the node assigned the promised resources.
 	ResultKept Result = "kept"
-	// ResultContended: the promise was not kept, for a reason that the scheduler could not know.
+	// ResultContended: the promise was not kept, possibly for a reason that the scheduler could not
+	// know.
 	ResultContended Result = "contended"
 	// ResultRefused: the kubelet refused a pod although admission was promised.
 	ResultRefused Result = "refused"

@@ -37,7 +37,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 
 // replace returns a new pod for the candidate, and removes the pod with the same UID, if there is
 // one. The caller decides with the candidate's own request. The new pod has the Settled request,
-// because a Keep no longer limits a pod that has a place.
+// because a Keep (Rules.Keep) does not limit a pod that has a place.
 func (o *outlook) replace(c *Candidate) (p, before *pod) {
 	p, before = newPod(c), o.facts.pods.byUID[c.Request.UID]
 	p.req = c.Request.Settled()

@@ -10,7 +10,7 @@ import (
 // There are two cases. In the first case, neither the API nor the previous report has shown the
 // pod: the watch of pods can lag behind the watch of reports. In the second case, the pod had no
 // resources in the previous report, because its kubelet had released it. The kubelet was then
-// killed before it recorded the reason, and has admitted the pod again.
+// killed before it had recorded the pod's end, and admitted the pod again after its restart.
 func (f *facts) hasStrangers(r *Report) bool {
 	for uid := range r.pods {
 		if !r.pods[uid].holds {
@@ -95,9 +95,9 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 }
 
 // concludeUnlisted handles the pods that the report does not list. A pod that an earlier report
-// listed has left, or the kubelet has lost it temporarily. If the API no longer has such a pod, the
-// node removes it; otherwise the pod becomes afloat. A pod that is gone and was bound before a
-// listed pod will never be listed, so the node removes it too.
+// listed has left, or the kubelet has lost it temporarily. If the API no longer has such a pod,
+// concludeUnlisted removes it; otherwise the pod becomes afloat. A pod that is gone and was bound
+// before a listed pod will never be listed, so concludeUnlisted removes it too.
 func (f *facts) concludeUnlisted() {
 	var newest int64
 	for _, p := range f.pods.byUID {
@@ -161,7 +161,8 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 }
 
 // settleEither returns the outcome of a listed pod whose Promise has Either. If other pods left
-// during the admission, each container may match a different one of the decisions.
+// during the admission, each container may match a different one of the decisions, so the promise
+// of a pod with several containers counts as contended.
 func (p *pod) settleEither(promise *Promise, shown placement.PodAllocation) PromiseOutcome {
 	o := *p.outcomeOf(promise)
 	o.Found = shown

@@ -11,7 +11,7 @@ type Sighting struct {
 	// Promise is the decision in the pod's Binding, or after a resize the newest decision. It is
 	// nil if there is no decision.
 	Promise *Promise
-	// Generation is the number of the decision, from 1; 0 means 1.
+	// Generation counts the decisions about the pod, from 1. 0 also means 1.
 	Generation uint64
 	// Turn is the position of the pod's Binding in the node's order, from an annotation. It is 0 if
 	// the annotation is missing.
@@ -20,10 +20,10 @@ type Sighting struct {
 	// annotation.
 	Report int64
 	// After means that the pod's Binding was written after the node's last report, so the kubelet
-	// had not seen the pod at that report. Only Witness uses it.
+	// had not seen the pod at the time of that report. Only Witness uses After.
 	After bool
 	Phase Phase
-	// Mortal means that the pod can end by itself.
+	// Mortal means that the pod can end without being deleted.
 	Mortal bool
 	// Inherited means that the pod was bound before this scheduler began to watch. Other pods that
 	// this scheduler does not know may have been bound before it, and may be gone now. Until a
@@ -31,8 +31,8 @@ type Sighting struct {
 	Inherited bool
 }
 
-// Phase is the phase of a pod's life, as the API shows it. If two phases of a pod are known, the
-// later one counts.
+// Phase is the phase of a pod's life, as the API shows it. Bound, Ending and Ended are in the order
+// in which a pod passes through them.
 type Phase uint8
 
 const (

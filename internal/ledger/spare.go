@@ -15,8 +15,8 @@ type Spare struct {
 	// Devices is the number of free devices that the pod would leave unused, on the node or on its
 	// NUMA nodes (placement.SpareDevices).
 	Devices int
-	// Stranded is the number of free devices on these NUMA nodes for which the pod would leave too
-	// few CPUs (placement.State.Strands).
+	// Stranded is the number of free devices on the NUMA nodes of Reach for which the pod would
+	// leave too few CPUs (placement.State.Strands).
 	Stranded int
 	// Beside is Stranded if the pod asks for no devices, otherwise 0.
 	Beside int
@@ -56,8 +56,8 @@ func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
-// Outline has the free CPUs of a node after its pods in flight, by NUMA node. Only a node with one
-// certain state has an Outline.
+// Outline has the CPUs of each NUMA node that are free once the node's pods in flight are admitted.
+// Only a node with a single possible state has an Outline.
 type Outline struct {
 	Model *placement.Model
 	Rooms []Room

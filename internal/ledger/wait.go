@@ -8,7 +8,8 @@ type Wait uint8
 const (
 	// WaitsForNothing is the Wait of all other answers.
 	WaitsForNothing Wait = iota
-	// Undecided: some of the possible states admit the pod, and others do not.
+	// Undecided: some of the possible states admit the pod, and others do not. Or the pod is
+	// already on the node and its allocation is not known.
 	Undecided
 	// ManyEvents: more events may happen at any moment than the ledger considers.
 	ManyEvents
@@ -32,9 +33,9 @@ const (
 	AfterOthers
 	// InWaves: the node takes no other pods while the pods of a gang are posted in waves (wave.go).
 	InWaves
-	// Unshown: the report lists pods that the API has not shown, and with their requests the node
-	// may have too little left. The ledger never returns this value; the scheduler uses it when it
-	// adds up requests.
+	// Unshown: the report lists pods that the API has not shown. Witness returns Unshown if the
+	// kubelet may have admitted them after the pod. The scheduler uses Unshown if the node has too
+	// few CPUs for these pods and the new pod.
 	Unshown
 
 	waitCount = iota

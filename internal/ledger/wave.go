@@ -3,10 +3,10 @@ package ledger
 import "slices"
 
 // The kubelet may admit pods that were created in the same second in any order. If some pods that
-// are reserved together would be refused in another order, the scheduler numbers them with waves.
-// It posts the pods of a wave only after a report lists the pods of all earlier waves, so the
-// kubelet admits them in this order. Until then the pods stay reserved, and the node makes all
-// other pods wait. Other pods may leave in the meantime, so Post decides again.
+// are reserved together would be refused in another order, the scheduler divides the pods into
+// numbered waves. It posts the pods of a wave only after a report lists the pods of all earlier
+// waves, so the kubelet admits them in this order. Until then the pods stay reserved, and the node
+// makes all other pods wait. Other pods may leave in the meantime, so Post decides again.
 
 // waveOf returns the last wave in a flight, or 0.
 func waveOf(flight []*pod) int {

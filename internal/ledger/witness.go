@@ -93,8 +93,8 @@ func (n *Node) Foresee() (out []Foreseen) {
 }
 
 // expect returns how the kubelet is expected to answer the pod, after all pods that were bound
-// before it. If it can predict the answer, expect records the answer as the pod's
-// promise. The caller must check that there is a report.
+// before it. If it can predict the answer, it records the answer as the pod's promise. The caller
+// must check that there is a report.
 func (o *outlook) expect(p *pod) (e Expectation) {
 	switch {
 	case o.facts.decides(): // without a decision, such a node gives a pod no resources
@@ -174,8 +174,8 @@ func (f *facts) ahead() bool {
 	return false
 }
 
-// mayMakeRoom reports whether the kubelet might admit the pod if pods that can end by themselves
-// had ended. The API may show such an end only after the kubelet's answer.
+// mayMakeRoom reports whether the kubelet might admit the pod if all pods that can end by
+// themselves had ended. The API may show such an end only after the kubelet's answer.
 func (o *outlook) mayMakeRoom(r *placement.Request, before *worlds) bool {
 	mortals := o.facts.mortals()
 	if len(mortals) == 0 {

@@ -15,8 +15,8 @@ const maxEvents = 6
 // report.
 const maxWorlds = 96
 
-// bounds are the maximum numbers of events and of states of a node, of ways in which a set of
-// events can happen during one admission, and of such ways over all sets and states.
+// bounds limits the possibilities of one node. mixed limits the ways in which one set of events can
+// happen during one admission. ways limits the sum of these ways over all sets and states.
 type bounds struct{ events, worlds, mixed, ways int }
 
 // boundsOf returns the bounds of a node. The bounds are larger if another scheduler binds the pods,
@@ -69,7 +69,7 @@ type worlds struct {
 	// lingering has the pods that an admission may have seen if it began before the report, or is
 	// nil. It is set to nil after the first pod in flight that the kubelet cannot have refused.
 	lingering *lingering
-	// after holds the events of pods in flight, by UID.
+	// after has, for each pod in flight, the events that its admission makes possible.
 	after map[string]uint32
 	all   []world
 	// ways counts the ways in which events can happen during the last admission.
@@ -280,7 +280,6 @@ func (w *worlds) addAll(all []world) {
 	}
 }
 
-// join adds the worlds of o.
 func (w *worlds) join(o *worlds) {
 	if o.uncertain() {
 		w.giveUp(o.why)
@@ -289,8 +288,8 @@ func (w *worlds) join(o *worlds) {
 }
 
 // commit admits the request in one world, as the kubelet would, and reports whether it was
-// admitted. If a defect of the kubelet would make it hang, crash or corrupt its state, the ledger
-// gives up predictions (giveUp).
+// admitted. If the request triggers a defect that makes the kubelet hang, crash or corrupt its
+// state, commit gives up (giveUp).
 func (w *worlds) commit(v *world, r *placement.Request) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
@@ -305,7 +304,7 @@ func (w *worlds) commit(v *world, r *placement.Request) bool {
 }
 
 // admit admits the request in every world that accepts it. If optional is set, it also keeps the
-// worlds without the pod. events become possible after the admission.
+// worlds without the pod. The admission makes the events possible.
 func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 	if w.uncertain() {
 		return
@@ -329,7 +328,8 @@ func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 	w.saturate()
 }
 
-// admitNext admits a pod in flight. The position of an inherited pod in the order is not known.
+// admitNext admits a pod in flight. It gives up if the pod is inherited, because pods that came
+// before it are not known, or resized, because its request is not known.
 func (w *worlds) admitNext(p *pod) {
 	switch {
 	case p.inherited:
@@ -430,8 +430,8 @@ func (w *worlds) keepWith(requests []*placement.Request) {
 	}
 }
 
-// behind answers for a request if no state admits the requests before it. The answer is Refused if
-// some state refuses the request even without these, otherwise Waiting.
+// behind answers for a request if no state admits the requests that come before it (Trial.With).
+// The answer is Refused if some state refuses the request even without them, otherwise Waiting.
 func (w *worlds) behind(r *placement.Request) Answer {
 	t := tally{}
 	for i := range w.all {
@@ -457,7 +457,8 @@ func (w *worlds) ask(r *placement.Request) Answer {
 	return t.result()
 }
 
-// decide asks every world for its decision. d has the decision of the first world that was asked.
+// decide asks every world for its decision. d receives the decision of the first world that t
+// counts.
 func (w *worlds) decide(t *tally, r *placement.Request, d *placement.Decision) {
 	other := decisions.Get().(*placement.Decision)
 	defer decisions.Put(other)
