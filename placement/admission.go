@@ -34,8 +34,7 @@ func (m *Model) newDecider() decider {
 	return newAdmission(m)
 }
 
-// admission computes one admission of a kubelet. It changes only copies of the state, and has
-// memory for hints.
+// admission computes one admission of a kubelet. It changes only its copies of the state.
 type admission struct {
 	m *Model
 	s *State
@@ -47,7 +46,7 @@ type admission struct {
 	// pods has the pods on the node. It is empty if the admission assumes an empty node.
 	pods []podRef
 
-	// managers are the kubelet's managers, by the order in which it calls them.
+	// managers are the kubelet's managers, in the order in which it calls them.
 	managers [managers]manager
 	cpus     cpuManager
 	memory   memoryManager

@@ -78,8 +78,8 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 }
 
 // hopeless reports whether the kubelet refuses the request whichever pods the node has. It runs the
-// admission again for the empty node. If the refusal there is passing, hopeless returns false. If
-// the refusal is placed, hopeless returns true only with atOnce or monotone.
+// admission again for the empty node. A refusal there is not enough if a fuller node might still
+// admit the request: see passing, placed, atOnce and monotone.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
@@ -124,9 +124,9 @@ func (ad *admission) atOnce(d Detail) bool {
 }
 
 // Monotone reports whether removing pods from a node never changes an admission of the request to a
-// refusal. If Berth decides, Monotone is true for requests that are placed as a whole. It is false
-// if containers are placed one after another: when more CPUs are free, an early container may take
-// the CPUs that a later container needs.
+// refusal. If Berth decides, Monotone is true for most requests that are placed as a whole. It is
+// false if several containers are placed one after another: when more CPUs are free, an early
+// container may take the CPUs that a later container needs.
 //
 // Two rules of the kubelet make a request not monotone. First, a container reuses the resources of
 // earlier init containers on any NUMA node, and a full NUMA node changes on which NUMA nodes the
@@ -201,7 +201,7 @@ const (
 
 // MaxContainers is the maximum number of containers of a pod, including init containers. Berth
 // neither makes, writes nor reads decisions about pods with more. The time of a verdict grows with
-// the square of this number, which a tenant could otherwise choose.
+// the square of the number of containers, which a user could otherwise choose freely.
 const MaxContainers = 256
 
 // sane reports whether the engine can evaluate the request: its amounts, its rules and its number

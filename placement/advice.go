@@ -93,7 +93,7 @@ func (r *Refusal) milder() string {
 	return milderNodes
 }
 
-// milderNodes is advice that AdviceFor leaves out if the pod's rules exclude nodes with
+// milderNodes is advice that AdviceFor leaves out if the pod's rules exclude nodes with the policy
 // best-effort.
 const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
 

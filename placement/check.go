@@ -63,8 +63,8 @@ func wantCPUs(missing, extra topology.CPUSet) string {
 	return strings.Join(want, "; ")
 }
 
-// checkPodCPUs returns all CPUs of a pod. It is an error if two containers have the same CPU,
-// unless one of them is a regular init container.
+// checkPodCPUs returns all CPUs of a pod. It returns an error if the pod has a CPU in taken, or if
+// two containers have the same CPU and neither is a regular init container.
 func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUSet, err error) {
 	if pod.Whole != nil && !pod.Whole.CPUs.IsEmpty() {
 		return pod.Whole.CPUs, checkWholeCPUs(pod, taken)
@@ -140,7 +140,7 @@ func wantReserved(reserved, held uint64) string {
 	return fmt.Sprintf("%d, the total of all containers: %d more", held, held-reserved)
 }
 
-// tally sums up blocks: bytes by kind, blocks by node.
+// tally sums up blocks: bytes by kind, and the number of blocks by NUMA node.
 type tally struct {
 	held        []uint64
 	assignments []int

@@ -16,14 +16,14 @@ import (
 // use a device, the device must be near a NUMA node that these containers have in common. The
 // scheduler sets Claimed; a pod cannot request it.
 //
-// Claimed counts devices per NUMA node, because the other program chooses the devices. The counts
-// may suffice although the other program finds no suitable devices for a decision. Refute then
-// excludes the decision.
+// Claimed has only numbers of devices per NUMA node, because the other program chooses the devices.
+// So the numbers may suffice for a decision although the other program finds no suitable devices.
+// The scheduler then excludes the decision with Refute.
 type Claimed struct {
 	Requests []ClaimRequest // at most 64
 	Devices  []ClaimDevices
 	Matches  []ClaimMatch
-	// refuted has the NUMA nodes, by request, for which Refute was called.
+	// refuted has the NUMA nodes of each decision that Refute excluded, by request.
 	refuted [][]topology.NUMASet
 	// settled has, by request, the NUMA nodes that the containers must keep (Settled). If it is
 	// nil, the engine counts devices.
@@ -39,7 +39,7 @@ type ClaimRequest struct {
 // ClaimDevices is a number of devices that are near the same NUMA nodes and serve the same
 // requests.
 type ClaimDevices struct {
-	NUMA topology.NUMASet // the devices are near these nodes; EveryNode means all nodes
+	NUMA topology.NUMASet // the devices are near these NUMA nodes; EveryNode means all
 	For  uint64           // bit i: the devices can serve request i
 	// Free is the number of devices that are not assigned, All the number of all devices.
 	Free, All int
@@ -67,19 +67,20 @@ func (c *Claimed) Key() string {
 	return fmt.Sprintf("%+v", *c)
 }
 
-// Refute excludes decisions in which every container has the given NUMA nodes or a subset. lying
-// maps the names of pinned containers to their NUMA nodes.
+// Refute excludes decisions in which every container lies on its NUMA nodes in lying, or on a
+// subset of them. lying has the NUMA nodes of pinned containers, by name.
 func (c *Claimed) Refute(lying map[string]topology.NUMASet) {
 	c.refuted = append(c.refuted, c.reach(lying))
 }
 
-// Settled returns a Claimed that keeps every container near the devices that were assigned for
-// these NUMA nodes.
+// Settled returns a Claimed that keeps every container near the devices that were assigned for the
+// NUMA nodes in lying.
 func (c *Claimed) Settled(lying map[string]topology.NUMASet) *Claimed {
 	return &Claimed{Requests: c.Requests, settled: c.reach(lying)}
 }
 
-// reach returns, by request, the NUMA nodes near which its devices may be.
+// reach returns, by request, the NUMA nodes near which its devices must be: those that its users
+// have in common.
 func (c *Claimed) reach(lying map[string]topology.NUMASet) []topology.NUMASet {
 	out := make([]topology.NUMASet, len(c.Requests))
 	for i := range c.Requests {
@@ -93,9 +94,9 @@ func (c *Claimed) reach(lying map[string]topology.NUMASet) []topology.NUMASet {
 	return out
 }
 
-// LiesOn returns the NUMA nodes of the container's CPUs. Without exclusive CPUs it returns the
-// nodes of the shares if the container is bound to them, otherwise the nodes of the memory. nodesOf
-// returns the NUMA nodes of CPUs.
+// LiesOn returns the NUMA nodes of the container's exclusive CPUs. If there are none, it returns
+// the NUMA nodes of the CPU shares if bound is set. If there are none of these either, it returns
+// the NUMA nodes of the memory. nodesOf returns the NUMA nodes of CPUs.
 func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) topology.NUMASet) topology.NUMASet {
 	set := nodesOf(&c.CPUs)
 	if set == 0 && bound {
@@ -111,15 +112,14 @@ func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) to
 	return set
 }
 
-// claimRoom searches for sets of NUMA nodes with enough claimed devices. It is memory for this
-// search.
+// claimRoom is working memory for the search for sets of NUMA nodes with enough claimed devices.
 type claimRoom struct {
 	ad *jointAdmission
 
 	now, always hint.Set
-	// others has the NUMA nodes that the other containers leave to each request. mine are the
-	// requests of the current container. reach is others, where each request in mine is limited to
-	// the set of NUMA nodes that is tested.
+	// others has, by request, the NUMA nodes that the containers other than the current one allow.
+	// mine are the requests that the current container uses. reach is others, with each request in
+	// mine limited to the set of NUMA nodes that is tested.
 	others, reach []topology.NUMASet
 	mine          uint64
 	// left and given are a matching of requests to devices: left has the remaining devices, and
@@ -129,9 +129,9 @@ type claimRoom struct {
 	seen  []bool
 }
 
-// keepNear limits the CPUs of container c to the sets of NUMA nodes on which c and the whole pod
-// can be near enough of their claimed devices. For a container that is not placed yet, every NUMA
-// node counts as possible.
+// keepNear limits the CPUs of container c to the sets of NUMA nodes with which all claimed devices
+// of the pod can be near their containers. A container that is not placed yet counts as possible on
+// every NUMA node.
 func (room *claimRoom) keepNear(c int) {
 	ad, claimed := room.ad, room.ad.r.Rules.Claimed
 	if claimed == nil || !ad.liesSomewhere() {
@@ -167,8 +167,8 @@ func (room *claimRoom) keepNear(c int) {
 	ad.want.CPUsWithin, ad.want.CPUsWithinEmpty = room.now, room.always
 }
 
-// liesSomewhere reports whether the current container gets NUMA nodes as ContainerDecision.LiesOn
-// returns them.
+// liesSomewhere reports whether ContainerDecision.LiesOn will return NUMA nodes for the current
+// container.
 func (ad *jointAdmission) liesSomewhere() bool {
 	return ad.want.CPUs > 0 || slices.ContainsFunc(ad.want.Amounts, func(a joint.Amount) bool {
 		return a.Kind != joint.CPU || ad.width() != joint.AnyWidth
@@ -195,7 +195,8 @@ func (room *claimRoom) reachBeside(r *ClaimRequest, c int) (reach topology.NUMAS
 	return reach, mine
 }
 
-// includesOne reports whether the set contains some mask that is the given mask without one node.
+// includesOne reports whether the set contains some mask that is the given mask without one NUMA
+// node.
 func includesOne(set hint.Set, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if less := mask &^ (w & -w); less != 0 && set.Has(less) {

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// compiling has the model that NewModel is compiling, and the inputs of NewModel.
 type compiling struct {
 	m    *Model
 	view *KubeletView
@@ -169,8 +168,8 @@ func (in *compiling) static(node cpu.Node) (err error) {
 	return nil
 }
 
-// reserve returns the CPUs that are kept for the system: the listed CPUs, or as many as the
-// reservation needs.
+// reserve returns the CPUs that are kept for the system: ReservedSystemCPUs, or as many CPUs as
+// ReservedMilliCPU needs.
 func (in *compiling) reserve() (topology.CPUSet, error) {
 	m, cfg := in.m, in.cfg
 	if cfg.ReservedSystemCPUs != "" {

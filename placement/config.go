@@ -76,9 +76,9 @@ type Config struct {
 	// GuardDefects also enables PodLevelOff, a refusal that the kubelet makes after all managers.
 	GuardDefects bool
 	// With GuardRestarts, the engine refuses a pod if a later restart of the kubelet would kill
-	// containers. A kubelet before 1.37 with full-pcpus-only checks each running container after a
-	// restart: as many whole cores must be free as the container already has. With such a kubelet,
-	// pods can use no more than half of the CPUs. The engine also refuses pods that a kubelet would
+	// containers. After a restart, a kubelet before 1.37 with full-pcpus-only checks each running
+	// container: as many whole cores must be free as the container already has. So as many CPUs as
+	// the largest container has must stay free. The engine also refuses pods that a kubelet would
 	// place again after a restart (DefectRestartRepeats). Berth's own programs do not set
 	// GuardRestarts.
 	GuardRestarts bool
@@ -98,8 +98,8 @@ type ConfigError struct {
 	Field string // as in KubeletConfiguration, "cpuManagerPolicyOptions[full-pcpus-only]"
 	Value string
 	Want  string // the expected value
-	// Unsupported is true if the kubelet would start, but the engine cannot predict its decisions,
-	// or knows that they are wrong.
+	// Unsupported is true if the kubelet might start, but the engine does not predict it, for
+	// example because of a known defect.
 	Unsupported bool
 }
 

@@ -8,8 +8,8 @@ const (
 	// NoDetail is the zero value: the pod is not refused.
 	NoDetail Detail = iota
 
-	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is
-	// preferred by all resources.
+	// NotPreferred: "Resources cannot be allocated with Topology locality", because no set of NUMA
+	// nodes is preferred by all resources.
 	NotPreferred
 	// NoneToShare: the cause is the same as for EmptySharedPool. The topology policy refuses the
 	// pod first, because there are no hints.
@@ -41,7 +41,7 @@ const (
 	// MemoryNotInteger: "failed to represent quantity as int64".
 	MemoryNotInteger
 	// NoMemoryAsked: up to 1.36, allocating memory for a container without a memory request of its
-	// own can fail with any of these messages.
+	// own can fail with any of the messages of the memory manager.
 	NoMemoryAsked
 
 	// EmptySharedPool: "pod rejected, sum of exclusive container cpu requests equals pod budget,

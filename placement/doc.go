@@ -22,13 +22,14 @@
 //
 // # What it answers
 //
-// A verdict has a Reason, spelled as the kubelet spells it if the kubelet has it, and a Detail, the
-// rule that refused. The reason is KubeletDefect if the kubelet would crash or could not restart
-// afterwards; see Config.GuardDefects. If Verdict.Random is set, the kubelet makes a random choice.
-// The verdict and the hints are still right, but CPUs and device ids may differ.
+// A verdict has a Reason and a Detail. The Reason is spelled as in the kubelet if the kubelet has
+// this reason. The Detail is the rule that refused the pod. The reason is KubeletDefect if the
+// kubelet would crash or could not restart afterwards; see Config.GuardDefects. If Verdict.Random
+// is set, the kubelet makes a random choice: the verdict and the hints still come true, but the
+// kubelet may choose other CPUs and devices.
 //
-// A verdict about a pod that the node does not know depends only on the Model, on
-// State.AppendStateKey and on the Request without its UID. So a cache of verdicts can use these
+// A verdict about a pod that the State does not have depends only on the Model, on the key of
+// State.AppendStateKey, and on the Request without its UID. So a cache of verdicts can use these
 // three as its key.
 //
 // # Releases

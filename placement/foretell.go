@@ -7,8 +7,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Foresight is the answer of Model.Foretell and Model.ForetellDevices: a kubelet that admits the
-// pod always fulfils the number in the pod's Rules, or a reason why it might not.
+// Foresight is the answer of Model.Foretell and Model.ForetellDevices. It tells whether a kubelet
+// that admits a pod always fulfils the number in the pod's Rules (NUMANodes or Devices.PerNode),
+// and if not, why.
 type Foresight uint8
 
 // The predictions.
@@ -31,8 +32,8 @@ const (
 	// DistanceOpen: the kubelet runs without prefer-closest-numa-nodes, so it can choose NUMA nodes
 	// that are not the nearest.
 	DistanceOpen
-	// OtherDevices: the kubelet always uses as few NUMA nodes as possible for the devices of a
-	// resource, and these do not have the wanted number each.
+	// OtherDevices: the kubelet uses as few NUMA nodes as possible for the devices of a resource,
+	// so it gives another number of devices on each NUMA node.
 	OtherDevices
 	// ClaimsOpen: a driver chooses the devices of a resource, not the kubelet
 	// (DeviceRequest.Claimed).
@@ -110,10 +111,10 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 // without the number. The answer depends only on the Model. Decide checks the numbers of devices
 // per NUMA node (DevicesNowhere, DevicesOpen). The policies differ:
 //
-//   - single-numa-node puts devices on one NUMA node (filterSingleNumaHints), and the devices of
-//     the hint are there (generateDeviceTopologyHints).
+//   - single-numa-node accepts only hints with one NUMA node (filterSingleNumaHints), and a hint
+//     has enough devices on its NUMA nodes (generateDeviceTopologyHints).
 //   - restricted uses as few NUMA nodes as an empty machine needs, the same for all resources. If
-//     no NUMA node has more than the number, each gives all its devices.
+//     no NUMA node has more devices than the rules' number, each gives all its devices.
 //   - none and best-effort leave the place open. They still give everything to a pod that asks for
 //     all devices of the machine.
 func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
@@ -220,10 +221,10 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	return 0, "", NoDetail
 }
 
-// counts returns the reason why a pod that asks for asked devices of a resource is not sure to get
-// n on each NUMA node. Devices that are in use or unhealthy count too, because the kubelet computes
-// its hints from all devices (minAffinitySize). A pod that asks for all devices of a NUMA node gets
-// them when they are free and healthy.
+// counts returns the reason why a pod that asks for asked devices of a resource may not get n on
+// each NUMA node, or NoDetail. Devices that are in use or unhealthy count too, because the kubelet
+// computes its hints from all devices (minAffinitySize). A pod that asks for all devices of a NUMA
+// node gets them when they are free and healthy.
 func (s *State) counts(resource string, asked, n int64) Detail {
 	p := s.pools.index(resource)
 	if p < 0 {

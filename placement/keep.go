@@ -15,10 +15,10 @@ import (
 
 // Keep reserves CPUs near devices for the pods that ask for these devices. It has a number of CPUs
 // per device for some resources. Every healthy device, in use or free, keeps this number of CPUs on
-// each of its NUMA nodes. All other pods together may use the remaining allocatable CPUs of each
-// NUMA node. The engine refuses another pod that needs more (KeptForDevices). Pods on a kubelet's
-// shared CPUs do not count. Keep is a rule of the scheduler, and a pod cannot request it. A nil
-// Keep keeps no CPUs.
+// each of its NUMA nodes. The pods that ask for none of these devices may together use only the
+// remaining allocatable CPUs of each NUMA node. The engine refuses such a pod if it needs more
+// (KeptForDevices). Pods on a kubelet's shared CPUs do not count. Keep is a rule of the scheduler,
+// and a pod cannot request it. A nil Keep keeps no CPUs.
 type Keep struct {
 	key  string
 	cpus map[string]int64 // thousandths of a CPU per device, by resource
@@ -69,7 +69,8 @@ func (k *Keep) from(r *Request) bool {
 	return true
 }
 
-// Settled returns the request of a pod that already has its place. A Keep no longer applies to it.
+// Settled returns the request without its Keep, because a Keep does not limit a pod that already
+// has its place.
 func (r *Request) Settled() *Request {
 	if r.Rules.Keep == nil {
 		return r
@@ -165,7 +166,8 @@ func (k *Keep) has(p *PodAllocation) bool {
 	return false
 }
 
-// usage is a pod's CPU time on a NUMA node: its exclusive CPUs, and thousandths of shared CPUs.
+// usage is a pod's CPU time on a NUMA node: its exclusive CPUs, and its CPU shares in thousandths
+// of a CPU.
 type usage struct {
 	on     *nodeCPUs
 	cpus   topology.CPUSet
@@ -214,8 +216,7 @@ func wholeOf(w *Whole) (cpus topology.CPUSet) {
 // elsewhere finds nothing, because a kubelet chooses one place and offers no alternative.
 func (*admission) elsewhere(*State, *Request, *Decision) (v Verdict, found bool) { return v, false }
 
-// elsewhere decides again, with only the sets of NUMA nodes that have enough CPUs that are not
-// kept.
+// elsewhere decides again, on only the sets of NUMA nodes where enough CPUs are not kept.
 func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool) {
 	ad.avoid.begin(s, r.Rules.Keep)
 	v = ad.decide(s, r, d)
@@ -223,14 +224,13 @@ func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdic
 	return v, v.OK() && s.overdrawn(r.Rules.Keep, d) == nil
 }
 
-// avoidance excludes sets of NUMA nodes that have too few CPUs for the pod after devices have kept
-// their CPUs.
+// avoidance excludes sets of NUMA nodes where too few CPUs for the pod are not kept.
 type avoidance struct {
 	on bool
 	// left has the result of leftBeside for each element of Model.nodeCPUs.
 	left []int64
-	// open has the sets that are not removed. always has all sets. open and always are nil before
-	// the first use.
+	// open has the sets with enough CPUs, and always has all sets. Both are nil before the first
+	// use.
 	open, always hint.Set
 }
 
@@ -241,9 +241,10 @@ func (a *avoidance) begin(s *State, k *Keep) {
 	}
 }
 
-// avoidKept makes the search for container c, or for the whole pod, skip sets with too few CPUs
-// that are not kept. The maximum number of NUMA nodes for the pod does not change. An init
-// container may use CPUs of other containers, so overdrawn checks the whole decision at the end.
+// avoidKept makes the search for container c, or for the whole pod, skip the sets that avoidance
+// excludes. The maximum number of NUMA nodes for the pod does not change. For an init container,
+// avoidKept does nothing, because the container may use CPUs of other containers; overdrawn checks
+// the whole decision at the end.
 func (ad *jointAdmission) avoidKept(c int) {
 	if c != wholePod && ad.r.Containers[c].Kind == Init {
 		return
@@ -283,8 +284,8 @@ func sumOf(of *[hint.MaxNodes]int64, mask hint.Mask) (sum int64) {
 	return sum
 }
 
-// explainKept explains, for the verdict's NUMA node, why too few CPUs are left after devices have
-// kept theirs.
+// explainKept explains, for the verdict's NUMA node, how many CPUs the devices keep and how many
+// are left.
 func (s *State) explainKept(r *Request, out Refusal, v *Verdict) Refusal {
 	i := slices.IndexFunc(s.m.nodeCPUs, func(n nodeCPUs) bool { return v.NUMA.Has(n.id) })
 	n := &s.m.nodeCPUs[i]

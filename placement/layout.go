@@ -27,8 +27,7 @@ type nodeCPUs struct {
 	cpus topology.CPUSet
 }
 
-// expand translates positions to the operating system's node ids. Without a space it returns no
-// nodes.
+// expand translates positions to NUMA node ids. Without a space it returns the empty set.
 func (l *layout) expand(mask hint.Mask) topology.NUMASet {
 	if l.space == nil {
 		return 0
@@ -79,8 +78,8 @@ func (l *layout) fewestForCPUs(n int) int {
 	return min(fewest(sizes, uint64(max(n, 0))), len(sizes))
 }
 
-// fewest returns how many of the largest amounts are needed for a total of n. If all amounts
-// together are less than n, fewest returns one more than their number. fewest sorts the amounts.
+// fewest returns the smallest number of amounts with a total of at least n. If all amounts together
+// are less than n, fewest returns one more than their number. It sorts amounts.
 func fewest(amounts []uint64, n uint64) int {
 	slices.Sort(amounts)
 	for sum, k := uint64(0), 1; k <= len(amounts); k++ {

@@ -17,7 +17,8 @@ func (ad *admission) dropLost() {
 	}
 }
 
-// lostCPUs returns the CPUs that only containers have which the pod no longer has.
+// lostCPUs returns the CPUs of containers that the pod no longer has, except CPUs that another
+// container has too.
 func lostCPUs(pod *PodAllocation, r *Request) topology.CPUSet {
 	var lost, kept topology.CPUSet
 	for i := range pod.Containers {

@@ -15,8 +15,8 @@ const cpuResource = "cpu"
 // during an admission.
 type cpuManager struct {
 	ad *admission
-	// shared is the admission's copy of State.shared. Later containers may reuse the CPUs of init
-	// containers in reusable.
+	// shared is the admission's copy of State.shared. reusable has the CPUs of init containers that
+	// later containers may reuse.
 	shared, reusable topology.CPUSet
 }
 

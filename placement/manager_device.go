@@ -183,8 +183,8 @@ func (s *slot) hold(c *ContainerAllocation) (h holding) {
 	return h
 }
 
-// hints adds the list for in.N devices: the devices that the container already holds, or otherwise
-// the free devices.
+// hints adds the list for in.N of the devices that the container or pod already holds or, if it
+// holds none, of the free devices.
 func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	switch {
 	case !s.pool.pool.Aligned():
@@ -222,7 +222,8 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 func (dm *deviceManager) allocate(c int, h hint.Hint) Detail {
 	ad := dm.ad
 	if c == wholePod {
-		return NoDetail // "Device Manager does not support pod level resource allocation"
+		// The kubelet's words: "Device Manager does not support pod level resource allocation".
+		return NoDetail
 	}
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]

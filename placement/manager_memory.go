@@ -21,7 +21,7 @@ type memoryManager struct {
 	left []MemoryBlock
 }
 
-// containerNeeds sets ad.memory.needs to the request of a container.
+// containerNeeds sets mm.needs to the request of a container.
 func (mm *memoryManager) containerNeeds(c int) Detail {
 	ad := mm.ad
 	needs := mm.needs[:0]
@@ -44,8 +44,8 @@ func (mm *memoryManager) containerNeeds(c int) Detail {
 	return NoDetail
 }
 
-// podNeeds sets ad.memory.needs to the request of the pod, with only the kinds that some app
-// container asks for.
+// podNeeds sets mm.needs to the request of the pod, with only the kinds that some app container
+// asks for.
 func (mm *memoryManager) podNeeds() Detail {
 	ad := mm.ad
 	if ad.whole {
@@ -149,8 +149,9 @@ func (mm *memoryManager) needsOf(c int) Detail {
 	return mm.containerNeeds(c)
 }
 
-// held returns the container whose existing blocks the kubelet turns into hints. For the
-// whole pod this is the first container with blocks.
+// held returns the allocation whose blocks the kubelet turns into hints: the container's own or,
+// for the whole pod, the allocation of the first container that has one. It returns nil if there is
+// none.
 func (mm *memoryManager) held(c int) *ContainerAllocation {
 	ad := mm.ad
 	if ad.held == nil {

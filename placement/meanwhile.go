@@ -10,8 +10,8 @@ import (
 // gone (removeStaleState, UpdateAllocatedDevices). So resources can become free in the middle of an
 // admission.
 type Meanwhile struct {
-	// Step is the index of the question to a manager before which the event happens, from 0 to
-	// Model.Steps.
+	// The event happens before question number Step to a manager. Questions are numbered from 0;
+	// Model.Steps means after the last question.
 	Step int
 	// UID names the pod of the event.
 	UID string
@@ -59,9 +59,10 @@ func (s *State) Notices(e *Meanwhile) bool {
 }
 
 // CommitAmid does what Commit does, after an admission with events. Each manager frees the
-// resources of an ended pod at the kubelet's next question. The step of an event can change which
-// NUMA nodes provide memory. If the CPU manager gave the new pod CPUs that the ended pod still had,
-// the CPU manager then frees these CPUs although the new pod uses them (DefectForeignCPUs).
+// resources of an ended pod when the kubelet asks it the next question. So the step of an event can
+// change which NUMA nodes provide memory. If the CPU manager gave the new pod CPUs that the ended
+// pod still had, the CPU manager then frees these CPUs although the new pod uses them
+// (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{books: kubeletBooks{s}, r: r, events: meanwhile}
 	for at := range l.noticed {
@@ -80,8 +81,8 @@ type leaving struct {
 	noticed [managers][]bool
 }
 
-// give makes a manager notice the events that happen before it allocates for a container, by index
-// in the request.
+// give makes a manager notice the events that happen before it allocates for a container (an index
+// in the request).
 func (l *leaving) give(manager, container int) {
 	if l != nil {
 		l.until(manager, l.books.s.m.allocates(l.r, container)+manager)
@@ -141,7 +142,7 @@ func (s *State) Happen(meanwhile []Meanwhile) {
 }
 
 // allocates returns the step at which the kubelet asks the first manager to allocate for a
-// container, by index in the request.
+// container (an index in the request).
 func (m *Model) allocates(r *Request, container int) int {
 	const n = managers
 	switch rules := m.rulesFor(r.Rules); {

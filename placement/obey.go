@@ -22,7 +22,8 @@ type jointAdmission struct {
 	part      joint.Held // the part of held that the next init container may use
 	peak      peaks      // the peak amounts of held
 	// turns has the peak amounts at the times when init containers run. An init container counts
-	// together with the sidecars before it. turns already has the sidecars before position passed.
+	// together with the sidecars before it. turns already includes the sidecars among the first
+	// passed containers.
 	turns  peaks
 	passed int
 	// dealt means that pool is ready for the next container: only the pod's resources that are left
@@ -152,8 +153,8 @@ func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	return detail, c
 }
 
-// knowsMemory returns a reason to refuse the container's memory request that does not depend on
-// free memory.
+// knowsMemory returns the reason if the container's memory request is refused however much memory
+// is free.
 func (ad *jointAdmission) knowsMemory(c int) Detail {
 	for _, q := range ad.r.Containers[c].Memory {
 		if _, known := ad.m.obey.joint.Amounts.Kind(q.Resource); !known && q.Bytes > 0 {
@@ -501,7 +502,7 @@ func (ad *jointAdmission) heldSoFar() {
 }
 
 // holdInit adds the resources of init container c to held, which already has the init containers
-// before c. It does not add these again, because a pod may have hundreds.
+// before c. It does not add up all of them again, because a pod may have hundreds.
 func (ad *jointAdmission) holdInit(c int) {
 	p := peakOf{m: ad.m.obey, held: &ad.held, peak: ad.turns}
 	for ; ad.passed < c; ad.passed++ {

@@ -25,10 +25,10 @@ func (b jointBooks) release(pod *PodAllocation) {
 	b.enterProvided(pod, false)
 }
 
-// Hold records an allocation of a pod that was decided or observed elsewhere, on a node where Berth
-// decides. A pod that the state already has keeps its resources. Hold leaves out amounts that the
-// machine cannot have. It also leaves out CPUs and devices that another pod has, or that no pod can
-// have. problem describes one of these CPUs or devices, and is "" if there are none.
+// Hold records, on a node where Berth decides, an allocation that an earlier decision or a report
+// gives to a pod. A pod that the state already has keeps its resources. Hold leaves out amounts
+// that the machine cannot have. It also leaves out CPUs and devices that another pod has, or that
+// no pod can have. problem describes one of these CPUs or devices, and is "" if there are none.
 func (s *State) Hold(p *PodAllocation) (problem string) {
 	if s.m.obey == nil || s.pod(p.UID) != nil {
 		return ""
@@ -63,7 +63,7 @@ func (b jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocati
 	b.s.shared = b.s.m.obey.joint.Cores.Shared(b.s.account)
 }
 
-// inUse marks each device of held in the pools as in use or free, as account records it.
+// inUse marks each device of held as in use or free in the pools, according to account.
 func (b jointBooks) inUse(held *joint.Held) {
 	s := b.s
 	for _, d := range held.Devices {

@@ -53,9 +53,9 @@ func (in *compiling) obeying() error {
 	return nil
 }
 
-// reserveOwn returns the CPUs that are never pinned: the listed CPUs, or otherwise as many as the
-// reservation needs, on the lowest cores. At least one CPU must be reserved, so that containers
-// without exclusive CPUs always have a CPU.
+// reserveOwn returns the CPUs that are never pinned: ReservedSystemCPUs or, if it is empty, as many
+// CPUs as ReservedMilliCPU needs, on the lowest cores. At least one CPU must be reserved, so that
+// containers without exclusive CPUs always have a CPU.
 func reserveOwn(view *KubeletView, cfg *Config) (topology.CPUSet, error) {
 	var all topology.CPUSet
 	var cores [][]topology.CPUID
@@ -146,8 +146,9 @@ func distancesOf(v *ViewNode, n int) []uint64 {
 	return v.Distances
 }
 
-// reserveMemory subtracts the memory that is reserved for the system. If the configuration does not
-// set it by NUMA node, each NUMA node with memory loses an equal part.
+// reserveMemory subtracts the memory that is reserved for the system. If the configuration has no
+// ReservedMemory, each NUMA node gives an equal part of NodeReserved. If one has less than its
+// part, the NUMA nodes with lower ids give more.
 func reserveMemory(nodes []joint.Node, kinds []joint.AmountKind, cfg *Config) {
 	for k := range kinds {
 		if len(cfg.ReservedMemory) == 0 {

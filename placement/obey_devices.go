@@ -100,9 +100,9 @@ func (ad *jointAdmission) wantDevices(kind uint8, n int64) {
 	})
 }
 
-// knowsDevices returns a reason to refuse the container's device requests that does not depend on
-// free devices. Examples are a rule about devices that another program assigns, and a rule that
-// does not fit the node's devices.
+// knowsDevices returns the reason if the container's device requests are refused whichever devices
+// are free. For example, a rule applies to devices that another program assigns, or does not fit
+// the node's devices.
 func (ad *jointAdmission) knowsDevices(c int, aligned bool) Detail {
 	rules := &ad.rules.Devices
 	for i := range ad.r.Containers[c].Devices {

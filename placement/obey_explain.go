@@ -147,7 +147,7 @@ func (ad *jointAdmission) freeAt(kind uint8, at string, same joint.Same) (n int)
 	return n
 }
 
-// add adds a NUMA node that has some of the resource.
+// add adds the amounts of a NUMA node. It leaves out a NUMA node that has none of the resource.
 func (n *Need) add(m *Model, pos int, free, total uint64) {
 	n.Free += free
 	if total > 0 {

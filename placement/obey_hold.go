@@ -8,10 +8,10 @@ import (
 )
 
 // DecideWithin does what Decide does for a pod that uses a part of a held place, on a node where
-// Berth decides. In the state, a pod with the UID of the place holds the rest of the place. If the
-// place has a resource, the new pod gets this resource only from the place, and in the same form.
-// All other resources, and those of providers, come from the node. So Rest can always compute the
-// remaining part of the place.
+// Berth decides. In the state, a pod with the UID of the place holds the unused rest of the place.
+// The new pod gets the kinds of resources that the place has only from this rest, and CPU time only
+// in the form that the place has (isPart). All other resources, and all resources of providers,
+// come from the node. So Rest can always compute the remaining part of the place.
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -33,9 +33,10 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 
 // DecideBeyond does what DecideWithin does for a pod that may need more than the rest of the place.
 // The missing amounts come from the node, if possible on the NUMA nodes of the place. The pod must
-// take a part of each requested resource that the place still has. The node must still have room
-// for the rest of the place. last means that no other pod uses the place afterwards. The pod may
-// then get exclusive CPUs although the place has shares, or the reverse.
+// take a part of each requested resource that the place still has, and the node must still have
+// room for the rest of the place. If last is set, no other pod will use the place. It is then
+// enough that the pod is on one of the NUMA nodes of the place, and the pod may get exclusive CPUs
+// although the place has shares, or the reverse.
 func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Decision) Verdict {
 	v := DecideWithin(s, place, r, d)
 	p := s.pod(place.UID)
@@ -138,8 +139,8 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 	return true
 }
 
-// Rest returns the CPUs, devices and amounts by NUMA node of an allocation that the pods in by have
-// not taken.
+// Rest returns the part of an allocation that the pods in by have not taken. Amounts are compared
+// by NUMA node.
 func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
 	t := taken{shares: map[topology.NUMAID]uint64{}, memory: map[memoryPlace]uint64{}, devices: map[string][]string{}, provided: map[Provided]uint64{}}
 	for _, p := range by {

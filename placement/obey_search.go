@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// maxSearched is the maximum number of containers that are placed in every order. The budget of the
-// run limits how many orders are tried.
+// maxSearched is the maximum number of containers of a pod for which other orders are tried. The
+// budget of the run also limits the number of orders.
 const maxSearched = 8
 
 // search places the containers of a pod in other orders, after the first order failed.
@@ -20,8 +20,9 @@ type search struct {
 }
 
 // again searches for places for all containers, and reports whether it finds them. It tries other
-// orders, then every set of NUMA nodes for each container. Each attempt starts from the book on.
-// After a search without result, again places the containers once more in the first order.
+// orders, then every set of NUMA nodes for each container. Each attempt starts from the book on. If
+// nothing fits, again places the containers once more in the first order, so that the decision is
+// as before the search.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
 	if s.ad.avoid.on || s.ad.r.Rules.Claimed != nil {

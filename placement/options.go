@@ -20,7 +20,7 @@ type settings struct {
 	closest  bool // prefer-closest-numa-nodes
 	maxNodes int  // max-allowable-numa-nodes
 	cpu      cpu.Options
-	static   bool // CPU manager
+	static   bool // CPU manager is static
 	memory   bool // memory manager is Static
 	podLevel podLevel
 	// claims means that the device manager does not allocate devices that Dynamic Resource

@@ -61,7 +61,7 @@ const maxCombinations = 1 << 28
 
 // guardMerge refuses hints that the kubelet would take too long to merge, because it tries every
 // combination of one hint from each list. An exact count of the combinations needs complete lists.
-// Usually a bound is enough: the number of lists, or the length of the memory lists.
+// Usually an upper bound is enough, from the number of lists or the length of the memory lists.
 func (ad *admission) guardMerge(c int) Detail {
 	kept := ad.used
 	defer func() { ad.used = kept }()
@@ -88,8 +88,8 @@ func (ad *admission) guardMerge(c int) Detail {
 	return NoDetail
 }
 
-// listCount returns the number of hint lists that the kubelet would have. The kubelet does not
-// share equal lists.
+// listCount returns the number of hint lists that the kubelet would have: unlike a hint.List, a
+// list of the kubelet serves only one resource.
 func listCount(lists []hint.List) (n int) {
 	for i := range lists {
 		n += max(lists[i].Times, 1)

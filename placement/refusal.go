@@ -78,9 +78,9 @@ type Need struct {
 	// Whole is the number of CPUs per core if full-pcpus-only assigns only whole cores, otherwise
 	// 0.
 	Whole uint64 `json:"whole,omitempty"`
-	// Preferred has the sets of NUMA nodes that the resource prefers, as lists. Anywhere means that
-	// the resource has no preference. If both are unset, the resource prefers no set, so a policy
-	// that requires a preferred set refuses the pod.
+	// Preferred has the sets of NUMA nodes for which the resource has a preferred hint, as lists.
+	// Anywhere means that the resource accepts all NUMA nodes. If both are unset, the resource has
+	// no preferred hint, so a policy that requires preferred hints refuses the pod.
 	Preferred []string `json:"preferred,omitempty"`
 	Anywhere  bool     `json:"anywhere,omitempty"`
 	// Nodes has one entry for each NUMA node that has any of the resource, ascending.
@@ -97,8 +97,8 @@ type NodeAmount struct {
 	// assign the whole Reused amount again, so it considers only sets of NUMA nodes that contain
 	// this amount. Reused is set for CPUs and devices, not for memory.
 	Reused uint64 `json:"reused,omitempty"`
-	// Group is the list of NUMA nodes that share the node's memory allocations. It is "" if the
-	// node is in no group.
+	// Group is the list of NUMA nodes that share this NUMA node's memory allocations. It is "" if
+	// the NUMA node is in no group.
 	Group string `json:"group,omitempty"`
 }
 
@@ -295,8 +295,8 @@ func (n *Need) size() string {
 	return fmt.Sprintf("%s %s need %s", n.amount(n.Asked), n.unit(), numaNodes(n.Fewest))
 }
 
-// counted explains that a kubelet requires fewer NUMA nodes than the CPUs need, because it counts
-// reserved CPUs.
+// counted explains that the kubelet expects the CPUs on fewer NUMA nodes than they need, because it
+// also counts reserved CPUs.
 func (n *Need) counted() string {
 	return fmt.Sprintf("the kubelet expects %s %s on %s, because it also counts reserved CPUs (%s without them)",
 		n.amount(n.Asked), n.unit(), numaNodes(n.Fewest), numaNodes(n.FewestUsable))
@@ -329,7 +329,6 @@ func (r *Refusal) about(n *Need) bool {
 }
 
 // isProvided reports whether the resource is a device or a provider's resource, and not CPUs, CPU
-// time or memory.
 // time or memory.
 func (n *Need) isProvided() bool {
 	return !n.isMemory() && n.Resource != cpuResource && n.Resource != shareResource
@@ -417,8 +416,7 @@ func (n *Need) amount(v uint64) string {
 	return strconv.FormatUint(v, 10)
 }
 
-// close reports whether the free amount of some NUMA node is printed like the request, although the
-// two differ.
+// close reports whether some amount would be printed like the request, although the two differ.
 func (n *Need) close() bool {
 	alike := func(v uint64) bool { return v != n.Asked && topology.RoughBytes(v) == topology.RoughBytes(n.Asked) }
 	return alike(n.Free) || slices.ContainsFunc(n.Nodes, func(a NodeAmount) bool { return alike(a.Free) || alike(a.Total) })

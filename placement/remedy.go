@@ -13,12 +13,12 @@ import (
 )
 
 // Remedy is a change of the pod, or a wait, after which the node admits the pod. Berth has tried
-// each remedy on the state of the node.
+// each remedy on the state of the node, or on the empty node (Empty).
 type Remedy struct {
 	// Do is one of RemedyAsk, RemedyDrop, RemedyWait.
 	Do string `json:"do"`
-	// Container should ask for Instead and not for Asked. Asked and Instead are amounts of
-	// Resource: CPUs, bytes or devices.
+	// Container is the container that asks for the amount Asked of Resource, and should ask for
+	// Instead. Both amounts are CPUs, bytes or devices.
 	Container string `json:"container,omitempty"`
 	Resource  string `json:"resource,omitempty"`
 	Asked     uint64 `json:"asked,omitempty"`
@@ -40,8 +40,8 @@ const (
 	RemedyWait = "wait"     // wait until other pods end
 )
 
-// Fits reports whether the node has enough of the other resources that a changed request asks for,
-// which the engine does not know. If empty is set, it assumes an empty node. A nil Fits accepts
+// Fits reports whether the node has enough of the resources that a changed request asks for and
+// that the engine does not know. If empty is set, it assumes an empty node. A nil Fits accepts
 // every request.
 type Fits func(r *Request, empty bool) bool
 
@@ -124,7 +124,8 @@ func (t *trial) admits(r *Request) bool {
 	return v.OK()
 }
 
-// quantity is a container's request for a resource, in steps.
+// quantity is a container's request for a resource. Amounts below it are tried in multiples of
+// step.
 type quantity struct {
 	at          int
 	resource    string
@@ -188,7 +189,7 @@ func (t *trial) above(q *quantity) (uint64, bool) {
 	for n := q.asked; n < q.most; {
 		width := q.width(n)
 		n += 1 + uint64(sort.Search(int(q.most-n-1), func(i int) bool { return q.width(n+1+uint64(i)) > width }))
-		for _, more := range []uint64{0, 1, 2, 3} { // a whole core
+		for _, more := range []uint64{0, 1, 2, 3} { // CPUs may have to be whole cores
 			if n+more <= q.most && t.tries(q, n+more) {
 				return n + more, true
 			}
@@ -227,8 +228,8 @@ func (t *trial) with(q *quantity, n uint64) Request {
 	return r
 }
 
-// quantities returns the amounts to change: those of the container at, or if at is "", of the
-// container with the largest request for each resource.
+// quantities returns one amount to change for each resource: the amount of the container at or, if
+// it does not request the resource, the largest amount that a container requests.
 func (t *trial) quantities(at string) (out []quantity) {
 	m := t.s.m
 	add := func(q quantity) {
@@ -426,7 +427,7 @@ func nameOf(resource string) string {
 	return resource
 }
 
-// remedy returns the advice that follows from Remedies. Advise must have tried all of them.
+// remedy returns the advice that follows from Remedies, which Advise must have filled in.
 func (r *Refusal) remedy() string {
 	var now, then []string
 	wait := false

@@ -8,15 +8,16 @@ import (
 
 // Resize is a change of CPU and memory of a pod that a kubelet has admitted.
 type Resize struct {
-	// Had is the request that the kubelet has allocated, Wants the request in the pod's spec.
+	// Had is the request for which the kubelet has allocated resources, Wants the request in the
+	// pod's spec.
 	Had, Wants *Request
 	// Swaps means that the resize changes the memory of a container that may swap, and whose
 	// resizePolicy for memory is not RestartContainer.
 	Swaps bool
 	// Undecided means that Berth decides on the node but has not placed the pod.
 	Undecided bool
-	// Kept explains why the scheduler makes no new decision for the pod, if Berth decides on the
-	// node. It is "" if the scheduler makes one.
+	// Kept explains, if Berth decides on the node, why the scheduler makes no new decision for the
+	// pod. It is "" if the scheduler makes one.
 	Kept string
 	// MilliCPU, and Memory in bytes, are the sums that the kubelet compares.
 	MilliCPU, Memory ResizeSum
@@ -60,8 +61,9 @@ func (o ResizeOutcome) MarshalText() ([]byte, error) { return []byte(o.String())
 // ResizeAnswer is an outcome with its cause.
 type ResizeAnswer struct {
 	Outcome ResizeOutcome `json:"outcome"`
-	// Message is the kubelet's message in the condition PodResizePending, if it has one for the
-	// cause.
+	// Message explains the outcome, or is "". If the kubelet has a message for it in the condition
+	// PodResizePending, Message has the kubelet's words. For a resize that the API server rejects,
+	// Message has the API server's words.
 	Message string `json:"message,omitempty"`
 }
 
@@ -142,6 +144,7 @@ func (r *Resize) fraction() bool {
 	return false
 }
 
+// infeasible returns ResizeInfeasible; message has the kubelet's words.
 func infeasible(message string) ResizeAnswer { return ResizeAnswer{ResizeInfeasible, message} }
 
 // resizePinned predicts the answer for a Guaranteed pod, with or without whole CPUs.
@@ -170,7 +173,7 @@ func (m *Model) resizePinned(changed resized) ResizeAnswer {
 // admitResized admits the pod again with its new request, as a kubelet does. The managers keep the
 // pod's allocations. Before 1.37 full-pcpus-only still needs as many free whole cores as a
 // container has, and the kubelet places a pod with spec.resources again, because AllocatePod
-// ignores existing allocations.
+// ignores existing allocations. The messages for TopologyAffinityError are the kubelet's words.
 func (s *State) admitResized(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) && s.m.holdsAny(wants) {
 		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, so its resources are not known"}

@@ -116,9 +116,9 @@ type Rules struct {
 	// Devices are requirements for the places of devices.
 	Devices DeviceRules
 	// Claimed are devices near which the pod must be if Berth decides, or nil. The scheduler sets
-	// it.
+	// Claimed.
 	Claimed *Claimed
-	// Keep reserves CPUs for pods with devices, or is nil. The scheduler sets it.
+	// Keep reserves CPUs for pods with devices, or is nil. The scheduler sets Keep.
 	Keep *Keep
 }
 
@@ -143,11 +143,12 @@ type DeviceRules struct {
 	PerNode uint8
 }
 
-// insist reports whether the rules need any place of the devices: their NUMA nodes or PCI places.
+// insist reports whether the rules have requirements for where the devices are: their NUMA nodes,
+// PCI places or functions.
 func (r *DeviceRules) insist() bool { return r.insistOnCards() || r.PerNode != 0 }
 
-// insistOnCards reports whether the rules need more than the devices' NUMA nodes: PCI places or
-// functions.
+// insistOnCards reports whether the rules have requirements for the PCI places or functions of the
+// devices.
 func (r *DeviceRules) insistOnCards() bool {
 	return r.SameHow == joint.Required || r.OnePerFunction != 0 || r.All != 0
 }
@@ -170,7 +171,6 @@ const (
 	EveryType DeviceTypes = 1<<iota - 1
 )
 
-// setOf returns the set of one type.
 func setOf(k topology.DeviceKind) DeviceTypes {
 	switch k {
 	case topology.GPU:
@@ -190,8 +190,8 @@ func (r Rules) Own() Rules {
 }
 
 // CountsNUMANodes reports whether the rules require a number of NUMA nodes, or exclusive NUMA
-// nodes. A kubelet that pins nothing for the pod cannot fulfil these rules. Such a kubelet cannot
-// violate other rules for CPUs.
+// nodes. A kubelet that pins nothing for the pod cannot fulfil these rules, and violates no other
+// rules for CPUs.
 func (r Rules) CountsNUMANodes() bool {
 	return r.NUMANodes > 0 || r.CPUs.ExclusiveHow == joint.Required && r.CPUs.Exclusive == joint.ExclusiveNUMA
 }
@@ -202,7 +202,8 @@ func (r Rules) sane() bool {
 		(r.NUMANodes <= 1 || r.Policy != PolicySingleNUMANode)
 }
 
-// keptBy reports whether a node with the rules own, all of them set, fulfils the rules r.
+// keptBy reports whether a node with the rules own fulfils Policy, Scope, Match and OwnCPUs of r.
+// own.Policy and own.Scope must be set.
 func (r Rules) keptBy(own Rules) bool {
 	if r.Scope != NodeScope && r.Scope != own.Scope || r.OwnCPUs && !own.OwnCPUs {
 		return false
@@ -268,7 +269,7 @@ const (
 	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, nodes with
 	// Config.MemoryStays do not fulfil it.
 	WishPinnedMemory
-	// WishShares is implied by the CPU manager none.
+	// WishShares is implied by the CPU manager policy none.
 	WishShares
 	// WishDevices is implied by no configuration: a kubelet knows only the NUMA node of a device.
 	WishDevices
@@ -317,9 +318,9 @@ func (m *Model) rulesFor(r Rules) Rules {
 	return m.own
 }
 
-// over returns the pod's rules r, with missing rules from the node's rules own. A requirement of
-// the node for CPUs overrides a preference of the pod. If the pod has NUMANodes but no Scope, the
-// pod scope applies. NUMANodes is enforced as with the policy restricted.
+// over returns the pod's rules r, with missing rules from the node's rules own. If the node has a
+// rule for whole cores (CPUs.Bind), it overrides the pod's. A pod with NUMANodes or Devices.PerNode
+// has at least the policy restricted, and the pod scope unless r has another scope.
 func (r Rules) over(own Rules) Rules {
 	if own.CPUs.Bind != joint.BindAny {
 		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow

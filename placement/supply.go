@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// supply is a compiled Supply. The places of a supply are a range in the list of the places of all
-// supplies.
+// supply is a compiled Supply. Its places are a range, beginning at from, in the list of the places
+// of all supplies.
 type supply struct {
 	resource string
 	supply   Supply
@@ -98,9 +98,9 @@ func (m *obeyModel) newProvision() provision {
 	return provision{given: v(), free: v(), take: v(), one: space.NewSet(), now: space.NewSet(), always: space.NewSet()}
 }
 
-// narrow limits the search for container c, or for the whole pod if c is wholePod. The remaining
-// sets of NUMA nodes have the providers' resources, are near the claimed devices, and have enough
-// CPUs that are not kept.
+// narrow limits the search for container c, or for the whole pod if c is wholePod, to the sets of
+// NUMA nodes that have the providers' resources, are near the claimed devices, and have enough CPUs
+// that are not kept.
 func (ad *jointAdmission) narrow(c int) {
 	ad.provision.offer(c)
 	ad.claims.keepNear(c)
@@ -109,7 +109,8 @@ func (ad *jointAdmission) narrow(c int) {
 	}
 }
 
-// offer implements narrow for the sets of NUMA nodes that Supply.Hints adds.
+// offer limits the search to the sets of NUMA nodes that Supply.Hints adds for each provider's
+// resource.
 func (p *provision) offer(c int) {
 	m, w := p.ad.m, &p.ad.want
 	for i := range m.supplies {
@@ -261,7 +262,8 @@ func (all supplies) provides(resource string) bool {
 	return slices.ContainsFunc(all, func(s supply) bool { return s.resource == resource })
 }
 
-// explainForeign adds to a Refusal the resource that only nodes on which Berth decides can assign.
+// explainForeign adds to a Refusal the requested resources that only nodes on which Berth decides
+// can assign.
 func (all supplies) explainForeign(r *Request, out Refusal, v *Verdict) Refusal {
 	c := &r.Containers[v.Container]
 	out.Container = c.Name

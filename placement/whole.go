@@ -10,19 +10,20 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Whole has the resources of a pod as a whole; its containers use parts of them. A kubelet with the
-// gate PodLevelResourceManagers and the scope pod allocates spec.resources once
+// Whole has the resources that a pod gets as a whole, and of which its containers use parts. A
+// kubelet with the gate PodLevelResourceManagers and the scope pod allocates spec.resources once
 // (admitUsingPodResources of pkg/kubelet/cm/topologymanager/scope_pod.go).
 type Whole struct {
 	// CPUs are the pod's exclusive CPUs. Containers that ask for exclusive CPUs get some of these
 	// for themselves, and all other containers share the rest.
 	CPUs topology.CPUSet
 	// Memory is the pod's memory. The blocks of its containers do not count in addition. Nil means
-	// that the pod has no entry, which the kubelet distinguishes from an entry without blocks.
+	// that the memory manager has no entry for the pod, which the kubelet distinguishes from an
+	// entry without blocks.
 	Memory []MemoryBlock
 }
 
-// wholeRoom is memory for a Whole.
+// wholeRoom is memory that a Decision reuses for its Whole.
 type wholeRoom struct {
 	whole  Whole
 	blocks []MemoryBlock
@@ -87,8 +88,8 @@ func (m *Model) wholeCPUs(r *Request) int {
 	return int(r.Level.MilliCPU / 1000)
 }
 
-// podCPUs returns the number of exclusive CPUs for which the CPU manager is asked if a pod is
-// placed as one unit.
+// podCPUs returns the number of exclusive CPUs that the kubelet requests from the CPU manager if a
+// pod is placed as one unit.
 func (m *Model) podCPUs(r *Request) int {
 	if m.whole(r) {
 		return m.wholeCPUs(r)
@@ -197,7 +198,7 @@ func (cm *cpuManager) divide(left topology.CPUSet) Detail {
 		case n > 0:
 			if err := ad.m.cpus.topology.Take(&left, n, mine); err != nil {
 				for i := range ad.d.Containers {
-					ad.d.Containers[i].CPUs = topology.CPUSet{} // the kubelet records no CPUs for this container
+					ad.d.Containers[i].CPUs = topology.CPUSet{} // the kubelet records none of these CPUs
 				}
 				return cpuDetail(err)
 			}
@@ -216,7 +217,7 @@ func (cm *cpuManager) divide(left topology.CPUSet) Detail {
 	return NoDetail
 }
 
-// wholeNeeds sets ad.memory.needs to the request of the pod as a whole (getPodRequestedResources).
+// wholeNeeds sets mm.needs to the request of the pod as a whole (getPodRequestedResources).
 func (mm *memoryManager) wholeNeeds() Detail {
 	ad := mm.ad
 	needs := mm.needs[:0]
@@ -289,7 +290,7 @@ func (r *LevelRequest) asksMemory() (some, readable bool) {
 }
 
 // emptyPoolHints implements the part of the memory manager's GetPodTopologyHints that precedes the
-// search for memory.
+// search for memory. done means that no search follows.
 func (mm *memoryManager) emptyPoolHints() (done bool) {
 	some, readable := mm.ad.r.Level.asksMemory()
 	switch {
@@ -303,8 +304,8 @@ func (mm *memoryManager) emptyPoolHints() (done bool) {
 	return true
 }
 
-// allocateWhole implements AllocatePod of the static memory manager. An unreadable amount is
-// not an error.
+// allocateWhole implements AllocatePod of the static memory manager. If an amount is not a whole
+// number of bytes, the memory manager allocates nothing and returns no error.
 func (mm *memoryManager) allocateWhole(h hint.Hint) Detail {
 	ad := mm.ad
 	if _, readable := ad.r.Level.asksMemory(); !readable {
@@ -428,7 +429,8 @@ func (b kubeletBooks) commitWhole(d *Decision, l *leaving) {
 	b.s.put(pod)
 }
 
-// Blocks returns the blocks that count as the pod's memory: its own, or otherwise its containers'.
+// Blocks returns the blocks that count as the pod's memory: those of Whole or, if Whole has no
+// entry for memory, those of the containers.
 func (p *PodAllocation) Blocks() iter.Seq[*MemoryBlock] {
 	return func(yield func(*MemoryBlock) bool) {
 		if p.Whole != nil && p.Whole.Memory != nil {
@@ -449,7 +451,8 @@ func (p *PodAllocation) Blocks() iter.Seq[*MemoryBlock] {
 	}
 }
 
-// CPUs returns all exclusive CPUs of the pod: its own, or otherwise its containers'.
+// CPUs returns all exclusive CPUs of the pod: those of Whole or, if Whole has none, those of the
+// containers.
 func (p *PodAllocation) CPUs() (all topology.CPUSet) {
 	if p.Whole != nil && !p.Whole.CPUs.IsEmpty() {
 		return p.Whole.CPUs
@@ -460,14 +463,15 @@ func (p *PodAllocation) CPUs() (all topology.CPUSet) {
 	return all
 }
 
-// stranded reports whether no container has any of the pod's CPUs. The kubelet frees a pod's CPUs
-// together with the CPUs of its last container (RemoveContainer), so it never frees these.
+// stranded reports whether Whole has CPUs, but no container has any of them. The kubelet frees the
+// CPUs of Whole together with those of the last container (RemoveContainer), so it never frees
+// stranded CPUs.
 func (p *PodAllocation) stranded() bool {
 	return p.Whole != nil && !p.Whole.CPUs.IsEmpty() &&
 		!slices.ContainsFunc(p.Containers, func(c ContainerAllocation) bool { return !c.CPUs.IsEmpty() })
 }
 
-// strand keeps the CPUs of a pod that is gone allocated, because the kubelet does not free them.
+// strand keeps stranded CPUs allocated after the pod is gone, as the kubelet does.
 func (b kubeletBooks) strand(pod *PodAllocation) {
 	if pod.stranded() {
 		b.s.put(&PodAllocation{UID: pod.UID, Whole: &Whole{CPUs: pod.Whole.CPUs}})
