@@ -4,13 +4,14 @@ import "github.com/berth-dev/berth/placement/hint"
 
 // merger finds the hint that the kubelet's HintMerger finds
 // (pkg/kubelet/cm/topologymanager/policy.go). The HintMerger tries every combination of one hint
-// from each list, and its result does not depend on the order. There are two cases:
+// from each list. Its result does not depend on the order in which it tries them. There are two
+// cases:
 //
-//   - If some mask is preferred in every list, the combination that has it in every list is
+//   - If some mask is preferred in every list, the combination that takes it from every list is
 //     preferred. The result is the fittest such mask.
-//   - Otherwise the kubelet chooses among the intersections of hints. It takes the smallest hint of
-//     each list, and wants a mask as large as the largest of these. If there is none, it takes the
-//     largest smaller mask, and otherwise any mask.
+//   - Otherwise the kubelet chooses among the intersections of hints. The wanted size is the largest
+//     of the sizes of the lists' smallest hints. The kubelet takes a mask of this size, otherwise
+//     the largest smaller mask, otherwise the smallest larger mask.
 //
 // The first case needs one AND of bitmaps, and the second a few passes over the 2^n masks. Neither
 // tries every combination.
@@ -29,14 +30,14 @@ func (g *merger) init(space *hint.Space) {
 
 // mergeRules describe how a policy compares masks.
 type mergeRules struct {
-	// single means that only masks with one node are used (single-numa-node).
+	// single means that only masks with one NUMA node are used (single-numa-node).
 	single bool
 	// distance is indexed by mask. It is nil without prefer-closest-numa-nodes.
 	distance []uint64
 }
 
 // preferred returns the fittest mask that is preferred in every list, and false if there is none.
-// If no list names nodes, it returns all nodes.
+// If no list names NUMA nodes, it returns all NUMA nodes.
 func (g *merger) preferred(lists []hint.List, r mergeRules) (hint.Hint, bool) {
 	named := false
 	for i := range lists {
@@ -86,7 +87,7 @@ func (g *merger) fittest(set hint.Set, size int, distance []uint64) (best hint.M
 }
 
 // unpreferred returns the kubelet's choice if no mask is preferred in every list. If no mask is
-// possible, this is all nodes.
+// possible, the kubelet chooses all NUMA nodes.
 func (g *merger) unpreferred(lists []hint.List, r mergeRules) hint.Hint {
 	g.reachable(lists)
 	want := neediest(g.space, lists)

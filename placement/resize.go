@@ -61,9 +61,9 @@ func (o ResizeOutcome) MarshalText() ([]byte, error) { return []byte(o.String())
 // ResizeAnswer is an outcome with its cause.
 type ResizeAnswer struct {
 	Outcome ResizeOutcome `json:"outcome"`
-	// Message explains the outcome, or is "". If the kubelet has a message for it in the condition
-	// PodResizePending, Message has the kubelet's words. For a resize that the API server rejects,
-	// Message has the API server's words.
+	// Message explains the outcome, or is "". If the kubelet would write a message into the
+	// condition PodResizePending, Message has the kubelet's words. If the API server rejects the
+	// resize as too large, Message has the API server's words. All other messages are Berth's.
 	Message string `json:"message,omitempty"`
 }
 

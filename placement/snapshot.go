@@ -27,8 +27,8 @@ type Snapshot struct {
 type MemoryTable struct {
 	NUMA        topology.NUMAID
 	Assignments int
-	// Cells is the group of NUMA nodes that share this node's memory allocations. It is {NUMA} if
-	// the node is in no group.
+	// Cells is the group of NUMA nodes that share this NUMA node's memory allocations. It is {NUMA}
+	// if this NUMA node is in no group.
 	Cells topology.NUMASet
 	// Resources is ascending by resource name.
 	Resources []MemoryAmounts
@@ -84,8 +84,9 @@ type DevicePool struct {
 // Device is one device of a plugin (deviceplugin/v1beta1.Device).
 type Device struct {
 	ID string
-	// NUMA is the set of nodes in Device.Topology. It is valid only if HasTopology is set. The
-	// kubelet distinguishes a device with an empty topology from a device without a topology.
+	// NUMA is the set of NUMA nodes in the plugin's Device.Topology. It is valid only if
+	// HasTopology is set. The kubelet distinguishes a device with an empty topology from a device
+	// without a topology.
 	NUMA        topology.NUMASet
 	HasTopology bool
 	Unhealthy   bool

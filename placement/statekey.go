@@ -8,8 +8,8 @@ import (
 
 // AppendStateKey appends to b all parts of the state on which verdicts depend. If two states of one
 // Model have equal keys, they have the same SharedCPUs, and they give the same verdict to every
-// request whose UID neither state has. The key does not contain the owner of each resource. It
-// contains the order of device ids, but not the ids themselves.
+// request whose UID neither state has. The key does not tell which pod has a resource. It contains
+// the ids of devices only if a plugin's devices are not sorted by id.
 //
 // The states of a thousand nodes often have only a few different keys, so one admission gives the
 // verdict for many nodes.

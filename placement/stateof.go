@@ -47,9 +47,9 @@ func (s *State) table(pos int) MemoryTable {
 }
 
 // StateOf converts a Snapshot to a State. It returns a *StateError for contradictions: a CPU or
-// device that is held twice, CPUs that are neither shared nor held, memory that does not add up. An
-// empty SharedCPUs without exclusive CPUs, or a nil Memory without blocks, means that there is no
-// checkpoint yet.
+// device that is held twice, CPUs that are neither shared nor held, memory that does not add up. If
+// SharedCPUs is empty and no pod has exclusive CPUs, or if Memory is nil, StateOf assumes that the
+// kubelet has not written the checkpoint yet.
 func (m *Model) StateOf(snap *Snapshot) (*State, error) {
 	s := m.NewState()
 	for i := range snap.Pods {

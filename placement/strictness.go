@@ -44,8 +44,9 @@ func (m *Model) Strictness(r *Request) Strictness {
 // floats reports whether no pod on the node gets exclusive CPUs.
 func (m *Model) floats() bool { return m.authority == AuthorityKubelet && !m.set.static }
 
-// Reach returns the NUMA nodes that an admitted pod uses: the nodes of its verdict. If the pod asks
-// for exclusive CPUs and gets none, it returns all nodes, because the pod may run on any CPU.
+// Reach returns the NUMA nodes that an admitted pod uses: those of its verdict. If the pod asks for
+// exclusive CPUs and the node gives none to any pod, Reach returns all NUMA nodes, because the pod
+// may run on any CPU.
 func (m *Model) Reach(r *Request, v *Verdict) topology.NUMASet {
 	if m.floats() && r.AsksExclusiveCPUs() {
 		return m.nodes
@@ -77,9 +78,9 @@ func (r *Request) CPUs() int {
 }
 
 // Strands returns how many free devices on the NUMA nodes the pod would strand: enough CPUs are
-// free for the device now, but too few would be free after the pod. Each device of a NUMA node
-// counts with an equal share of its CPUs. Free devices are healthy and not held, and the pod does
-// not take them. Devices without a reported NUMA node do not count.
+// free for the device now, but too few would be free after the pod. Each device of a resource needs
+// an equal share of the CPUs of these NUMA nodes. A device counts as free if it is healthy, no pod
+// has it, and this pod does not take it. Devices without a reported NUMA node do not count.
 func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 	mask, counted := s.m.compact(on), false
 	var cpus, before, after int

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Reason is the reason why the kubelet refuses a pod, named as in pod.status.reason if the kubelet
-// has such a reason.
+// Reason is the reason why the kubelet or Berth refuses a pod. A reason of the kubelet has the name
+// that the kubelet writes to pod.status.reason.
 type Reason uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 	NoBerth
 )
 
-// String returns the reason as pod.status.reason spells it.
+// String returns the name of the reason.
 func (r Reason) String() string {
 	return [...]string{"Admitted", "TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError",
 		"EmptyPodSharedPoolError", "PodLevelResourcesNotSupported", "KubeletDefect", "InvalidRequest", "NoBerth", "Reason(?)"}[min(r, NoBerth+1)]
@@ -75,8 +75,8 @@ const (
 	// Resolvable: the node would admit the request if it were empty, or might admit it without some
 	// of its pods.
 	Resolvable
-	// Unresolvable: the node would refuse the request even if it were empty, or had any part of its
-	// pods.
+	// Unresolvable: the node would refuse the request even if it were empty, whichever of its pods
+	// it keeps.
 	Unresolvable
 )
 
@@ -107,8 +107,8 @@ type ContainerDecision struct {
 	Provided  []Provided // by provider, then by place
 }
 
-// Bounds are the resources of a container, other than exclusive CPUs, that the node binds to NUMA
-// nodes.
+// Bounds are the kinds of resources of a container, other than exclusive CPUs, that the node binds
+// to NUMA nodes.
 type Bounds uint8
 
 // The bits of Bounds.
@@ -125,8 +125,7 @@ type CPUShare struct {
 	MilliCPU int64
 }
 
-// Hint is a topology hint (pkg/kubelet/cm/topologymanager.TopologyHint). Any stands for the
-// kubelet's nil affinity.
+// Hint is a topology hint (pkg/kubelet/cm/topologymanager.TopologyHint).
 type Hint struct {
 	NUMA topology.NUMASet
 	// Any is the kubelet's nil affinity: no preference for NUMA nodes. NUMA is then 0.
@@ -141,7 +140,7 @@ type MemoryBlock struct {
 	Bytes    uint64
 }
 
-// DeviceAllocation has the assigned devices of one resource.
+// DeviceAllocation has the devices of one resource that are assigned to a container.
 type DeviceAllocation struct {
 	Resource string
 	// IDs are the device plugin's ids, ascending.

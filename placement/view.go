@@ -23,13 +23,13 @@ type ViewNode struct {
 	// Distances is the row as sysfs lists it: only the distances to online nodes, in their order.
 	Distances []uint64
 	Cores     []ViewCore
-	// HasDevices means that the node has PCI devices, so that device plugins may name it. The
+	// HasDevices means that the NUMA node has PCI devices, so that device plugins may name it. The
 	// kubelet itself does not have this value. The engine uses HasDevices only on machines with
 	// more than 16 NUMA nodes.
 	HasDevices bool
 }
 
-// ViewCore is info/v1.Core: a physical core with its threads on this node.
+// ViewCore is info/v1.Core: a physical core with its threads on one NUMA node.
 type ViewCore struct {
 	ID      int // core_id: not unique across sockets
 	Socket  int

@@ -15,7 +15,7 @@ import (
 // Nodes, cores and threads are in cAdvisor's order, the lexical order of the folders in /sys (cpu10
 // before cpu2).
 //
-// A machine without NUMA nodes gets one node for each package, without memory, as in
+// A machine without NUMA nodes gets one ViewNode for each package, without memory, as in
 // getCPUTopology. cAdvisor lists these nodes in random order, ViewOf in ascending order.
 //
 // The error names the field of the machine. NUMA ids must be unique and from 0 to 63, because the
@@ -70,8 +70,8 @@ func socketOf(m *topology.Machine, core *topology.Core) int {
 	return int(core.Package)
 }
 
-// ofPackages implements getCPUTopology: it adds a node for each package, with all CPUs that have a
-// folder in sysfs.
+// ofPackages implements getCPUTopology: it adds a ViewNode for each package. NumCores counts all
+// CPUs that have a folder in sysfs, offline ones too.
 func (view *KubeletView) ofPackages(m *topology.Machine) (*KubeletView, error) {
 	view.NumCores = m.Online.Len() + m.Offline.Len()
 	if m.UnnumberedPackages {
@@ -141,8 +141,8 @@ func coreOf(m *topology.Machine, cpu topology.CPUID) *topology.Core {
 }
 
 // addUncore implements addCacheInfo. A level-3 cache is an uncore cache, unless its number of CPUs
-// is the node's number of cores times the core's number of threads. Without cache ids, cAdvisor
-// finds no uncore caches.
+// is the NUMA node's number of cores times the core's number of threads. Without cache ids,
+// cAdvisor finds no uncore caches.
 func addUncore(m *topology.Machine, node *ViewNode) {
 	if m.UnnumberedCaches {
 		return

@@ -30,18 +30,18 @@ type distributor struct {
 	saved    [topology.MaxCPUs]int
 	total    int // the sum of freeOf, minus n
 
-	// combos has the combinations of the NUMA nodes with free CPUs, in the kubelet's order. A node
-	// that spans sockets can occur twice. subs has the combinations of the nodes in the current
-	// combination that still have a portion of g CPUs.
+	// combos has the combinations of the NUMA nodes with free CPUs, in the kubelet's order. A NUMA
+	// node that spans sockets can occur twice. subs has the combinations of the NUMA nodes in the
+	// current combination that still have a portion of g CPUs.
 	combos, subs combinations
 	best         choice
 	local        kept // the best combination of subs, from which the remainder is taken
 }
 
-// score is the kubelet's balance score, the standard deviation of the free CPUs that would be left
-// on the nodes. In one run, all compared combinations have the same number of nodes and the same
-// sum of CPUs, so the sum of squares (squares) gives the same order. sd is the kubelet's rounded
-// value, which shows whether two scores differ for the kubelet.
+// score is the kubelet's balance score, the standard deviation of the numbers of free CPUs that
+// would be left on the NUMA nodes. In one run, all compared combinations have the same number of
+// NUMA nodes and the same sum of CPUs, so the sum of squares (squares) gives the same order. sd is
+// the kubelet's rounded value, which shows whether two scores differ for the kubelet.
 type score struct {
 	squares int
 	sd      float64
@@ -73,7 +73,8 @@ func (k *kept) overwrite(c *combinations) {
 	}
 }
 
-// choice is the best combination of nodes so far, with the nodes from which the remainder is taken.
+// choice is the best combination of NUMA nodes so far, with the NUMA nodes from which the remainder
+// is taken.
 type choice struct {
 	kept
 	oneSocket bool
@@ -108,7 +109,7 @@ func (s *scratch) distribute(t *Topology, avail *words, n int) error {
 	return s.pack(t, avail, n, false)
 }
 
-// begin reads the free CPUs of each node from a packer after packer.begin.
+// begin reads the free CPUs of each NUMA node from a packer after packer.begin.
 func (d *distributor) begin(p *packer, n, g int) {
 	d.t, d.n, d.g, d.need, d.trials = p.t, n, g, n, 0
 	d.free, d.result = p.free, words{}
@@ -135,7 +136,8 @@ func (d *distributor) width() (least, most int) {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// search finds the best combination of k nodes. If none has enough CPUs, d.best.nodes stays nil.
+// search finds the best combination of k NUMA nodes. If none has enough CPUs, d.best.nodes stays
+// nil.
 func (d *distributor) search(k int) error {
 	d.best.reset()
 	d.best.oneSocket = false
@@ -157,7 +159,7 @@ func (d *distributor) socketwise() bool {
 	return d.t.opts.AlignBySocket && d.t.opts.Version >= release.V137
 }
 
-// try scores a combination of nodes and remembers it if it is the best.
+// try scores a combination of NUMA nodes and remembers it if it is the best.
 func (d *distributor) try() error {
 	if d.trials++; d.trials > maxTrials {
 		return ErrTooComplex
@@ -189,8 +191,8 @@ func (d *distributor) try() error {
 	return nil
 }
 
-// evenShare returns the number of CPUs that each chosen node gives before the remainder is taken.
-// It returns false if the combination has too few CPUs.
+// evenShare returns the number of CPUs that each chosen NUMA node gives before the remainder is
+// taken. It returns false if the combination has too few CPUs.
 func (d *distributor) evenShare() (share int, ok bool) {
 	free, portions := 0, 0
 	var seen uint64
@@ -215,7 +217,8 @@ func (d *distributor) evenShare() (share int, ok bool) {
 	return share, true
 }
 
-// bestRemainder fills d.local with the best nodes from which to take the remainder, given d.after.
+// bestRemainder fills d.local with the best NUMA nodes from which to take the remainder, given
+// d.after.
 func (d *distributor) bestRemainder(left int) error {
 	d.local.reset()
 	if left == 0 {
@@ -255,9 +258,9 @@ func (d *distributor) trySubsets(k, left, squares int) error {
 	return nil
 }
 
-// givers returns the number of nodes of a k-subset that give a portion of the remainder: only the
-// first nodes of the subset. The later nodes do not affect the result, even if the kubelet
-// overwrites them. givers returns 0 if the number is not known in advance.
+// givers returns how many NUMA nodes of a k-subset give a portion of the remainder. These are the
+// first ones of the subset. The others do not affect the result, even if the kubelet overwrites
+// them. givers returns 0 if the number is not known in advance.
 func (d *distributor) givers(k, left int) int {
 	n := left / d.g
 	if n > k || n > d.subs.fork+1 || !d.t.regular {
@@ -266,7 +269,7 @@ func (d *distributor) givers(k, left int) int {
 	return n
 }
 
-// trySubset takes the remainder portion by portion from the nodes of a subset, and stores the
+// trySubset takes the remainder portion by portion from the NUMA nodes of a subset, and stores the
 // subset if it is the best.
 func (d *distributor) trySubset(left, squares int) error {
 	if d.trials++; d.trials > maxTrials {
@@ -295,9 +298,9 @@ func (d *distributor) trySubset(left, squares int) error {
 	return nil
 }
 
-// byTurns takes left CPUs from d.after, a portion from each node of the subset in turn, and updates
-// the sum of squares. It returns false if the kubelet's loop would never end, because the nodes
-// have enough CPUs but not enough portions.
+// byTurns takes left CPUs from d.after, a portion from each NUMA node of the subset in turn, and
+// updates the sum of squares. It returns false if the kubelet's loop would never end, because the
+// NUMA nodes have enough CPUs but not enough portions.
 func (d *distributor) byTurns(left, squares int) (int, bool) {
 	for left > 0 {
 		stuck := true
@@ -344,8 +347,8 @@ func (d *distributor) scoreOf(squares int) score {
 
 func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-// carryOut takes the CPUs from the chosen nodes. As in the kubelet, it ignores failures to pack. It
-// detects them at the end by the number of CPUs.
+// carryOut takes the CPUs from the chosen NUMA nodes. As in the kubelet, it ignores failures to
+// pack. It detects them at the end by the number of CPUs.
 func (d *distributor) carryOut(p *packer) error {
 	even := d.n / len(d.best.nodes) / d.g * d.g
 	if d.t.opts.Version >= release.V137 {
@@ -378,7 +381,8 @@ func (d *distributor) carryOut(p *packer) error {
 	return nil
 }
 
-// packFrom packs n CPUs on one node, and moves them from d.free to d.result.
+// packFrom packs n CPUs on one NUMA node, and moves them from d.free to d.result. If packing fails,
+// it does nothing.
 func (d *distributor) packFrom(p *packer, node uint8, n int) {
 	d.avail = words{}
 	for _, part := range d.t.numa.groups[node].pieces {
@@ -459,8 +463,8 @@ func (c *combinations) load() {
 	}
 }
 
-// skip moves to the last combination with the same first m positions. It returns true if
-// combinations of more items can have these first positions too.
+// skip moves to the last combination with the same first m positions. It returns true if a
+// combination of more items can begin with the same positions.
 func (c *combinations) skip(m int) bool {
 	for j := m; j < c.k; j++ {
 		c.pos[j] = uint16(c.n - c.k + j)

@@ -19,7 +19,7 @@ var (
 	ErrAccounting = errors.New("accounting error: too many or too few CPUs taken")
 	// ErrSMTSize: the request is not a multiple of the CPUs per core.
 	ErrSMTSize = errors.New("SMT alignment: the request is not a multiple of the CPUs per core")
-	// ErrSMTCores: too few whole cores are free.
+	// ErrSMTCores is the kubelet's "not enough free physical CPUs": too few whole cores are free.
 	ErrSMTCores = errors.New("SMT alignment: not enough free physical CPUs")
 	// ErrWouldHang means that the kubelet would loop forever with its CPU manager locked
 	// (takeByTopologyNUMADistributed, kubernetes#140730).
@@ -28,7 +28,7 @@ var (
 	// in useful time.
 	ErrTooComplex = errors.New("the kubelet would try too many combinations of NUMA nodes")
 	// ErrReserve means that the kubelet would not start, because it cannot pick the number of
-	// reserved CPUs.
+	// reserved CPUs. The text has the kubelet's words.
 	ErrReserve = errors.New("unable to reserve the required amount of CPUs")
 )
 

@@ -14,13 +14,13 @@ import (
 type Hinter struct {
 	t     *Topology
 	place []uint8 // by index of NUMA node, its position in the space
-	// cover[k-1] is the number of CPUs on the k largest nodes.
+	// cover[k-1] is the number of CPUs on the k largest NUMA nodes.
 	cover []int
 	// preferred[k] are the masks that are preferred if the smallest mask with enough CPUs has k
-	// nodes.
+	// NUMA nodes.
 	preferred    [][]hint.Mask
 	preferredSet []hint.Set
-	masks        hint.Set // the masks that contain only nodes with CPUs
+	masks        hint.Set // the masks that contain only NUMA nodes with CPUs
 }
 
 // HintInput is the input of Hints.
@@ -30,15 +30,15 @@ type HintInput struct {
 	// Available has the shared CPUs that are not reserved, or the CPUs of a container that already
 	// has N CPUs.
 	Available *topology.CPUSet
-	// Reusable has the CPUs of earlier init containers. With pod scope, it also has the CPUs of the
-	// pod's other containers. Reusable may be nil.
+	// Reusable has the CPUs of earlier init containers. With pod scope, it also has the CPUs that
+	// containers of the pod already have. Reusable may be nil.
 	Reusable *topology.CPUSet
 	// Want decides whether Hints must fill List.Offered.
 	Want hint.Want
 }
 
-// NewHinter returns a Hinter for the topology with hints over the space. If the space lacks a node
-// with CPUs, the error is a *NodeError.
+// NewHinter returns a Hinter for the topology with hints over the space. If the space lacks a NUMA
+// node with CPUs, the error is a *NodeError.
 func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
 	h := &Hinter{t: t, masks: space.NewSet()}
 	var withCPUs hint.Mask
@@ -64,7 +64,6 @@ func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
 	return h, nil
 }
 
-// prefer fills h.preferred, h.preferredSet and h.masks.
 func (h *Hinter) prefer(space *hint.Space, withCPUs hint.Mask) {
 	h.preferred = make([][]hint.Mask, len(h.t.numa.groups)+1)
 	h.preferredSet = make([]hint.Set, len(h.t.numa.groups)+1)
@@ -105,7 +104,7 @@ type free struct {
 	at [hint.MaxNodes]int
 	// need is the number of available CPUs that a mask must have, in addition to the reusable CPUs.
 	need int
-	// must has the nodes of the reusable CPUs.
+	// must has the NUMA nodes of the reusable CPUs.
 	must hint.Mask
 }
 
@@ -135,7 +134,7 @@ func (h *Hinter) Hints(in *HintInput, l *hint.List) {
 }
 
 // smallest returns the kubelet's minAffinitySize: the size of the smallest mask that has n CPUs,
-// free or not, or the number of all nodes if no mask has n CPUs.
+// free or not. If no mask has n CPUs, it returns the number of NUMA nodes with CPUs.
 func (h *Hinter) smallest(n int) int {
 	for k, cpus := range h.cover {
 		if cpus >= n {
@@ -164,7 +163,8 @@ func (h *Hinter) free(in *HintInput) (f free) {
 	return f
 }
 
-// offers reports whether a mask of nodes with CPUs has enough available CPUs and all nodes in must.
+// offers reports whether a mask of NUMA nodes with CPUs has enough available CPUs and all NUMA
+// nodes in must.
 func (f *free) offers(m hint.Mask) bool {
 	if f.must&^m != 0 {
 		return false
@@ -191,8 +191,8 @@ var lowMasks = [6]uint64{
 	0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000,
 }
 
-// offered fills set with all masks that have enough CPUs and all nodes in must. The 64 masks in one
-// word of a Set differ only in the six lowest positions.
+// offered fills set with all masks that have enough CPUs and all NUMA nodes in must. The 64 masks
+// in one word of a Set differ only in the six lowest positions.
 func (f *free) offered(set hint.Set) {
 	var sums [16]uint64
 	for i := range sums {

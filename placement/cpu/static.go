@@ -60,8 +60,8 @@ func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	return err
 }
 
-// allocate puts the CPUs for the container into s.picked: as many as possible from the hinted
-// nodes, and the others from any node.
+// allocate puts the CPUs for the container into s.picked: as many as possible from the hinted NUMA
+// nodes, and the others from any NUMA node.
 func (s *scratch) allocate(t *Topology, in *AllocateInput) error {
 	t.pool(in, &s.pool)
 	s.picked = words{}
@@ -100,8 +100,9 @@ func (t *Topology) pool(in *AllocateInput, pool *words) {
 	}
 }
 
-// alignedPart implements getAlignedCPUs: it sets aligned to the CPUs of the pool on the nodes, and
-// returns their number. With align-by-socket, it uses all CPUs on the sockets of the nodes.
+// alignedPart implements getAlignedCPUs: it sets aligned to the CPUs of the pool on the NUMA nodes,
+// and returns their number. With align-by-socket, it uses all CPUs on the sockets of the NUMA
+// nodes.
 func (t *Topology) alignedPart(nodes topology.NUMASet, pool, aligned *words) (n int) {
 	*aligned = words{}
 	for i := range t.numa.groups {

@@ -280,9 +280,9 @@ func (p *packer) takeLowest(part piece) {
 	}
 }
 
-// takeUncores implements takeUncoreCache. takeUncores searches for whole caches only once. The
-// kubelet searches once for each cache of the list, but its later searches find nothing new,
-// because the number of needed CPUs only shrinks.
+// takeUncores implements takeUncoreCache. The kubelet searches for whole caches once for each cache
+// of the list. takeUncores searches only once, because later searches find nothing new: the number
+// of needed CPUs only shrinks.
 func (p *packer) takeUncores() {
 	t := p.t
 	// The kubelet makes the list before it claims any CPU.
@@ -298,7 +298,7 @@ func (p *packer) takeUncores() {
 	}
 }
 
-// uncoreOrder lists, for each NUMA node, the uncore caches that have a free CPU on the node.
+// uncoreOrder lists, for each NUMA node, the uncore caches that have a free CPU there.
 func (p *packer) uncoreOrder() []element {
 	order := p.buf[:0]
 	for _, n := range p.numaOrder() {

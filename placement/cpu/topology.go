@@ -32,8 +32,8 @@ type Thread struct {
 	Uncore int // the core's first uncore cache, or Socket if it has none
 }
 
-// Node is the kubelet's cpumanager/topology.CPUTopology. The counts are separate from Threads, as
-// in the kubelet, which divides by them.
+// Node is the machine as the kubelet's cpumanager/topology.CPUTopology has it. The counts are
+// separate from Threads, as in the kubelet, which divides by them.
 type Node struct {
 	NumCPUs    int // MachineInfo.NumCores: online threads
 	NumCores   int // sum of len(MachineInfo.Topology[i].Cores)
@@ -104,11 +104,10 @@ type Topology struct {
 	uncoresOf   [][]link // by NUMA node
 	uncoreCores [][]link // by uncore cache
 
-	// reach has, by NUMA node, the CPUs that the kubelet takes first for a hint with the node. The
-	// CPUs are the node's own or, with align-by-socket, all CPUs of the node's sockets.
+	// reach has, by NUMA node, the CPUs that the kubelet takes first for a hint with this NUMA
+	// node: its own CPUs or, with align-by-socket, all CPUs of its sockets.
 	reach [][]piece
-	// socketsOf has, by NUMA node, a bit set with the indices of the sockets that have CPUs on the
-	// node.
+	// socketsOf has, by NUMA node, a bit set with the indices of the sockets that have CPUs there.
 	socketsOf []words
 }
 
@@ -294,7 +293,7 @@ func (t *Topology) WholeCore() uint64 {
 	return uint64(t.cores.average)
 }
 
-// CPUs returns the set of all CPUs of the node.
+// CPUs returns all CPUs of the machine.
 func (t *Topology) CPUs() topology.CPUSet { return t.all }
 
 // Regular reports whether every core and every socket has the average number of CPUs, and every
@@ -326,8 +325,9 @@ func spans(all [][]link) bool {
 	return false
 }
 
-// Siblings returns every CPU of every core that has a CPU in set: the kubelet's
-// reservedPhysicalCPUs. If the node lacks a CPU of set, the error is a *NodeError with this CPU.
+// Siblings returns all CPUs of every core that has a CPU in set. For the reserved CPUs this is the
+// kubelet's reservedPhysicalCPUs. If the machine lacks a CPU of set, the error is a *NodeError with
+// this CPU.
 func (t *Topology) Siblings(set topology.CPUSet) (topology.CPUSet, error) {
 	if foreign := set.AndNot(&t.all); !foreign.IsEmpty() {
 		id, _ := foreign.Lowest()

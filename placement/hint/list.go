@@ -47,13 +47,13 @@ type ListKind uint8
 const (
 	// Masks, the zero value: only the masks in the list can provide the resource.
 	Masks ListKind = iota
-	// NoPreference is the kubelet's nil list: every set of nodes is accepted.
+	// NoPreference is the kubelet's nil list: the resource accepts every set of NUMA nodes.
 	NoPreference
-	// Impossible is the kubelet's empty list: no set of nodes can provide the resource.
+	// Impossible is the kubelet's empty list: no set of NUMA nodes can provide the resource.
 	Impossible
 )
 
-// Want is the part of a List that the caller of a provider reads.
+// Want is the part of a List that the caller of a hint provider reads.
 type Want uint8
 
 const (
@@ -65,8 +65,8 @@ const (
 
 // List has the hints of one resource.
 //
-// If the caller wants only Preferred, the provider may leave Offered empty. If no mask can provide
-// the resource, Kind may then be Masks with an empty Preferred, and not Impossible.
+// If the caller wants only Preferred, the hint provider may leave Offered empty. If no mask can
+// provide the resource, Kind may then be Masks with an empty Preferred, and not Impossible.
 type List struct {
 	Kind ListKind
 	// Preferred has the preferred masks, a subset of Offered.

@@ -16,16 +16,16 @@ import (
 
 // MaxNodes is the maximum number of NUMA nodes over which hints are computed. The kubelet itself
 // accepts at most 8 NUMA nodes, unless its option max-allowable-numa-nodes is higher. The kubelet
-// tries all 2^n sets of n nodes for each resource and container. With 16 nodes and two resources,
-// its merge would take hours.
+// tries all 2^n sets of n NUMA nodes for each resource and container. With 16 NUMA nodes and two
+// resources, its merge would take hours.
 //
 // On a machine with more NUMA nodes, one position of the space stands for all NUMA nodes that no
 // hint names (NewSpaceBeside).
 const MaxNodes = 16
 
-// Mask is a set of NUMA nodes by position. Bit i stands for the node at position i of a Space.
-// Positions ascend with the nodes' ids, so the numeric order of masks is the order that the kubelet
-// uses as its last tie-break.
+// Mask is a set of NUMA nodes by position. Bit i stands for the NUMA node at position i of a Space.
+// Positions ascend with the ids of the NUMA nodes, so the numeric order of masks is the order that
+// the kubelet uses as its last tie-break.
 type Mask uint16
 
 // Len returns the number of nodes.
@@ -54,14 +54,14 @@ type Space struct {
 	n     int
 	ids   []topology.NUMAID // by position; the last position has no id if others is not empty
 	dense bool              // the ids are 0..n-1: positions and ids are the same
-	// others are the nodes that the last position stands for, if there are any. No hint contains
-	// this position, so no hint contains all nodes.
+	// others are the NUMA nodes that the last position stands for, or empty. No hint contains this
+	// position, so no hint contains all NUMA nodes.
 	others topology.NUMASet
 	order  []Mask
 	start  []int // order[start[k]:start[k+1]] are the masks with k nodes
 }
 
-// NewSpace returns the space over the given nodes. It fails if there are no nodes, or more than
+// NewSpace returns the space over the given NUMA nodes. It fails if there are none, or more than
 // MaxNodes.
 func NewSpace(nodes topology.NUMASet) (*Space, error) {
 	n := nodes.Len()
@@ -71,8 +71,8 @@ func NewSpace(nodes topology.NUMASet) (*Space, error) {
 	return newSpace(nodes, n, 0), nil
 }
 
-// NewSpaceBeside returns the space over the nodes that hints can name. One further position stands
-// for all nodes in others.
+// NewSpaceBeside returns the space over the NUMA nodes that hints can name. One further position
+// stands for all NUMA nodes in others.
 func NewSpaceBeside(nodes, others topology.NUMASet) (*Space, error) {
 	n := nodes.Len() + 1
 	if n == 1 || n > MaxNodes || others == 0 || nodes&others != 0 {
@@ -105,11 +105,11 @@ func newSpace(nodes topology.NUMASet, n int, others topology.NUMASet) *Space {
 // Len returns the number of positions.
 func (s *Space) Len() int { return s.n }
 
-// All returns the mask of all nodes.
+// All returns the mask of all positions.
 func (s *Space) All() Mask { return Mask(1<<s.n - 1) }
 
-// ID returns the operating system's id of the node at position i. For the position that stands for
-// other nodes, ID returns the lowest id of these.
+// ID returns the operating system's id of the NUMA node at position i. For the position that stands
+// for other NUMA nodes, ID returns their lowest id.
 func (s *Space) ID(i int) topology.NUMAID {
 	if i == len(s.ids) {
 		return s.others.Lowest()
@@ -117,10 +117,10 @@ func (s *Space) ID(i int) topology.NUMAID {
 	return s.ids[i]
 }
 
-// Others returns the nodes that have no position of their own, because no hint names them.
+// Others returns the NUMA nodes that have no position of their own, because no hint names them.
 func (s *Space) Others() topology.NUMASet { return s.others }
 
-// Position returns the position of a node, and reports whether the node has a position of its own.
+// Position returns the position of a NUMA node, and reports whether it has a position of its own.
 func (s *Space) Position(id topology.NUMAID) (int, bool) { return slices.BinarySearch(s.ids, id) }
 
 // OfSize returns the masks with k nodes in ascending order, or nil if k is out of range. The caller
@@ -132,11 +132,11 @@ func (s *Space) OfSize(k int) []Mask {
 	return s.order[s.start[k]:s.start[k+1]]
 }
 
-// BySize returns all masks but the empty one, by size and then in ascending order. The caller must
-// not change the slice.
+// BySize returns all masks except the empty one, by size and then in ascending order. The caller
+// must not change the slice.
 func (s *Space) BySize() []Mask { return s.order[1:] }
 
-// Expand translates positions to the operating system's node ids.
+// Expand translates positions to the operating system's ids of NUMA nodes.
 func (s *Space) Expand(m Mask) topology.NUMASet {
 	if s.dense {
 		return topology.NUMASet(m)
@@ -152,8 +152,8 @@ func (s *Space) Expand(m Mask) topology.NUMASet {
 	return set
 }
 
-// Compact translates the operating system's node ids to positions. Compact omits nodes without a
-// position of their own.
+// Compact translates the operating system's ids of NUMA nodes to positions. It omits NUMA nodes
+// without a position of their own.
 func (s *Space) Compact(set topology.NUMASet) Mask {
 	if s.dense {
 		return Mask(set) & s.All()
