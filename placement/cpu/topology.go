@@ -299,10 +299,9 @@ func (t *Topology) CPUs() topology.CPUSet { return t.all }
 // Regular reports whether every core and every socket has the average number of CPUs, and every
 // core and every inner group is inside one group of the next higher kind. With
 // prefer-align-cpus-by-uncorecache, every uncore cache must also be inside one NUMA node. On a
-// Regular node, the kubelet takes only available CPUs, and as many as requested. On other nodes
-// (offline siblings, hybrid processors), the kubelet may assign CPUs that other containers hold:
-// kubernetes#140495,
-// #124066.
+// Regular machine, the kubelet takes only available CPUs, and as many as requested. On other
+// machines (with offline siblings or hybrid processors), the kubelet may assign CPUs that other
+// containers have (kubernetes#140495 and #124066).
 func (t *Topology) Regular() bool { return t.regular }
 
 func (t *Topology) isRegular() bool {

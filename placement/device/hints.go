@@ -18,8 +18,8 @@ type HintInput struct {
 }
 
 // Hints fills the list as the kubelet's generateDeviceTopologyHints does. A mask is in the list if
-// it has a node of each reusable device with a topology, and at least N available or reusable
-// devices have a node in the mask.
+// it has a NUMA node of each reusable device with a topology, and at least N available or reusable
+// devices have a NUMA node in the mask.
 func (p *Pool) Hints(in *HintInput, out *hint.List) {
 	if !p.aligned {
 		out.Reset(hint.NoPreference)
@@ -47,7 +47,7 @@ func (p *Pool) Hints(in *HintInput, out *hint.List) {
 // counted is a class with the number of its devices that the container can get.
 type counted struct {
 	mask hint.Mask
-	// must means that the class has a reusable device, so that a mask must have a node of the
+	// must means that the class has a reusable device, so a mask must have a NUMA node of the
 	// class.
 	must bool
 	n    int
@@ -69,8 +69,8 @@ func (p *Pool) count(available, reusable Set, buf []counted) []counted {
 	return buf
 }
 
-// MinSize returns the size of the smallest set of nodes that has n devices, free or not. If no set
-// has n devices, MinSize returns the number of all nodes.
+// MinSize returns the size of the smallest set of NUMA nodes that has n devices, free or not. If no
+// set has n devices, it returns the number of all NUMA nodes that hints may use.
 func (p *Pool) MinSize(n int) int {
 	for k := 1; k < p.nodes.Len(); k++ {
 		if p.most[k] >= n {

@@ -9,13 +9,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// NVIDIA publishes the order of preference of its device plugin.
+// NVIDIA publishes how its device plugin chooses among devices.
 //
 // Whole GPUs (go-gpuallocator, gpuallocator/besteffort_policy.go): the plugin divides the available
 // GPUs into sets of the requested size, and one smaller set with the remaining GPUs. The plugin
 // considers only divisions in which one set has all GPUs that the result must include. From these,
-// the plugin chooses the division with the most points, and from this division the set with the
-// most points. The points of a set are the sum over its pairs of GPUs (PointsOf).
+// the plugin chooses the division with the most points. From this division, it takes the set of the
+// requested size with the most points. The points of a set are the sum over its pairs of GPUs
+// (PointsOf).
 //
 // Shared GPUs and MIG devices (k8s-device-plugin, internal/rm/allocate.go): the plugin takes one
 // device after the other, each from the GPU with the fewest devices in use.
@@ -29,8 +30,8 @@ const (
 	// of devices for which PointsOf computes points.
 	maxGPUs   = 16
 	maxPoints = 64
-	// maxDivisions is the maximum number of divisions for a search. Every choice among up to 10
-	// GPUs has fewer divisions, and so has the choice of 8 GPUs among 16.
+	// maxDivisions is the maximum number of divisions for a search. Choices among up to 10 GPUs
+	// have fewer divisions, and so has the choice of 8 among 16 GPUs.
 	maxDivisions = 7000
 	// maxChips is the maximum number of GPUs for which distribute predicts the plugin.
 	maxChips = 256
@@ -109,8 +110,8 @@ func (p *Pool) compileChips(devices []Device, points []uint32) {
 	p.chips = c
 }
 
-// AppendChips appends everything that NVIDIA's order of preference depends on, except the order of
-// the ids. It appends nothing if the pool does not use this order.
+// AppendChips appends everything on which NVIDIA's choice depends, except the order of the ids. It
+// appends nothing if the pool is not compiled for NVIDIA (Options.NVIDIA).
 func (p *Pool) AppendChips(b []byte) []byte {
 	c := p.chips
 	if c == nil {
@@ -289,7 +290,7 @@ func choose(n, k int) int {
 }
 
 // divide tries all divisions of the GPUs in left. Each step adds a set that contains the first of
-// these GPUs. noSmall means that the division needs no further smaller set.
+// these GPUs. noSmall means that the division already has its smaller set, or needs none.
 func (s *division) divide(left uint16, noSmall bool, d partial) {
 	if left == 0 {
 		s.compare(&d)

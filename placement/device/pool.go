@@ -22,11 +22,11 @@ type Device struct {
 	// Mask has the NUMA nodes of the device's topology that have a position in the space.
 	Mask hint.Mask
 	// HasTopology means that the plugin gave a topology. HasNodes means that the topology names
-	// nodes, even if the machine does not have them.
+	// NUMA nodes, even if the machine does not have them.
 	HasTopology, HasNodes bool
 	Healthy               bool
-	// Elsewhere means that the topology names a node of the machine that has no position of its own
-	// in the space.
+	// Elsewhere means that the topology names a NUMA node of the machine that has no position of
+	// its own in the space.
 	Elsewhere bool
 	// at is the device's position in the argument of NewPool.
 	at int
@@ -131,20 +131,20 @@ type Pool struct {
 	aligned bool
 	// nodes has the NUMA nodes that hints may use.
 	nodes hint.Mask
-	// most[k] is the maximum number of devices, healthy or not, that touch a set of k nodes.
+	// most[k] is the maximum number of devices, healthy or not, that touch a set of k NUMA nodes.
 	most []int
-	// wide means that hints would use nodes that have no position of their own in the space.
+	// wide means that hints would use NUMA nodes that have no position of their own in the space.
 	wide bool
 	// given is the number of devices in the argument of NewPool, with duplicates. chips has the
-	// data for NVIDIA's order of preference, or is nil.
+	// data for NVIDIA's choice, or is nil.
 	given int
 	chips *chips
 }
 
 // Options configure the hints.
 type Options struct {
-	// AllNodes means that hints use all nodes of the machine, and not only nodes with devices, as
-	// kubelets before 1.36 do.
+	// AllNodes means that hints use all NUMA nodes of the machine, as in kubelets before 1.36.
+	// Otherwise hints use only the NUMA nodes with devices.
 	AllNodes bool
 	// NVIDIA means that Take may be called with the preference NVIDIA. Points rates the connection
 	// of each pair of devices (PointsOf), row by row, in the order of the devices. Points is nil if
@@ -186,8 +186,8 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	return p
 }
 
-// gather moves the pool's sets into one block of memory. In a large cluster, predictions of
-// admissions spend most of their time on cache misses.
+// gather moves the pool's sets into one block of memory, because in a large cluster predictions
+// spend most of their time on cache misses.
 func (p *Pool) gather(words int) {
 	all := make(Set, words*(len(p.classes)+1))
 	move := func(s *Set) {
@@ -234,7 +234,7 @@ func (p *Pool) measure() {
 	}
 }
 
-// touching counts the devices, healthy or not, that have a node in the mask.
+// touching counts the devices, healthy or not, that have a NUMA node in the mask.
 func (p *Pool) touching(mask hint.Mask) int {
 	n := 0
 	for i := range p.classes {
@@ -271,7 +271,7 @@ func (p *Pool) Nodes(s Set) (nodes hint.Mask) {
 	return nodes
 }
 
-// Touching returns how many devices of s have the node at a position in their topology.
+// Touching returns how many devices of s have the NUMA node at a position in their topology.
 func (p *Pool) Touching(s Set, pos int) int {
 	n := 0
 	for i := range p.classes {
@@ -282,8 +282,8 @@ func (p *Pool) Touching(s Set, pos int) int {
 	return n
 }
 
-// HealthyTouching returns how many healthy devices have a node of the mask in their topology, and
-// how many of these are not in use.
+// HealthyTouching returns how many healthy devices have a NUMA node of the mask in their topology,
+// and how many of these are not in use.
 func (p *Pool) HealthyTouching(inUse Set, mask hint.Mask) (all, free int) {
 	for i := range p.classes {
 		if p.classes[i].mask&mask == 0 {
@@ -302,6 +302,6 @@ func (p *Pool) HealthyTouching(inUse Set, mask hint.Mask) (all, free int) {
 func (p *Pool) Aligned() bool { return p.aligned }
 
 // Wide reports whether hints for the devices would include NUMA nodes that have no position of
-// their own in the space. Wide can return true on a machine with more than hint.MaxNodes nodes: if
-// a node without a position has devices, or if the kubelet makes hints over all nodes.
+// their own in the space. Wide can return true on a machine with more than hint.MaxNodes NUMA
+// nodes: if one without a position has devices, or if the kubelet makes hints over all NUMA nodes.
 func (p *Pool) Wide() bool { return p.aligned && p.wide }

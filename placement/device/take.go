@@ -18,7 +18,7 @@ const (
 	Sorted
 	// Unknown: the plugin has GetPreferredAllocation, but its rules are not known.
 	Unknown
-	// NVIDIA: the order that NVIDIA documents for its plugin. It needs Options.Points.
+	// NVIDIA: the plugin chooses as NVIDIA documents it (nvidia.go). This needs Options.Points.
 	NVIDIA
 
 	// Preferences is the number of values.
@@ -36,8 +36,8 @@ type Taking struct {
 }
 
 // Take adds to out, which must be empty, the devices for a container that has no devices yet. It
-// returns false if too few are free ("requested number of devices unavailable"). It does not change
-// InUse. chance means that the kubelet could also take other devices.
+// returns false if too few are free (the kubelet's "requested number of devices unavailable"). It
+// does not change InUse. chance means that the kubelet could also take other devices.
 func (p *Pool) Take(t *Taking, out Set) (chance, ok bool) {
 	need := t.N
 	if need <= 0 {
@@ -65,8 +65,8 @@ func (p *Pool) Take(t *Taking, out Set) (chance, ok bool) {
 	return p.takeRest(t, need, free, out) || chance, true
 }
 
-// alignedWord returns word w of the set of devices that have a node in the hint: filterByAffinity's
-// first list.
+// alignedWord returns word w of the set of devices that have a NUMA node in the hint: the first
+// list of the kubelet's filterByAffinity.
 func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	if h.Any || !p.aligned {
 		return 0
@@ -92,7 +92,7 @@ func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (ch
 
 // takeRest takes the devices that are missing after all aligned devices are taken. A plugin with a
 // preference chooses among all free devices. If the plugin has no preference, the kubelet takes
-// devices of other nodes before devices without nodes.
+// devices of other NUMA nodes before devices without NUMA nodes.
 func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == Sorted {
 		fill(out, need, free)
@@ -121,8 +121,8 @@ func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (ch
 	return chance || t.Prefer == Unknown
 }
 
-// nodedWord returns word w of the set of devices whose topology names nodes or, if noded is false,
-// of the set of all other devices.
+// nodedWord returns word w of the set of devices whose topology names NUMA nodes or, if noded is
+// false, of the set of all other devices.
 func (p *Pool) nodedWord(w int, noded bool) uint64 {
 	var word uint64
 	for i := range p.classes {

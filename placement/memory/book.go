@@ -11,16 +11,16 @@ import (
 // Book has the assigned memory: the kubelet's NUMANodeMap. Create it with Model.NewBook.
 type Book struct {
 	nodes []node
-	// free and reserved are by kind, then by node. The sum of both is Model.allocatable, unless the
-	// kubelet has lost bytes.
+	// free and reserved are by kind, then by NUMA node. The sum of both is Model.allocatable,
+	// unless the kubelet has lost bytes.
 	free, reserved []uint64
 }
 
-// node is the part of state.NUMANodeState that is not by kind.
+// node is the part of state.NUMANodeState that is not by kind of memory.
 type node struct {
 	assignments int32
-	// cells is the group of nodes that provide memory together. If the node is in no group, cells
-	// is only the node itself.
+	// cells is the group of NUMA nodes that provide memory together. If the NUMA node is in no
+	// group, cells is only this NUMA node.
 	cells hint.Mask
 }
 
@@ -71,26 +71,26 @@ func (b *Book) Append(to []byte) []byte {
 	return to
 }
 
-// Group returns the number of assignments of a node, and its group.
+// Group returns the number of memory assignments on the NUMA node at a position, and its group.
 func (b *Book) Group(pos int) (assignments int, cells hint.Mask) {
 	return int(b.nodes[pos].assignments), b.nodes[pos].cells
 }
 
-// SetGroup sets the number of assignments of a node, and its group.
+// SetGroup sets the number of memory assignments on the NUMA node at a position, and its group.
 func (b *Book) SetGroup(pos, assignments int, cells hint.Mask) {
 	b.nodes[pos] = node{assignments: int32(assignments), cells: cells}
 }
 
-// Free returns the free bytes of a kind on a node.
+// Free returns the free bytes of a kind on the NUMA node at a position.
 func (m *Model) Free(b *Book, k Kind, pos int) uint64 { return b.free[m.at(k, pos)] }
 
-// Reserved returns the bytes of a kind that containers hold on a node.
+// Reserved returns the bytes of a kind that containers hold on the NUMA node at a position.
 func (m *Model) Reserved(b *Book, k Kind, pos int) uint64 { return b.reserved[m.at(k, pos)] }
 
-// Amounts has the amounts of one kind on one node, in bytes.
+// Amounts has the amounts of one kind on one NUMA node, in bytes.
 type Amounts struct{ Reserved, Free uint64 }
 
-// SetAmounts sets the amounts of a kind on a node.
+// SetAmounts sets the amounts of a kind on the NUMA node at a position.
 func (m *Model) SetAmounts(b *Book, k Kind, pos int, a Amounts) {
 	b.reserved[m.at(k, pos)], b.free[m.at(k, pos)] = a.Reserved, a.Free
 }
@@ -101,8 +101,8 @@ type Need struct {
 	Bytes uint64
 }
 
-// Reuse has the memory that finished init containers of a pod leave to its later containers, for
-// each exact set of nodes (initContainersReusableMemory). The zero value is empty.
+// Reuse has the memory that finished init containers of a pod leave to its later containers, by
+// kind and by the exact set of NUMA nodes (initContainersReusableMemory). The zero value is empty.
 type Reuse struct{ entries []reuse }
 
 type reuse struct {
@@ -114,7 +114,8 @@ type reuse struct {
 // Reset empties r and keeps its memory.
 func (r *Reuse) Reset() { r.entries = r.entries[:0] }
 
-// Bytes returns the number of bytes of a kind that may be reused on exactly the nodes of the mask.
+// Bytes returns the number of bytes of a kind that may be reused on exactly the NUMA nodes of the
+// mask.
 func (r *Reuse) Bytes(mask hint.Mask, k Kind) uint64 {
 	if e := r.find(mask, k); e != nil {
 		return e.bytes
@@ -147,9 +148,9 @@ func (r *Reuse) Spend(mask hint.Mask, n Need) {
 	}
 }
 
-// Assign takes memory for a container from the nodes of the mask, the lowest node first
+// Assign takes memory for a container from the NUMA nodes of the mask, the lowest first
 // (updateMachineState). Assign does not take memory that the container reuses. Assign counts one
-// assignment on every node of the mask, even if it takes 0 bytes there.
+// assignment on every NUMA node of the mask, even if it takes 0 bytes there.
 func (m *Model) Assign(b *Book, mask hint.Mask, n Need, r *Reuse) {
 	m.Take(b, mask, Need{n.Kind, n.Bytes - min(n.Bytes, r.Bytes(mask, n.Kind))})
 }
@@ -169,7 +170,7 @@ func (m *Model) Take(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Release frees memory on the nodes of the mask, the lowest node first (releaseMemory).
+// Release frees memory on the NUMA nodes of the mask, the lowest first (releaseMemory).
 func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	left := n.Bytes
 	for w := mask; w != 0; w &= w - 1 {
@@ -185,9 +186,9 @@ func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Uniform reports whether the nodes of a mask have the same kinds of memory. If they do not, a
+// Uniform reports whether the NUMA nodes of a mask have the same kinds of memory. If they do not, a
 // kubelet that restarts while the mask is a group crashes: areMachineStatesEqual looks up each kind
-// of a node on all nodes of its group.
+// of a NUMA node on all NUMA nodes of its group.
 func (m *Model) Uniform(mask hint.Mask) bool {
 	for k := range m.has {
 		if some := m.has[k] & mask; some != 0 && some != mask {
@@ -198,7 +199,7 @@ func (m *Model) Uniform(mask hint.Mask) bool {
 }
 
 // Check returns an error if free and reserved amounts do not add up to the allocatable memory, if a
-// number of assignments is negative, or if a node is not in its own group.
+// number of assignments is negative, or if a NUMA node is not in its own group.
 func (m *Model) Check(b *Book) error {
 	for k := range m.names {
 		for pos := range b.nodes {

@@ -1,9 +1,9 @@
 // Package memory reproduces the kubelet's static memory manager: its hints for amounts of memory
-// and huge pages, the nodes from which it takes memory, and how it frees memory.
+// and huge pages, the NUMA nodes from which it takes memory, and how it frees memory.
 //
 // A Model is the compiled memory of a machine, and is immutable. A Book has the assigned memory.
-// The code follows pkg/kubelet/cm/memorymanager/policy_static.go, including its groups of nodes and
-// its uint64 arithmetic.
+// The code follows pkg/kubelet/cm/memorymanager/policy_static.go, including its groups of NUMA
+// nodes and its uint64 arithmetic.
 package memory
 
 import (
@@ -23,7 +23,7 @@ type Kind uint8
 
 // Node is the memory of one NUMA node as the kubelet sees it.
 type Node struct {
-	// Bytes is the size of the node's memory, huge pages included.
+	// Bytes is the size of the NUMA node's memory, huge pages included.
 	Bytes     uint64
 	HugePages []topology.HugePages
 	// Reserved is the memory that is kept for the system, in bytes by resource name.
@@ -35,18 +35,18 @@ type Model struct {
 	space *hint.Space
 	names []string // ascending
 	has   []hint.Mask
-	// allocatable, total and reserved are by kind, then by node, in bytes.
+	// allocatable, total and reserved are by kind, then by NUMA node, in bytes.
 	allocatable, total, reserved []uint64
-	// endless has, by kind, whether the kubelet counts almost 2^64 bytes on some node, because the
-	// system's reservation and the huge pages are more than the node has.
+	// endless has, by kind, whether the kubelet counts almost 2^64 bytes on some NUMA node, because
+	// the system's reservation and the huge pages are more than the NUMA node has.
 	endless []bool
-	// most[kind][k] is the largest amount of the kind on k nodes. most[kind] is nil if a sum
-	// overflows.
+	// most[kind][k] is the largest allocatable amount of the kind on k NUMA nodes. most[kind] is
+	// nil if a sum overflows.
 	most [][]uint64
 }
 
-// NewModel compiles the memory of nodes. The position of a node in nodes is its position in the
-// space.
+// NewModel compiles the memory of a machine. The position of a NUMA node in nodes is its position
+// in the space.
 func NewModel(space *hint.Space, nodes []Node) *Model {
 	m := &Model{space: space, names: namesOf(nodes)}
 	cells := len(m.names) * len(nodes)
@@ -73,8 +73,8 @@ func namesOf(nodes []Node) []string {
 	return slices.Compact(names)
 }
 
-// addNode implements getDefaultMachineState for one node. Huge pages, reserved or not, do not count
-// as ordinary memory.
+// addNode implements getDefaultMachineState for one NUMA node. Huge pages, reserved or not, do not
+// count as ordinary memory.
 func (m *Model) addNode(pos int, n *Node) {
 	var huge uint64
 	for _, h := range n.HugePages {
@@ -90,7 +90,7 @@ func (m *Model) addNode(pos int, n *Node) {
 }
 
 // Underflows reports whether the kubelet counts almost 2^64 bytes of one of these kinds on some
-// node, because its uint64 subtraction of reserved memory and huge pages wraps around.
+// NUMA node, because its uint64 subtraction of reserved memory and huge pages wraps around.
 func (m *Model) Underflows(needs []Need) bool {
 	for i := range needs {
 		if m.endless[needs[i].Kind] {
@@ -125,7 +125,7 @@ func prefixSums(amounts []uint64) []uint64 {
 	return sums
 }
 
-// at returns the index of a kind on a node in tables such as allocatable.
+// at returns the index of a kind on a NUMA node in tables such as allocatable.
 func (m *Model) at(k Kind, pos int) int { return int(k)*m.space.Len() + pos }
 
 func (m *Model) row(table []uint64, k Kind) []uint64 {
@@ -147,16 +147,16 @@ func (m *Model) Kind(name string) (Kind, bool) {
 	return 0, false
 }
 
-// Has returns the nodes that have a row for the kind in the kubelet's table.
+// Has returns the NUMA nodes that have a row for the kind in the kubelet's table.
 func (m *Model) Has(k Kind) hint.Mask { return m.has[k] }
 
-// Total returns the bytes of a kind that a node has.
+// Total returns the bytes of a kind that the NUMA node at a position has.
 func (m *Model) Total(k Kind, pos int) uint64 { return m.total[m.at(k, pos)] }
 
-// Kept returns the bytes of a kind that are reserved for the system on a node.
+// Kept returns the bytes of a kind that are reserved for the system on the NUMA node at a position.
 func (m *Model) Kept(k Kind, pos int) uint64 { return m.reserved[m.at(k, pos)] }
 
-// Allocatable returns the bytes of a kind that containers can have on a node.
+// Allocatable returns the bytes of a kind that containers can have on the NUMA node at a position.
 func (m *Model) Allocatable(k Kind, pos int) uint64 { return m.allocatable[m.at(k, pos)] }
 
 // HugePages returns the resource name of huge pages of a size ("hugepages-2Mi"), as
@@ -175,9 +175,9 @@ func HugePages(pageBytes uint64) string {
 	return name
 }
 
-// Misreserved returns a resource whose reservations per node do not add up to the kubelet's
-// reservation for the system (validateReservedMemory), and their sum in bytes. It returns false if
-// all add up.
+// Misreserved returns a resource whose Reserved amounts, added over all NUMA nodes, differ from
+// want, and their sum in bytes. want must have kubeReserved + systemReserved + the hard eviction
+// threshold (validateReservedMemory). found is false if there is no such resource.
 func Misreserved(nodes []Node, want map[string]uint64) (resource string, sum uint64, found bool) {
 	sums := map[string]uint64{}
 	for name := range want {

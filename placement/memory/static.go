@@ -21,8 +21,8 @@ var (
 	ErrExtensionNotPreferred = errors.New("the NUMA nodes of the hint have too little memory and larger sets are not preferred")
 	// ErrGroup is "preferred hint violates NUMA node allocation".
 	ErrGroup = errors.New("one of the NUMA nodes already provides memory in another group of NUMA nodes")
-	// ErrCrash means that the kubelet would crash: it looks up a kind of memory that a node's table
-	// does not have.
+	// ErrCrash means that the kubelet would crash: it looks up a kind of memory that a NUMA node's
+	// table does not have.
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
 	// ErrNoRegular means that the kubelet would crash, because it looks up hints for ordinary
 	// memory although none is requested.
@@ -69,8 +69,8 @@ func (m *Model) sum(table []uint64, mask hint.Mask, k Kind) uint64 {
 	return sum
 }
 
-// groupAllows returns false for a single node that is in a group with other nodes, and for a set of
-// nodes that would mix groups (Mixes).
+// groupAllows returns false for a single NUMA node that is in a group with others, and for a set of
+// NUMA nodes that would mix groups (Mixes).
 func (m *Model) groupAllows(b *Book, mask hint.Mask) bool {
 	if mask&(mask-1) == 0 {
 		return b.nodes[mask.Lowest()].cells.Len() <= 1
@@ -78,13 +78,13 @@ func (m *Model) groupAllows(b *Book, mask hint.Mask) bool {
 	return !Mixes(b, mask)
 }
 
-// violates reproduces isAffinityViolatingNUMAAllocations. It returns false for a single node.
+// violates reproduces isAffinityViolatingNUMAAllocations. It returns false for a single NUMA node.
 func violates(b *Book, mask hint.Mask) bool {
 	return mask&(mask-1) != 0 && Mixes(b, mask)
 }
 
-// MinSize returns the size of the smallest set of nodes that has enough memory for the needs on an
-// empty machine. If no set has enough, MinSize returns the number of all nodes.
+// MinSize returns the size of the smallest set of NUMA nodes that has enough memory for the needs
+// on an empty machine. If no set has enough, MinSize returns the number of all NUMA nodes.
 func (m *Model) MinSize(needs []Need) int {
 	for k := m.lowerBound(needs); k < m.space.Len(); k++ {
 		for _, mask := range m.space.OfSize(k) {
@@ -96,8 +96,8 @@ func (m *Model) MinSize(needs []Need) int {
 	return m.space.Len()
 }
 
-// lowerBound returns a lower bound for MinSize: the largest number of nodes that a single need
-// requires. If the machine has too little memory, the result exceeds the number of nodes.
+// lowerBound returns a lower bound for MinSize: the largest number of NUMA nodes that a single need
+// requires. If the machine has too little memory, the result exceeds the number of NUMA nodes.
 func (m *Model) lowerBound(needs []Need) int {
 	low := 1
 	for _, n := range needs {
@@ -109,13 +109,13 @@ func (m *Model) lowerBound(needs []Need) int {
 	return low
 }
 
-// Crashes reports whether the kubelet would look up a kind of memory on a node that has no row for
-// it.
+// Crashes reports whether the kubelet would look up a kind of memory on a NUMA node that has no row
+// for it.
 func (m *Model) Crashes(needs []Need) bool {
 	return !m.covers(m.space.All(), needs)
 }
 
-// covers reports whether all nodes of a mask have a row for each kind.
+// covers reports whether all NUMA nodes of a mask have a row for each kind.
 func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 	for _, n := range needs {
 		if mask&^m.has[n.Kind] != 0 {
@@ -125,8 +125,8 @@ func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 	return true
 }
 
-// Hints fills out with the hints that the kubelet would return (calculateHints). All needs have
-// equal hints. If no mask fits, calculateHints returns an empty map, which means no preference. The
+// Hints fills out with the hints that the kubelet would return (calculateHints). All needs get the
+// same hints. If no mask fits, calculateHints returns an empty map, which means no preference. The
 // kubelet then detects the lack of memory only in Allocate.
 func (m *Model) Hints(q *Query, want hint.Want, out *hint.List) {
 	out.Reset(hint.Masks)
@@ -163,8 +163,8 @@ func (m *Model) mark(q *Query, size int, set hint.Set) (found bool) {
 	return found
 }
 
-// alone returns the nodes that provide memory and are in no group with other nodes. A new group
-// cannot contain such a node.
+// alone returns the NUMA nodes that provide memory and are in no group with others. A new group
+// cannot contain such a NUMA node.
 func (b *Book) alone() (nodes hint.Mask) {
 	for i := range b.nodes {
 		if n := &b.nodes[i]; n.assignments > 0 && n.cells&(n.cells-1) == 0 {
@@ -174,8 +174,8 @@ func (b *Book) alone() (nodes hint.Mask) {
 	return nodes
 }
 
-// best implements findBestHint for the hints whose masks contain the nodes in holding. A hint is
-// preferred if its mask has MinSize nodes.
+// best implements findBestHint for the hints whose masks contain the NUMA nodes in holding. A hint
+// is preferred if its mask has MinSize NUMA nodes.
 func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	size := m.MinSize(q.Needs)
 	for k := size; k <= m.space.Len(); k++ {
@@ -191,10 +191,9 @@ func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	return hint.Hint{}, false
 }
 
-// Choose implements the first half of Allocate: it returns the nodes from which the kubelet takes
-// the memory for the merged hint. If the needs do not include ordinary memory, Choose returns an
-// error when the kubelet would have to look up new hints, because the kubelet looks up only the
-// hints for ordinary memory.
+// Choose implements the first half of Allocate: it returns the NUMA nodes from which the kubelet
+// takes the memory for the merged hint h. If the kubelet needs new hints, it looks up only those
+// for ordinary memory. So Choose then returns an error if the needs do not include ordinary memory.
 func (m *Model) Choose(q *Query, h hint.Hint) (hint.Mask, error) {
 	needs := q.Needs
 	crash := m.Crashes(needs)
@@ -244,8 +243,8 @@ func (m *Model) regular(needs []Need) bool {
 	return false
 }
 
-// Mixes reports whether taking memory from the mask would put a node into two groups at a time. The
-// kubelet allows this for a mask of one node, and then counts wrongly.
+// Mixes reports whether taking memory from the mask would put a NUMA node into two groups at a
+// time. The kubelet allows this for a mask of one NUMA node, and then counts wrongly.
 func Mixes(b *Book, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if n := b.nodes[w.Lowest()]; n.assignments > 0 && n.cells != mask {
