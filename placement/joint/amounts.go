@@ -31,7 +31,7 @@ type Amount struct {
 }
 
 // Room returns the free amount of a kind on the NUMA node at a position, or 0 if more is assigned
-// than the node has.
+// than it has.
 func (all *AmountTable) Room(b *Book, k KindIndex, node int) uint64 {
 	i := all.at(k, node)
 	if b.used[i] >= all.capacity[i] {
@@ -74,8 +74,8 @@ func (all *AmountTable) enter(b *Book, a NodeAmount, take bool) {
 // Take records an amount as assigned.
 func (all *AmountTable) Take(b *Book, a NodeAmount) { all.enter(b, a, true) }
 
-// Overdrawn reports whether book b assigns more of a kind on some NUMA node than the node has, and
-// more than book o does.
+// Overdrawn reports whether book b assigns, of some kind on some NUMA node, more than the NUMA node
+// has and more than book o assigns.
 func (all *AmountTable) Overdrawn(b, o *Book) bool {
 	for i, used := range b.used {
 		if used > max(all.capacity[i], o.used[i]) {

@@ -12,13 +12,14 @@ func ones(m uint8) int { return bits.OnesCount8(m) }
 type Book struct {
 	// free has, for each core, a bit for each free thread that may be pinned, as in core.own.
 	free []uint8
-	// used is the assigned amount of each kind, by kind and node. In the kind CPU, each CPU that is
-	// pinned or stays idle for a pod counts as 1000.
+	// used is the assigned amount of each kind, by kind, then NUMA node. In the kind CPU, each CPU
+	// that is pinned or stays idle for a pod counts as 1000.
 	used []uint64
 	// nodes and groups have the sums of free by NUMA node and by CoreTable.groups.
 	nodes, groups []stat
 	// devices has a bit for each healthy and free device, kind after kind, in the order of the
-	// model. taken has the devices that pods have, and sick the devices that MarkSick marked.
+	// model (deviceKind). taken has the devices that pods have, and sick the devices that MarkSick
+	// marked.
 	devices, taken, sick []uint64
 }
 

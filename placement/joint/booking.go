@@ -11,9 +11,9 @@ func (m *Model) FreeOn(b *Book, node int) int {
 	return int(min(uint64(b.nodes[node].free), m.Amounts.Room(b, CPU, node)/1000))
 }
 
-// Score returns Strategy.Score of a node, as if the NUMA nodes of the mask were also in use. A NUMA
-// node is in use if a pod has CPUs or CPU time there. NUMA nodes without CPUs do not count. With
-// FillNodes an empty node scores 0, so that the scheduler uses it last.
+// Score returns Strategy.Score of the machine, as if the NUMA nodes of the mask were also in use. A
+// NUMA node is in use if a pod has CPUs or CPU time there. NUMA nodes without CPUs do not count.
+// With FillNodes an empty machine scores 0, so that the scheduler uses it last.
 func (m *Model) Score(b *Book, with hint.Mask) int {
 	used, total, before := 0, 0, false
 	for v := range m.Cores.nodes {
@@ -47,8 +47,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine makes only the resources of left, the unused part of place, available. It does not change
-// the kinds of resources that place does not have.
+// Confine makes all resources of the kinds that place has unavailable, except those of left, the
+// unused part of place. It does not change other kinds.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.Amounts.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
@@ -76,10 +76,10 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 	m.Give(b, left)
 }
 
-// Near makes a request use the resources of h first. The resources of h must be free in b. For each
-// kind in h, Near limits the free amount on each NUMA node to h's amount there, plus the part of
-// the request that exceeds all of h. If cores is set, the CPUs that Near leaves free in addition to
-// h's CPUs are whole cores where possible.
+// Near limits the free resources of b so that a request uses the resources of h first. The
+// resources of h must be free in b. For each kind in h, Near limits the free amount on each NUMA
+// node to h's amount there, plus the part of the request that exceeds all of h. If cores is set,
+// the CPUs that Near leaves free in addition to h's CPUs are whole cores where possible.
 func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool) {
 	n := len(m.Cores.nodes)
 	has, own := make([]uint64, len(m.Amounts.capacity)), m.Cores.shut(h)

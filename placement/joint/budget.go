@@ -1,8 +1,8 @@
 package joint
 
-// Steps is the number of steps for one call of Place. In one step, about 10 ns, the search checks a
-// PCIe place, a set of linked devices or a set of NUMA nodes. When the steps run out, Place uses
-// the best result so far. If it has no result yet, it chooses resources without a search.
+// Steps is the number of steps of a full Budget. In one step, about 10 ns, the search checks a PCIe
+// place, a set of linked devices or a set of NUMA nodes. When the steps run out, Place uses the
+// best result so far. If it has no result yet, it chooses resources without a search.
 const Steps = 1 << 15
 
 // A call of Place costs placeSteps, and nodeSteps for each NUMA node of the machine. Each search

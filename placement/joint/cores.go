@@ -29,7 +29,8 @@ type Node struct {
 	Cores []Core
 	// Amounts are the amounts for pods, in the order of Config.Amounts. Missing amounts are 0.
 	Amounts []uint64
-	// Distances are the distances to the nodes of Config.Nodes, in their order; nil if unknown.
+	// Distances are the distances to the NUMA nodes of Config.Nodes, in their order; nil if
+	// unknown.
 	Distances []uint64
 }
 
@@ -116,7 +117,6 @@ func (t *CoreTable) addCore(c *Core) error {
 	return nil
 }
 
-// compileThreads finds the number of threads that all cores have.
 func (t *CoreTable) compileThreads() {
 	t.threads = ones(t.cores[0].full)
 	for i := range t.cores {
@@ -254,9 +254,9 @@ func (t *CoreTable) addThreads(s *topology.CPUSet, k *core) {
 	}
 }
 
-// keepBeside makes the free CPUs of a range of cores unavailable, except the CPUs in own and extra
-// other CPUs. The other CPUs are on completely free cores if possible. If cores is set, the last of
-// these cores stays completely free, even if this exceeds extra.
+// keepBeside makes the free CPUs of a range of cores unavailable, except the CPUs in own and, in
+// addition, extra CPUs. The additional CPUs are on completely free cores if possible. If cores is
+// set, the last of these cores stays completely free, even if this exceeds extra.
 func (t *CoreTable) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
 	free := slices.Clone(b.free)
 	for _, whole := range [...]bool{true, false} {

@@ -30,7 +30,7 @@ type DeviceKind struct {
 type Device struct {
 	ID string
 	// Node is the position of the device's NUMA node in Config.Nodes, or NoNode. On a machine with
-	// one NUMA node, every device counts as being on that node.
+	// one NUMA node, every device counts as being on it.
 	Node int
 	// Root is the number of the PCI root complex, and Switch the number of the outermost PCI
 	// switch. 0 means none.
@@ -78,8 +78,8 @@ type DeviceWant struct {
 	OnePerFunction bool
 }
 
-// deviceKind is a compiled DeviceKind. The order of the model sorts devices by place, then by
-// function, then by position in DeviceKind.Devices.
+// deviceKind is a compiled DeviceKind. In the order of the model, devices are sorted by place, then
+// by function, then by position in DeviceKind.Devices.
 type deviceKind struct {
 	name  string
 	ids   []string // in the order of the model
@@ -126,7 +126,6 @@ type linkTable struct {
 	fours, pairs []uint32
 }
 
-// compile compiles the kinds of devices.
 func (t *DeviceTable) compile(kinds []DeviceKind, nodes int) error {
 	type key struct {
 		node, root, sw int
@@ -232,8 +231,8 @@ func (t *DeviceTable) addKind(kind *DeviceKind, at []uint8) error {
 	return nil
 }
 
-// compileLinks fills k.links if links make a difference: not all pairs have equally many, and the
-// kind has at most maxLinked devices.
+// compileLinks fills k.links if the kind has at most maxLinked devices, and not all pairs of them
+// have equally many links.
 func (k *deviceKind) compileLinks(of *DeviceTable, kind *DeviceKind) error {
 	n := len(k.ids)
 	links := map[[2]int]int{}
@@ -338,8 +337,8 @@ func (t *DeviceTable) Find(kind uint8, id string) (DeviceRef, bool) {
 // DeviceKind.Devices.
 func (t *DeviceTable) Len(kind uint8) int { return len(t.kinds[kind].ids) }
 
-// PlaceOf returns the place of a device: the position of its NUMA node, or NoNode, and numbers of
-// its root complex and switch that are unique in the model. 0 means none.
+// PlaceOf returns the place of a device: the position of its NUMA node, or NoNode, and the numbers
+// of its root complex and switch. These numbers are unique in the model; 0 means none.
 func (t *DeviceTable) PlaceOf(d DeviceRef) (node, root, sw int) {
 	k := &t.kinds[d.Kind]
 	at := k.at[k.index[d.Index]]
@@ -375,8 +374,8 @@ func (t *DeviceTable) bitOf(d DeviceRef) (at int, bit uint64) {
 	return k.word + i/64, 1 << (i % 64)
 }
 
-// On returns how many devices of a kind the NUMA node at a position has, and how many of
-// them are free. Devices with Device.Unhealthy count in neither number.
+// On returns how many devices of a kind are free on the NUMA node at a position, and how many it
+// has in all. Devices with Device.Unhealthy count in neither number.
 func (t *DeviceTable) On(b *Book, kind uint8, node int) (free, all int) {
 	k := &t.kinds[kind]
 	for i := range k.ids {

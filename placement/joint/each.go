@@ -6,12 +6,13 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// If a request has a number of devices per NUMA node (Want.PerNode), devices are chosen node by
-// node, because a choice on one node does not affect the other nodes. There is one exception: if
-// the links of a kind matter, its devices on all nodes are chosen together, before the other kinds.
+// If a request has a number of devices per NUMA node (Want.PerNode), devices are chosen separately
+// on each NUMA node, because a choice on one does not affect the others. There is one exception: if
+// the links of a kind matter, its devices on all NUMA nodes are chosen together, before the other
+// kinds.
 
-// enoughEach reports whether each node of the mask has PerNode devices of each kind, and whether
-// PerNode times the number of nodes is the requested number.
+// enoughEach reports whether each NUMA node of the mask has PerNode devices of each kind, and
+// whether PerNode times the number of NUMA nodes is the requested number.
 func (q *deviceQuery) enoughEach(mask hint.Mask) bool {
 	for i := range q.w.Devices {
 		if q.need[i] != q.w.PerNode*mask.Len() {
@@ -26,8 +27,8 @@ func (q *deviceQuery) enoughEach(mask hint.Mask) bool {
 	return true
 }
 
-// chooseEach is choose for PerNode: it chooses devices separately on each node of the mask. The
-// caller has checked enoughEach.
+// chooseEach is choose for PerNode: it chooses devices separately on each NUMA node of the mask.
+// The caller has checked enoughEach.
 func (q *deviceQuery) chooseEach(mask hint.Mask) bool {
 	if q.linked >= 0 {
 		q.chooseLinked(q.reach(mask)&q.loose.places, false, mask)
@@ -40,7 +41,7 @@ func (q *deviceQuery) chooseEach(mask hint.Mask) bool {
 	return q.best.ok
 }
 
-// onEach reports whether a set of devices has PerNode devices on each node of the mask.
+// onEach reports whether a set of devices has PerNode devices on each NUMA node of the mask.
 func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		n := 0
@@ -54,19 +55,19 @@ func (q *deviceQuery) onEach(k *deviceKind, set uint16, mask hint.Mask) bool {
 	return true
 }
 
-// completeEach adds devices of the other kinds to a pick, on each node of the mask. It stores the
-// pick in q.best if the pick is the best so far.
+// completeEach adds devices of the kinds without links to a pick, on each NUMA node of the mask. It
+// stores the pick in q.best if the pick is the best so far.
 func (q *deviceQuery) completeEach(mask hint.Mask, p *devicePick) {
 	if q.worth(p, bits.OnesCount64(p.places), 0) {
 		q.ofEach(mask, p, false)
 	}
 }
 
-// grabEach is grab for PerNode: it chooses places separately on each node of the mask.
+// grabEach is grab for PerNode: it chooses places separately on each NUMA node of the mask.
 func (q *deviceQuery) grabEach(mask hint.Mask) { q.ofEach(mask, &devicePick{ok: true}, true) }
 
-// ofEach adds the devices of each node of the mask to a pick, with a search or with grab. ofEach
-// stores the pick in q.best if every node has enough devices and the pick is the best so far.
+// ofEach adds devices on each NUMA node of the mask to a pick, with a search or with grab. ofEach
+// stores the pick in q.best if every NUMA node has enough devices and the pick is the best so far.
 func (q *deviceQuery) ofEach(mask hint.Mask, p *devicePick, grab bool) {
 	best, beaten, chosen := q.best, q.rival, p.places
 	q.rival.ok, q.needs = false, q.w.PerNode*len(q.w.Devices)

@@ -8,9 +8,9 @@ import (
 )
 
 // floor computes a lower bound for the number of NUMA nodes that a request needs. parts has, for
-// each node, the sum over all resources of the share of the request that the node could provide, in
-// units of 1/wholeParts, rounded up. whole is the sum that a set of nodes must reach: wholeParts
-// for each resource.
+// each NUMA node, a sum over all resources: the share of the request that the NUMA node could
+// provide, in units of 1/wholeParts, rounded up. whole is the total that a set of NUMA nodes must
+// reach: wholeParts for each resource.
 type floor struct {
 	nodes, least int
 	parts        [hint.MaxNodes]uint64

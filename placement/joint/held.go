@@ -2,8 +2,8 @@ package joint
 
 import "github.com/berth-dev/berth/topology"
 
-// Held has the resources of a pod: the union of its containers' CPUs, the maximum of each amount on
-// each NUMA node at any time, and its devices.
+// Held has the resources of a pod: the CPUs of all its containers, the largest amount of each kind
+// that it has at one time on each NUMA node, and its devices.
 type Held struct {
 	CPUs topology.CPUSet
 	// Alone are the CPUs that are exclusive at the level Exclusive.

@@ -23,13 +23,13 @@ type Config struct {
 
 // Model is a compiled machine. It is immutable and safe for concurrent use.
 type Model struct {
-	// Each table has the capacity of one sort of resources, and enters their use in a Book.
+	// Each table has the capacity of one sort of resources, and records their use in a Book.
 	Cores   CoreTable
 	Amounts AmountTable
 	Devices DeviceTable
 
 	space    *hint.Space
-	distance []uint64 // by mask, the sum of the distances over all ordered pairs of nodes; nil if unknown
+	distance []uint64 // by mask, the sum of distances over all ordered pairs of NUMA nodes, or nil
 	strategy Strategy
 	empty    *Book
 }
@@ -103,7 +103,7 @@ func (m *Model) compileDistances(c *Config) {
 	}
 }
 
-// Space returns the sets of the machine's NUMA nodes.
+// Space returns the space of the machine's NUMA nodes.
 func (m *Model) Space() *hint.Space { return m.space }
 
 // NewBook returns a book without assignments.

@@ -10,7 +10,7 @@ type pick struct {
 	a    *asked
 	mask hint.Mask
 	byL3 bool
-	each bool // each node of the mask provides some CPUs
+	each bool // each NUMA node of the mask provides some CPUs
 }
 
 func (p *pick) begin() {
@@ -26,9 +26,9 @@ func (p *pick) begin() {
 	}
 }
 
-// deal sets open, the number of CPUs that each node of the mask provides: equal parts, in whole
-// cores if the parts are large enough. deal starts with the nodes that have the fewest CPUs, so
-// that the other nodes can provide what these nodes lack.
+// deal sets open, the number of CPUs that each NUMA node of the mask provides: equal parts, in
+// whole cores if the parts are large enough. deal starts with the NUMA nodes that have the fewest
+// available CPUs, so that the others can provide the missing CPUs.
 func (p *pick) deal() {
 	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.Cores.threads, 1)
 	if p.a.like == Spread {
@@ -87,7 +87,7 @@ func (p *pick) stat(g int) *stat {
 	return &p.q.b.nodes[g]
 }
 
-// close records that the pick has taken n CPUs of a group and takes no more from the group.
+// close records that the pick has taken n CPUs of a group and takes no more from it.
 func (p *pick) close(g, n int) {
 	p.q.t.done[g] = true
 	p.q.t.open[p.nodeOf(g)] -= int32(n)
@@ -103,13 +103,13 @@ func (p *pick) span(g int) span {
 	return p.q.m.Cores.nodes[g].cores
 }
 
-// deals reports whether each node of a mask must provide some of the CPUs.
+// deals reports whether each NUMA node of a mask must provide some of the CPUs.
 func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != nil && mask.Len() > 1 }
 
 // seat returns the NUMA nodes of the mask that provide the CPUs, or 0 if there are too few CPUs.
 // Without Want.CPUsWithin, seat returns the whole mask. With it, seat returns the smallest allowed
-// subset of the mask that has enough CPUs; each node of the subset provides some. When the steps
-// run out, seat checks only the whole mask.
+// subset of the mask that has enough CPUs; each NUMA node of the subset provides some. When the
+// steps run out, seat checks only the whole mask.
 func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	switch {
 	case q.near != nil && !q.near.Has(mask):
@@ -132,8 +132,8 @@ func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	return 0
 }
 
-// gives reports whether the nodes of the set can provide the CPUs, with at least one CPU from each
-// node.
+// gives reports whether the NUMA nodes of the set can provide the CPUs, with at least one CPU from
+// each.
 func (q *query) gives(a *asked, set hint.Mask) bool {
 	return a.sum(set) >= q.w.CPUs && q.bears(a, set) && (!a.l3 || q.fewCaches(a, set, q.deals(set))) && q.covers(a, set)
 }
@@ -146,8 +146,9 @@ func seated(mask hint.Mask, ok bool) hint.Mask {
 }
 
 // covers reports whether the request pays for all CPUs of the NUMA nodes that takeCPUs would use on
-// the mask. Only requests with Want.Pays and ExclusiveNUMA must pay. takeCPUs may use a larger node
-// although a smaller node of the mask has enough CPUs; covers then returns false.
+// the mask. Only requests with Want.Pays and ExclusiveNUMA must pay. If takeCPUs would use a NUMA
+// node with more CPUs than the request pays for, covers returns false, even if a smaller one of the
+// mask has enough CPUs.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
 		return true
@@ -174,9 +175,9 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 	return kept <= q.askedTime()
 }
 
-// caches returns how many level-3 caches of the mask's nodes are needed for the CPUs. If all these
-// caches together have too few CPUs, caches returns more than the number of caches of the machine.
-// each means that each node provides some CPUs.
+// caches returns how many level-3 caches of the mask's NUMA nodes are needed for the CPUs. If all
+// these caches together have too few CPUs, caches returns more than the number of caches of the
+// machine. each means that each NUMA node provides some CPUs.
 func (q *query) caches(a *asked, mask hint.Mask, each bool) int {
 	p := pick{q: q, a: a, mask: mask, byL3: true, each: each}
 	p.begin()

@@ -154,7 +154,7 @@ func (t *Try) takeSpread(a *asked, s span, n int) {
 	}
 }
 
-// spread takes one more thread of each core of the chosen nodes, cores with more free threads
+// spread takes one more thread of each core of the chosen NUMA nodes, cores with more free threads
 // first, until all requested CPUs are taken. takeCPUs calls spread if query.spreads returns true.
 func (t *Try) spread(q *query, round int) {
 	left := q.w.CPUs
@@ -176,9 +176,9 @@ func (t *Try) spread(q *query, round int) {
 	}
 }
 
-// takePacked first takes completely free cores whose threads are all needed. If CPUs are missing,
-// takePacked takes all of these from the core with the fewest, but enough, free threads. If no core
-// has enough, it takes them from several cores.
+// takePacked first takes completely free cores whose threads are all needed. If CPUs are still
+// missing, takePacked takes all of these from one core: of the cores with enough free threads, the
+// one with the fewest. If no core has enough, it takes them from several cores.
 func (t *Try) takePacked(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.Cores.cores[i].full && ones(free) <= n {
@@ -211,9 +211,9 @@ func lowestOf(w uint8, n int) uint8 {
 	return out
 }
 
-// split divides an amount evenly among the nodes of the grant, and records the parts. It starts
-// with the nodes that have the least room, so that the other nodes can provide what these nodes
-// lack.
+// split divides an amount evenly among the NUMA nodes of the grant, and records the parts. It
+// starts with the NUMA nodes that have the least room, so that the others can provide the missing
+// rest.
 func (t *Try) split(a Amount, g *Grant) {
 	unit := t.m.Amounts.kinds[a.Kind].Unit
 	need := t.m.Amounts.Whole(a)
@@ -238,7 +238,7 @@ func (t *Try) split(a Amount, g *Grant) {
 	}
 }
 
-// tightest returns the node with the least room, or the lowest of several such nodes.
+// tightest returns the NUMA node with the least room, or the lowest of several.
 func (t *Try) tightest(k KindIndex, mask hint.Mask) int {
 	best, least := 0, uint64(1<<64-1)
 	for w := uint16(mask); w != 0; w &= w - 1 {
@@ -281,9 +281,10 @@ func (t *Try) takeDevices(q *query, g *Grant) {
 	}
 }
 
-// takeFrom takes the requested devices of a kind at the given places. With PerNode, the places are
-// on one NUMA node. If devices must be together, takeFrom first takes one device at each place. It
-// takes the other devices at the places with the fewest available devices first.
+// takeFrom takes the requested devices of a kind at the given places. With PerNode, the caller
+// passes the places of one NUMA node at a time. If devices must be together, takeFrom first takes
+// one device at each place. It takes the other devices at the places with the fewest available
+// devices first.
 func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 	d := &q.dev
 	k := &t.m.Devices.kinds[q.w.Devices[i].Kind]

@@ -8,7 +8,7 @@ import (
 
 // scratch is working memory that the queries of a Try share.
 type scratch struct {
-	open []int32 // by node, the number of CPUs that the current pick may still take
+	open []int32 // by NUMA node, the number of CPUs that the current pick may still take
 	done []bool  // by group: the current pick takes no more CPUs from the group
 	// empty and probe are queries on the empty machine. narrowest uses empty. fewCaches and admit
 	// use probe.
@@ -20,7 +20,7 @@ type query struct {
 	asking
 	t *scratch
 
-	levels int // terms[:levels] are the terms that some set of nodes could meet
+	levels int // terms[:levels] are the terms that some set of NUMA nodes could meet
 	terms  [2 * maxLevels]asked
 
 	pays   bool      // Want.Pays, or false while answer looks for the reason of a refusal
@@ -31,14 +31,14 @@ type query struct {
 	dev    deviceQuery
 }
 
-// asked has the terms of one level, and values for them that admit has computed from the book.
+// asked has the terms of one level, and values that admit computes for them from the book.
 type asked struct {
 	terms
 	same     bool // the devices must be together, as Want.Same requests
 	eligible hint.Mask
 	most     int                  // the maximum number of level-3 caches, if terms.l3 is set
-	units    [hint.MaxNodes]int32 // the number of CPUs that can be pinned, by node
-	floor    int                  // a lower bound for the number of nodes; 0: not known yet
+	units    [hint.MaxNodes]int32 // the number of CPUs that can be pinned, by NUMA node
+	floor    int                  // a lower bound for the number of NUMA nodes; 0: not known yet
 }
 
 // compile prepares the search for w in book b, for each level of the terms. It returns Placed, or
@@ -148,9 +148,9 @@ func (q *query) reason(a *asked) PlaceResult {
 	return NoAmount
 }
 
-// find sets best and by to the chosen nodes and terms. It returns false if no set of nodes within
-// the width meets the terms of any level. When the steps run out, find drops all preferences. If
-// the width is AnyWidth, it may then also use more nodes than necessary.
+// find sets best and by to the chosen NUMA nodes and terms. It returns false if no set of NUMA
+// nodes within the width meets the terms of any level. When the steps run out, find drops all
+// preferences. If the width is AnyWidth, it may then also use more NUMA nodes than necessary.
 func (q *query) find(width Width) bool {
 	if q.w.Nodes > 0 {
 		return q.findExactly(q.w.Nodes)
@@ -180,7 +180,7 @@ func (q *query) find(width Width) bool {
 	return false
 }
 
-// findExactly is find for sets of exactly k nodes.
+// findExactly is find for sets of exactly k NUMA nodes.
 func (q *query) findExactly(k int) bool {
 	first := 0
 	if q.steps.Left() == 0 {
@@ -196,8 +196,8 @@ func (q *query) findExactly(k int) bool {
 	return false
 }
 
-// shrink starts with all eligible nodes, and removes nodes that the terms do not need. It returns
-// false if all eligible nodes do not meet the terms, or are not an allowed set.
+// shrink starts with all eligible NUMA nodes, and removes those that the terms do not need. It
+// returns false if the set of all eligible NUMA nodes does not meet the terms, or is not allowed.
 func (q *query) shrink(a *asked) bool {
 	serves := func(mask hint.Mask) bool {
 		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same))
@@ -233,8 +233,8 @@ func (q *query) narrowest() int {
 	return 0
 }
 
-// reaches returns false if it is certain that every set of k nodes has too little room. It checks
-// only the lower bound floor.
+// reaches returns false if it is certain that every set of k NUMA nodes has too little room. It
+// checks only the lower bound floor.
 func (q *query) reaches(a *asked, k int) bool {
 	if k > 1 && a.floor == 0 {
 		a.floor = q.floor(a)
@@ -242,14 +242,15 @@ func (q *query) reaches(a *asked, k int) bool {
 	return k >= a.floor
 }
 
-// serves reports whether the set of nodes is allowed and meets the terms. It does not check
+// serves reports whether the set of NUMA nodes is allowed and meets the terms. It does not check
 // devices.
 func (q *query) serves(a *asked, mask hint.Mask) bool {
 	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.seat(a, mask) != 0
 }
 
-// bears reports whether each node of the mask can provide a part of the CPUs or, without CPUs, of
-// the first amount. It returns false if the mask has more nodes than the request has parts.
+// bears reports whether each NUMA node of the mask can provide a part of the CPUs or, without CPUs,
+// of the first amount. It returns false if the mask has more NUMA nodes than the request can have
+// parts.
 func (q *query) bears(a *asked, mask hint.Mask) bool {
 	parts, least := 0, func(v int) bool { return a.units[v] > 0 }
 	switch {
@@ -273,7 +274,7 @@ func (q *query) bears(a *asked, mask hint.Mask) bool {
 	return parts >= mask.Len()
 }
 
-// serveAny reports whether some set of k nodes meets the terms and has the devices.
+// serveAny reports whether some set of k NUMA nodes meets the terms and has the devices.
 func (q *query) serveAny(a *asked, k int) bool {
 	if !q.reaches(a, k) {
 		return false
@@ -286,7 +287,8 @@ func (q *query) serveAny(a *asked, k int) bool {
 	return false
 }
 
-// scan sets best to the best set of k nodes that meets the terms, and reports whether there is one.
+// scan sets best to the best set of k NUMA nodes that meets the terms, and reports whether there is
+// one.
 func (q *query) scan(a *asked, k int) bool {
 	if !q.reaches(a, k) {
 		return false
@@ -346,7 +348,7 @@ func (q *query) askedTime() uint64 {
 	return n
 }
 
-// leastNode returns the smallest nodeTime of the nodes with CPUs.
+// leastNode returns the smallest nodeTime of the NUMA nodes with CPUs.
 func (q *query) leastNode() (least uint64) {
 	for v := range q.m.Cores.nodes {
 		if n := q.m.Cores.nodeTime(v); n > 0 && (least == 0 || n < least) {
@@ -358,9 +360,9 @@ func (q *query) leastNode() (least uint64) {
 
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
-// floor returns a lower bound for the number of nodes. For each resource, floor counts how many
-// nodes are needed if the nodes with the most room are taken first. On machines with at least
-// manyNodes nodes, it also does this for all resources together.
+// floor returns a lower bound for the number of NUMA nodes. For each resource, it counts how many
+// NUMA nodes are needed if those with the most room are taken first. On machines with at least
+// manyNodes NUMA nodes, it also does this for all resources together.
 func (q *query) floor(a *asked) int {
 	f := floor{nodes: len(q.m.Cores.nodes), least: 1}
 	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
@@ -396,7 +398,8 @@ func (q *query) rank(mask hint.Mask) [2]uint64 {
 	return r
 }
 
-// fits reports whether the nodes of the mask have enough CPUs, caches and amounts for these terms.
+// fits reports whether the NUMA nodes of the mask have enough CPUs, caches and amounts for these
+// terms.
 func (q *query) fits(a *asked, mask hint.Mask) bool {
 	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && !q.fewCaches(a, mask, q.w.Nodes > 0)) {
 		return false
@@ -416,10 +419,10 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 	return true
 }
 
-// fewCaches reports whether the CPUs need at most as many level-3 caches on the nodes of the mask
-// as the rules allow. If the request has an exact number of nodes, the limit is the number of
-// caches that the CPUs would need on the same nodes of an empty machine. each means that each node
-// provides some CPUs.
+// fewCaches reports whether the CPUs need at most as many level-3 caches on the NUMA nodes of the
+// mask as the rules allow. If the request has an exact number of NUMA nodes, the limit is the
+// number of caches that the CPUs would need on the same NUMA nodes of an empty machine. each means
+// that each NUMA node provides some CPUs.
 func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	switch q.w.Nodes {
 	case 0:
@@ -429,7 +432,7 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 		e.m, e.t, e.b, e.w = q.m, q.t, q.m.empty, q.w
 		return q.caches(a, mask, each) <= e.caches(a, mask, each)
 	}
-	return true // the mask has all eligible nodes, but not the requested number
+	return true // admit asks about all eligible NUMA nodes, which are not the requested number
 }
 
 // cost returns the CPU time of the pinned CPUs and of the threads that stay idle because of
@@ -446,14 +449,14 @@ func (q *query) cost(a *asked) uint64 {
 	return 1000 * uint64(n)
 }
 
-// spreads reports whether takeCPUs takes the CPUs from all cores of the nodes, because one thread
-// per core is preferred but not required. It returns false for a pod that must pay for its
-// exclusive NUMA nodes, because covers assumes that CPUs are taken group by group.
+// spreads reports whether takeCPUs takes the CPUs from all cores of the chosen NUMA nodes, because
+// one thread per core is preferred but not required. It returns false for a pod that must pay for
+// its exclusive NUMA nodes, because covers assumes that CPUs are taken group by group.
 func (q *query) spreads(a *asked) bool {
 	return a.like == Spread && a.bind != Spread && a.excl != ExclusiveCore && !a.l3 && !(q.pays && a.excl == ExclusiveNUMA)
 }
 
-// sum returns how many CPUs can be pinned on the nodes of the mask.
+// sum returns how many CPUs can be pinned on the NUMA nodes of the mask.
 func (a *asked) sum(mask hint.Mask) int {
 	n := int32(0)
 	for w := mask; w != 0; w &= w - 1 {
@@ -462,7 +465,7 @@ func (a *asked) sum(mask hint.Mask) int {
 	return int(n)
 }
 
-// of returns the number of CPUs that the terms allow on the cores that s sums up.
+// of returns the number of CPUs that can be taken under the terms from the cores that s sums up.
 func (q *query) of(a *asked, s *stat) int {
 	switch {
 	case a.bind == Spread && a.excl == ExclusiveCore:
@@ -475,7 +478,8 @@ func (q *query) of(a *asked, s *stat) int {
 	return int(s.free)
 }
 
-// cap returns the number of CPUs that the terms allow on a node within the node's free CPU time.
+// cap returns the number of CPUs for which the free CPU time of a NUMA node suffices under the
+// terms.
 func (q *query) cap(a *asked, v int) int {
 	cpus := int(q.m.Amounts.Room(q.b, CPU, v) / 1000)
 	switch {

@@ -37,7 +37,7 @@ const (
 	// ExclusiveCore: the other threads of the container's cores stay idle.
 	ExclusiveCore
 	// ExclusiveNUMA: the other CPUs of the container's NUMA nodes stay idle. No other pod may have
-	// CPUs or CPU time on these nodes.
+	// CPUs or CPU time on these NUMA nodes.
 	ExclusiveNUMA
 
 	exclusives // the number of values
@@ -84,8 +84,8 @@ const (
 	MostAllocated Strategy = iota
 	// LeastAllocated takes the NUMA nodes with the most free CPU time.
 	LeastAllocated
-	// FillNodes is MostAllocated inside a node. In addition, the scheduler prefers nodes with pods
-	// to empty nodes.
+	// FillNodes is MostAllocated among the NUMA nodes of a node. In addition, the scheduler prefers
+	// nodes with pods to empty nodes.
 	FillNodes
 )
 
@@ -115,7 +115,8 @@ type terms struct {
 // maxLevels is the number of preferences that can be dropped, plus one.
 const maxLevels = 4
 
-// at returns the terms at a level. Level 0 keeps every preference.
+// at returns the terms at a level. Level 0 keeps every preference, and each further level drops one
+// more.
 func (r Rules) at(level int) terms {
 	keep := func(s Strength, from int) bool { return s == Required || s == Preferred && level < from }
 	t := terms{like: r.Bind, byL3: r.L3 != Unset, l3: keep(r.L3, 2)}

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// deviceQuery is the device part of a query. A place is a place of the model or, if Want.Same is
-// about root complexes, a whole root complex. Sets of places are bit masks.
+// deviceQuery is the device part of a query. Here a place is a switch or root complex (type place)
+// or, if Want.Same is about root complexes, a whole root complex. Sets of places are bit masks.
 type deviceQuery struct {
 	asking
 	n int // the number of places
@@ -60,9 +60,9 @@ type supply struct {
 	adrift []int32
 }
 
-// rival is the best pick on the sets of NUMA nodes that were searched before. If ok is not set,
-// there is no such pick. far compares the current set with the rival's set by distance, and tie by
-// free devices and CPU time; negative means that the current set is better.
+// rival is the best pick on the sets of NUMA nodes that were searched before the current set. If ok
+// is not set, there is no such pick. far compares the current set with the rival's set by distance,
+// and tie by free devices and CPU time; negative means that the current set is better.
 type rival struct {
 	devicePick
 	far, tie int
@@ -207,7 +207,6 @@ func (q *deviceQuery) sumUp(s *supply) {
 	}
 }
 
-// rankPlaces fills order and class.
 func (q *deviceQuery) rankPlaces() {
 	if q.ranked {
 		return
@@ -248,7 +247,7 @@ func (q *deviceQuery) alike(a, b int) bool {
 }
 
 // supplyOf returns the supply for devices that must be together, or that may be apart. If all
-// devices must be at one place, the supply is loose, and the caller must check q.whole too.
+// devices must be at one place, it returns loose, and the caller must check q.whole too.
 func (q *deviceQuery) supplyOf(together bool) *supply {
 	if together && !q.w.Same.one() {
 		return &q.shared
@@ -256,8 +255,8 @@ func (q *deviceQuery) supplyOf(together bool) *supply {
 	return &q.loose
 }
 
-// reach returns the places from which the set of NUMA nodes may take devices. If the width is
-// AnyWidth, the result includes the places with an unknown NUMA node.
+// reach returns the places from which a request on the set of NUMA nodes may take devices. If the
+// width is AnyWidth, the result includes the places with an unknown NUMA node.
 func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	for w := mask; w != 0; w &= w - 1 {
 		places |= q.on[w.Lowest()]
@@ -268,8 +267,8 @@ func (q *deviceQuery) reach(mask hint.Mask) (places uint64) {
 	return places
 }
 
-// enough reports whether the nodes of the mask have enough devices of each kind, each kind checked
-// separately.
+// enough reports whether the NUMA nodes of the mask have enough devices of each kind. It checks
+// each kind separately.
 func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 	s := q.supplyOf(together)
 	for i := range q.w.Devices {
@@ -288,8 +287,8 @@ func (q *deviceQuery) enough(mask hint.Mask, together bool) bool {
 }
 
 // deviceRoom returns the rank of a mask by free devices; the smallest rank is best. The rank is the
-// number of free devices of the requested kinds on the nodes of the mask. With LeastAllocated, the
-// rank is this number with a minus sign.
+// number of free devices of the requested kinds on the NUMA nodes of the mask. With LeastAllocated,
+// the rank is this number with a minus sign.
 func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	for i := range q.w.Devices {
 		for w := mask; w != 0; w &= w - 1 {
@@ -302,12 +301,12 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 	return n
 }
 
-// holds reports whether the nodes of the mask have the devices, and have them together if together
-// is set. For devices that may be apart, holds only calls enough. If the devices must share places
-// but may use several, each of these places must provide at least one device of each kind. So the
-// number of places is at most the smallest requested number of a kind, and this many places always
-// have enough devices of this kind. With two kinds, holds therefore only checks the places with the
-// most devices of the other kind. With three kinds or more, it searches.
+// holds reports whether the NUMA nodes of the mask have the devices, and have them together if
+// together is set. For devices that may be apart, holds only calls enough. If the devices must
+// share places but may use several, each of these places must provide at least one device of each
+// kind. So the number of places is at most the smallest requested number of a kind, and this many
+// places always have enough devices of this kind. With two kinds, holds therefore only checks the
+// places with the most devices of the other kind. With three kinds or more, it searches.
 func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	switch {
 	case !q.enough(mask, together):
@@ -339,7 +338,7 @@ func (q *deviceQuery) mostPlaces(together bool) int {
 	return most
 }
 
-// fewest returns a lower bound for the number of the places that are needed for the missing
+// fewest returns a lower bound for the number of the given places that are needed for the missing
 // devices. If all the places together do not have enough devices, fewest returns more than most.
 func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	switch {
@@ -393,9 +392,9 @@ func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 	return order < 0 || order == 0 && p.set != b.set && earlier(p.set, b.set)
 }
 
-// choose finds the best devices on the nodes of the mask, and stores the pick in q.best. It finds
-// only picks that are better than q.rival. If the steps run out before choose has found a pick, it
-// calls grab, which does not search.
+// choose finds the best devices on the NUMA nodes of the mask, and stores the pick in q.best. It
+// finds only picks that are better than q.rival. If the steps run out before choose has found a
+// pick, it calls grab, which does not search.
 func (q *deviceQuery) choose(mask hint.Mask, together bool) bool {
 	q.steps.Charge(chooseSteps)
 	q.best = devicePick{}
@@ -529,7 +528,6 @@ func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	}
 }
 
-// fillCandidates fills cands, peak and least for a search among the given places.
 func (q *deviceQuery) fillCandidates(places uint64) {
 	q.found = 0
 	for w := places; w != 0; w &= w - 1 {
@@ -549,7 +547,7 @@ func (q *deviceQuery) fillCandidates(places uint64) {
 	}
 }
 
-// branch is a node of the search tree. The chosen places have left free devices in total. The
+// branch is a node of the search tree. left is the number of free devices at the chosen places. The
 // search adds size more places from cands[from:]. passed has the classes of the earlier candidates
 // that this branch does not contain. The search skips later candidates of these classes, because
 // they give equal choices.

@@ -15,8 +15,8 @@ type Want struct {
 	Same    Same
 	SameHow Strength // not Unset if Same is set
 	Width   Width
-	// Nodes requests exactly this number of NUMA nodes. Each node provides some of the CPUs.
-	// Without CPUs, each node provides a part of the first amount; without amounts, it provides
+	// Nodes requests exactly this number of NUMA nodes. Each of them provides some of the CPUs.
+	// Without CPUs, each provides a part of the first amount; without amounts, each provides
 	// PerNode devices. 0 leaves the number to Width. If Nodes is set, Width has only one effect:
 	// devices with an unknown NUMA node count only with AnyWidth.
 	Nodes int
@@ -28,12 +28,12 @@ type Want struct {
 	// pods, as CPUs or as CPU time.
 	Pays bool
 	// Within has the allowed sets of NUMA nodes, and WithinEmpty the sets that would be allowed on
-	// an empty node. Callers use these for resources that the model does not know. Nil allows all
-	// sets.
+	// an empty node. Callers use these for resources that the Model does not have, such as those of
+	// providers. Nil allows all sets.
 	Within, WithinEmpty hint.Set
 	// CPUsWithin has the allowed sets of NUMA nodes for the CPUs, and CPUsWithinEmpty the sets that
 	// would be allowed on an empty node. Callers use these to place CPUs near resources that the
-	// model does not know. If a set is allowed, every set that contains it must be allowed too. If
+	// Model does not have. If a set is allowed, every set that contains it must be allowed too. If
 	// the request has no CPUs, CPUsWithin limits the whole set of NUMA nodes. Nil allows all sets.
 	CPUsWithin, CPUsWithinEmpty hint.Set
 }
@@ -43,7 +43,7 @@ type Grant struct {
 	CPUs topology.CPUSet
 	// Nodes is the set of NUMA nodes that was chosen.
 	Nodes   hint.Mask
-	Amounts []NodeAmount // by kind as in Want.Amounts, then by node
+	Amounts []NodeAmount // by kind as in Want.Amounts, then by NUMA node
 	// Exclusive is Rules.Exclusive of the Want, or Shareable if Place dropped this preference.
 	Exclusive Exclusive
 	Devices   []DeviceRef // by kind as in Want.Devices
