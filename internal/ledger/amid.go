@@ -238,9 +238,9 @@ func (m *mixture) mix(set uint32) {
 	}
 }
 
-// moments returns the steps of the admission before which the event has an effect. A gone pod may
-// also leave after the last step. If no pods are gone, moments leaves out the first of these steps,
-// because another world has the event before the admission.
+// moments returns the steps of the admission directly before which the event can change the result.
+// A gone pod may also leave after the last step. If no pods are gone, moments leaves out the first
+// of these steps, because another world has the event before the admission.
 func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	for e.Step = range m.steps {
 		if m.from.state.Notices(&e) {

@@ -27,7 +27,7 @@ type Candidate struct {
 	Wave int
 }
 
-// Near returns a copy of the candidate whose request must be placed near the devices.
+// Near returns a copy of the candidate that must be placed near the devices.
 func (c *Candidate) Near(devices *placement.Claimed) *Candidate {
 	request, out := *c.Request, *c
 	request.Rules.Claimed = devices
@@ -132,8 +132,8 @@ func (o *outlook) keyOf(c *Candidate) answerKey {
 	return c.key(o.changes.newest.Load())
 }
 
-// key returns the candidate's key on a node whose newest pod in flight was created in the second
-// newest.
+// key returns the key of the candidate. newest is the time, in Unix seconds, at which the node's
+// newest pod in flight was created.
 func (c *Candidate) key(newest int64) answerKey {
 	if c.Created > newest {
 		return answerKey{shape: c.Shape, created: afterAll}
@@ -205,13 +205,13 @@ func (m *answerCache) stale() {
 	m.present.clear()
 }
 
-// memory has up to MaxAnswers answers of a node, in no order. A search through them is faster than
-// hashing.
+// memory has up to MaxAnswers answers of a node, in no particular order. A search through them is
+// faster than hashing.
 type memory struct {
 	held []remembered
 	next int // the answer to overwrite next, once there are MaxAnswers
-	// newest is the second in which the newest pod in flight had been created when the answers were
-	// stored. The keys of the answers depend on it (keyOf).
+	// newest is the argument newest of remember when the answers were stored. The keys of the
+	// answers depend on it (Candidate.key).
 	newest int64
 }
 

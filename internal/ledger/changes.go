@@ -9,8 +9,8 @@ import (
 // unchanged, and Follows must be true for the candidate. A valid answer is only a hint. Before a
 // caller acts on an answer, it must ask again, for example with Reserve.
 type ChangeCounter struct {
-	// state has the count, and in its lower half the StateID. The StateID is 0 until a caller asks
-	// for it at this count.
+	// state has the count in its upper half, and the StateID in its lower half. The StateID is 0
+	// until a caller asks for it at this count.
 	state atomic.Uint64
 	// newest is the second in which the newest pod in flight was created.
 	newest atomic.Int64
@@ -58,8 +58,8 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 	c.state.CompareAndSwap(uint64(count)<<32, uint64(count)<<32|uint64(id))
 }
 
-// Follows reports whether the kubelet admits a pod created in this second last: in every possible
-// order, all pods in flight come before it.
+// Follows reports whether a pod that was created at this time (Unix time) comes last: in every
+// possible order, the kubelet admits it after all pods in flight.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
 // InFlight returns the number of pods in flight that could be pinned, as of the last answer. If

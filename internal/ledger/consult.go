@@ -6,16 +6,16 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// consult answers for the candidate after the posted pods and, if withReserved is set, after the
-// reserved pods too. If d is not nil, consult also determines whether the decision is exact, and
-// fills d with the decision of the likeliest state. The caller must hold the lock and have checked
-// that there is a report.
+// consult answers whether the node admits the candidate after the posted pods and, if withReserved
+// is set, the reserved pods. If d is not nil, consult also determines whether the decision is
+// exact, and fills d with the decision of the likeliest state. The caller must hold the lock and
+// have checked that there is a report.
 func (o *outlook) consult(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	return o.facts.asFarAsKnown(o.consultStates(c, withReserved, d))
 }
 
-// consultBeside answers for a pod that owns no Holding of the node: after all pods in flight, and
-// only if the Holdings keep their room.
+// consultBeside is consult for a pod that owns no Holding. It counts all pods in flight, and
+// refuses the pod if a Holding would lose its room.
 func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	a := o.consult(c, true, d)
 	if len(o.facts.holdings) == 0 {
@@ -57,7 +57,7 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 // hasRoom reports whether the node admits all pods of a flight, and the request r if it is not nil,
 // in every order. If hasRoom returns true, the caller need not try the orders; false means only
 // that hasRoom cannot tell. It returns false, for example, if some pod of the flight is promised
-// its CPUs, because these could differ between orders.
+// its CPUs, because the pod could get other CPUs in another order.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.facts.decides() || o.facts.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
@@ -86,7 +86,7 @@ func (o *outlook) consultLast(c *Candidate, flight []*pod, d *placement.Decision
 }
 
 // consultInAnyOrder answers for a candidate that the kubelet may admit before pods in flight. The
-// candidate is admitted only if no such pod loses its promise.
+// candidate is admitted only if no pod in flight loses its promise.
 func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	x := newPod(c)
 	same := sameness(interchangeableInDebt)

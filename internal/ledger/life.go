@@ -14,8 +14,9 @@ type lives struct {
 	posted, reserved []*pod
 	// turn is the highest turn that was assigned or seen.
 	turn int64
-	// strangers is the sequence of the last report that listed a pod without a turn for the first
-	// time. A decision that used an earlier report possibly did not consider that pod.
+	// strangers is the sequence number of the last report that was the first to list a pod without
+	// a turn (hasNewcomers). A decision that used an earlier report possibly did not consider that
+	// pod.
 	strangers int64
 }
 
@@ -97,7 +98,7 @@ func (l *lives) appear(s *Sighting, listed bool) {
 	}
 }
 
-// hasEnding reports whether the API showed the end of another pod on the node before it shows this
+// hasEnding reports whether the API showed the end of another pod on the node before it showed this
 // pod as bound. Possibly the scheduler that bound the pod did not know of this end. If this
 // scheduler bound the pod, excuseUnseen handles the case.
 func (l *lives) hasEnding(but *pod) bool {

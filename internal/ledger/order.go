@@ -156,7 +156,7 @@ func arrangements(batch []*pod, mayChange sameness) [][]*pod {
 	return out
 }
 
-// agreement returns the length of the longest common beginning of both orders.
+// agreement returns the length of the longest common prefix of both orders.
 func agreement(a, b []*pod) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

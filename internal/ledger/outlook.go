@@ -41,8 +41,8 @@ func (o *outlook) stale() {
 	o.answers.stale()
 }
 
-// noteUnshown stores unshownCPUs in the ChangeCounter. The number grows with a new report, or if a
-// pod that a report lists is taken back.
+// noteUnshown stores unshownCPUs in the ChangeCounter. The number can grow with a new report, or if
+// a pod that a report lists is taken back.
 func (o *outlook) noteUnshown() { o.changes.unshown.Store(int32(o.facts.unshownCPUs(nil))) }
 
 // compute updates the states before the pods in flight, and stores the number of pods in flight in

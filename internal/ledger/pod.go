@@ -116,8 +116,8 @@ type debt struct {
 	// unconfirmed is a promise of which the report lists no resources, or only a part. A later
 	// report settles it.
 	unconfirmed *Promise
-	// suspect is the outcome of a broken promise, kept until the API shows the pod's Binding. The
-	// API may show changes before the Binding that explain the broken promise.
+	// suspect is the outcome of a broken promise, kept until the API shows the pod's Binding.
+	// Before that, the API may show changes that explain the broken promise.
 	suspect *PromiseOutcome
 }
 

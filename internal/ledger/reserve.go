@@ -122,7 +122,7 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	return Posting{Answer: a, Turn: p.turn, Report: f.report.Sequence}, nil
 }
 
-// postNext posts a reserved pod. If the order of all pods stays the same, full stays valid.
+// postNext posts a reserved pod. If the order of all pods stays the same, o.full stays valid.
 func (o *outlook) postNext(p *pod, promise *Promise) {
 	first := o.facts.pods.reserved[0] == p
 	same := p.promise.Exact == promise.Exact && (!promise.Exact || Same(&p.promise.Decision, &promise.Decision))

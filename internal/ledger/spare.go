@@ -56,8 +56,8 @@ func (s *Spare) Fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
-// Outline has the CPUs of each NUMA node that are free once the node's pods in flight are admitted.
-// Only a node with a single possible state has an Outline.
+// Outline has, for each NUMA node, the number of CPUs that are free once the node's pods in flight
+// are admitted. Only a node with a single possible state has an Outline.
 type Outline struct {
 	Model *placement.Model
 	Rooms []Room
@@ -67,13 +67,13 @@ type Outline struct {
 	Count uint32
 }
 
-// Room has the numbers of CPUs of one NUMA node.
+// Room has the numbers of free and of all CPUs of one NUMA node.
 type Room struct {
-	// Free is the number of CPUs that can be assigned exclusively. All is the number of all CPUs.
+	// Free counts only the CPUs that can be assigned exclusively.
 	Free, All int32
 }
 
-// Outline returns the free CPUs of each NUMA node of the machine. It returns nil if the node has no
+// Outline returns the Outline of a node with the machine m. It returns nil if the node has no
 // report, may be in several states, or has Holdings, or if Berth decides.
 func (v View) Outline(m *topology.Machine) *Outline {
 	o := v.n.lock()

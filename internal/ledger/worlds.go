@@ -121,7 +121,7 @@ func (w *worlds) addEvent(e event) uint32 {
 }
 
 // addStarts adds the starts of a pod's containers as events. Each start becomes possible after the
-// start before it. addStarts returns the first start.
+// start before it. addStarts returns the bit of the first start.
 func (w *worlds) addStarts(uid string, containers []string) uint32 {
 	var next uint32
 	for _, c := range slices.Backward(containers) {
@@ -304,7 +304,7 @@ func (w *worlds) commit(v *world, r *placement.Request) bool {
 }
 
 // admit admits the request in every world that accepts it. If optional is set, it also keeps the
-// worlds without the pod. The admission makes the events possible.
+// worlds without the pod. events become possible when the request is admitted.
 func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 	if w.uncertain() {
 		return
