@@ -102,7 +102,8 @@ const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
 func (d Detail) AdviceFor(asked Rules) string { return asked.advice(d.Advice()) }
 
 // advice removes milderNodes from a text if the rules exclude these nodes. A pod that insists on a
-// stricter policy than best-effort, or on a number of NUMA nodes, accepts no node with best-effort.
+// stricter policy than best-effort, on a number of NUMA nodes, or on a number of devices per NUMA
+// node, accepts no node with best-effort.
 func (r Rules) advice(text string) string {
 	open := r.NUMANodes == 0 && r.Devices.PerNode == 0
 	if open && r.keptBy(Rules{Policy: PolicyBestEffort, Scope: r.Scope, OwnCPUs: r.OwnCPUs}) {

@@ -55,11 +55,12 @@ const Unlimited = math.MaxInt32
 // as the PCI root.
 type ClaimMatch struct {
 	For uint64 // bit i: the ClaimMatch applies to request i
-	// Values lists, for each value of the attribute, the positions in Claimed.Devices.
+	// Values has, for each value of the attribute, the positions in Claimed.Devices of the devices
+	// with this value.
 	Values [][]int
 }
 
-// Key returns a string that is equal for equivalent Claimed, and "" for nil.
+// Key returns a string that is equal for equivalent values, and "" for nil.
 func (c *Claimed) Key() string {
 	if c == nil {
 		return ""

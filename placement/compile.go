@@ -63,7 +63,8 @@ func (in *compiling) nodes() error {
 const minNamed = 8
 
 // nodesNamed returns the NUMA nodes that hints are likely to name on a large machine: all NUMA
-// nodes with CPUs or PCI devices. If these are fewer than minNamed, it adds the lowest other nodes.
+// nodes with CPUs or PCI devices. If these are fewer than minNamed, it adds the lowest other NUMA
+// nodes.
 func nodesNamed(view *KubeletView) (named topology.NUMASet) {
 	ids := make([]topology.NUMAID, 0, len(view.Nodes))
 	for i := range view.Nodes {

@@ -96,10 +96,10 @@ const (
 	// pages, and the kubelet would crash at its restart (areMachineStatesEqual).
 	DefectUnequalGroup
 	// DefectMissingMemoryKind: the kubelet would crash, because some NUMA node has no row for a
-	// kind of memory.
+	// requested kind of memory in the memory manager's table.
 	DefectMissingMemoryKind
-	// DefectNoRegularMemory: the kubelet would crash, because it looks for hints for ordinary
-	// memory that no container requests.
+	// DefectNoRegularMemory: the kubelet would crash, because it looks up hints for ordinary memory
+	// although only huge pages are requested.
 	DefectNoRegularMemory
 	// DefectVanishedDevice: the kubelet would crash, because the device plugin no longer lists a
 	// device that the pod holds.
@@ -344,5 +344,5 @@ func (d Detail) Advice() string { return d.rule().advice }
 // MarshalText implements encoding.TextMarshaler with the name.
 func (d Detail) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// MarshalText implements encoding.TextMarshaler with the reason as pod.status.reason spells it.
+// MarshalText implements encoding.TextMarshaler with the name of the reason.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

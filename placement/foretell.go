@@ -40,11 +40,11 @@ const (
 	ClaimsOpen
 )
 
-// Foretell predicts whether the kubelet places the pod on the nearest Rules.NUMANodes. If the
-// answer is OtherNumber, width is the number that the kubelet would use. The answer depends only on
-// the node's Model, so it applies to every state of the node. restricted and single-numa-node
-// require the same NUMA nodes for all resources (mergePermutation), and no more than a resource
-// needs on an empty machine.
+// Foretell predicts whether the kubelet places the pod on exactly Rules.NUMANodes NUMA nodes, as
+// near to each other as possible. If the answer is OtherNumber, width is the number that the
+// kubelet would use. The answer depends only on the node's Model, so it applies to every state of
+// the node. restricted and single-numa-node require the same NUMA nodes for all resources
+// (mergePermutation), and allow no more NUMA nodes than a resource needs on an empty machine.
 func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 	n := int(r.Rules.NUMANodes)
 	switch own := m.own.Policy; {
@@ -108,8 +108,8 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 
 // ForetellDevices predicts whether the kubelet gives the pod Rules.Devices.PerNode devices of each
 // resource on each NUMA node. If the answer is OtherDevices or ClaimsOpen, resource is the resource
-// without the number. The answer depends only on the Model. Decide checks the numbers of devices
-// per NUMA node (DevicesNowhere, DevicesOpen). The policies differ:
+// without the number. The answer depends only on the Model. Decide then checks how many devices the
+// NUMA nodes have (DevicesNowhere, DevicesOpen). The policies differ:
 //
 //   - single-numa-node accepts only hints with one NUMA node (filterSingleNumaHints), and a hint
 //     has enough devices on its NUMA nodes (generateDeviceTopologyHints).

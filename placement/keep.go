@@ -224,7 +224,7 @@ func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdic
 	return v, v.OK() && s.overdrawn(r.Rules.Keep, d) == nil
 }
 
-// avoidance excludes sets of NUMA nodes where too few CPUs for the pod are not kept.
+// avoidance excludes the sets of NUMA nodes on which the pod would need kept CPUs.
 type avoidance struct {
 	on bool
 	// left has the result of leftBeside for each element of Model.nodeCPUs.

@@ -9,10 +9,10 @@ import (
 
 // layout has the NUMA nodes of a machine.
 type layout struct {
-	// nodes has every NUMA node that the kubelet sees. space gives each node a position. On
-	// machines with more than hint.MaxNodes nodes, space has positions for the nodes that hints can
-	// name, and one for all others. If hints can name too many nodes, space is nil, and NewModel
-	// refuses policies with hints.
+	// nodes has every NUMA node that the kubelet sees. space gives each NUMA node a position. On
+	// machines with more than hint.MaxNodes NUMA nodes, space has positions for the NUMA nodes that
+	// hints can name, and one for all others. If hints can name too many NUMA nodes, space is nil,
+	// and NewModel refuses policies with hints.
 	nodes topology.NUMASet
 	space *hint.Space
 	// nodeCPUs holds the CPUs of each NUMA node that has CPUs.
@@ -52,9 +52,9 @@ func (l *layout) nodesOf(cpus *topology.CPUSet) (nodes topology.NUMASet) {
 	return nodes
 }
 
-// sumDistances fills the table of distances. As the kubelet does, it indexes each row by node id,
-// although sysfs lists only online nodes. The distances of sets with nodes that no hint names are
-// not used.
+// sumDistances fills the table of distances. As the kubelet does, it indexes each row by the id of
+// a NUMA node, although sysfs lists only online NUMA nodes. The distances of sets with NUMA nodes
+// that no hint names are not used.
 func (l *layout) sumDistances(rows [][]uint64) {
 	l.distance = make([]uint64, len(l.space.BySize())+1)
 	for _, mask := range l.space.BySize() {

@@ -10,8 +10,8 @@ import (
 // gone (removeStaleState, UpdateAllocatedDevices). So resources can become free in the middle of an
 // admission.
 type Meanwhile struct {
-	// The event happens before question number Step to a manager. Questions are numbered from 0;
-	// Model.Steps means after the last question.
+	// Step is the number, from 0, of the question to a manager directly before which the event
+	// happens. Model.Steps means that the event happens after the last question.
 	Step int
 	// UID names the pod of the event.
 	UID string

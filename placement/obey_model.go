@@ -58,7 +58,7 @@ type peakOf struct {
 	peak peaks
 }
 
-// peaks are amounts by kind, then node.
+// peaks are amounts by kind, then NUMA node.
 type peaks []Peak[uint64]
 
 // empty returns n empty peaks, and reuses memory.

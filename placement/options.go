@@ -44,8 +44,8 @@ type resizing struct {
 type podLevel struct {
 	// unmanaged means that the CPU and memory managers ignore pods with spec.resources.
 	unmanaged bool
-	// managed means that the managers allocate resources to such a pod, and to each of its
-	// containers that is Guaranteed on its own (gate PodLevelResourceManagers).
+	// managed means that the managers allocate resources to pods with spec.resources, and to each
+	// of their containers that is Guaranteed on its own (gate PodLevelResourceManagers).
 	managed bool
 	// refused means that the kubelet refuses pods with spec.resources after all managers
 	// (lifecycle.isPodLevelResourcesSupported).
@@ -138,8 +138,8 @@ func (s *settings) readPodLevel(c *Config) error {
 	case s.podLevel.managed && !s.gate(c, podLevelResources):
 		return bad(field, "true", "the feature gate PodLevelResources to be on too")
 	}
-	// Since 1.36 the managers ignore pods with spec.resources even if the gate is off. The kubelet
-	// then refuses such pods after all managers.
+	// Since 1.36 the managers ignore pods with spec.resources even if the gate PodLevelResources is
+	// off. The kubelet then refuses such pods after all managers.
 	s.podLevel.unmanaged = !s.podLevel.managed && (s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources))
 	s.podLevel.refused = s.version >= V134 && !s.gate(c, podLevelResources)
 	s.podLevel.decidesEmpty = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)
@@ -251,8 +251,8 @@ func isCPUList(text string) bool {
 	return true
 }
 
-// cpuOption is an option of the CPU manager's static policy with the releases in which it became
-// beta and GA. Before beta it needs CPUManagerPolicyAlphaOptions, and before GA
+// cpuOption is an option of the CPU manager's static policy, with the releases in which it became
+// beta and GA. Before beta it needs the gate CPUManagerPolicyAlphaOptions, and before GA the gate
 // CPUManagerPolicyBetaOptions.
 type cpuOption struct {
 	name     string

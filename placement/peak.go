@@ -1,8 +1,8 @@
 package placement
 
-// Peak computes the largest sum that containers of a pod have at the same time. Add the containers
-// in their order (KEP-753). Regular init containers run one at a time together with the sidecars
-// before them. App containers run together with all sidecars.
+// Peak computes the largest sum of amounts that containers of a pod have at the same time. Call Add
+// for the containers in their order (KEP-753). Regular init containers run one at a time together
+// with the sidecars before them. App containers run together with all sidecars.
 type Peak[T int | int64 | uint64] struct {
 	sidecars, init, apps T
 }

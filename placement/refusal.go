@@ -17,12 +17,12 @@ type Refusal struct {
 	UID      string `json:"uid"`
 	Reason   Reason `json:"reason"`
 	Detail   Detail `json:"detail"`
-	Rule     string `json:"rule"` // Detail.Text, for some Details with names and numbers
+	Rule     string `json:"rule"` // Detail.Text; for some Details, with names and numbers
 	Scarcity string `json:"scarcity,omitempty"`
 	// Cut means that the search ran out of steps before it found a place. A place may still exist.
 	Cut bool `json:"cut,omitempty"`
-	// Container is the container at which the kubelet stopped. It is "" for the pod as a whole, and
-	// if the pod was admitted.
+	// Container is the container at which the admission stopped. It is "" if the pod is placed as
+	// one unit or was admitted.
 	Container string `json:"container,omitempty"`
 	// Policy and Scope are the policy and the scope that applied to the pod.
 	Policy string `json:"policy"`

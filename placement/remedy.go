@@ -45,7 +45,7 @@ const (
 // every request.
 type Fits func(r *Request, empty bool) bool
 
-// Advise does what Explain does, and also fills in Remedies. It makes some dozens of admissions.
+// Advise does what Explain does, and also fills in Remedies. It tries some dozens of admissions.
 func Advise(s *State, r *Request, fits Fits) Refusal {
 	out := Explain(s, r)
 	if out.Reason == Admitted || !r.sane() {

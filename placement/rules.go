@@ -87,7 +87,8 @@ const (
 // Rules are a pod's requirements for its placement. The zero value leaves everything to the node.
 //
 // The effect of Rules depends on the node's Authority. A kubelet uses its own configuration, so
-// Rules only restrict the choice of nodes (Model.Keeps) and change no verdict. If Berth decides,
+// Rules restrict only the choice of nodes (Model.Keeps). They change no verdict, except that Berth
+// refuses pods by Keep and by Devices.PerNode (DevicesNowhere, DevicesOpen). If Berth decides,
 // Rules replace the node's rules.
 type Rules struct {
 	Policy Policy

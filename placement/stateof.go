@@ -48,8 +48,8 @@ func (s *State) table(pos int) MemoryTable {
 
 // StateOf converts a Snapshot to a State. It returns a *StateError for contradictions: a CPU or
 // device that is held twice, CPUs that are neither shared nor held, memory that does not add up. If
-// SharedCPUs is empty and no pod has exclusive CPUs, or if Memory is nil, StateOf assumes that the
-// kubelet has not written the checkpoint yet.
+// SharedCPUs is empty and no pod has exclusive CPUs, or if Memory is nil and no pod has memory
+// blocks, StateOf assumes that the kubelet has not written the checkpoint yet.
 func (m *Model) StateOf(snap *Snapshot) (*State, error) {
 	s := m.NewState()
 	for i := range snap.Pods {

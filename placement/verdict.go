@@ -58,8 +58,8 @@ type Verdict struct {
 	Cut bool
 	// Scarcity tells if removing pods could change the answer.
 	Scarcity Scarcity
-	// NUMA has the NUMA nodes of the pod's exclusive CPUs, memory blocks and devices. It is 0 if
-	// the pod pins nothing.
+	// NUMA has the NUMA nodes of the pod's exclusive CPUs, CPU shares, memory blocks and devices.
+	// It is 0 if the pod has none of these.
 	NUMA topology.NUMASet
 }
 

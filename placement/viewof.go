@@ -104,8 +104,8 @@ func viewNode(m *topology.Machine, n *topology.NUMANode) ViewNode {
 	return node
 }
 
-// viewCores groups the threads of a node by core and package id, as getCoresInfo does. Two cores
-// with equal core and package ids count as one core.
+// viewCores groups the threads of a NUMA node by core and package id, as getCoresInfo does. Two
+// cores with equal core and package ids count as one core.
 func viewCores(m *topology.Machine, cpus *topology.CPUSet) []ViewCore {
 	var cores []ViewCore
 	for _, thread := range inFolderOrder(cpus) {
