@@ -183,8 +183,9 @@ func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
 	return d.Count
 }
 
-// foretellCount predicts, without knowledge of the machine's devices, whether a pod that asks for
-// asked devices gets n on each NUMA node.
+// foretellCount predicts, without knowledge of the machine's devices, whether a pod gets n devices
+// of a resource on each NUMA node. asked is the number of devices that the pod asks for
+// (askedDevices).
 func (m *Model) foretellCount(asked, n int64) Foresight {
 	switch {
 	case m.own.Policy == PolicySingleNUMANode && asked != n, asked%n != 0:
@@ -221,10 +222,11 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	return 0, "", NoDetail
 }
 
-// counts returns the reason why a pod that asks for asked devices of a resource may not get n on
-// each NUMA node, or NoDetail. Devices that are in use or unhealthy count too, because the kubelet
-// computes its hints from all devices (minAffinitySize). A pod that asks for all devices of a NUMA
-// node gets them when they are free and healthy.
+// counts returns the reason why a pod may not get n devices of a resource on each NUMA node, or
+// NoDetail. asked is the number of devices that the pod asks for (askedDevices). Devices that are
+// in use or unhealthy count too, because the kubelet computes its hints from all devices
+// (minAffinitySize). A pod that asks for all devices of a NUMA node gets them when they are free
+// and healthy.
 func (s *State) counts(resource string, asked, n int64) Detail {
 	p := s.pools.index(resource)
 	if p < 0 {

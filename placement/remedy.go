@@ -228,8 +228,9 @@ func (t *trial) with(q *quantity, n uint64) Request {
 	return r
 }
 
-// quantities returns one amount to change for each resource: the amount of the container at or, if
-// it does not request the resource, the largest amount that a container requests.
+// quantities returns one amount to change for each resource: the amount that the refused container
+// requests (its name is at). If that container does not request the resource, it is the largest
+// amount that any container requests.
 func (t *trial) quantities(at string) (out []quantity) {
 	m := t.s.m
 	add := func(q quantity) {

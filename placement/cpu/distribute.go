@@ -298,9 +298,9 @@ func (d *distributor) trySubset(left, squares int) error {
 	return nil
 }
 
-// byTurns takes left CPUs from d.after, a portion from each NUMA node of the subset in turn, and
-// updates the sum of squares. It returns false if the kubelet's loop would never end, because the
-// NUMA nodes have enough CPUs but not enough portions.
+// byTurns takes the remaining CPUs (left) from d.after, a portion from each NUMA node of the subset
+// in turn, and updates the sum of squares. It returns false if the kubelet's loop would never end,
+// because the NUMA nodes have enough CPUs but not enough portions.
 func (d *distributor) byTurns(left, squares int) (int, bool) {
 	for left > 0 {
 		stuck := true

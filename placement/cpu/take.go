@@ -272,7 +272,7 @@ func (p *packer) takeSpread() {
 	}
 }
 
-// takeLowest takes the lowest free CPUs of a piece, at most p.need.
+// takeLowest takes the lowest free CPUs of a piece, no more than p.need.
 func (p *packer) takeLowest(part piece) {
 	for m := p.free[part.word&15] & part.mask; m != 0 && p.need > 0; m &= m - 1 {
 		p.result[part.word&15] |= m & -m
@@ -330,8 +330,8 @@ func (p *packer) takePartOfUncore(ls []link) {
 	p.need = 0
 }
 
-// freeOfLowest sets picked to the free CPUs of the first want cores that have a free CPU in the
-// cache. found is their number.
+// freeOfLowest sets picked to the free CPUs of the lowest cores that have a free CPU in the cache,
+// from no more cores than want. found is the number of these CPUs.
 func (p *packer) freeOfLowest(ls []link, want int, picked *words) (found int) {
 	for i := 0; i < len(ls) && want > 0; i++ {
 		if ls[i].part != nil && !overlaps(ls[i].part, &p.free) {

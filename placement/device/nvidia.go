@@ -39,7 +39,7 @@ const (
 
 // PointsOf returns a matrix with the points of each pair of devices, row by row, in the order of
 // addresses. As in NVIDIA's plugin, a pair gets 10 to 50 points for its nearness on PCIe, and 100
-// points for each NVLink. PointsOf returns nil if the machine does not have a device, or if there
+// points for each NVLink. PointsOf returns nil if the machine lacks one of the devices, or if there
 // are more than maxPoints devices.
 //
 // The plugin ignores links through NVSwitch. All GPUs of a machine have equally many links through
@@ -135,8 +135,8 @@ func flag(v bool) byte {
 	return 0
 }
 
-// takeNVIDIA adds need devices to out, as NVIDIA's plugin would. The devices that are already in
-// out count as devices that the result must include.
+// takeNVIDIA adds the needed number of devices to out, as NVIDIA's plugin would. The devices that
+// are already in out count as devices that the result must include.
 func (p *Pool) takeNVIDIA(need int, from func(int) uint64, out Set) (chance bool) {
 	c := p.chips
 	if c == nil {

@@ -80,8 +80,8 @@ func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	return word
 }
 
-// takeSome takes need devices if more than need aligned devices are free. The kubelet then offers
-// the aligned and the reused devices to the plugin, and asks for N of them.
+// takeSome takes the needed number of aligned devices if more than this number are free. The
+// kubelet then offers the aligned and the reused devices to the plugin, and asks for N of them.
 func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == NVIDIA {
 		return p.takeNVIDIA(need, from, out)
@@ -141,8 +141,9 @@ func (p *Pool) total(word func(int) uint64) int {
 	return n
 }
 
-// fill adds up to need devices to out, the lowest first, and returns the number of devices that it
-// added. from may read out, because fill reads each word once, before it changes the word.
+// fill adds devices to out, the lowest first and no more than need, and returns the number of
+// devices that it added. from may read out, because fill reads each word once, before it changes
+// the word.
 func fill(out Set, need int, from func(int) uint64) int {
 	left := need
 	for w := range out {

@@ -28,7 +28,7 @@ const MaxNodes = 16
 // the kubelet uses as its last tie-break.
 type Mask uint16
 
-// Len returns the number of nodes.
+// Len returns the number of NUMA nodes in the mask.
 func (m Mask) Len() int { return bits.OnesCount16(uint16(m)) }
 
 // Has reports whether position i is in the mask.
@@ -58,7 +58,7 @@ type Space struct {
 	// position, so no hint contains all NUMA nodes.
 	others topology.NUMASet
 	order  []Mask
-	start  []int // order[start[k]:start[k+1]] are the masks with k nodes
+	start  []int // order[start[k]:start[k+1]] are the masks with k NUMA nodes
 }
 
 // NewSpace returns the space over the given NUMA nodes. It fails if there are none, or more than
@@ -123,8 +123,8 @@ func (s *Space) Others() topology.NUMASet { return s.others }
 // Position returns the position of a NUMA node, and reports whether it has a position of its own.
 func (s *Space) Position(id topology.NUMAID) (int, bool) { return slices.BinarySearch(s.ids, id) }
 
-// OfSize returns the masks with k nodes in ascending order, or nil if k is out of range. The caller
-// must not change the slice.
+// OfSize returns the masks with k NUMA nodes in ascending order, or nil if k is out of range. The
+// caller must not change the slice.
 func (s *Space) OfSize(k int) []Mask {
 	if k < 0 || k > s.n {
 		return nil

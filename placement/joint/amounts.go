@@ -4,7 +4,7 @@ package joint
 type AmountTable struct {
 	kinds     []AmountKind
 	nodeCount int
-	capacity  []uint64 // by kind, then node
+	capacity  []uint64 // by kind, then NUMA node
 }
 
 // at returns the index of a kind's amount on the NUMA node at a position.

@@ -109,9 +109,9 @@ func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool)
 	}
 }
 
-// Trim limits the number of free CPUs of b outside h, on each NUMA node, to the free CPU time of o.
-// o is a book in which h is assigned. After Trim, a pod that takes all CPUs of h and other CPUs
-// does not exceed the free CPU time.
+// Trim limits the number of free CPUs of b outside h, on each NUMA node, to the number that the
+// free CPU time of o allows. o is a book in which h is assigned. After Trim, a pod that takes all
+// CPUs of h and other CPUs does not exceed the free CPU time.
 func (m *Model) Trim(b, o *Book, h *Held) {
 	keep := m.Cores.shut(h)
 	for v := range m.Cores.nodes {

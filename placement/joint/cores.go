@@ -147,7 +147,7 @@ func (t *CoreTable) Shared(b *Book) topology.CPUSet {
 	return s.Or(&t.reserved).And(&t.all)
 }
 
-// cpusOf returns the CPUs of the threads, which are a bit set for each core.
+// cpusOf returns the CPUs of the given threads. threads has a bit set for each core.
 func (t *CoreTable) cpusOf(threads []uint8) topology.CPUSet {
 	var s topology.CPUSet
 	for i, w := range threads {
@@ -198,8 +198,8 @@ func (t *CoreTable) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// shutCores records the threads in got, a bit set for each core, and the threads that e keeps idle
-// because of them.
+// shutCores records as assigned the threads in got, a bit set for each core, and the threads that e
+// keeps idle because of them.
 func (t *CoreTable) shutCores(b *Book, got []uint8, e Exclusive) {
 	for i, w := range got {
 		if w == 0 {
@@ -254,9 +254,9 @@ func (t *CoreTable) addThreads(s *topology.CPUSet, k *core) {
 	}
 }
 
-// keepBeside makes the free CPUs of a range of cores unavailable, except the CPUs in own and, in
-// addition, extra CPUs. The additional CPUs are on completely free cores if possible. If cores is
-// set, the last of these cores stays completely free, even if this exceeds extra.
+// keepBeside makes the free CPUs of a range of cores unavailable, except the CPUs in own and a
+// number of additional CPUs (extra). The additional CPUs are on completely free cores if possible.
+// If cores is set, the last of these cores stays completely free, even if this exceeds extra.
 func (t *CoreTable) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
 	free := slices.Clone(b.free)
 	for _, whole := range [...]bool{true, false} {

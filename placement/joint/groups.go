@@ -40,8 +40,7 @@ func linkCounts(links []DeviceLink) (counts []int) {
 	return counts
 }
 
-// linkedGroups adds the groups of devices in which each device has at least least links to another
-// device of the group.
+// linkedGroups adds the groups of devices that pairs with least or more links connect.
 func (t *DeviceTable) linkedGroups(kind *DeviceKind, k *deviceKind, least int) {
 	group := make([]int, len(kind.Devices)) // by device, the lowest device of its group
 	for i := range group {

@@ -259,7 +259,7 @@ func (q *query) bears(a *asked, mask hint.Mask) bool {
 	case q.w.CPUs > 0:
 		parts = q.w.CPUs
 	case len(q.w.Amounts) == 0:
-		return q.w.PerNode > 0 // PerNode devices come from each node of the mask
+		return q.w.PerNode > 0 // PerNode devices come from each NUMA node of the mask
 	default:
 		want := q.w.Amounts[0]
 		unit := q.m.Amounts.kinds[want.Kind].Unit
@@ -382,8 +382,8 @@ func (q *query) floor(a *asked) int {
 	return max(f.least, atLeast(f.parts[:f.nodes], f.whole))
 }
 
-// rank rates a set of nodes among sets of equal size: by distance, then by free CPU time. A lower
-// rank is better.
+// rank rates a set of NUMA nodes among sets of equal size: by distance, then by free CPU time. A
+// lower rank is better.
 func (q *query) rank(mask hint.Mask) [2]uint64 {
 	var r [2]uint64
 	if q.m.distance != nil {

@@ -378,8 +378,8 @@ func (q *deviceQuery) lacks() bool {
 	return false
 }
 
-// worth reports whether a pick would be the best so far, if it had the links of p, the given number
-// of places, and at least left free devices there.
+// worth reports whether a pick would be the best so far if it had the links of p, places places,
+// and no fewer than left free devices there.
 func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 	r, b := &q.rival, &q.best
 	if r.ok && cmp.Or(p.compareLinks(&r.devicePick), places-bits.OnesCount64(r.places), r.far, left-r.left, r.tie) >= 0 {
@@ -510,8 +510,8 @@ func (q *deviceQuery) count(at, sign int) {
 	}
 }
 
-// extend finds the fewest places, at most most, that have all missing devices, and adds them to the
-// pick.
+// extend finds the fewest places that have all missing devices, and adds them to the pick. It adds
+// no more places than most.
 func (q *deviceQuery) extend(places uint64, most int, p *devicePick) {
 	low, used := q.fewest(places, most), bits.OnesCount64(p.places)
 	if low > most || !q.worth(p, used+low, max(p.left, q.needs)) {
@@ -547,10 +547,10 @@ func (q *deviceQuery) fillCandidates(places uint64) {
 	}
 }
 
-// branch is a node of the search tree. left is the number of free devices at the chosen places. The
-// search adds size more places from cands[from:]. passed has the classes of the earlier candidates
-// that this branch does not contain. The search skips later candidates of these classes, because
-// they give equal choices.
+// branch is a node of the search tree. left is the number of free devices at the chosen places.
+// size is the number of further places that the search adds, from cands[from:]. passed has the
+// classes of the earlier candidates that this branch does not contain. The search skips later
+// candidates of these classes, because they give equal choices.
 type branch struct {
 	chosen     uint64
 	from, size int
@@ -582,7 +582,7 @@ func (q *deviceQuery) add(b branch, p *devicePick) (found bool) {
 	return found
 }
 
-// promising reports whether size places from cands[c:] could have enough devices.
+// promising reports whether a choice of size places from cands[c:] could have enough devices.
 func (q *deviceQuery) promising(c, size int) bool {
 	for i := range q.w.Devices {
 		if q.have[i]+size*int(q.peak[i][c]) < q.need[i] {
