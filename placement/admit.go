@@ -112,7 +112,7 @@ func (d Detail) placed() bool {
 
 // atOnce reports whether the refusal comes before every assignment that could affect it. A fuller
 // node then refuses for the same reason: it has fewer hints and fewer sets of NUMA nodes with
-// enough memory, and prefers no set that an empty node does not prefer.
+// enough memory, and an empty node prefers every set that it prefers.
 func (ad *admission) atOnce(d Detail) bool {
 	switch d {
 	case NotPreferred:

@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/placement/memory"
 )
 
-// need returns a block as the memory manager counts it, and its NUMA nodes. It returns false if the
+// need returns a block as a Need of the memory manager, and its NUMA nodes. It returns false if the
 // memory manager does not know this kind of memory.
 func (m *Model) need(b *MemoryBlock) (n memory.Need, on hint.Mask, ok bool) {
 	if m.mem == nil {

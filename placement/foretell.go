@@ -108,8 +108,9 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 
 // ForetellDevices predicts whether the kubelet gives the pod Rules.Devices.PerNode devices of each
 // resource on each NUMA node. If the answer is OtherDevices or ClaimsOpen, resource is the resource
-// without the number. The answer depends only on the Model. Decide then checks how many devices the
-// NUMA nodes have (DevicesNowhere, DevicesOpen). The policies differ:
+// of which the pod may get other numbers of devices. The answer depends only on the Model. Decide
+// then checks how many devices the NUMA nodes have (DevicesNowhere, DevicesOpen). The policies
+// differ:
 //
 //   - single-numa-node accepts only hints with one NUMA node (filterSingleNumaHints), and a hint
 //     has enough devices on its NUMA nodes (generateDeviceTopologyHints).

@@ -7,7 +7,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// layout has the NUMA nodes of a machine.
 type layout struct {
 	// nodes has every NUMA node that the kubelet sees. space gives each NUMA node a position. On
 	// machines with more than hint.MaxNodes NUMA nodes, space has positions for the NUMA nodes that
@@ -53,8 +52,8 @@ func (l *layout) nodesOf(cpus *topology.CPUSet) (nodes topology.NUMASet) {
 }
 
 // sumDistances fills the table of distances. As the kubelet does, it indexes each row by the id of
-// a NUMA node, although sysfs lists only online NUMA nodes. The distances of sets with NUMA nodes
-// that no hint names are not used.
+// a NUMA node, although sysfs lists only online NUMA nodes. If a set has NUMA nodes that no hint
+// names, its distance is not used.
 func (l *layout) sumDistances(rows [][]uint64) {
 	l.distance = make([]uint64, len(l.space.BySize())+1)
 	for _, mask := range l.space.BySize() {

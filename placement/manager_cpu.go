@@ -8,7 +8,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// cpuResource is the resource name of CPUs in explanations.
 const cpuResource = "cpu"
 
 // cpuManager is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go), with its CPUs

@@ -230,7 +230,7 @@ func (f *refit) alone(c int) Request {
 	return one
 }
 
-// hold makes the pod have both the former and the new resources of a container.
+// hold gives the pod both the former and the new resources of a container.
 func (f *refit) hold(c int, target, old *ContainerAllocation) {
 	pod := *f.s.pod(f.r.UID)
 	pod.Containers = slices.Clone(pod.Containers)

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// podTable has the pods of a node with their allocations.
 type podTable struct {
 	pods []podRef // ascending by uid
 	uids uids     // of pods
@@ -57,7 +56,6 @@ func (t *podTable) drop(i int) {
 	}
 }
 
-// byOrder lists the pods in the order of their admission.
 func (t *podTable) byOrder() []*PodAllocation {
 	refs := slices.Clone(t.pods)
 	slices.SortFunc(refs, func(a, b podRef) int { return cmp.Compare(a.order, b.order) })

@@ -34,7 +34,7 @@ func (p Policy) String() string { return spell(p, policyNames[:]) }
 // and for "".
 func ParsePolicy(text string) (Policy, bool) { return parse[Policy](text, policyNames[:]) }
 
-// Scope is a scope of the Topology Manager: containers or pods.
+// Scope is a scope of the Topology Manager: container or pod.
 type Scope uint8
 
 // The scopes. The zero value, NodeScope, leaves the choice to the node.

@@ -124,7 +124,6 @@ func viewCores(m *topology.Machine, cpus *topology.CPUSet) []ViewCore {
 	return cores
 }
 
-// inFolderOrder lists CPUs in the lexical order of their folders.
 func inFolderOrder(cpus *topology.CPUSet) []topology.CPUID {
 	ids := slices.Collect(cpus.All())
 	slices.SortFunc(ids, func(a, b topology.CPUID) int { return lexical(int(a), int(b)) })

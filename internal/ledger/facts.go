@@ -79,8 +79,8 @@ func (f *facts) eventsOfReported(w *worlds, uid string) uint32 {
 	return set
 }
 
-// afterAll returns the states after the pods in flight. If the report has only amounts, there is
-// only one state, in which the pods are admitted in one order.
+// afterAll returns the states after the pods in flight. If the report has only amounts, it admits
+// the pods in only one order, so there is only one state.
 func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 	if f.report.Amounts {
 		return first.charge(flight)
@@ -105,7 +105,6 @@ func (f *facts) flight(withReserved bool) []*pod {
 	return slices.DeleteFunc(out, f.isInert)
 }
 
-// isInert reports whether the node's kubelet never pins anything for the pod.
 func (f *facts) isInert(p *pod) bool { return p.isInert(f.report.Model) }
 
 // mortals returns the UIDs of the pods that can end by themselves and are not known to be ending.

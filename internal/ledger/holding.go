@@ -53,7 +53,6 @@ func (all holdings) of(uid string) *holding {
 	return nil
 }
 
-// put adds a Holding, or replaces the Holding with the same UID.
 func (all *holdings) put(h *holding) {
 	at, there := all.find(h.UID)
 	if there {

@@ -36,8 +36,8 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	return out
 }
 
-// shownAsHeld reports whether a container is shown with its own CPUs, devices and memory, or with
-// only some of them. It saves the copy that withShown otherwise makes.
+// shownAsHeld reports whether found, a container in a report, has no CPUs, devices or memory beyond
+// those in held. It saves the copy that withShown otherwise makes.
 func shownAsHeld(held, found *placement.ContainerAllocation) bool {
 	return found.CPUs.IsSubsetOf(&held.CPUs) &&
 		(len(found.Devices) == 0 || slices.EqualFunc(held.Devices, found.Devices, sameDevices)) &&

@@ -147,8 +147,8 @@ func (o *outlook) likeliest() *placement.State {
 	return w.all[0].state
 }
 
-// certain returns the state if all answers of the node depend only on this state. It returns nil if
-// there are several states, if the order of pods matters, or if the node has Holdings.
+// certain returns the state on which all answers of the node depend. It returns nil if there are
+// several states, if the order of pods matters, or if the node has Holdings.
 func (o *outlook) certain() *placement.State {
 	o.compute()
 	if len(o.facts.holdings) > 0 || o.facts.wave() > 0 || !o.facts.report.Amounts && !o.ordered {

@@ -176,7 +176,6 @@ func (s *sight) vanish(now time.Time) {
 	s.gone, s.goneAt, s.phase = true, now, max(s.phase, Ending)
 }
 
-// excuse marks the promise as contended.
 func (d *debt) excuse() {
 	d.contended = d.contended || d.promise != nil
 	if d.suspect != nil {
@@ -184,7 +183,6 @@ func (d *debt) excuse() {
 	}
 }
 
-// promisedExact reports whether CPUs, memory and devices were promised.
 func (d *debt) promisedExact() bool { return d.promise != nil && d.promise.Exact }
 
 // doubted reports whether an earlier Binding of the pod to this node may still be written.

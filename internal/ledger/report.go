@@ -42,7 +42,6 @@ type Report struct {
 	held      *placement.State
 	pods      map[string]listing
 	order     []string // the UIDs as reported
-	// rejected are the pods with the Fate Rejected.
 	rejected []string
 	// pinsMemory means that the memory manager is active.
 	pinsMemory bool

@@ -257,7 +257,6 @@ func (w *worlds) eventsOf(uid string) uint32 {
 	return set
 }
 
-// add adds a world unless it is already there.
 func (w *worlds) add(v world) {
 	if w.uncertain() {
 		return
@@ -391,7 +390,6 @@ func (w *worlds) charge(flight []*pod) worlds {
 	return out
 }
 
-// without releases pods in every world.
 func (w *worlds) without(uids []string) {
 	if len(uids) == 0 || w.uncertain() {
 		return

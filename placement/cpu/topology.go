@@ -63,8 +63,8 @@ type kind struct {
 	groups   []group // in ascending order of id, so that indices have the same order as ids
 	smallest int     // the size of the smallest group
 	// average is the kubelet's integer average of CPUs in a group, or 0 for NUMA nodes. byAverage
-	// means that the kubelet treats a group as completely free if average of its CPUs are free,
-	// whatever the size of the group.
+	// means that the kubelet treats a group as completely free if the number of its free CPUs
+	// equals average, whatever the size of the group.
 	average   int
 	byAverage bool
 }

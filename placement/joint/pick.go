@@ -10,7 +10,7 @@ type pick struct {
 	a    *asked
 	mask hint.Mask
 	byL3 bool
-	each bool // each NUMA node of the mask provides some CPUs
+	each bool // every NUMA node of the mask must provide some CPUs
 }
 
 func (p *pick) begin() {
@@ -93,7 +93,6 @@ func (p *pick) close(g, n int) {
 	p.q.t.open[p.nodeOf(g)] -= int32(n)
 }
 
-// nodeOf returns the position of a group's NUMA node.
 func (p *pick) nodeOf(g int) int { return int(p.q.m.Cores.cores[p.span(g).from].node) }
 
 func (p *pick) span(g int) span {
@@ -177,7 +176,7 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 
 // caches returns how many level-3 caches of the mask's NUMA nodes are needed for the CPUs. If all
 // these caches together have too few CPUs, caches returns more than the number of caches of the
-// machine. each means that each NUMA node provides some CPUs.
+// machine. If each is set, every NUMA node must provide some CPUs.
 func (q *query) caches(a *asked, mask hint.Mask, each bool) int {
 	p := pick{q: q, a: a, mask: mask, byL3: true, each: each}
 	p.begin()

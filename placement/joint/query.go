@@ -421,8 +421,8 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 
 // fewCaches reports whether the CPUs need at most as many level-3 caches on the NUMA nodes of the
 // mask as the rules allow. If the request has an exact number of NUMA nodes, the limit is the
-// number of caches that the CPUs would need on the same NUMA nodes of an empty machine. each means
-// that each NUMA node provides some CPUs.
+// number of caches that the CPUs would need on the same NUMA nodes of an empty machine. If each is
+// set, every NUMA node must provide some CPUs.
 func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 	switch q.w.Nodes {
 	case 0:

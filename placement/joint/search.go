@@ -94,7 +94,6 @@ func earlier(a, b uint16) bool {
 	return a&low != 0
 }
 
-// newDeviceQuery allocates memory for requests for n kinds of devices.
 func newDeviceQuery(n int) deviceQuery {
 	newSupply := func() supply {
 		return supply{node: make([][hint.MaxNodes]int32, n), adrift: make([]int32, n)}
@@ -236,7 +235,6 @@ func (q *deviceQuery) rankPlaces() {
 	}
 }
 
-// alike reports if two places have equally many devices of each kind.
 func (q *deviceQuery) alike(a, b int) bool {
 	for i := range q.w.Devices {
 		if q.caps[i][a] != q.caps[i][b] {
@@ -302,11 +300,12 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 }
 
 // holds reports whether the NUMA nodes of the mask have the devices, and have them together if
-// together is set. For devices that may be apart, holds only calls enough. If the devices must
-// share places but may use several, each of these places must provide at least one device of each
-// kind. So the number of places is at most the smallest requested number of a kind, and this many
-// places always have enough devices of this kind. With two kinds, holds therefore only checks the
-// places with the most devices of the other kind. With three kinds or more, it searches.
+// together is set. For devices that may be apart, holds checks only what enough checks. If the
+// devices must share places but may use several, each of these places must provide at least one
+// device of each kind. So the number of places is at most the smallest requested number of a kind,
+// and this many places always have enough devices of this kind. With two kinds, holds therefore
+// only checks the places with the most devices of the other kind. With three kinds or more, it
+// searches.
 func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	switch {
 	case !q.enough(mask, together):

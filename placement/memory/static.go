@@ -10,16 +10,17 @@ import (
 // errors except ErrCrash and ErrNoRegular, the pod fails with UnexpectedAdmissionError. ErrCrash
 // and ErrNoRegular are Berth's own.
 var (
-	// ErrNoDefault is "failed to get the default NUMA affinity, no NUMA nodes with enough memory is
-	// available".
+	// ErrNoDefault is the kubelet's "failed to get the default NUMA affinity, no NUMA nodes with
+	// enough memory is available".
 	ErrNoDefault = errors.New("no NUMA nodes with enough memory")
-	// ErrDefaultNotPreferred is "failed to find the default preferred hint".
+	// ErrDefaultNotPreferred is the kubelet's "failed to find the default preferred hint".
 	ErrDefaultNotPreferred = errors.New("the merged hint is preferred, but no preferred set of NUMA nodes has enough memory")
-	// ErrNoExtension is "failed to find NUMA nodes to extend the current topology hint".
+	// ErrNoExtension is the kubelet's "failed to find NUMA nodes to extend the current topology
+	// hint".
 	ErrNoExtension = errors.New("the NUMA nodes of the hint have too little memory and no larger set has enough")
-	// ErrExtensionNotPreferred is "failed to find the extended preferred hint".
+	// ErrExtensionNotPreferred is the kubelet's "failed to find the extended preferred hint".
 	ErrExtensionNotPreferred = errors.New("the NUMA nodes of the hint have too little memory and larger sets are not preferred")
-	// ErrGroup is "preferred hint violates NUMA node allocation".
+	// ErrGroup is the kubelet's "preferred hint violates NUMA node allocation".
 	ErrGroup = errors.New("one of the NUMA nodes already provides memory in another group of NUMA nodes")
 	// ErrCrash means that the kubelet would crash: it looks up a kind of memory that a NUMA node's
 	// table does not have.
