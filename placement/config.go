@@ -10,7 +10,7 @@ import (
 // release.
 type Version = release.Version
 
-// The releases that the engine can predict.
+// The Kubernetes releases whose kubelet the engine can predict.
 const (
 	V133 = release.V133
 	V134 = release.V134

@@ -87,7 +87,7 @@ func (s *State) keptFrom(r *Request) bool {
 }
 
 // keep checks a verdict v that admits the pod. If the decision uses kept CPUs, keep looks for
-// another place. Without another place, keep refuses the pod.
+// another place, and refuses the pod if there is none.
 func (in *room) keep(s *State, r *Request, d *Decision, v Verdict) Verdict {
 	node := s.overdrawn(r.Rules.Keep, d)
 	if node == nil {

@@ -21,7 +21,7 @@ type devicePool struct {
 	inUse      device.Set
 }
 
-// copyFrom makes the pools equal to others, reusing memory.
+// copyFrom copies from into ps, and reuses the memory of ps.
 func (ps *devicePools) copyFrom(from devicePools) {
 	pools := slices.Grow((*ps)[:0], len(from))[:len(from)]
 	for i := range from {

@@ -90,7 +90,7 @@ type Need struct {
 // NodeAmount has the amounts of a resource on a NUMA node.
 type NodeAmount struct {
 	NUMA topology.NUMAID `json:"numa"`
-	// Free is the amount now, Total the amount of the empty node.
+	// Free is the amount that is free now, Total what would be free if the node had no pods.
 	Free  uint64 `json:"free"`
 	Total uint64 `json:"total"`
 	// Reused is the part of Free that init containers of the pod had before. The kubelet must
@@ -361,7 +361,7 @@ func (n *Need) perNode() string {
 }
 
 // reuse describes the resources of the pod's init containers that the kubelet must assign again. It
-// returns "" unless this explains why the kubelet uses no other NUMA node.
+// returns "" if these resources do not explain why the kubelet uses no other NUMA node.
 func (n *Need) reuse() string {
 	var parts []string
 	for i := range n.Nodes {

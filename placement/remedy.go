@@ -45,7 +45,7 @@ const (
 // every request.
 type Fits func(r *Request, empty bool) bool
 
-// Advise does what Explain does, and also fills in Remedies. It tries some dozens of admissions.
+// Advise does what Explain does, and also fills in Remedies. It tries dozens of admissions.
 func Advise(s *State, r *Request, fits Fits) Refusal {
 	out := Explain(s, r)
 	if out.Reason == Admitted || !r.sane() {
@@ -158,7 +158,8 @@ func (t *trial) changes(at string) (out []Remedy) {
 // nearby is the number of amounts next to the request that are tried one by one.
 const nearby = 16
 
-// below finds a smaller amount that is admitted, in most cases the greatest one (quantity.width).
+// below finds an amount below the requested one with which the pod is admitted, in most cases the
+// greatest such amount (quantity.width).
 func (t *trial) below(q *quantity) (uint64, bool) {
 	steps := (q.asked - 1) / q.step
 	for high := steps; high > 0; {
@@ -178,8 +179,8 @@ func (t *trial) below(q *quantity) (uint64, bool) {
 	return 0, false
 }
 
-// above finds the smallest greater amount that is admitted. It tries the next amounts one by one
-// (nearby), and then the first amounts that need more NUMA nodes.
+// above finds an amount above the requested one with which the pod is admitted. It tries the next
+// amounts one by one (nearby), and then the first amounts that need more NUMA nodes.
 func (t *trial) above(q *quantity) (uint64, bool) {
 	for n := q.asked + q.step; n <= q.most && n <= q.asked+nearby*q.step; n += q.step {
 		if t.tries(q, n) {

@@ -42,6 +42,7 @@ type Report struct {
 	held      *placement.State
 	pods      map[string]listing
 	order     []string // the UIDs as reported
+	// rejected has the UIDs of the pods with the Fate Rejected.
 	rejected []string
 	// pinsMemory means that the memory manager is active.
 	pinsMemory bool

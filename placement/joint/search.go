@@ -87,8 +87,8 @@ func (p *devicePick) compareLinks(o *devicePick) int {
 	return cmp.Or(cmp.Compare(o.links, p.links), cmp.Compare(o.fours, p.fours), cmp.Compare(o.pairs, p.pairs))
 }
 
-// earlier orders two different sets of equal size: it reports whether the lowest element that is in
-// only one set is in a.
+// earlier orders two different sets of equal size. It compares their elements in ascending order,
+// and reports whether the first element that differs is lower in a.
 func earlier(a, b uint16) bool {
 	low := (a ^ b) & -(a ^ b)
 	return a&low != 0
