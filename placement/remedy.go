@@ -72,8 +72,8 @@ func Advise(s *State, r *Request, fits Fits) Refusal {
 }
 
 // Changes returns amounts near the request that the node admits now, at most one for each resource.
-// It returns the nearest smaller amount. If no smaller number of CPUs is admitted, it returns the
-// nearest greater number of CPUs.
+// It looks for the greatest smaller amount. If it finds no smaller number of CPUs, it looks for the
+// smallest greater one.
 func Changes(s *State, r *Request, fits Fits) []Remedy {
 	if !r.sane() {
 		return nil

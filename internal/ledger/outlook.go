@@ -13,7 +13,8 @@ type outlook struct {
 	first worlds
 	valid bool
 	// forked means that the node is a fork. A plan needs exact states, so on a fork all orders are
-	// tried (hasRoom). If there are too many, the plan uses another node or another wave.
+	// tried (hasRoom). If there are too many orders, the plan puts the pod on another node or in
+	// another wave.
 	forked bool
 	// line has all pods in flight. ordered means that the kubelet can admit them in only one order.
 	line    []*pod

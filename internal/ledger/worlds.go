@@ -402,7 +402,8 @@ func (w *worlds) without(uids []string) {
 	}
 }
 
-// with admits a request, and reports whether every world accepted it.
+// with admits a request. It returns false if a world refuses it, or if there are then too many
+// possibilities.
 func (w *worlds) with(r *placement.Request) bool {
 	w.own()
 	for i := 0; i < len(w.all); i++ {
