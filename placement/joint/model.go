@@ -29,7 +29,7 @@ type Model struct {
 	Devices DeviceTable
 
 	space    *hint.Space
-	distance []uint64 // by mask, the sum of distances over all ordered pairs of NUMA nodes, or nil
+	distance []uint64 // by mask, the sum over all ordered pairs of NUMA nodes; nil if unknown
 	strategy Strategy
 	empty    *Book
 }

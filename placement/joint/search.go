@@ -377,8 +377,8 @@ func (q *deviceQuery) lacks() bool {
 	return false
 }
 
-// worth reports whether a pick with the links of p would be the best so far. places is its number of
-// places, and left the smallest number of free devices that it could have there.
+// worth reports whether a pick with the links of p would be the best so far. places is its number
+// of places, and left the smallest number of free devices that it could have there.
 func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 	r, b := &q.rival, &q.best
 	if r.ok && cmp.Or(p.compareLinks(&r.devicePick), places-bits.OnesCount64(r.places), r.far, left-r.left, r.tie) >= 0 {
