@@ -20,14 +20,14 @@ type Terms struct {
 	EvictsNobody bool
 }
 
-// admitter admits groups with minResources, and keeps the resources that their pods do not use yet.
-// The book's lock protects the admitter.
+// admitter admits groups with minResources, and keeps for them the resources that their pods do not
+// use yet. The book's lock protects the admitter.
 type admitter struct {
 	book     *book
 	admitted map[wire.GangKey]*admission
-	// spoiled has the namespaces of groups that released their kept resources before one of their
-	// pods got a node. Until the time in the map, resources are kept from other namespaces for a
-	// group of such a namespace only after one of its pods got a node.
+	// spoiled has the namespaces in which resources were kept for a group, but no pod of the group
+	// got a node. Until the time in the map, groups of other namespaces may use what is kept for a
+	// group of such a namespace, unless a pod of that group has a node.
 	spoiled map[string]time.Time
 	// vacant has the objects of groups that wait to be admitted and do not have enough pods.
 	vacant          map[wire.GangKey]vacancy
@@ -63,8 +63,8 @@ type admission struct {
 }
 
 // admit records that a group is admitted or, if a.placed is set, that its first members get nodes.
-// The resources that the group does not use are kept for the duration keep. The caller holds the
-// lock.
+// The resources that the group does not use yet are kept for it for the duration keep. The caller
+// holds the lock.
 func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	if was := b.admitted[key]; was != nil && (was.placed || !a.placed) {
 		if was.unchecked && !a.unchecked {
@@ -83,8 +83,8 @@ func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 // spoiledFor times Admission.KeepFor is the time for which a namespace stays in spoiled.
 const spoiledFor = 10
 
-// expire is called at the time until of an admission, when its kept resources become free. If no
-// pod of the group got a node, expire adds the namespace to spoiled.
+// expire is called when the kept resources of an admission become free (admission.until). If no pod
+// of the group got a node, expire adds the namespace to spoiled.
 func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.book.mu.Lock()
 	current := b.admitted[key] == a && !a.until.IsZero()
@@ -186,7 +186,7 @@ type tenancy struct {
 	groups []*group
 }
 
-// withinQuota limits each amount of left, and returns left. The limit is the amount that the
+// withinQuota limits each amount in t.left, and returns t.left. The limit is the amount that the
 // namespace's quotas still allow, plus the requests of the groups' pods without a node. Without the
 // limit, the author of a PodGroup could keep any amount from other namespaces.
 func (t *tenancy) withinQuota(quota amounts.List) amounts.List {
@@ -261,8 +261,8 @@ func (m *member) takes() amounts.List {
 }
 
 // claim returns the claim that the gate checks before a group is planned, or nil if there is
-// nothing to check. asked are the minResources for which the group is admitted if its plan
-// succeeds. The caller holds the lock.
+// nothing to check. asked are the minResources for which the group is admitted if the gate does not
+// stop the attempt. The caller holds the lock.
 func (b *admitter) claim(g *group) (c *gangfit.Claim, asked amounts.List) {
 	switch {
 	case g.Whole || len(g.spec.Resources) == 0:
@@ -274,8 +274,8 @@ func (b *admitter) claim(g *group) (c *gangfit.Claim, asked amounts.List) {
 	return &gangfit.Claim{Asked: g.unused(asked, true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}, asked
 }
 
-// claim completes the claim that admitter.claim returned, with the profile's terms and with room.
-// If the profile's gate is none, claim removes it.
+// claim completes the claim from admitter.claim with the profile's terms and the function that
+// counts the cluster's resources. If the profile's gate is none, it removes the claim.
 func (t *trial) claim() {
 	q, terms := &t.job.gang, &t.job.terms
 	if q.Claim == nil || terms.Admission.Gate == gangs.GateNone {

@@ -75,8 +75,8 @@ func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	return Turn{}, a
 }
 
-// holdUntil records that a member is not tried before until, and returns the member's status. The
-// caller holds the lock.
+// holdUntil records that a late member, or the whole group of any other member, must not be tried
+// before the given time. It returns the status for the member's cycle. The caller holds the lock.
 func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Status {
 	if g.settled() {
 		gs.book.callAt(until, func() { gs.lookAlone(pod.UID) })
@@ -89,8 +89,8 @@ func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Sta
 }
 
 // patient reports whether evictions for an unsuccessful attempt must wait, because the next reports
-// of nodes may show free resources. reports means that the attempt found such nodes. gangs.Wait
-// limits the waiting time.
+// of nodes may show free resources. The parameter reports means that the attempt found such nodes.
+// gangs.Wait limits the waiting time.
 func (gs *Groups) patient(a *attempt, reports bool) bool {
 	gs.book.mu.Lock()
 	defer gs.book.mu.Unlock()
@@ -104,14 +104,16 @@ func (gs *Groups) patient(a *attempt, reports bool) bool {
 	return wait.Patient(reports, gs.book.Clock.Now())
 }
 
-// attempt is one attempt to place a group or a late member, in the cycle of pod. A late member is a
-// member that is placed after its gang has its minimum. Only methods of Groups change the group.
+// attempt is one attempt to place a group or a late member, in the scheduling cycle of the field
+// pod. A late member is a member that is placed after its gang has its minimum. Only methods of
+// Groups change the group.
 type attempt struct {
 	group *group
 	pod   *corev1.Pod
 	job   *job
 	begun time.Time
-	// admits are the minResources for which the group is admitted if the plan succeeds, or nil.
+	// admits are the minResources for which the group is admitted if the gate does not stop the
+	// attempt; nil means none.
 	admits amounts.List
 }
 
@@ -123,8 +125,8 @@ type job struct {
 	terms Terms
 	// single means that the pod is a late member.
 	single bool
-	// others answers questions about pods outside of the gang. patient is Groups.patient for the
-	// attempt.
+	// others answers questions about pods outside of the gang. patient calls Groups.patient for
+	// this attempt.
 	others  others
 	patient func(reports bool) bool
 }
@@ -154,12 +156,12 @@ type outcome struct {
 	failed, why string
 	// evicts has the victims for the members, or is nil if no pod is evicted.
 	evicts *eviction
-	// asked means that the gate did not stop the attempt. If the group has minResources, they are
-	// free or could be freed by evictions.
+	// asked means that the gate did not stop the attempt: the group's minResources, if it has any,
+	// are free or could be freed by evictions, or the profile has no gate.
 	asked bool
 }
 
-// outcome returns the outcome of the attempt for the result of its trial. If the plan is complete,
+// outcome turns the result of the attempt's trial into an outcome. If the plan reaches the minimum,
 // outcome reserves it.
 func (a *attempt) outcome(r *result) *outcome {
 	switch {
@@ -173,8 +175,9 @@ func (a *attempt) outcome(r *result) *outcome {
 	return a.job.reserve(a.group, r)
 }
 
-// doesNotFit returns the outcome for members that do not fit: the reason, and the pods to evict.
-// doesNotFit also nominates the members to the nodes that these pods leave.
+// doesNotFit returns the outcome for members that do not fit: the reason, and the pods to evict. If
+// pods are evicted for a group, doesNotFit also nominates the group's members, except the leader,
+// to the nodes that these pods leave.
 func (a *attempt) doesNotFit(r *result) *outcome {
 	o := &outcome{failed: failedCapacity, why: a.job.explain(r), asked: r.Short == nil}
 	waits := r.Hopes()
@@ -254,8 +257,8 @@ func (gs *Groups) conclude(a *attempt, o *outcome) Turn {
 	return gs.misfit(a, o)
 }
 
-// carryOut makes a reserved plan the plan of its group. If a member has left meanwhile, carryOut
-// releases the plan instead. The caller holds the lock.
+// carryOut makes a reserved plan the plan of its group. If the plan has become invalid meanwhile,
+// for example because a member left, carryOut releases it instead. The caller holds the lock.
 func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 	g := a.group
 	if !gs.book.stillThere(g, p) {
@@ -340,16 +343,17 @@ func (gs *Groups) noPlaceBeside(a *attempt, o *outcome) Turn {
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+why)}
 }
 
-// pause charges the duration of an unsuccessful attempt to the pod's namespace. It returns how long
-// the gang is not tried, even if the cluster changes. The caller holds the lock.
+// pause charges the duration of an unsuccessful attempt to the pod's namespace. It returns the time
+// for which the gang or the late member is not tried, even if the cluster changes. The caller holds
+// the lock.
 func (gs *Groups) pause(a *attempt) time.Duration {
 	now := gs.book.Clock.Now()
 	until := gs.book.shares.Spend(a.pod.Namespace, now.Sub(a.begun), now)
 	return max(gangs.ShortestPause, until.Sub(now))
 }
 
-// passed records that a group is admitted. Its minResources are kept for the duration keep. The
-// caller holds the lock.
+// passed records that a group is admitted. If the attempt checked its minResources, they are kept
+// for the group for the duration keep. The caller holds the lock.
 func (gs *Groups) passed(a *attempt, keep time.Duration) {
 	g := a.group
 	g.letIn, g.shut = true, ""

@@ -17,7 +17,7 @@ import (
 // reverse.
 type barrier struct {
 	clock clock.WithDelayedExecution
-	// waiting returns a pod that waits in Permit, or nil.
+	// waiting is Options.Waiting.
 	waiting func(uid types.UID) fwk.WaitingPod
 
 	mu sync.Mutex

@@ -41,7 +41,7 @@ type Options struct {
 	// Activate moves pods to the scheduler's active queue. Groups holds no lock when it calls
 	// Activate.
 	Activate func(pods map[string]*corev1.Pod)
-	// Waiting returns a pod that waits in Permit, or nil.
+	// Waiting returns the pod with this UID if it waits in Permit. Otherwise it returns nil.
 	Waiting func(uid types.UID) fwk.WaitingPod
 	// Budgets lists the PodDisruptionBudgets.
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
@@ -142,8 +142,8 @@ type book struct {
 
 // join adds the pod to its group, and returns the group. If the group does not exist, join creates
 // it. If the pod has no gang, join returns nil. Pods of other schedulers create no group, but are
-// added to an existing group that they name. Only the handler of the watch calls join, because
-// other callers may have a pod that is already gone. The caller holds the lock.
+// added to an existing group that they name. Call join only for pods that a watch shows, because
+// any other pod may already be gone. The caller holds the lock.
 func (b *book) join(pod *corev1.Pod) *group {
 	if g := b.of[pod.UID]; g != nil {
 		return g
@@ -181,7 +181,8 @@ func belongs(pod *corev1.Pod) bool {
 	return said || wire.InGang(pod)
 }
 
-// named returns the group with that key, and creates it if necessary. The caller holds the lock.
+// named returns the group with the key, and creates the group if necessary. The caller holds the
+// lock.
 func (b *book) named(key wire.GangKey) *group {
 	if g := b.groups[key]; g != nil {
 		return g
@@ -214,7 +215,7 @@ func swears(pod *corev1.Pod, key wire.GangKey) bool {
 	return said && bound.Gang == key
 }
 
-// callAt starts a call of do at that time, or now if the time has passed.
+// callAt calls do in the background at the given time, or now if the time has passed.
 func (b *book) callAt(at time.Time, do func()) {
 	later.Call(b.Clock, max(0, at.Sub(b.Clock.Now())), do)
 }
@@ -296,11 +297,11 @@ func (b *book) timeout(g *group) time.Duration {
 	return b.Timeout
 }
 
-// boundSince returns the time from which the deadline of a gang counts: when this process, as the
-// leader, first saw a bound member. Other times would be unsafe, because other clocks may be wrong,
-// and Bindings of the previous leader may still arrive. boundSince returns zero if this process
-// does not lead, if no member is bound, or if the gang needs no new deadline. The caller holds the
-// lock.
+// boundSince returns the time at which the period before a gang's deadline begins: when this
+// process, as the leader, first saw a bound member. Any earlier time would be unsafe, because the
+// clocks of other machines may be wrong, and Bindings of the previous leader may still arrive.
+// boundSince returns zero if this process does not lead, if no member is bound, or if the gang
+// needs no new deadline. The caller holds the lock.
 func (b *book) boundSince(g *group) (first time.Time) {
 	if !b.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
 		return first

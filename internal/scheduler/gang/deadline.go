@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// copy returns a copy of the group that has the specification and the UIDs of the members, but not
-// their pods.
+// copy returns a group with the same key, specification and UIDs of members, but without the
+// members' pods.
 func (g *group) copy() *group {
 	out := &group{key: g.key, spec: g.spec, members: map[types.UID]*member{}}
 	out.Whole = g.Whole
@@ -26,9 +26,9 @@ func (g *group) copy() *group {
 	return out
 }
 
-// recount reads the group's object and pods from the API server, because the watch is possibly
-// behind and does not show the last Bindings. recount sets g.Whole if the minimum has nodes, or has
-// had nodes. It sets g.wrong if the object has fields that Berth does not support.
+// recount reads the group's object and pods from the API server, because the watch may not show the
+// last Bindings yet. recount sets g.Whole if the minimum has nodes, or has had nodes. It sets
+// g.wrong if the object has fields that Berth does not support.
 func (t *teller) recount(g *group) error {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()

@@ -179,8 +179,8 @@ const hasEnded = "status.phase!=Pending,status.phase!=Running,status.phase!=Unkn
 
 const byGang = "gang"
 
-// WatchEnded prepares a watch of ended pods, and sets gs.Ended. The watch begins with the first
-// gang.
+// WatchEnded prepares a watch of ended pods, and makes it the Options.Ended of gs. The watch begins
+// with the first gang.
 func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) error {
 	index := func(obj any) ([]string, error) {
 		pod, ok := obj.(*corev1.Pod)

@@ -38,7 +38,8 @@ type eviction struct {
 	leaving int
 	// nodes has the node of each member that fits after the eviction, by UID.
 	nodes map[types.UID]string
-	// mixed means that a victim does not have a lower priority, but another pod of its gang does.
+	// mixed means that some victim does not have a lower priority than the group, and is evicted
+	// because another pod of the victim's gang has.
 	mixed bool
 	// cut means that the search stopped early, so fewer victims may be enough.
 	cut bool
@@ -153,8 +154,8 @@ type unit struct {
 
 // victims returns the pods that may be evicted for the group: pods of lower priority, members of
 // gangs together with their gangs, and pods that are already leaving. Protected pods and gangs are
-// not included. A gang has the lowest priority of its members, so that one member of higher
-// priority does not protect it. A victim has at least one pod on a node that may accept members
+// not included. A gang counts with the lowest priority of its members, so that one member of higher
+// priority does not protect it. Each victim has at least one pod on a node that may accept members
 // after evictions.
 func (t *trial) victims() (units []unit) {
 	limit, may := gangs.LowestPriority(t.job.Pods), !t.job.terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
@@ -209,8 +210,9 @@ func (t *trial) mayOpen(node int) bool {
 	})
 }
 
-// choose returns the nodes that a trial clears: the nodes with the fewest evictable pods. most is
-// the maximum number of these nodes, and pods the maximum total of pods on them.
+// choose returns the nodes that a trial clears: the nodes with the fewest evictable pods. The
+// parameter most limits the number of nodes, and the parameter pods limits the total number of
+// evictable pods on them.
 func choose(units []unit, most, pods int) map[int]bool {
 	count := map[int]int{}
 	for _, u := range units {
@@ -265,8 +267,8 @@ func (b *budgets) allowed() []int {
 	return out
 }
 
-// of returns the budgets that match a pod, except the budgets that already count the pod as
-// disrupted.
+// of returns the indexes in b.list of the budgets that match a pod, except the budgets that already
+// count the pod as disrupted.
 func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	for i := range b.list {
 		if b.list[i].Namespace != pod.Namespace || len(pod.Labels) == 0 || !b.selectors[i].Matches(labels.Set(pod.Labels)) {
@@ -279,9 +281,9 @@ func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// nominate nominates the members to their nodes after the eviction. PostFilter nominates the
-// leader. The caller must not hold the lock, because the scheduling queue, which stores
-// nominations, calls PreEnqueue with its own lock held.
+// nominate nominates each member except the leader to the node that it gets after the eviction.
+// PostFilter nominates the leader. The caller must not hold the lock, because the scheduling queue,
+// which stores nominations, calls PreEnqueue with its own lock held.
 func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 	for i, pod := range j.Pods {
 		if node := e.nodes[pod.UID]; node != "" && pod.UID != leader {
@@ -291,11 +293,11 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 }
 
 // MakeRoom evicts pods for a pod without a gang, which it plans as a gang of one. A gang is evicted
-// as a whole or not at all. node is the pod's node afterwards, or "" if evictions do not help.
-// asked is false if the pod has the preemption policy Never, or if neither members of gangs nor
-// protected pods have a lower priority. If asked is false, kube-scheduler's own preemption is
-// correct. If asked is true, kube-scheduler's own preemption might evict single members of gangs,
-// or protected pods.
+// as a whole or not at all. node is the node on which the pod then fits, or "" if evictions do not
+// help. If asked is true, kube-scheduler's own preemption must not run, because it might evict
+// single members of gangs, or protected pods. If asked is false, MakeRoom has evicted nothing, and
+// kube-scheduler's own preemption may run: the pod has the preemption policy Never, or no such pod
+// could be among the victims.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)

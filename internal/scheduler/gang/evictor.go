@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// evictor knows which pods are protected and which are being deleted, and evicts pods. A caller
-// that holds the book's lock may take the evictor's lock, but not the reverse.
+// evictor evicts pods, and records which pods are protected and which were evicted. A caller that
+// holds the book's lock may take the evictor's lock, but not the reverse.
 type evictor struct {
 	o  *Options
 	of *book
@@ -27,7 +27,8 @@ type evictor struct {
 	any atomic.Bool
 
 	mu sync.Mutex
-	// evicted has the times at which Berth evicted pods, for the last leaveTimeout or longer.
+	// evicted has the time at which Berth evicted each pod. forgetOld removes the entries that are
+	// older than leaveTimeout.
 	evicted map[types.UID]time.Time
 	// protected has the priority of each placed pod that the annotation volcano.sh/preemptable
 	// protects from eviction. kube-scheduler's own preemption ignores this annotation.
@@ -60,8 +61,8 @@ func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
 }
 
-// note updates protected when the watch shows a version of a pod. onNode means that the pod has a
-// node and has not ended.
+// note updates the map e.protected with a version of a pod from the watch. onNode means that the
+// pod has a node and has not ended.
 func (e *evictor) note(pod *corev1.Pod, onNode bool) {
 	protected := onNode && e.protects(pod)
 	if !protected && !e.any.Load() {
@@ -120,8 +121,8 @@ func (e *evictor) forgetOld() {
 	maps.DeleteFunc(e.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
 }
 
-// sendAway starts to evict victims, if this process leads. by names the gang or pod that needs
-// their resources.
+// sendAway starts to evict victims, if this process leads. The parameter by names the gang or pod
+// that needs their resources.
 func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
 	if len(victims) == 0 || !e.o.Lead.Leads() {
 		return
@@ -140,8 +141,8 @@ func (e *evictor) sendAway(victims []*corev1.Pod, by string) {
 	}()
 }
 
-// preempt evicts one victim. It rejects a victim that waits in Permit, which then goes back to the
-// queue. It deletes any other victim.
+// preempt evicts one victim. If the victim waits in Permit, preempt rejects it, and the victim goes
+// back to the queue. Otherwise preempt deletes the victim.
 func (e *evictor) preempt(victim *corev1.Pod, by string) {
 	if w := e.o.Waiting(victim.UID); w != nil && w.Preempt(Name, "preempted by "+by) {
 		return

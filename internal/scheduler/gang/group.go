@@ -26,7 +26,8 @@ type group struct {
 	// supported.
 	spec  wire.Gang
 	wrong error
-	// object is the version of the API object that spec was read from, or "".
+	// object is the resource version of the API object from which spec was read; "" means that no
+	// object is known.
 	object string
 	// changes counts changes of the members and of the specification. fresh is the value of changes
 	// at the last successful request for the object. confirming means that a request for the object
@@ -38,17 +39,18 @@ type group struct {
 	gangs.Progress
 	// plan is the reserved plan, or nil. It is set while Progress.Planned returns true.
 	plan *planned
-	// again is the time of the next check of the group, and timer makes the check. Without a check,
-	// again is zero and timer nil.
+	// again is the time of the next check of the group, and timer makes the check. If none is
+	// scheduled, again is zero and timer is nil.
 	timer clock.Timer
 	again time.Time
-	// deletions and reads count the failed requests in a row to delete members and to read the
-	// object. Failed requests are repeated after growing pauses.
+	// deletions and reads count consecutive failed requests: those to delete members, and those to
+	// read the object. Each failure lengthens the pause before the next request.
 	deletions, reads retry
 	// letIn means that this process has admitted the group, or that the phase of the object shows
 	// the admission.
 	letIn bool
-	// shut is the reason why the group, whose pods are missing, is not admitted, or "".
+	// shut is the reason why the group is not admitted although it lacks pods that are created only
+	// after its admission, or "".
 	shut string
 	// kept has the nodes that are kept for members, by UID, while evicted pods leave the nodes.
 	kept map[types.UID]kept
@@ -73,11 +75,12 @@ type member struct {
 	// sworn means that the pod's Binding names the gang. Only sworn members are deleted when their
 	// gang misses its deadline.
 	sworn bool
-	// summed is the member's part of the group's sums. asks is the cache of takes, or nil.
+	// summed is the member's part of the group's sums. asks stores the result of takes; nil means
+	// that takes has not been called yet.
 	summed part
 	asks   amounts.List
-	// Wait says how long a late member that did not fit must wait. nominated is the node that is
-	// kept for the member while evicted pods leave the node, or "".
+	// Wait determines how long a late member that did not fit must wait. nominated is the node that
+	// is kept for the member while evicted pods leave the node, or "".
 	gangs.Wait
 	nominated string
 	// marked means that this process has written wire.GangWholeCondition into the pod, possibly
@@ -98,7 +101,8 @@ func (m *member) active() bool { return gangs.Active(m.pod) }
 // pending reports whether the pod is active, has no scheduling gate and is not placed.
 func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 
-// lacks describes how many members the counts lack for the minimum, or returns "".
+// lacks describes how many members are missing if the sum of the counts does not reach the minimum.
+// Otherwise it returns "".
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
 // settled reports whether as many members as the minimum have nodes or have succeeded. If spec.Once
@@ -121,8 +125,7 @@ func (g *group) blocked() string {
 	return ""
 }
 
-// blockedBy returns the reason of blocked. If pods are missing, it also names a member with a
-// scheduling gate.
+// blockedBy returns the reason of blocked, and adds the text of gated.
 func (g *group) blockedBy() string {
 	why := g.blocked()
 	if gated := g.gated(); gated != "" {
@@ -131,7 +134,8 @@ func (g *group) blockedBy() string {
 	return why
 }
 
-// gated names a member whose scheduling gate keeps the group from its minimum, or returns "".
+// gated describes the members with scheduling gates if the group lacks pods for its minimum.
+// Otherwise, or if no member has a gate, it returns "".
 func (g *group) gated() string {
 	if g.wrong != nil || g.mates() != nil || g.blocked() == "" {
 		return ""
@@ -242,13 +246,14 @@ type told struct {
 	version string
 	// writes counts failed writes.
 	writes retry
-	// trouble is the last problem for which an event was written.
+	// trouble is the text of the last event about a problem, or "" if the problem is over.
 	trouble string
 }
 
 type retry struct{ failures int }
 
-// pause records a failure, and returns the waiting time, which doubles each time.
+// pause records a failure, and returns the time until the next request: gangs.FirstPause, and then
+// twice as long after each failure, up to lastRetry.
 func (r *retry) pause() time.Duration {
 	r.failures++
 	return gangs.Doubled(r.failures-1, lastRetry)

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Groups are all gangs of a scheduler. Groups receives events and carries out the decisions of
-// gangs.Next. Groups is safe for concurrent use.
+// Groups has all gangs of a scheduler. It receives events, and carries out the decisions of
+// gangs.Next. It is safe for concurrent use.
 type Groups struct {
 	book     *book
 	teller   *teller
@@ -30,12 +30,12 @@ type Groups struct {
 	following []*planned
 	// follows means that Follow takes the members of a plan from the queue one after another.
 	follows bool
-	// lone has the groups of late members that are not tried before a time or a change of the
-	// cluster, by UID.
+	// lone has the late members that wait for a time or for a change of the cluster: the group of
+	// each, by the member's UID.
 	lone map[types.UID]*group
 }
 
-// New returns Groups that have no group yet.
+// New returns Groups without gangs.
 func New(o Options) *Groups {
 	if o.Lead == nil {
 		o.Lead = new(lead.Gate)
@@ -52,7 +52,8 @@ func New(o Options) *Groups {
 	return gs
 }
 
-// PodSeen records a pod as the scheduler's watch shows it.
+// PodSeen records a new or changed pod from a watch: the scheduler's own, or the watch of ended
+// pods.
 func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	gs.evictor.note(pod, pod.Spec.NodeName != "" && !wire.Ended(pod))
 	if !gs.book.any.Load() && !belongs(pod) {
@@ -80,8 +81,8 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 		}
 		endings{gs}.prune(g)
 	}
-	// PreEnqueue may have held this pod before the groups knew it. If its gang already has its
-	// minimum, no leader will activate the pod.
+	// PreEnqueue may have held this pod because the book did not have it yet. If its gang already
+	// has its minimum, no plan takes the pod from the queue, so it is activated here.
 	free := was != nil || g != nil && !known && g.Open
 	gs.book.mu.Unlock()
 	if free && pod.Spec.NodeName == "" {
@@ -94,8 +95,9 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	}
 }
 
-// leaveOther removes a pod without a node from its group if the pod now declares another gang.
-// leaveOther returns the group that the pod left, or nil. The caller holds the lock.
+// leaveOther removes a pod without a node from its group if the pod no longer declares the same
+// gang with the same properties. leaveOther returns the group that the pod left, or nil. The caller
+// holds the lock.
 func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 	g := gs.book.of[pod.UID]
 	if g == nil || pod.Spec.NodeName != "" || g.members[pod.UID].placed() {
@@ -188,8 +190,8 @@ func (gs *Groups) PodGone(pod *corev1.Pod) {
 	}
 }
 
-// forget removes a member from its group, and a group without members from the book. The caller
-// holds the lock.
+// forget removes a member from its group. If the group then has no members, forget also removes the
+// group from the book. The caller holds the lock.
 func (gs *Groups) forget(g *group, uid types.UID) {
 	g.drop(g.members[uid])
 	delete(gs.book.of, uid)
@@ -284,8 +286,8 @@ func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	return do
 }
 
-// lookAt sets the timer of a group to the time at, or stops it if the time is zero. The caller
-// holds the lock.
+// lookAt sets the timer of a group to the given time. If the time is zero, lookAt only stops the
+// timer. The caller holds the lock.
 func (gs *Groups) lookAt(g *group, at time.Time) {
 	if at.Equal(g.again) {
 		return
@@ -355,7 +357,7 @@ func (g *group) hasPlaced() bool {
 	return false
 }
 
-// placedAll updates the group's progress if members have nodes. The members may have got their
+// placedAll updates the group's progress if any member has a node, because members may have got
 // nodes before the minimum was known. The caller holds the lock.
 func (gs *Groups) placedAll(g *group) {
 	if g.hasPlaced() {
@@ -420,8 +422,8 @@ func (gs *Groups) Stir() {
 	}
 }
 
-// change calls do for the group of a member, with the lock held. If do returns true, change
-// releases the lock and checks the group.
+// change calls do, with the lock held, for the group of a member. If do returns true, change then
+// checks the group, without the lock.
 func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 	if !gs.book.any.Load() {
 		return
@@ -442,8 +444,9 @@ func (gs *Groups) unlockAndLook(g *group) {
 }
 
 // look activates the members that gangs.Next selects. If the known object may be older than the
-// members, look starts a request for the object, because no event shows an object that existed
-// before its pods. The caller must not hold the lock.
+// members, look starts a request for the object. Without the request, an object that was created
+// before its pods would stay unknown, because its event came before the group was in the book. The
+// caller must not hold the lock.
 func (gs *Groups) look(g *group) {
 	gs.book.mu.Lock()
 	if !gs.book.synced {
@@ -481,8 +484,8 @@ func (g *group) candidates(who gangs.Who) (pods []*corev1.Pod) {
 	return pods
 }
 
-// confirm reads the group's object from the API server, because the watch may be older than the
-// members (volcano#6010).
+// confirm reads the group's object from the API server, because the watch may have shown only a
+// version that is older than the members (volcano#6010).
 func (gs *Groups) confirm(g *group) {
 	gs.book.mu.Lock()
 	upTo := g.changes
@@ -511,8 +514,8 @@ func (gs *Groups) confirm(g *group) {
 	gs.unlockAndLook(g)
 }
 
-// Permit makes a member wait for the other members. When the last member of the plan calls Permit,
-// all of them pass.
+// Permit makes a member wait for the other members. When the last member of the plan reaches
+// Permit, all members of the plan pass.
 func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
 	if !wire.InGang(pod) {
 		return nil, 0
@@ -560,7 +563,8 @@ func (gs *Groups) Bound(uid types.UID, node string) {
 	})
 }
 
-// place removes a member that has its node from its plan. The caller holds the lock.
+// place removes a member from the plan of its group, because the member has its node. The caller
+// holds the lock.
 func (gs *Groups) place(g *group, uid types.UID) {
 	if at := g.placeOf(uid); at != nil {
 		g.plan.remove(at)
@@ -569,7 +573,7 @@ func (gs *Groups) place(g *group, uid types.UID) {
 }
 
 // endIfDone ends a plan that has no members left. If all planned members were bound, the gang
-// becomes whole by the minimum of the plan, even if the minimum has changed. The caller holds the
+// becomes whole, even if its minimum has been raised since the plan was made. The caller holds the
 // lock.
 func (gs *Groups) endIfDone(g *group) {
 	if p := g.plan; p != nil && len(p.places) == 0 {
@@ -609,9 +613,11 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 	gs.endIfDone(g)
 }
 
-// Follow returns a function that takes the members of a plan from the scheduling queue one after
-// another, without other pods in between. next takes the next entry from the queue. take takes the
-// entry of the given pod, or returns the zero value. E is the type of the queue's entries.
+// Follow wraps next, the function that takes the next entry from the scheduling queue. The returned
+// function first takes the members of new plans, one after another and without other pods in
+// between. It gets them from take, which takes the entry of the given pod, or returns the zero
+// value if the queue does not have it. L is the type of the logger, and E the type of the queue's
+// entries.
 func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	gs.book.mu.Lock()
 	gs.follows = true
@@ -631,7 +637,7 @@ func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(
 	}
 }
 
-// lookAlone activates a late member if it has waited for long enough.
+// lookAlone activates a late member if its wait is over.
 func (gs *Groups) lookAlone(uid types.UID) {
 	gs.book.mu.Lock()
 	g := gs.lone[uid]

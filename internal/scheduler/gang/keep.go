@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// keep replaces the nodes that are kept for members by the nodes of an eviction. The caller holds
-// the lock.
+// keep records the nodes that an eviction frees for members, in place of the nodes that were kept
+// before. The caller holds the lock.
 func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	g.kept = map[types.UID]kept{}
 	for _, pod := range j.Pods {
@@ -20,11 +20,11 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	}
 }
 
-// forgone returns, and removes from kept, the nodes that are kept unnecessarily: for pods that have
-// left the group or, if the group is blocked, for all its pods. Without forgone, only the next
-// attempt would release these nodes. If the pod's status does not show its nomination yet, the
-// nomination stays in kept, so that a later call can withdraw it. The caller holds the lock, and
-// passes the result to forgo.
+// forgone removes from g.kept the nodes that are kept unnecessarily, and returns them: nodes for
+// pods that have left the group or, if the group is blocked, for all its pods without nodes.
+// Without forgone, only the next attempt would release these nodes. If the nomination is yet to
+// appear in a member's status, the node stays in g.kept, so that a later call can withdraw the
+// nomination. The caller holds the lock, releases it, and passes the result to forgo.
 func (g *group) forgone() (list []kept) {
 	if len(g.kept) == 0 || g.Planned() {
 		return nil

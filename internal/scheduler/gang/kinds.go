@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// isCoupled reports whether the pod has terms about other pods. A placed pod of its kind may then
-// change the feasible nodes of the other pods.
+// isCoupled reports whether the pod has terms about other pods. If it has, each member that is
+// placed may change which nodes are feasible for the pod's kind.
 func isCoupled(pod *corev1.Pod) bool { return gangs.CountTerms(pod) > 0 }
 
 func spreadKeys(pod *corev1.Pod) (keys []string) {

@@ -37,7 +37,8 @@ type APIObjects struct {
 
 var _ Objects = (*APIObjects)(nil)
 
-// WatchObjects watches the API objects of groups until ctx ends, and sets groups.Objects.
+// WatchObjects watches the API objects of groups until ctx ends, and makes the result the
+// Options.Objects of groups.
 func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *APIObjects {
 	o := &APIObjects{
 		ctx: ctx, config: config, groups: groups,
@@ -52,7 +53,7 @@ func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *API
 // not watch yet.
 const discoverEvery = time.Minute
 
-// discover starts to watch each kind as soon as the API server serves it.
+// discover watches each kind from the time when it finds that the API server serves the kind.
 func (o *APIObjects) discover() {
 	for o.ctx.Err() == nil {
 		left := 0

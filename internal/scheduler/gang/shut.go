@@ -16,9 +16,9 @@ import (
 type shut struct {
 	// full has the nodes that refuse the kind, even if members are placed on other nodes.
 	full []bool
-	// spread and affinity have the domains of the two plugins that refuse by domain. A domain is a
-	// combination of values of the labels that the plugin reads. closed counts the refusals by
-	// domain.
+	// spread and affinity have the domains for PodTopologySpread and InterPodAffinity, the plugins
+	// whose refusals hold for a whole domain. A domain is a combination of values of the node
+	// labels that the plugin reads. closed counts these refusals.
 	spread, affinity domains
 	closed           int
 }
@@ -28,8 +28,8 @@ type domains struct {
 	closed []bool  // whether each domain has refused the kind
 }
 
-// passes reports whether a refusal is valid for a whole domain and may end when members are placed
-// on other nodes. passes returns false for a refusal by the anti-affinity of existing pods, because
+// passes reports whether a refusal holds for a whole domain and may end when members are placed on
+// other nodes. passes returns false for a refusal by the anti-affinity of existing pods, because
 // that may use any label.
 func passes(said *fwk.Status) bool {
 	switch said.Plugin() {
@@ -63,7 +63,7 @@ func (s *shut) has(node int) bool {
 	return s.full != nil && (s.full[node] || s.closed > 0 && (s.spread.closed[s.spread.of[node]] || s.affinity.closed[s.affinity.of[node]]))
 }
 
-// reopen forgets the refusals by domain, and reports whether there were any.
+// reopen forgets the refusals that hold for whole domains, and reports whether there were any.
 func (s *shut) reopen() bool {
 	if s.closed == 0 {
 		return false

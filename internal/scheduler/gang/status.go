@@ -101,9 +101,8 @@ func (t *teller) writeStatus(g *group) {
 	g.told.writes = retry{}
 }
 
-// says reports whether the group's object is known to have this standing: Berth has written s, and
-// the watch shows no later change of the object. The caller holds the locks of the book and the
-// teller.
+// says reports whether the group's object already has this status: Berth has written s, and the
+// watch shows no later change of the object. The caller holds the locks of the book and the teller.
 func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }
@@ -198,9 +197,9 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 	return nil
 }
 
-// tellMates writes the condition PodScheduled=False (Unschedulable) into every member of a group
-// that does not fit. kube-scheduler writes the condition only into the leader, but autoscalers
-// count the pods that have the condition.
+// tellMates writes the condition PodScheduled=False (Unschedulable) into every other member of a
+// group that does not fit. kube-scheduler writes the condition only into the leader, but
+// autoscalers count the pods that have the condition.
 func (t *teller) tellMates(g *group) {
 	leader, untold := t.untold(g)
 	for _, pod := range untold {
@@ -217,8 +216,8 @@ func (t *teller) tellMates(g *group) {
 	}
 }
 
-// untold returns the gang's leader, and the other pending pods without the reason Unschedulable. It
-// returns no pods if the gang does not lack room.
+// untold returns the gang's leader, and the other pending pods whose condition PodScheduled does
+// not have the reason Unschedulable yet. It returns no pods if the gang does not lack room.
 func (t *teller) untold(g *group) (leader *member, pods []*corev1.Pod) {
 	t.book.mu.Lock()
 	defer t.book.mu.Unlock()

@@ -23,8 +23,8 @@ type sums struct {
 	// ended counts members that have succeeded or failed. parted counts members that the
 	// scheduler's watch no longer shows, because they have ended or are gone.
 	ended, parted int
-	// runs has the members' runs. pruned is the value of runs.Live when endings.prune last removed
-	// members.
+	// runs has the members' runs. pruned is the value of runs.Live when endings.prune last looked
+	// for members of former runs.
 	runs   gangs.Runs
 	pruned int
 	// wrongs counts active members whose declaration cannot be parsed. asking counts active members
@@ -101,7 +101,7 @@ type part struct {
 	said                said // what an active member declares
 }
 
-// life is the stage of a member's pod. The zero value is the stage of no member.
+// life is the stage of a member's pod. The zero value means that there is no member.
 type life uint8
 
 const (
@@ -223,7 +223,8 @@ func (s *sums) hear(m *said, n int) {
 	}
 }
 
-// agree reports whether the active members are valid and name the same scheduler.
+// agree reports whether the declarations of all active members can be parsed, and all these pods
+// name the same scheduler.
 func (g *group) agree() bool {
 	return g.wrongs == 0 && len(g.schedulers) <= 1
 }

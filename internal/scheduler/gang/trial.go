@@ -29,8 +29,8 @@ type Profile struct {
 	// Candidate returns a pod's request for the ledgers, or nil if nothing is pinned for the pod.
 	// The error is for users.
 	Candidate func(pod *corev1.Pod) (*ledger.Candidate, error)
-	// BestFirst returns the indexes of the nodes that accept a pod in Berth's own order, the best
-	// first. The result is nil if other plugins may prefer other nodes.
+	// BestFirst returns the indexes of the infos whose nodes admit the pod of the cycle, in Berth's
+	// own order, the best first. It returns nil if other plugins may prefer other nodes.
 	BestFirst func(state fwk.CycleState, infos []fwk.NodeInfo) []int
 	// Account returns the ledger of a node.
 	Account func(node string) *ledger.Node
@@ -41,7 +41,8 @@ type Profile struct {
 	Devices func(ctx context.Context) Devices
 }
 
-// Lies is a member's place on a node. Again moves the member to another place on the node.
+// Lies describes a member's place on a node. Again is a function that moves the member to another
+// place on the node.
 type (
 	Lies  = plan.Lies
 	Again = plan.Again
@@ -50,13 +51,13 @@ type (
 // Devices finds devices of DRA drivers for the members' claims.
 type Devices interface {
 	// Give reserves devices for the pod at its place on the node. If there are no such devices,
-	// Give returns false. Give may move the pod to another place on the node.
+	// Give returns false. Give may call again to move the pod to another place on the node.
 	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies, again Again) bool
-	// Take releases the devices that Give has reserved.
+	// Take releases the devices that Give has reserved for the pod.
 	Take(uid types.UID)
 }
 
-// Runner is a method of the framework that fwk.Handle does not have.
+// Runner has a method of the framework that fwk.Handle lacks.
 type Runner interface {
 	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
@@ -71,7 +72,7 @@ func InTrial(state fwk.CycleState) bool {
 }
 
 // MateInTrial reports whether a cycle's state belongs to a trial that plans this pod. If it returns
-// true, the trial's forks of the ledgers contain the pod's place.
+// true, the plan itself counts the pod on forks of the ledgers, so plugins must not count it again.
 func MateInTrial(state fwk.CycleState, uid types.UID) bool {
 	data, _ := state.Read(trialKey)
 	t, ok := data.(*trial)
@@ -87,14 +88,15 @@ type trial struct {
 	budget  *plan.Budget
 	mates   sets.Set[types.UID]
 	infos   []fwk.NodeInfo
-	// over has the copies of nodes that the trial has changed, by the index in infos.
+	// over has copies of the nodes on which the trial has added or removed pods, by the index in
+	// infos.
 	over  map[int]fwk.NodeInfo
 	kinds []*kind
 	// bodies has the members in the form in which the framework adds pods to nodes.
 	bodies []fwk.PodInfo
 	// cleared has the nodes from which the trial may remove pods, or is nil. If cleared is set, the
-	// trial asks kinds that are not coupled only on these nodes, because it knows the answers of
-	// the other nodes.
+	// trial runs the filters for kinds that are not coupled only on these nodes, because it knows
+	// the answers of the other nodes.
 	cleared map[int]bool
 	// wide means that Nodes must ask all nodes. left means that a call of Nodes has asked only some
 	// nodes.
@@ -143,8 +145,8 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 }
 
 // Countable returns the requested amounts without the extended resources that DRA drivers may
-// provide (KEP-5004). Only the plugin DynamicResources knows how many of such resources are free.
-// If on is set, resources that this node itself offers stay in the list.
+// provide (KEP-5004). Only the plugin DynamicResources knows how much of such a resource is free.
+// If on is not nil, resources that this node itself offers stay in the list.
 func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
 	out := asked
 	for name := range asked {
@@ -221,7 +223,8 @@ func (t *trial) prepare() *fwk.Status {
 		}
 		t.mates.Insert(pod.UID)
 		t.bodies = append(t.bodies, body)
-		// The plan may use the nodes that were kept for members.
+		// Members lose their nominations, because the plan may use the nodes that were kept for
+		// them.
 		t.profile.Handle.DeleteNominatedPodIfExists(pod)
 	}
 	for _, k := range t.job.gang.Kinds {
@@ -256,7 +259,7 @@ func (t *trial) begin() *fwk.Status {
 }
 
 // kindLooks is the cost of PreFilter for a kind, in looks (plan.Looks). Each term about other pods
-// costs one look more per node, because PreFilter compares the term with the pods of all nodes.
+// costs one more look per node, because PreFilter compares the term with the pods of all nodes.
 const kindLooks = 32
 
 // Nodes implements plan.Field. Nodes returns the nodes that every plugin accepts for members of the
@@ -288,9 +291,9 @@ func (t *trial) Widen() bool {
 }
 
 // best returns the first nodes in Berth's order that every plugin accepts for members of the kind.
-// best does not ask other nodes, because ranked would not score them. best returns nil if it finds
-// too few nodes, or if Berth has no order. In a large cluster with many kinds, best examines only
-// the first nodes of infos.
+// It does not ask the other nodes, because the framework scores only the first few. best returns
+// nil if it finds too few nodes, or if Berth has no order. In a large cluster with many kinds, best
+// examines only the first nodes of infos.
 func (t *trial) best(k *kind) []int {
 	few := t.few(k)
 	infos := t.infos[:min(len(t.infos), max(2*few, plan.Looks/(2*orderLooks*len(t.kinds))))]
@@ -318,8 +321,8 @@ const orderLooks = 3
 const someLooks = 16
 
 // some returns a part of the nodes that every plugin accepts for members of the kind: as many as
-// kube-scheduler looks for (numFeasibleNodesToFind), or fewer if there are many kinds. If some
-// finds too few nodes, it returns nil. The search for each kind begins at another node.
+// kube-scheduler looks for (numFeasibleNodesToFind), or fewer if there are many kinds. If it finds
+// fewer, it returns nil. The search for each kind begins at another node.
 func (t *trial) some(k *kind, which int) []int {
 	all := len(t.infos)
 	usual := max(100, all*max(5, 50-all/125)/100)
@@ -340,7 +343,8 @@ func (t *trial) some(k *kind, which int) []int {
 	return nil
 }
 
-// fitting returns those nodes of among that every plugin accepts for members of the kind.
+// fitting asks the nodes in the list among. It returns the nodes that every plugin accepts for
+// members of the kind and, for a coupled kind, the nodes that may accept members later.
 func (t *trial) fitting(k *kind, among []int) (fit []int) {
 	if !t.budget.Spend(len(among)) {
 		return nil
@@ -373,9 +377,9 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 	return t.filter(k, t.info(node))
 }
 
-// scoredNodes is the minimum number of nodes, the first in Berth's order, that the framework scores
-// for a kind. For a large kind, the framework scores two nodes per member if that is more. The
-// other nodes follow in Berth's order.
+// scoredNodes is the number of nodes that the framework scores for a kind: the first nodes in
+// Berth's order. If two nodes per member are more, it scores that many. The other nodes follow in
+// Berth's order.
 const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }
@@ -443,7 +447,7 @@ func (t *trial) info(node int) fwk.NodeInfo {
 
 // filter runs the Filter plugins for a node. If pods of the same or a higher priority are nominated
 // to the node, filter runs the plugins with and without these pods, as the framework does in its
-// own cycles. filter ignores nominated members.
+// own cycles. filter ignores the nominations of members of the gang.
 func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 	handle := t.profile.Handle
 	state, with := k.state, info
@@ -479,7 +483,7 @@ func (t *trial) Account(node int) *ledger.Node { return t.profile.Account(t.name
 
 func (t *trial) name(node int) string { return t.infos[node].Node().Name }
 
-// Admits implements plan.Field. If no member was placed on the node and the kind is not coupled,
+// Admits implements plan.Field. If the trial has not changed the node and the kind is not coupled,
 // Admits does not run the Filter plugins again, because Nodes has run them.
 func (t *trial) Admits(member, node int) bool {
 	k, copied := t.kinds[t.job.gang.Members[member].Kind], t.over[node]

@@ -21,14 +21,13 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// The pods of many groups are created only after their groups have left the phase Pending.
-// Volcano's controller and the operators of Kubeflow, Paddle and others wait for another phase
-// before they create pods. So Berth admits a group while pods are missing, or writes why it does
-// not. If a group has no pods, only its Job names a scheduler, because a PodGroup has no field for
-// it. A group without a Job belongs to the scheduler that serves the name volcano.
+// Volcano's controller and the operators of Kubeflow, Paddle and others create the pods of a group
+// only after the group has left the phase Pending. So Berth admits a group whose pods are missing,
+// or writes into its status why it does not. While a group has no pods, only its Job names a
+// scheduler, because a PodGroup has no field for it. A group that has neither pods nor a Job
+// belongs to the scheduler that serves the name volcano.
 
-// vacantEvery is the shortest interval between two checks whether the minResources of groups
-// without enough pods are free.
+// vacantEvery is the usual time between two runs of lookAtVacant.
 const vacantEvery = 2 * time.Second
 
 // volcanoScheduler is the scheduler name that users of Volcano write into pods.
@@ -40,7 +39,7 @@ type vacancy struct {
 	wrong error
 	// looked is the value of admitter.vacantLooks at the last check of the group.
 	looked int
-	// known has the results of looks. Only lookAtVacant changes known.
+	// known has the results of earlier checks. Only lookAtVacant changes them.
 	known *known
 }
 
@@ -53,7 +52,7 @@ type known struct {
 	classes   []string
 	priority  int32
 	priced    bool
-	// standard is the priority of pods without a class.
+	// standard is the priority of pods without a PriorityClass.
 	standard int32
 	// told is the last reported reason why the group is not admitted. toldAt is the time of the
 	// report.
@@ -129,13 +128,13 @@ func (b *book) terms(scheduler string) (t Terms) {
 	return t
 }
 
-// vacantShare is the maximum number of groups of one namespace that one look checks, because the
-// check of a group may need requests to the API server. Without this maximum, a tenant with
-// thousands of groups would delay the groups of all other tenants.
+// vacantShare is the maximum number of groups of one namespace that one run of lookAtVacant checks,
+// because the check of a group may need requests to the API server. Without this maximum, a tenant
+// with thousands of groups would delay the groups of all other tenants.
 const vacantShare = 64
 
-// lookAtVacantIn schedules lookAtVacant after the pause, unless it is already scheduled or there is
-// nothing to check. The caller holds the lock.
+// lookAtVacantIn schedules lookAtVacant after the pause, unless it is already scheduled, there is
+// nothing to check, or this process does not lead. The caller holds the lock.
 func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	if t.lookingAtVacant || len(t.vacant) == 0 || !t.book.Lead.Leads() {
 		return
@@ -359,7 +358,7 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) 
 // that is not admitted. Without this pause, each change of the free amounts would be reported.
 const tellVacantEvery = time.Minute
 
-// shut writes why a group is not admitted into its status and an event.
+// shut writes the reason why a group is not admitted into the group's status and into an event.
 func (l *look) shut(v vacancy, why string) {
 	now := l.admitter.book.Clock.Now()
 	if v.known.told == why || v.known.told != "" && now.Sub(v.known.toldAt) < tellVacantEvery {
@@ -426,8 +425,8 @@ func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, erro
 	return read.Status.State, err
 }
 
-// read reads an object of Volcano into the fields of into. The REST client refuses a name that
-// would change the request path, which matters because tenants choose the name.
+// read reads an object of Volcano into the value to which into points. Tenants choose the name, but
+// cannot change the request path with it, because the REST client refuses such names.
 func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, namespace, resource, name string, into any) error {
 	c, err := o.client(wire.GangOfVolcano)
 	if err != nil {
