@@ -12,8 +12,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// RoomOn returns the Room of a cluster. It ignores unschedulable nodes, and nodes without
-// allocatable resources. as returns the Occupant of a pod; RoomOn sets its field Asks.
+// RoomOn counts the resources of a cluster. It ignores unschedulable nodes, nodes without
+// allocatable resources, and the pods on these nodes. It gets the Occupant for a pod from the
+// function as, and sets the field Asks itself.
 func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangfit.Occupant) *gangfit.Room {
 	room, open := new(gangfit.Room), map[string]bool{}
 	for _, n := range nodes {

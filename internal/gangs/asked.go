@@ -21,8 +21,8 @@ import (
 // other data.
 type Asked struct {
 	// Pods are the pods that need nodes and are planned together, the oldest first. Tasks has the
-	// task of each. Seated are the pods that have nodes. Seated may be empty if no pod of the gang
-	// has a wish about another pod's place.
+	// task of each of them. Seated are the pods of the gang that already have nodes. Seated may be
+	// empty if no pod of the gang has a wish about another pod's place.
 	Pods, Seated []*corev1.Pod
 	Tasks        []string
 	// Candidate returns a pod's candidate for ledgers, or nil if nothing is pinned.
@@ -30,8 +30,8 @@ type Asked struct {
 	// Node returns the number and the ledger of the node of a seated pod. number is plan.Elsewhere
 	// if no member that needs a node can use this node.
 	Node func(name string) (number int, account *ledger.Node)
-	// Looked adds to keys the label keys with which pods on nodes select other pods. Looked may be
-	// nil.
+	// Looked adds to keys the label keys with which the required anti-affinity of pods on nodes
+	// selects other pods. Looked may be nil.
 	Looked func(keys sets.Set[string])
 }
 
@@ -85,8 +85,8 @@ func (a *Asked) wish(q *gangfit.Question) error {
 	return nil
 }
 
-// LowestPriority returns the lowest priority of the pods. A gang preempts other pods only with this
-// priority, so that a pod of low priority does not benefit from the priority of the other members.
+// LowestPriority returns the lowest priority of the pods. Preemption for a gang uses this priority,
+// so that a member of low priority does not benefit from the priority of the other members.
 func LowestPriority(pods []*corev1.Pod) int32 {
 	lowest := corev1helpers.PodPriority(pods[0])
 	for _, pod := range pods[1:] {
@@ -132,9 +132,10 @@ func CountTerms(pod *corev1.Pod) int {
 	return len(pod.Spec.TopologySpreadConstraints) + len(PodTerms(pod, true))
 }
 
-// lookedAt returns the label keys that can affect a pod's nodes: keys in affinity and spread
-// constraints of the gang's own pods, and in the required anti-affinity of existing pods. lookedAt
-// returns nil if all pods have equal labels, or if Looked is nil.
+// lookedAt returns the label keys by which pods are selected: by affinity terms and spread
+// constraints of the gang's own pods, and by the required anti-affinity of pods on nodes. Only
+// labels with these keys can affect which nodes a pod may use. lookedAt returns nil if all pods
+// have equal labels, or if Looked is nil.
 func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
 	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
 		return nil
@@ -181,7 +182,7 @@ func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []b
 		Labels           map[string]string
 		Spec             corev1.PodSpec
 	}{Namespace: pod.Namespace, Labels: map[string]string{}}
-	priority := corev1helpers.PodPriority(pod) // the priority is in the key because pods of a higher priority ignore nominated pods
+	priority := corev1helpers.PodPriority(pod) // because a pod ignores nominated pods of lower priority
 	like.Spec = corev1.PodSpec{
 		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
 		TopologySpreadConstraints: s.TopologySpreadConstraints, Overhead: s.Overhead, Resources: s.Resources, ResourceClaims: s.ResourceClaims,

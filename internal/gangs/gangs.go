@@ -1,7 +1,7 @@
 // Package gangs computes the state of a gang from its members: which members count, which members
 // need or have a node, how many are missing, which members are planned together, and the gang's
 // stage. The scheduler, the command line and the web page use the package, so that they agree. Next
-// computes the actions of a scheduler for a gang. The package has no side effects.
+// computes what a scheduler must do for a gang after an event. The package has no side effects.
 package gangs
 
 import (
@@ -25,9 +25,9 @@ type Part struct {
 
 // PartOf returns the pod's membership of a gang, or false. A bound pod is a member of the gang that
 // its Binding names. A bound pod's own annotations do not count, because a user may have changed
-// them to get the pod deleted or to protect it from eviction. Older releases did not write the
-// membership into Bindings. If trusting is set, the annotations of pods without such a Binding
-// count.
+// them to get the pod deleted or to protect it from eviction. If trusting is set, the annotations
+// of a bound pod count if its Binding names no gang, because older releases wrote Bindings without
+// it.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}
@@ -126,9 +126,9 @@ func Needed(spec *wire.Gang, done *Count) Count {
 	return left
 }
 
-// Together returns the members of line that are planned together, at most most. It takes the first
-// members of each task up to the task's number in tasks, and fills the rest with the first other
-// members. The result has the order of line.
+// Together selects the members of line that are planned together. Their number is limited to most.
+// Together first selects members of each task, up to the task's number in tasks, and then the first
+// of the others. The result has the order of line.
 func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
 	if len(line) <= most {
 		return line

@@ -15,8 +15,8 @@ type (
 	// Stirred: the cluster has changed in a way that could help a gang. Stirs is the number of such
 	// changes so far.
 	Stirred struct{ Stirs uint64 }
-	// Placed: a member has its node. Since is the time from which a new deadline counts, or zero if
-	// the gang needs none. Timeout is the time from Since to the deadline.
+	// Placed: a member has its node. A new deadline is Timeout after Since; Since is zero if the
+	// gang needs no deadline.
 	Placed struct {
 		Since   time.Time
 		Timeout time.Duration
@@ -25,16 +25,16 @@ type (
 	Held struct{ Until time.Time }
 	// Failed: the attempt failed, but not because the gang does not fit.
 	Failed struct{}
-	// PlanMade: all places of a plan are reserved. Timeout is the longest time until all members of
-	// the plan have reached Permit.
+	// PlanMade: all places of a plan are reserved. The plan is dropped unless all its members reach
+	// Permit within Timeout and before the gang's deadline.
 	PlanMade struct{ Timeout time.Duration }
 	// Arrived: a member of the plan has reached Permit. All means that all members of the plan have
 	// now reached Permit.
 	Arrived struct{ All bool }
 	// Lost: a member of the plan has failed or was removed. Enough means that the remaining members
 	// reach the minimum, and All that each of them has reached Permit. Before means that another
-	// member was lost after Actions.Release. Several members that are lost then count as one
-	// failure, because a node often refuses all its planned members.
+	// member was already lost after Actions.Release: all members that are lost after
+	// Actions.Release count as one failure, because a node often refuses all its planned members.
 	Lost struct {
 		Why                 string
 		Enough, All, Before bool
@@ -45,14 +45,14 @@ type (
 	// PlanDone: no members are left in the plan. Lost means that a member has failed since
 	// Actions.Release.
 	PlanDone struct{ Lost bool }
-	// Ended: the attempt to delete the bound members is over. Whole means that the gang was whole,
-	// so its members were not deleted.
+	// Ended: the bound members were deleted, or, if Whole is set, were kept because the gang was
+	// whole.
 	Ended struct{ Whole bool }
 )
 
 // Actions are the steps that the caller must carry out.
 type Actions struct {
-	// Try selects the members that may be scheduled now.
+	// Try selects the members that the caller must activate, so that they are scheduled.
 	Try Who
 	// Release means that the caller must let the members of the plan pass Permit.
 	Release bool
@@ -96,7 +96,8 @@ type step struct {
 	do  Actions
 }
 
-// due reports whether the time at has come. If it has, due sets at to zero.
+// due reports whether *at has passed; a zero *at never passes. If it has passed, due sets *at to
+// zero.
 func (s *step) due(at *time.Time) bool {
 	if at.IsZero() || s.now.Before(*at) {
 		return false
@@ -105,8 +106,8 @@ func (s *step) due(at *time.Time) bool {
 	return true
 }
 
-// Silence is the time for which a gang is blocked, or does not fit, before users are told why.
-// Before that, its pods are often still being created.
+// Silence is the time for which a gang must be blocked, or must not fit, before users are told why.
+// A gang that is blocked for a shorter time often has pods that are still being created.
 const Silence = 10 * time.Second
 
 func (Looked) happen(s *step) {
@@ -126,8 +127,8 @@ func (Looked) happen(s *step) {
 	}
 }
 
-// notice records whether the gang is blocked. If the gang stays blocked for Silence, notice sets
-// SayWhy.
+// notice records whether the gang is blocked. If the gang has stayed blocked for Silence, notice
+// sets Actions.SayWhy.
 func (s *step) notice() {
 	switch {
 	case s.c.Blocked != "":
@@ -144,8 +145,8 @@ func (s *step) notice() {
 }
 
 // expire drops a plan whose members have not all reached Permit in time. If a gang is not whole at
-// its deadline, expire begins to delete the bound members. It waits for Bindings that are being
-// written, because one of them may complete the gang.
+// its deadline, expire begins to delete the bound members. While Bindings are being written, expire
+// does not delete members, because one of the Bindings may complete the gang.
 func (s *step) expire() {
 	if s.Doing == Reserved && !s.now.Before(s.Together) {
 		s.drop("its members did not come together in time")

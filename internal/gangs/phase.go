@@ -10,8 +10,8 @@ const (
 	// Incomplete: the gang cannot be tried, and the reason is not a lack of room. For example, pods
 	// are missing, or the gang's object is missing or wrong.
 	Incomplete Phase = "incomplete"
-	// Unconfirmed: the scheduler reads data again, because the known version of the gang's object
-	// may be older than its members, or because a member may be gone.
+	// Unconfirmed: the scheduler waits for newer data, because the known version of the gang's
+	// object may be older than its members, or because a member may be gone.
 	Unconfirmed Phase = "unconfirmed"
 	// BackedOff: the gang is not tried before NotBefore, for example because a plan was dropped.
 	BackedOff Phase = "backed off"
@@ -36,8 +36,8 @@ const (
 // tried.
 type Progress struct {
 	Wait
-	// Doing is Reserved, Binding, Ending or "". If Doing is "", the method Phase computes the phase
-	// from the Conditions.
+	// Doing is Reserved, Binding, Ending or "". If it is "", the method Phase computes the phase
+	// from Wait and the Conditions.
 	Doing Phase
 	// Whole means that as many members as the minimum had nodes at some time.
 	Whole bool
@@ -57,8 +57,8 @@ type Progress struct {
 	Deadline time.Time
 
 	failures int // the number of failures in a row, for backOff
-	// say is the time of the action SayWhy, and tellMates the time of the action TellMates if the
-	// gang still does not fit. Zero means never.
+	// say is the time at which SayWhy becomes due if the gang is still blocked. tellMates is the
+	// time at which TellMates becomes due if the gang still does not fit. Zero means never.
 	say, tellMates time.Time
 }
 
@@ -108,7 +108,7 @@ func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
 }
 
-// again returns the value of Actions.Again.
+// again returns the time for Actions.Again.
 func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
 	if c.Members == 0 {
 		return at
@@ -149,7 +149,8 @@ const (
 	LongestPause = 10 * time.Second
 )
 
-// Doubled returns FirstPause doubled times times, or most if that is shorter.
+// Doubled returns FirstPause, doubled as often as the first parameter says but at most six times.
+// It returns most if that is shorter.
 func Doubled(times int, most time.Duration) time.Duration {
 	return min(most, FirstPause<<min(times, 6))
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Run returns the UID of the controller that created a pod, or "". The UID distinguishes gangs that
-// have the same name one after another, such as the gangs of a CronJob. Ended pods of the previous
-// gang may still exist.
+// have the same name one after another, such as the gangs of a CronJob, because ended pods of an
+// earlier gang may still exist.
 func Run(pod *corev1.Pod) types.UID {
 	if c := metav1.GetControllerOfNoCopy(pod); c != nil {
 		return c.UID

@@ -11,7 +11,7 @@ const (
 	Forming Stage = "forming"
 	// Wrong: the gang's specification is invalid, or Berth does not support it.
 	Wrong Stage = "wrong"
-	// Waiting: the gang has enough pods, and no pod has a node.
+	// Waiting: the gang has enough pods, but none of them has a node.
 	Waiting Stage = "waiting"
 	// Planned: places are reserved for all pods that start together. Only the scheduler knows that
 	// a gang is Planned.

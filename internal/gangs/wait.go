@@ -2,8 +2,7 @@ package gangs
 
 import "time"
 
-// Wait is the state of a gang or a pod that did not fit: how long it waits for a change of the
-// cluster.
+// Wait records how long a gang or a pod that did not fit waits until it is tried again.
 type Wait struct {
 	// Why is the reason of the last misfit. It is "" if the gang or pod does not wait for a change
 	// of the cluster.
@@ -13,10 +12,10 @@ type Wait struct {
 
 	stirs   uint64    // the number of changes of the cluster when the last attempt began
 	until   time.Time // the time of the next attempt even without a change
-	reports time.Time // when attempts began to find nodes that wait for a report, or zero
+	reports time.Time // since when attempts have found nodes that wait for a report, or zero
 }
 
-// Misfit is the event that a gang or a pod does not fit.
+// Misfit is the event that an attempt found no nodes for a gang or a pod.
 type Misfit struct {
 	Why string
 	// Tried is the number of changes of the cluster (Stirred) when the attempt began. Stirs is the
@@ -24,7 +23,7 @@ type Misfit struct {
 	Tried, Stirs uint64
 	// Pause is the minimum time until the next attempt.
 	Pause time.Duration
-	// Lacking means that only capacity is missing, and no pod is evicted.
+	// Lacking means that only capacity is missing, and that no pod is evicted for the gang.
 	Lacking bool
 }
 
@@ -62,8 +61,8 @@ func (w *Wait) Over(now time.Time) bool {
 const ReportLimit = 30 * time.Second
 
 // Patient reports whether evictions must wait because a report may show room. reports means that
-// the attempt has found nodes that wait for a report. In a large cluster there may always be such
-// nodes, so Patient returns false once per ReportLimit.
+// the attempt has found nodes that wait for a report. Patient still returns false once per
+// ReportLimit, because in a large cluster there may always be such nodes.
 func (w *Wait) Patient(reports bool, now time.Time) bool {
 	switch {
 	case !reports:
@@ -72,7 +71,7 @@ func (w *Wait) Patient(reports bool, now time.Time) bool {
 	case w.reports.IsZero():
 		w.reports = now
 	case now.Sub(w.reports) >= ReportLimit:
-		w.reports = now // evictions are allowed once, because reports show their effect much later
+		w.reports = now // allows evictions once, because reports show their effect much later
 		return false
 	}
 	return true

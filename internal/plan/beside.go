@@ -12,21 +12,21 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Wish is a requirement or preference of one member about its NUMA node: the same NUMA node as
-// another member, or a different one.
+// Wish is a requirement or preference of one member about its NUMA nodes: those of another member,
+// or different ones.
 type Wish struct {
 	// Mate is the index of the other member in Gang.Members. Index len(Members)+i stands for
 	// Gang.Seated[i], a pod that already has a node.
 	Mate int
 	// All makes the wish apply to all other members. If All is set, Apart must be set too, and Mate
 	// has no meaning. If the wish belongs to a seated pod, it applies only to Members. All saves
-	// memory: separate wishes would grow with the square of the number of members.
+	// memory: the number of separate wishes would grow with the square of the number of members.
 	All bool
-	// Apart asks for a NUMA node that the mate does not have. Without Apart, the wish asks for the
-	// mate's NUMA node.
+	// Apart asks for NUMA nodes that the mate does not have. Without Apart, the wish asks for the
+	// mate's NUMA nodes.
 	Apart bool
 	// Required means that the member gets no node on which the wish is not fulfilled. If Required
-	// is not set, the plan only tries first to fulfil the wish.
+	// is not set, the plan first tries to fulfil the wish, and ignores it if that fails.
 	Required bool
 }
 
@@ -52,11 +52,11 @@ type Decided struct {
 	Exact bool
 }
 
-// grants reports whether the wishes between the member and the members placed before it are
-// fulfilled. If the trial is strict, the preferred wishes count too. A wish must be fulfilled in
-// each order in which the node's kubelet may admit the members. A wish counts as not fulfilled if
-// the prediction is not exact, or if nothing is pinned. with is the node's site including the
-// member.
+// grants reports whether the wishes among the members on the node, including the new member, are
+// fulfilled. If the trial is strict, preferred wishes count too. A wish must be fulfilled in each
+// order in which the node's kubelet may admit the members. It counts as not fulfilled if the
+// prediction is not exact, or if nothing is pinned. The parameter with is the node's site including
+// the new member.
 func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
@@ -76,7 +76,7 @@ func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	})
 }
 
-// others reports whether a wish of m with All applies to the mate. others returns false if both are
+// others reports whether a wish of m with All applies to the mate. It returns false if both are
 // seated.
 func (g *Gang) others(m, mate int) bool {
 	return m != mate && (m < len(g.Members) || mate < len(g.Members))
@@ -90,8 +90,9 @@ func (g *Gang) wishesOf(m int) []Wish {
 	return g.Members[m].Beside
 }
 
-// maxTogether is the maximum number of members without a place on a node that is loose
-// (suppose.Node.Loose). The search tries all their orders of admission.
+// maxTogether is the maximum number of planned members on a loose node (suppose.Node.Loose) for
+// which outcomes tries all orders of admission. With more members, wishes on the node count as not
+// fulfilled.
 const maxTogether = 4
 
 // outcomes returns the possible NUMA nodes of the members on a node; got is the allocation of the
@@ -266,9 +267,8 @@ func unitsOf(members []Member) []unit {
 }
 
 // In a gang with wishes, a node that refuses one member may admit a later member, so the plan must
-// not skip the node. Without stored refusals, a gang of thousands of members could block the
-// scheduler for minutes. So the trial stores refusals, and does not ask a node again for a known
-// answer.
+// not skip the node. So the trial stores the refusals of each node, and does not ask again for a
+// known answer. Otherwise a gang of thousands of members could block the scheduler for minutes.
 
 // site has the members on a node, and the node's refusals while it has exactly these members. If
 // the node gets another member, the trial replaces the site.
@@ -285,14 +285,15 @@ type site struct {
 	foreign bool
 }
 
-// pair is a wish of one member of a site about another member. asks and mate are positions in
-// site.members.
+// pair is a wish of one member of a site about another member of the site. asks and mate are
+// positions in site.members.
 type pair struct {
 	asks, mate      int
 	apart, required bool
 }
 
-// refusal describes the members that a node refuses. class is nowhere unless wishes are the reason.
+// refusal describes the members that a node refuses: members with the same kind and age. If wishes
+// are the reason, it is only for members of the same class; otherwise class is nowhere.
 type refusal struct {
 	kind, class int
 	strict      bool
@@ -349,7 +350,7 @@ func wishesOf(g *Gang) *wishes {
 	return out
 }
 
-// by returns the wish with m as its Mate. m is the member that has the wish.
+// by returns the wish as seen from its mate: Mate is m, the member that has the wish.
 func (w Wish) by(m int) Wish {
 	w.Mate = m
 	return w
@@ -387,8 +388,8 @@ func (t *trial) with(m, node int) *site {
 const pairsPerLook = 128
 
 // crowdedOut reports whether the node would have more members that must be apart from each other
-// than it has NUMA nodes. crowdedOut asks no ledger for a place. with is the node's site including
-// the last member.
+// than it has NUMA nodes. crowdedOut asks no ledger for a place. The parameter with is the node's
+// site including the new member.
 func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false
@@ -420,7 +421,7 @@ func (t *trial) numaNodes(node int) int {
 }
 
 // settle is called after the search for a unit's node. It marks the node of the last place as taken
-// if each of its NUMA nodes belongs to a member that wants no other member there.
+// if every NUMA node of it belongs to a member that accepts no other member on its NUMA node.
 func (t *trial) settle(placed bool) {
 	if !placed || t.wishes == nil || len(t.plan.Places) == 0 || t.work.slow {
 		return
@@ -452,8 +453,8 @@ func (t *trial) withoutTaken(all []int) []int {
 	return slices.DeleteFunc(slices.Clone(all), func(node int) bool { return t.taken[node] })
 }
 
-// pair adds the wishes of m about the mate to s.pairs. place and its are the positions of m and the
-// mate in s.members.
+// pair adds the wishes of m about the mate to s.pairs. The parameters place and its are the
+// positions of m and of the mate in s.members.
 func (s *site) pair(g *Gang, m, place, mate, its int) {
 	for _, w := range g.wishesOf(m) {
 		if w.All && g.others(m, mate) || !w.All && w.Mate == mate {

@@ -11,9 +11,8 @@ import (
 // A plan delays all other work: the scheduler places no other pod meanwhile, and the user of a page
 // or a command waits. So each plan has a Budget.
 const (
-	// Looks is the maximum number of looks for a plan. A look is a unit of cost, about a
-	// microsecond of processor time: one check of one member on one node, without the node's
-	// ledger.
+	// Looks is the maximum cost of a plan, in looks. A look is about a microsecond of processor
+	// time, the cost of checking one member on one node without asking the node's ledger.
 	Looks = 150_000
 	// Patience is the maximum time for a plan. On a busy machine, it may end before Looks are used
 	// up.
@@ -23,10 +22,11 @@ const (
 // MaxKinds is the maximum number of kinds of members in a gang.
 const MaxKinds = 256
 
-// Dear has the numbers that determine how expensive it is to plan a gang.
+// Dear has the numbers that explain why a gang is too expensive to plan.
 type Dear struct {
 	// Members is the number of members that are planned together, and Kinds the number of their
-	// kinds. Names is the number of wishes in which members name each other.
+	// kinds. Names is the number of times that pods of the gang name each other in wishes about
+	// their places.
 	Members, Kinds, Names int
 	// Late means that the plan was stopped because it took too long.
 	Late bool

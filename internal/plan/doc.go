@@ -5,15 +5,15 @@
 // Each member gets the first node that admits it, in the order of the Field. Make asks forks of the
 // nodes' ledgers (suppose.Node.Promise), so the scheduler can later reserve the members exactly as
 // planned. If a node reaches the limits of its ledger, the plan continues on other nodes. A Field
-// has all other rules about a pod's node, such as those of other scheduler plugins.
+// has all other rules about which nodes a pod may use, such as those of other scheduler plugins.
 //
 // If this pass does not reach a minimum that is less than the number of members, a second pass
 // begins with the smallest members. Make does not search all combinations. If members of several
 // sizes fit in only one way, Make does not always find this way.
 //
-// Evict finds pods whose eviction makes room for a whole gang at a low cost. A Wish is a member's
-// requirement about another member's NUMA nodes.
+// Evict finds pods whose eviction makes room for a whole gang at a low cost. A Wish asks for the
+// NUMA nodes of another member, or for other NUMA nodes.
 //
-// The package is pure: it uses no random numbers and does no I/O, and reads a clock only for a
+// The package is pure: it uses no random numbers, does no I/O, and reads the clock only for a
 // Budget. The package changes forks of ledgers, but not the ledgers.
 package plan

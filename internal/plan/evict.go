@@ -19,8 +19,8 @@ type Occupant struct {
 type Victim struct {
 	Pods     []Occupant
 	Priority int32
-	// Started is the earliest start time of the pods, in Unix seconds. Of otherwise equal victims,
-	// the one that started last is evicted first.
+	// Started is the earliest start time of the pods, in Unix seconds. Of equal victims, the one
+	// that started last is evicted first.
 	Started int64
 	// Leaving means that the pods are already being deleted, so that they cost nothing.
 	Leaving bool
@@ -31,13 +31,13 @@ type Removal struct {
 	Victims []Victim
 	// Allowed has the number of further evictions that each disruption budget permits.
 	Allowed []int
-	// Short is the number of members that got no place in a plan without evictions. 0 means that no
-	// such plan was tried.
+	// Short is the number of members that a plan without evictions lacked for the minimum. 0 means
+	// that no such plan was tried.
 	Short int
 }
 
-// Crowd is a Field from whose nodes victims can be removed. The search itself computes, on forks of
-// ledgers, the CPUs and devices that the removal frees.
+// Crowd is a Field from whose nodes victims can be removed. A Crowd does not have to change
+// ledgers: Evict itself computes, on forks of ledgers, the CPUs and devices that a removal frees.
 type Crowd interface {
 	Field
 	// Evict removes a victim's pods, and Restore puts them back.
@@ -49,7 +49,7 @@ type Crowd interface {
 type Eviction struct {
 	// Victims are the victims to evict, in addition to pods that are already leaving.
 	Victims []int
-	// Places are the members' places after the eviction of Victims.
+	// Places are the members' places after the eviction.
 	Places []Place
 	// Asked is the number of questions to nodes about members. Cut means that the search reached
 	// MaxAsked or used up its budget, so there may be more victims than necessary.
@@ -62,11 +62,11 @@ type Eviction struct {
 // scheduler places no other pod during the search.
 const MaxAsked = 50_000
 
-// Evict finds victims whose eviction lets the whole gang fit. Evict first removes the pods that are
-// already leaving, which do not count as victims. Then Evict takes the cheapest victims until the
-// gang fits, and drops the victims that the gang does not need, the most expensive first. On the
-// nodes of the plan, Evict tries to drop at most maxSpared victims. The result is not always the
-// cheapest possible set.
+// Evict finds victims whose eviction lets the gang's minimum fit. Evict first removes the pods that
+// are already leaving, which do not count as victims. Then Evict takes the cheapest victims until
+// the gang fits, and drops the victims that the gang does not need, the most expensive first. Of
+// the victims on nodes that the plan uses, Evict tries to drop at most maxSpared. The result is not
+// always the cheapest possible set.
 //
 // Evict returns false if the eviction of all victims is not enough, or if the search is Cut before
 // it finds an answer. If a gang with wishes does not fit after the eviction of all victims, Evict
@@ -111,13 +111,13 @@ func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Evic
 	return out, true
 }
 
-// Cost is the cost of evicting a set of victims. Costs are compared field by field, as
-// kube-scheduler does, and the first difference decides.
+// Cost is the cost of evicting a set of victims. Costs are compared field by field, as in
+// kube-scheduler's preemption, and the first difference decides.
 type Cost struct {
 	// Violations counts pods whose disruption budget does not allow the eviction.
 	Violations int
-	// Highest is the highest priority of the pods, and Sum the sum of their priorities. Each
-	// priority counts from the lowest int32.
+	// Highest is the highest priority of the pods, and Sum the sum of their priorities. 1<<31 is
+	// added to each priority, so that none is negative.
 	Highest, Sum int64
 	Pods         int
 }
@@ -152,8 +152,8 @@ func (r *Removal) Cost(set []int) (c Cost) {
 	return c
 }
 
-// clearing is a Field: a Crowd without some of its victims. clearing.Nodes orders the nodes by the
-// cost of the victims that were removed from them, the cheapest first.
+// clearing is a Field: a Crowd from which some victims were removed. Its method Nodes orders the
+// nodes by the cost of the victims that were removed from them, the cheapest first.
 type clearing struct {
 	Crowd
 	removal *Removal
@@ -254,9 +254,9 @@ func (c *clearing) try(g *Gang) ([]Place, bool) {
 	return p.Places, true
 }
 
-// prefix searches, by bisection, for the smallest number of victims from the start of order that is
-// enough, and evicts these. If the eviction of all victims is not enough, prefix leaves all of them
-// evicted and returns false.
+// prefix searches, by bisection, for the shortest prefix of order whose eviction is enough, and
+// leaves these victims evicted. If the eviction of all victims is not enough, prefix leaves all of
+// them evicted and returns false.
 func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	now := 0
 	tries := func(count int) (p []Place, ok bool) {
@@ -302,9 +302,9 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	return places, true
 }
 
-// guess returns the number of victims with which prefix begins: enough for one pod per member
-// without a place. If prefix began with all victims, it could reach its limit before it finds a
-// small set.
+// guess returns the number of victims with which prefix begins: as many as have one pod for each
+// member without a place. If prefix began with all victims, it could reach its limit before it
+// finds a small set.
 func (c *clearing) guess(order []int) int {
 	pods := 0
 	for at, i := range order {

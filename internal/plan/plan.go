@@ -23,8 +23,8 @@ type Member struct {
 	Beside []Wish
 }
 
-// Field has all rules about the nodes of members, except those of the ledgers. A Field also numbers
-// the nodes, and determines the order in which the plan tries them.
+// Field has all rules about which nodes members may use, except those of the ledgers. A Field also
+// numbers the nodes, and determines the order in which the plan tries them.
 type Field interface {
 	// Nodes returns the nodes that members of the kind may now use, best first. If there are many,
 	// Nodes may return only the best of them until Widen is called.
@@ -32,9 +32,10 @@ type Field interface {
 	// Widen makes Nodes return all nodes from now on. Widen reports whether an earlier call of
 	// Nodes omitted nodes.
 	Widen() bool
-	// Coupled reports whether a placed member affects the feasible nodes of members of the kind by
-	// more than the resources that it takes. For such a kind, Nodes also returns nodes that may
-	// admit a member only later. Admits always answers for the present state.
+	// Coupled reports whether each placed member may change which nodes are feasible for the kind
+	// in other ways than by the resources that it takes, for example because the kind has spread
+	// constraints. For such a kind, Nodes also returns nodes that may admit a member only later.
+	// Admits always answers for the present state.
 	Coupled(kind int) bool
 	// Closed reports whether the node, or its domain, has refused a member of a coupled kind since
 	// the kind was last reopened. The plan asks such a node last.
@@ -47,8 +48,9 @@ type Field interface {
 	// Admits reports whether the Field's rules allow the member on the node now. The ledger of the
 	// Node is checked separately.
 	Admits(member, node int) bool
-	// Suits reports whether the member can have its claimed devices at its place on the node. Suits
-	// may call again to move the member to another place on the node, for example near devices.
+	// Suits reports whether the member can get the devices of its resource claims at its place on
+	// the node. Suits may call again to move the member to another place on the node, for example
+	// near devices.
 	Suits(member, node int, would Lies, again Again) bool
 	// Put records that the member is on the node, and Take reverts this.
 	Put(member, node int)
@@ -57,20 +59,21 @@ type Field interface {
 
 // Lies describes the allocation of a member on a node.
 type Lies struct {
-	// Decision is the member's allocation. Decision has no containers if nothing is pinned for the
+	// Decision is the member's allocation. It has no containers if nothing is pinned for the
 	// member.
 	Decision *placement.Decision
-	// Sure means that the allocation is certain. Loose means that no member on the node is promised
-	// its CPUs.
+	// Sure means that the allocation is certain. Loose means that the ledger promises no member on
+	// the node which CPUs it gets.
 	Sure, Loose bool
 }
 
-// Again replaces the promised place of a member by another place on the same node, near the devices
-// near if near is not nil. Again returns false if there is no such place.
+// Again replaces the promised place of a member by another place on the same node. If near is not
+// nil, the new place is near these devices. Again returns false if there is no such place.
 type Again func(near *placement.Claimed) (Lies, bool)
 
 // Uncoupled implements some methods of Field. A Field may embed Uncoupled if its Nodes never omits
-// a node, and if members affect each other only by the resources that they take.
+// a node, its members have no claimed devices, and its members affect each other only by the
+// resources that they take.
 type Uncoupled struct{}
 
 // Suits implements Field.
@@ -113,7 +116,7 @@ func (g *Gang) Wish(of int, w Wish) {
 // Wishes reports whether any member has a wish about another member's place.
 func (g *Gang) Wishes() bool { return g.wishes(func(Wish) bool { return true }) }
 
-// wishes reports whether is returns true for any wish of the gang.
+// wishes reports whether the function is returns true for any wish of the gang.
 func (g *Gang) wishes(is func(Wish) bool) bool {
 	return slices.ContainsFunc(g.Members, func(m Member) bool { return slices.ContainsFunc(m.Beside, is) }) ||
 		slices.ContainsFunc(g.Seated, func(s Seat) bool { return slices.ContainsFunc(s.Beside, is) })
@@ -122,15 +125,15 @@ func (g *Gang) wishes(is func(Wish) bool) bool {
 // Place is the node of a member.
 type Place struct {
 	Member, Node int
-	// Loose is the member's ledger.Candidate.Loose. Loose is set if the CPUs that the member gets
-	// depend on the order in which the kubelet admits the pods of the node.
+	// Loose is for ledger.Candidate.Loose. It is set if the CPUs of the member depend on the order
+	// in which the kubelet admits the members on the node.
 	Loose bool
-	// Wave is the member's ledger.Candidate.Wave.
+	// Wave is for ledger.Candidate.Wave.
 	Wave int
 	// Got is the member's allocation on the node.
 	Got Decided
-	// Candidate is the member's candidate, or a copy from Candidate.Near if the member's devices
-	// are known. Candidate is nil if nothing is pinned.
+	// Candidate is the member's candidate, or a copy from Candidate.Near if the member was moved
+	// near its claimed devices. Candidate is nil if nothing is pinned.
 	Candidate *ledger.Candidate
 }
 
@@ -145,11 +148,12 @@ type Plan struct {
 	// Waits has the nodes that refused a member only because they wait for a report, with the
 	// reason of each.
 	Waits map[int]ledger.Wait
-	// Tangled has the nodes that would admit a member, but not in every order in which the kubelet
-	// may admit the member and other members. A tangled node has already used all its waves.
+	// Tangled has the nodes that would admit a member in some of the orders in which the kubelet
+	// may admit the members on the node, but not in all of them, and that have used all their
+	// waves.
 	Tangled map[int]bool
-	// Crowded means that a node refused a member because the order in which the kubelet admits
-	// members is not known.
+	// Crowded means that a node with members refused another member, which it might accept in a
+	// later wave.
 	Crowded bool
 	// Cut means that the budget was used up before the minimum was reached. The gang might still
 	// fit.
@@ -167,7 +171,7 @@ func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
 }
 
-// work counts the questions to nodes about members (asked). If limit is not 0, limit is the maximum
+// work counts in asked the questions to nodes about members. If limit is not 0, it is the maximum
 // of asked.
 type work struct {
 	asked, limit int
@@ -253,8 +257,8 @@ func (p *Plan) Undo(f Field) {
 	}
 }
 
-// pass goes through the members once, in units. If inWaves is set, a node that does not admit
-// members in every order may get them in waves, which fix the order.
+// pass goes through the members once, in units. If inWaves is set and a node does not admit its
+// members in every order, pass may put them into waves, which fix the order.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	count := len(g.Members) + len(g.Seated)
 	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, count), placed: make([]Decided, count)}
@@ -323,8 +327,9 @@ type trial struct {
 	// before has, for each member of the unit, the state of the node before the member was put
 	// there.
 	before []before
-	// taken are the nodes on which each NUMA node belongs to a member that wants no other member
-	// there. fresh counts the taken nodes that withoutTaken has not removed yet.
+	// taken are the nodes on which every NUMA node belongs to a member that accepts no other member
+	// on its NUMA node. fresh counts the taken nodes that withoutTaken has not removed yet. skips
+	// counts the calls of passesBy that returned true.
 	taken map[int]bool
 	fresh int
 	skips int
@@ -338,8 +343,8 @@ type trial struct {
 	strict bool
 }
 
-// place finds a node for the unit. If the next unit is equal to this unit, only the returned nodes
-// can admit it.
+// place puts the unit on a node, if there is one that admits it. If the next unit is equal to this
+// unit, only the returned nodes can admit it.
 func (t *trial) place(u *unit, open []int) []int {
 	if u.prefers {
 		t.strict = true
@@ -362,7 +367,7 @@ func (t *trial) place(u *unit, open []int) []int {
 }
 
 // first puts the unit on the first node that admits it, and returns the nodes that may admit
-// another equal unit.
+// another equal unit. found is false if no node admits the unit.
 func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	only, joins := t.meets(u)
 	takes := func(node int) bool { return (!joins || node == only) && t.putAll(u.members, node) }
@@ -390,7 +395,7 @@ func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	}
 }
 
-// roomy returns the open nodes that are not in full, and empties full.
+// roomy returns the open nodes that are not in t.full, and then empties t.full.
 func (t *trial) roomy(u *unit, open []int) []int {
 	if len(t.full) == 0 || t.wishes != nil || len(u.members) > 1 {
 		return open
@@ -486,9 +491,9 @@ func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again 
 	}
 }
 
-// suitsLater withdraws the promise to a member that Suits refused. It then promises the member a
-// place in a further wave, after the other members on the node. If Suits refuses this place too,
-// suitsLater withdraws it and returns false.
+// suitsLater withdraws the promise to a member that Suits refused. If waves are allowed and may
+// help, it then promises the member a place in a further wave, after the other members on the node.
+// If Suits refuses this place too, suitsLater withdraws it and returns false.
 func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) bool {
 	on, pod := t.plan.Nodes.At(node), &t.gang.Members[m].Pod
 	unsure := !t.lies.Sure && on.Pins(pod) && on.Promised() > 1
@@ -511,7 +516,8 @@ func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) b
 	return false
 }
 
-// asks asks the node's ledger about the member. It does not check wishes.
+// asks checks the Field's rules, the node's amounts and the node's ledger, which promises the
+// member a place. It does not check wishes.
 func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 	if !t.field.Admits(m, node) {
 		return Decided{}, false
@@ -600,9 +606,10 @@ func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 	t.plan.Waits[node] = why
 }
 
-// loosen removes the promises of CPUs to the members on the node, and promises the pod a place. The
-// kubelet may admit the pod before the members, and then give them other CPUs. loosen returns the
-// earlier state of the node, or nil if the node has not changed.
+// loosen promises the pod a place on a node where the pod might change the CPUs of the members,
+// because the kubelet may admit the pod before them. For this, loosen gives up the promises of
+// particular CPUs to the members. loosen returns the earlier state of the node, or nil if the node
+// has not changed.
 func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Answer, *suppose.Node) {
 	loose := on.Clone()
 	loose.Loosen()

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Sort sorts a list by turns: the first item of each lane, then the second of each, and so on.
-// Items with the same turn keep their order.
+// Sort sorts a list by turns: the first item of each lane, then the second of each lane, and so on.
+// The parameter lane returns the lane of an item, such as its namespace. Items with the same turn
+// keep their order. The items must differ from each other.
 func Sort[T, L comparable](list []T, lane func(T) L) {
 	next, turn := map[L]int{}, make(map[T]int, len(list))
 	for _, item := range list {
@@ -96,8 +97,8 @@ func (l *Line[T]) Drop(namespace string, item T) bool {
 	return true
 }
 
-// settle adds the namespace to the order if one of its items may start. It forgets a namespace
-// without items.
+// settle adds the namespace to l.order if one of its items may start. It forgets a namespace that
+// has neither waiting items nor items in progress.
 func (l *Line[T]) settle(namespace string, in *lane[T]) {
 	switch {
 	case len(in.waiting) > 0 && !in.ordered && (l.Each == 0 || in.under < l.Each):

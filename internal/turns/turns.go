@@ -1,6 +1,6 @@
 // Package turns shares work fairly among namespaces. Waiting namespaces take turns, so that a
-// namespace with many items does not delay the others. A Line orders items as they come, and Sort
-// orders a list. Turns makes callers wait.
+// namespace with many items does not delay the others. Turns makes callers wait for their turn, a
+// Line does the same for items in a queue, and Sort sorts a list.
 package turns
 
 import (
@@ -17,11 +17,11 @@ type Turns struct {
 	waiting Line[chan struct{}]
 }
 
-// New returns Turns that let at most most callers proceed at a time.
+// New returns Turns that let up to the given number of callers proceed at a time.
 func New(most int) *Turns { return &Turns{free: most} }
 
 // Take waits until it is the namespace's turn. If ctx ends first, Take returns the error of ctx.
-// The caller calls done, once or more often, at the end of its turn.
+// The caller must call done at the end of its turn; further calls do nothing.
 func (t *Turns) Take(ctx context.Context, namespace string) (done func(), err error) {
 	if come := t.queue(namespace); come != nil {
 		if err := t.await(ctx, namespace, come); err != nil {
