@@ -11,9 +11,9 @@ import (
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
-// podGroupOf returns the Job's PodGroup. It has the number of pods that start together, in total
-// and by task, without the tasks in later, whose pods are created only when other tasks run. The
-// group's resources also count the tasks in later.
+// podGroupOf returns the Job's PodGroup. Its minimums, in total and by task, leave out the tasks in
+// later, whose pods are created only when other tasks are ready. Its minResources include these
+// tasks.
 func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Name: groupName(job), Namespace: job.Namespace, OwnerReferences: ownerOf(job), Labels: job.Labels, Annotations: groupAnnotations(job),

@@ -58,9 +58,9 @@ func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Servi
 	return &corev1.Service{ObjectMeta: meta, Spec: spec}
 }
 
-// ensure creates an object if no object has its name. It does not change an object of another
-// owner, and pods then cannot be found by name. If the object belongs to a deleted Job of the same
-// name, ensure returns an error until the object is gone.
+// ensure creates an object if no object has its name. It leaves an object of another owner
+// unchanged, and the pods may then not find each other by name. If the object belongs to a deleted
+// Job of the same name, ensure returns an error until the object is gone.
 func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
 	there := o.DeepCopyObject().(client.Object)
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), there)

@@ -20,10 +20,10 @@ type step struct {
 	status batch.JobStatus
 	remove []*corev1.Pod
 	make   []member
-	// suspects means that pods are missing that the status reports. If the pods were read from a
-	// cache, the reconciler must read them from the API server before it carries out the step.
+	// suspects means that a task has fewer pods than the status reports. If the pods were read from
+	// a cache, the reconciler must read them from the API server before it carries out the step.
 	suspects bool
-	// again is the end of a policy's timeout, or zero.
+	// again is the time when the next timeout of a policy ends; zero means that there is none.
 	again time.Time
 	// later are the tasks that have no pods yet because they wait for other tasks.
 	later map[string]bool
@@ -69,10 +69,10 @@ type stepper struct {
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
 	// owed are tasks with evictions whose policies have to wait for the policy of another task.
-	// Until then the step creates no pods for these tasks, and the status keeps their earlier
-	// number of pods.
+	// While they wait, no pods are created for these tasks, and the status keeps their earlier
+	// number of pods, so that the evictions are not forgotten.
 	owed map[string]bool
-	// failing means that a pod has failed for which a policy has to wait.
+	// failing means that a pod has failed, and that a policy will act on this after its timeout.
 	failing bool
 	out     step
 }
@@ -111,7 +111,7 @@ func (n *stepper) alive() (alive int) {
 
 func nobody(*corev1.Pod) bool { return false }
 
-// clear adds to the pods to delete all of old, and those of seen for which kept returns false.
+// clear deletes all pods of n.old, and the pods of n.seen for which kept returns false.
 func (n *stepper) clear(kept func(*corev1.Pod) bool) {
 	for _, t := range slices.Sorted(maps.Keys(n.seen)) {
 		for _, pod := range n.seen[t] {
@@ -131,7 +131,7 @@ func (n *stepper) drop(pod *corev1.Pod) {
 	}
 }
 
-// finish ends a phase in which the Job waits until pods are gone.
+// finish ends a phase in which the Job waits until pods are gone. left is the number of these pods.
 func (n *stepper) finish(phase batch.JobPhase, left int) {
 	if left > 0 {
 		return
@@ -203,7 +203,8 @@ func (n *stepper) ran() bool {
 	return n.job.Status.State.Phase == batch.Running
 }
 
-// newlyTorn reports whether the Job is torn (see torn) and no policy has handled this yet.
+// newlyTorn reports whether a Job that was Running is torn (see torn), has fewer placed pods than
+// minAvailable, and no policy has handled this yet.
 func (n *stepper) newlyTorn() bool {
 	if !n.ran() || placed(n.seen) >= n.spec.minAvailable {
 		n.note(countedTear, "")
@@ -222,7 +223,7 @@ func (n *stepper) owe(causes []cause, but *task) {
 	}
 }
 
-// due returns the causes that have lasted as long as their policies require, and records when the
+// due returns the causes that have lasted for the timeouts of their policies, and records when the
 // next cause is due.
 func (n *stepper) due(causes []cause) (out []cause) {
 	for _, c := range causes {
@@ -239,7 +240,7 @@ func (n *stepper) due(causes []cause) (out []cause) {
 	return out
 }
 
-// act carries out the policy of c, which is the worst of the causes.
+// act carries out the action of c, the cause with the strongest action.
 func (n *stepper) act(c *cause, causes []cause) {
 	switch c.action {
 	case batch.AbortJob:
@@ -258,7 +259,7 @@ func (n *stepper) act(c *cause, causes []cause) {
 	n.clear(ended)
 }
 
-// restart restarts the whole Job, if this is allowed.
+// restart restarts the whole Job, unless its retries are used up.
 func (n *stepper) restart(c *cause) {
 	if !n.retry(c) {
 		return
@@ -270,7 +271,7 @@ func (n *stepper) restart(c *cause) {
 	n.clear(nobody)
 }
 
-// takeAll returns all pods, and makes them pods of an earlier version.
+// takeAll removes all pods from n.seen, and returns them.
 func (n *stepper) takeAll() (all []*corev1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(n.seen)) {
 		all = append(all, n.seen[name]...)
@@ -279,9 +280,9 @@ func (n *stepper) takeAll() (all []*corev1.Pod) {
 	return all
 }
 
-// retry counts a restart. If the count reaches spec.maxRetry, the Job fails instead, so a Job is
-// restarted at most maxRetry-1 times (restartingUpdateStatus in Volcano's
-// pkg/controllers/job/state/restarting.go).
+// retry counts a restart, and reports whether it is allowed. If the count reaches spec.maxRetry,
+// the Job fails instead, so a Job is restarted at most maxRetry-1 times (restartingUpdateStatus in
+// Volcano's pkg/controllers/job/state/restarting.go).
 func (n *stepper) retry(c *cause) bool {
 	s := &n.out.status
 	if s.RetryCount++; s.RetryCount < n.spec.maxRetry {
@@ -293,9 +294,9 @@ func (n *stepper) retry(c *cause) bool {
 	return false
 }
 
-// restartPart begins to restart a task, or restarts pods. One failure counts as one retry, even if
-// its pods end or disappear one after the other, for example when their node is lost. Pods that
-// were created before the last retry belong to that retry.
+// restartPart restarts a task or single pods. Pods that end or disappear one after the other, for
+// example because their node is lost, count as one retry: pods that were created before the last
+// retry do not count again.
 func (n *stepper) restartPart(c *cause, causes []cause) {
 	s := &n.out.status
 	if slices.ContainsFunc(causes, n.isNew) && !n.retry(c) {
@@ -319,8 +320,8 @@ func (n *stepper) restartPart(c *cause, causes []cause) {
 	n.fill()
 }
 
-// isNew reports whether a cause is a new retry: it is about a pod that was created after the last
-// retry.
+// isNew reports whether a cause counts as a further retry. A cause that concerns particular pods
+// counts only if one of them was created after the last retry.
 func (n *stepper) isNew(c cause) bool {
 	switch {
 	case c.pod != nil:
@@ -354,13 +355,13 @@ func (n *stepper) countSince() (count int) {
 const (
 	// restartingTask names the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
-	// podsSince is the number of pods that were created since the last retry. If a pod of these was
-	// evicted, fewer exist. It is not written before the first retry, because until then all pods
-	// count.
+	// podsSince is the number of existing pods that were created since the last retry. If fewer are
+	// there later, one of them was evicted. The key is not written before the first retry, because
+	// until then all pods count.
 	podsSince = "berth.dev/pods-since-retry"
-	// countedTear is the cause that restarted a part of a torn Job. It is removed when as many pods
-	// have nodes as the Job needs. A Job may stay torn while a part is restarted, but the tear
-	// counts only once.
+	// countedTear is the cause for which a policy restarted a part of a torn Job. It is removed
+	// when as many pods have nodes as the Job needs. A Job may stay torn while a part is restarted,
+	// but the tear counts only once.
 	countedTear = "berth.dev/counted-tear"
 )
 
@@ -386,8 +387,8 @@ func (n *stepper) restarting() *task {
 	return n.spec.task(name)
 }
 
-// goOn deletes the remaining pods of a restarting task. If no pods are left, the restart is over,
-// and the pods are created again.
+// goOn deletes the remaining pods of a restarting task. If all of them are being deleted, the
+// restart is over, and each pod is created again when the old one is gone.
 func (n *stepper) goOn(t *task) {
 	left := false
 	for _, pod := range n.seen[t.name] {
@@ -508,8 +509,9 @@ func (n *stepper) fill() {
 	}
 }
 
-// waits reports whether a task has to wait for the tasks in its dependsOn. It waits until enough
-// pods of all these tasks, or of any of them, are ready or have succeeded.
+// waits reports whether a task has to wait for the tasks in its dependsOn. Such a task is ready if
+// at least minAvailable of its pods are ready or have succeeded. All the tasks must be ready or,
+// with iteration any, one of them.
 func (n *stepper) waits(t *task) bool {
 	d := t.spec.DependsOn
 	if d == nil || len(d.Name) == 0 {
@@ -539,8 +541,8 @@ func isReady(pod *corev1.Pod) bool {
 		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
 }
 
-// tally writes the counts into the status. It does not count pods that are about to be deleted,
-// because they would later count as evicted.
+// tally writes the counts into the status. It counts pods that are about to be deleted only as
+// Terminating, because otherwise they would later count as evicted.
 func (n *stepper) tally() {
 	s := &n.out.status
 	s.MinAvailable = n.spec.minAvailable

@@ -29,8 +29,8 @@ type plugins struct {
 var served = []string{"env", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow"}
 
 // pluginsOf reads the plugins of a Job. The frameworks' plugins need svc, and mpi needs ssh.
-// pluginsOf adds these, as Volcano's webhook does. An error names the plugin, the argument and the
-// expected value. It always returns the valid parts.
+// pluginsOf adds these, as Volcano's webhook does. An error names the plugin, its arguments and the
+// expected form. Even with errors, pluginsOf returns the valid parts.
 func pluginsOf(job *batch.Job) (p plugins, wrong field.ErrorList) {
 	asked := maps.Clone(job.Spec.Plugins)
 	_, p.svcAsked = asked["svc"]

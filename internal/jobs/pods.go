@@ -38,7 +38,7 @@ func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
 	if p := m.task.spec.TopologyPolicy; p != "" {
 		put(&pod.Annotations, map[string]string{batch.NumaPolicyKey: string(p)})
 	}
-	// Volcano's controller copies only these values.
+	// Of the Job's annotations and labels, Volcano's controller copies only these to the pods.
 	if word, said := job.Annotations[group.PreemptableKey]; said {
 		put(&pod.Annotations, map[string]string{group.PreemptableKey: word})
 	}
@@ -119,7 +119,9 @@ func upper(task string) string    { return strings.ToUpper(strings.ReplaceAll(ta
 func hostsKey(task string) string { return "VC_" + upper(task) + "_HOSTS" }
 func countKey(task string) string { return "VC_" + upper(task) + "_NUM" }
 
-// hosts returns the hosts of each task, in files with Volcano's names, which have no hyphens.
+// hosts returns the data of the ConfigMap of the svc plugin. For each task, it has a file with the
+// host names, under the task's name and under Volcano's form of the name, with underscores in place
+// of hyphens. It also has the values of the environment variables.
 func hosts(job *batch.Job, s *spec) map[string]string {
 	data := map[string]string{}
 	for i := range s.tasks {

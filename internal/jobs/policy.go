@@ -11,7 +11,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// cause is an event with its policy.
+// cause is an event, with the action of the policy that matches it.
 type cause struct {
 	action batch.Action
 	event  batch.Event
@@ -80,8 +80,8 @@ func eventsOf(p *batch.LifecyclePolicy) []batch.Event {
 
 // policyFor returns the policy for an event, or nil. The first policy that matches the event or an
 // exit code counts. The task's own policies come before the Job's (applyPolicies in Volcano's
-// pkg/controllers/job/job_controller_util.go). "*" does not match pending pods, because all pods
-// are pending at first.
+// pkg/controllers/job/job_controller_util.go). "*" does not match PodPending, because all pods are
+// pending at first.
 func (t *task) policyFor(e batch.Event, codes []int32) *batch.LifecyclePolicy {
 	for i := range t.policies {
 		p := &t.policies[i]
@@ -122,8 +122,9 @@ func worst(causes []cause) *cause {
 	return &c
 }
 
-// causes returns the events with their policies. seen are the Job's pods that count; missing pods
-// have been deleted. torn means that the Job has just been torn.
+// causes returns the events for which the Job has policies. seen are the Job's pods that count. If
+// a task has fewer pods than the status reports, the missing pods were evicted. torn is the result
+// of stepper.newlyTorn.
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, torn bool) (out []cause) {
 	for i := range s.tasks {
 		t := &s.tasks[i]

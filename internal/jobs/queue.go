@@ -10,9 +10,9 @@ import (
 )
 
 // fairQueue is a work queue that one namespace cannot fill. At most share requests of a namespace
-// are in the inner queue or with a worker at a time. Its other requests wait in the fairQueue. So a
-// request waits behind at most share requests of each other namespace, and a namespace uses at most
-// share workers.
+// are in the inner queue or with a worker at a time. The other requests of the namespace wait in
+// the fairQueue. So a request waits behind at most share requests of each other namespace, and a
+// namespace uses at most share workers.
 //
 // A request is in one of these states:
 //
@@ -72,7 +72,8 @@ func (q *fairQueue) wait(r reconcile.Request) {
 	q.line.Push(r.Namespace, r)
 }
 
-// admit admits the requests that have waited longest, while there is room. The caller holds mu.
+// admit admits waiting requests, in the order of q.line, while their namespaces may have more. The
+// caller holds mu.
 func (q *fairQueue) admit() {
 	for {
 		_, r, ok := q.line.Pop()

@@ -27,12 +27,13 @@ import (
 //
 // Reconcile returns these results:
 //
-//	| result            | when                                     | next call                            |
-//	|-------------------|------------------------------------------|--------------------------------------|
-//	| nil               | Reconcile has written all that it can    | after the next change of Job or pods |
-//	| nil, RequeueAfter | the Job must be deleted, is not ours, or | after this time; nothing was deleted |
-//	|                   | was read from an old copy                |                                      |
-//	| an error          | a write failed                           | after a back-off                     |
+//	| result            | when                                    | next call                   |
+//	|-------------------|-----------------------------------------|-----------------------------|
+//	| nil               | Reconcile has written all that it can   | after a change of Job, pods |
+//	| nil, RequeueAfter | the Job was read from an old copy, is   | after this time             |
+//	|                   | not ours, needs more pods, or waits for |                             |
+//	|                   | a time                                  |                             |
+//	| an error          | a request failed                        | after a back-off            |
 type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
@@ -46,8 +47,8 @@ type Reconciler struct {
 	Now func() time.Time
 }
 
-// parallel is the number of pods of a Job that are written at a time. batchSize is the number per
-// reconciliation, so that a large Job does not delay others.
+// parallel is the number of pods of a Job that are created at a time. batchSize is the maximum
+// number of pods that one reconciliation creates, so that a large Job does not delay others.
 const (
 	parallel  = 8
 	batchSize = 256
@@ -215,8 +216,7 @@ func (r *Reconciler) remove(ctx context.Context, pods []*corev1.Pod) error {
 	return nil
 }
 
-// close deletes the objects that an ended Job no longer needs, and the Job itself after its
-// ttlSecondsAfterFinished.
+// close deletes the PodGroup of an ended Job, and the Job itself after its ttlSecondsAfterFinished.
 func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Result, error) {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: groupName(job)}}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(g), g); err == nil && g.DeletionTimestamp == nil {
@@ -236,9 +236,9 @@ func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Resul
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// create creates pods, and reports whether more must be created. It stops after a failure. If a
-// quota is used up, all further pods would fail too, each with a request and an event, and other
-// Jobs would wait for this.
+// create creates pods, and reports whether more must be created. It stops after a failure, because
+// if a quota is used up, all further pods would fail too, each with a request and an event, and
+// other Jobs would have to wait.
 func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []member) (more bool, err error) {
 	if more = len(members) > batchSize; more {
 		members = members[:batchSize]
@@ -282,7 +282,8 @@ func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.
 }
 
 // surroundings creates the objects that the pods need. The PodGroup comes first, so that no
-// scheduler places the pods one by one. Keys and claims are created before pods.
+// scheduler places the pods one by one. It creates keys and claims only if there are pods to
+// create.
 func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *step) error {
 	s := specOf(job)
 	want := podGroupOf(job, &s, step.later)
@@ -317,9 +318,9 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *ste
 
 // keys creates the Secret of the ssh plugin. Its name contains the Job's UID, so an existing Secret
 // belongs to this Job. The controller may not read Secrets. So it first tries, as a dry run, to
-// create a Secret without keys, and generates keys only if no Secret exists. It avoids generating
-// keys, because this takes as long as a hundred requests, and keys is called repeatedly for a Job
-// whose pods are refused.
+// create a Secret without keys, and generates keys only if no Secret exists. Generating keys takes
+// as long as a hundred requests, and the method is called repeatedly for a Job whose pods are
+// refused.
 func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPlugin) error {
 	failed := func(err error) error { return fmt.Errorf("the Secret %s/%s: %w", job.Namespace, secretName(job), err) }
 	err := r.Client.Create(ctx, &corev1.Secret{ObjectMeta: secretMeta(job)}, client.DryRunAll)
@@ -339,8 +340,8 @@ func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPl
 	return nil
 }
 
-// claims creates the PersistentVolumeClaims for the Job's volumes. Claims that the Job only names
-// must exist, because pods wait for them.
+// claims creates the PersistentVolumeClaims for the Job's volumes. It does not create claims that
+// the Job only names: the pods wait until these exist.
 func (r *Reconciler) claims(ctx context.Context, job *batch.Job) error {
 	for i := range job.Spec.Volumes {
 		v := &job.Spec.Volumes[i]

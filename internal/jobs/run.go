@@ -134,7 +134,7 @@ func (o *Options) metrics() server.Options {
 	return out
 }
 
-// nowhere is the address with which controller-runtime does not serve.
+// nowhere is the address that turns a server of controller-runtime off.
 const nowhere = "0"
 
 func newScheme() (*runtime.Scheme, error) {
@@ -170,7 +170,7 @@ func (o *Options) controller() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: o.Workers, SkipNameValidation: new(true), RateLimiter: retries(), NewQueue: queue}
 }
 
-// ownership determines the owner of a Job.
+// ownership determines whether this controller owns a Job.
 type ownership struct {
 	schedulers []string
 	lease      types.NamespacedName
@@ -229,8 +229,8 @@ const (
 )
 
 // retries returns the rate limiter for Jobs whose reconciliation failed. Each Job counts its own
-// failures. The default rate limiter of client-go also has one bucket for all Jobs, which a tenant
-// with an exhausted quota would use up.
+// failures. The default rate limiter of client-go also has one bucket for all Jobs, which the Jobs
+// of a tenant with an exhausted quota would empty.
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }

@@ -67,8 +67,8 @@ func specOf(job *batch.Job) spec {
 	return s
 }
 
-// sum adds counts from users. It stops at the largest number, so that the sum over many tasks does
-// not overflow to a small number.
+// sum adds counts from users. It returns the largest int32 if the sum is larger, so that the sum
+// over many tasks does not overflow.
 func sum(a, b int32) int32 {
 	return int32(max(math.MinInt32, min(math.MaxInt32, int64(a)+int64(b))))
 }
@@ -189,7 +189,7 @@ func containersOf(pod *corev1.Pod) (all []*corev1.Container) {
 	return all
 }
 
-// uidPart returns a part of the Job's UID. It is in the names of objects that the controller
-// creates for the Job and never reads. So a new Job with the same name does not use the remaining
-// objects of the previous Job.
+// uidPart returns a part of the Job's UID. The controller puts it into the names of objects that it
+// creates and never reads, so that a new Job with the same name does not use the remaining objects
+// of the previous Job.
 func uidPart(job *batch.Job) string { return string(job.UID[:min(8, len(job.UID))]) }
