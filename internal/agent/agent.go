@@ -102,7 +102,7 @@ func (m *mirror) prepare(ctx context.Context) (next, error) {
 	return m.around.find(ctx, m.node())
 }
 
-// goOnFrom takes over the order of pods and the devices of a report in the API.
+// goOnFrom takes over the order of pods and the known devices from the report in the API.
 func (m *mirror) goOnFrom(earlier *wire.Report) {
 	for i, p := range earlier.Snapshot.Pods {
 		m.history.last[p.UID] = i
@@ -112,7 +112,8 @@ func (m *mirror) goOnFrom(earlier *wire.Report) {
 	}
 }
 
-// unreadable publishes that the checkpoints cannot be read, with the error.
+// unreadable publishes a report with the error that prevents the agent from reading the
+// checkpoints.
 func (m *mirror) unreadable(ctx context.Context, err error) next {
 	return m.out.publish(ctx, &verdict{
 		platform: m.around.platform, drift: m.around.drift(), reason: v1alpha1.ReasonUnreadable, problem: err,

@@ -42,7 +42,6 @@ var ErrStale = fmt.Errorf("a later report has been published")
 
 var _ API = (*Cluster)(nil)
 
-// fieldManager is the agent's field manager in server-side applies.
 const fieldManager = "berth-agent"
 
 // Cluster implements API with an API server's clients, for the agent of one node.

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// checkpoints reads a kubelet's records of its allocations. The methods after readAgain refer to
-// the last reading.
+// checkpoints reads a kubelet's records of its allocations. The other methods refer to the reading
+// that readAgain took last.
 type checkpoints struct {
 	read  func() (kubeletstate.Raw, error)
 	root  string            // the kubelet's root directory, for messages
@@ -18,7 +18,7 @@ type checkpoints struct {
 	state kubeletstate.State
 }
 
-// readAgain takes a reading. It is settled if it equals the previous reading byte by byte.
+// readAgain takes a reading. settled means that the reading equals the previous one byte by byte.
 func (c *checkpoints) readAgain() (settled bool, err error) {
 	raw, err := c.read()
 	if err != nil {

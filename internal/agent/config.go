@@ -75,8 +75,8 @@ func Configz(client *http.Client, url string) ConfigSource {
 	}}
 }
 
-// bracketed puts brackets around the host of an URL like https://fd00::7:10250/configz. The port
-// follows the last colon.
+// bracketed puts brackets around an IPv6 address in a URL such as https://fd00::7:10250/configz.
+// The port follows the last colon.
 func bracketed(url string) string {
 	scheme, rest, ok := strings.Cut(url, "://")
 	address, path, _ := strings.Cut(rest, "/")

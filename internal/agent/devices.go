@@ -25,9 +25,9 @@ type deviceBook struct {
 	// write older content last (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go). The
 	// older content then stays until the next write.
 	unlisted map[string][]string
-	// lost are the remaining healthy devices, ascending, of resources whose plugins have
-	// disconnected from the kubelet. The kubelet writes this into its checkpoint only after minutes
-	// (PluginDisconnected, ibid.).
+	// lost has, for each resource whose plugin has disconnected from the kubelet, the devices that
+	// are still healthy, ascending. The kubelet removes the other devices from its checkpoint only
+	// minutes later (PluginDisconnected, ibid.).
 	lost map[string][]string
 	// preferences are the known rules by which plugins choose devices.
 	preferences map[string]placement.Preference
@@ -64,7 +64,7 @@ func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) e
 }
 
 // nowhere fills in known addresses. It returns a device that has no address although its plugin's
-// choice depends on addresses.
+// choice depends on addresses, or "" if there is none.
 func (b *deviceBook) nowhere(pools []placement.DevicePool, m *topology.Machine) (resource, id string) {
 	for i := range pools {
 		p := &pools[i]
@@ -96,10 +96,10 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 	}
 }
 
-// compare fills in unlisted: the resources that the kubelet's answer has and its checkpoint lacks.
-// It also fills in lost, but only for the resources in short, for which the Node offers fewer
-// devices than the checkpoint has. For other resources the answer is no evidence: the answer of a
-// starting kubelet lacks devices whose plugins have not registered yet.
+// compare fills in b.unlisted, with the resources that the kubelet's answer has and its checkpoint
+// lacks. It also fills in b.lost, but only for the resources in short, for which the Node offers
+// fewer devices than the checkpoint has. For other resources the answer is no evidence: the answer
+// of a starting kubelet lacks devices whose plugins have not registered yet.
 func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device, short []string) {
 	b.unlisted, b.lost = map[string][]string{}, map[string][]string{}
 	for resource, devices := range answer {
@@ -150,8 +150,9 @@ func (b *deviceBook) fewer(s *kubeletstate.DeviceState, allocatable map[string]i
 	return out
 }
 
-// healthy returns the resources with their healthy devices: as in the checkpoint, except as lost
-// and unlisted correct it.
+// healthy returns the ids of the healthy devices, by resource. These are the devices in the
+// checkpoint, except that b.lost replaces the devices of its resources, and that b.unlisted adds
+// resources.
 func (b *deviceBook) healthy(s *kubeletstate.DeviceState) map[string][]string {
 	all := maps.Clone(s.Registered)
 	maps.Copy(all, b.lost)

@@ -1,11 +1,11 @@
 // Package agent publishes the state of one node as a NodeTopology: the machine, the kubelet's
-// configuration, and the present allocations. On request it also writes a NodeResourceTopology, a
-// Numatopology or a Device for other programs. It writes only changes, and renews a Lease as its
+// configuration, and the present allocations. If configured, it also writes a NodeResourceTopology,
+// a Numatopology or a Device for other programs. It writes only changes, and renews a Lease as its
 // heartbeat.
 //
-// The agent reads the kubelet's checkpoints (read.go), judges them (judge.go, a pure function) and
-// publishes a report (publish.go). run.go calls these steps. testdata has test cases with the
-// published reports.
+// In each step (mirror.step), the agent reads the kubelet's checkpoints (books.go), collects what
+// else a report needs (read.go), judges the result (judge.go, a pure function) and publishes a
+// report (publish.go). testdata has test cases with the published reports.
 //
 // # Reports
 //
@@ -17,7 +17,7 @@
 //  1. Two readings in a row are equal byte by byte. In each reading, the agent reads
 //     allocated_pods_state first. The kubelet writes it last, right after it has admitted a pod
 //     (pkg/kubelet/allocation, AddPod), and admits one pod at a time. So the other files contain
-//     their assignments.
+//     the assignments of all pods that this file lists.
 //  2. No admission is in progress. While the kubelet admits a pod, the pod has resources but is not
 //     yet in allocated_pods_state, and its allocation may be incomplete. The agent waits for the
 //     end of the admission. Until then the kubelet admits no other pod.
@@ -32,12 +32,13 @@
 //
 // The kubelet releases an ended pod's resources when it next admits a pod, and CPUs also every
 // cpuManagerReconcilePeriod (removeStaleState). Until then its checkpoints contain them. The
-// kubelet uses its own list of active pods, which the API server does not show. For a moment, a pod
-// may be Succeeded in the API and still active in the kubelet. The PodResources API lists active
-// pods. The agent reports a pod as Ended only after the pod has left that list. A pod never returns
-// to the list. The pod's resources are then available to the next admission. If the agent cannot
-// use that API, it waits for a fixed time instead. Before Kubernetes 1.34, the list contains
-// terminal pods until they are deleted. For these pods the agent also waits for the fixed time.
+// kubelet keeps the resources of the pods in its own list of active pods, which the API server does
+// not show. For a moment, a pod may be Succeeded in the API and still active in the kubelet. The
+// PodResources API lists active pods. The agent reports a pod as Ended only after the pod has left
+// that list. A pod never returns to the list. The pod's resources are then available to the next
+// admission. If the agent cannot use that API, it waits for a fixed time instead. Before Kubernetes
+// 1.34, the list contains terminal pods until they are deleted. For these pods the agent also waits
+// for the fixed time.
 //
 // # Changes that the kubelet does not see
 //

@@ -73,7 +73,7 @@ type enforcer struct {
 	// machine is the machine of the last call of renew, or nil.
 	machine *topology.Machine
 	// decisions are the newest decisions about resized pods. inAPI reports whether the API has a
-	// pod. If it is nil, no decision is forgotten.
+	// pod. If inAPI is nil, no decision is forgotten.
 	decisions *decisions
 	inAPI     func(uid string) bool
 	// missing has, by container id, the time since which a running container has had no cgroup.
@@ -296,9 +296,9 @@ func (e *enforcer) look() *obeyed {
 }
 
 // sickOf returns, by address, the offered devices that the scheduler must not promise to pods, with
-// the reasons. These are unhealthy devices, and devices of resources that the kubelet does not
-// know, or is about to lose because the agent ends (ends). The kubelet refuses pods that ask for
-// such resources.
+// the reasons. These are unhealthy devices, and devices of resources that the kubelet has not
+// registered, because it refuses pods that ask for such a resource. If ends is set, all devices
+// count, because their resources are about to disappear together with the agent.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()
@@ -373,8 +373,9 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 }
 
 // readBack returns the exclusive CPUs of a container, including CPUs that it must leave and may
-// still use. If the container is pinned and runs, its cgroup has the CPUs. why describes a
-// difference from the decision.
+// still use. If the container is pinned and runs, readBack reads the CPUs from its cgroup. why
+// describes how the cgroup differs from the decision, or why it cannot be read; "" means no
+// difference.
 func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
 		cpus = c.Set.CPUs.Or(&c.Leaving)

@@ -89,7 +89,8 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	return v1alpha1.ReasonConsistent, nil
 }
 
-// decidedByTwo returns an error if two programs decide about CPUs or devices on the node.
+// decidedByTwo returns an error if two programs decide about CPUs or devices on the node, or if
+// running pods were placed under another authority.
 func (s *sighting) decidedByTwo() error {
 	if s.obeyed != nil {
 		return s.contested()
@@ -186,7 +187,8 @@ const (
 	endPoll = 200 * time.Millisecond
 )
 
-// patience decides how long the agent does not publish problems that usually end by themselves.
+// patience decides how long the agent waits before it publishes problems that usually end by
+// themselves.
 type patience struct {
 	torn    time.Time // when the checkpoints began to contradict each other, or zero
 	arrival time.Time // when the oldest pod in admission was first seen, or zero

@@ -19,8 +19,8 @@ const (
 	// leaveLimit is the maximum time that an agent waits before it exits. By default the agent's
 	// pod has 30 s to end (terminationGracePeriodSeconds).
 	leaveLimit = 10 * time.Second
-	// lastBindings is the time after the last report in which Bindings that are based on earlier
-	// reports may still arrive.
+	// lastBindings is how long after the last report Bindings may still arrive that are based on
+	// earlier reports.
 	lastBindings = time.Second
 	admitPoll    = 50 * time.Millisecond
 )

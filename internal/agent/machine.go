@@ -69,14 +69,14 @@ type platform struct {
 	config *kubeletv1beta1.KubeletConfiguration
 	// offered are the devices that the agent offers to the kubelet.
 	offered []offer.Pool
-	// model is the compiled node. If the engine cannot predict the node, it is nil and problem has
-	// the reason.
+	// model is the compiled node. If the engine cannot predict the node, model is nil and problem
+	// has the reason.
 	model   *placement.Model
 	problem error
 	// wrong is the error if labels are invalid or the agent cannot offer devices. problem is then
 	// the same error.
 	wrong error
-	// memoryBytes is the memory of which the configuration may reserve a percentage.
+	// memoryBytes is the machine's memory; settings of the kubelet can be a percentage of it.
 	memoryBytes uint64
 	// listsAll means that the PodResources API also lists ended pods until they are deleted: before
 	// Kubernetes 1.34, or with its gate KubeletPodResourcesListUseActivePods off.

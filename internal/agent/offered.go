@@ -17,9 +17,9 @@ import (
 // entries of these resources in the kubelet's checkpoint. The agent itself reports the devices and
 // their owners.
 
-// claim removes the resources that the agent offers from the reading of the kubelet's checkpoint,
-// and fills in s.stale. rival describes another program that offers these resources or devices, or
-// a pod that has devices of another plugin. It is "" if there is none.
+// claim removes the resources that the agent itself offers from m.books.state.Devices, and fills in
+// s.stale. rival describes another program that offers these resources or devices, or a pod that
+// has devices of another plugin. It is "" if there is none.
 func (m *mirror) claim(s *sighting) (rival string) {
 	b, offered := m.devices, s.platform.offered
 	b.own = map[string]bool{}

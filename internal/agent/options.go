@@ -75,8 +75,8 @@ type Options struct {
 	// Devices are the devices that the agent offers to the kubelet if Berth decides; nil means
 	// none.
 	Devices *offer.Config
-	// SpecDirs are the folders of CDI specifications; the agent writes its own into the last. None
-	// means DefaultSpecDirs.
+	// SpecDirs are the folders of CDI specifications; the agent writes its own specification into
+	// the last of them. nil means DefaultSpecDirs.
 	SpecDirs []string
 
 	// Namespace is the namespace of the heartbeat Lease; "" means v1alpha1.HeartbeatNamespace.
@@ -155,7 +155,6 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// readMachine parses the machine string, or reads the hardware.
 func (o *Options) readMachine() (*topology.Machine, error) {
 	if o.Machine != "" {
 		return topology.Parse(o.Machine)

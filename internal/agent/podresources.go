@@ -24,8 +24,8 @@ type Kubelet interface {
 	// that is no longer active never becomes active again.
 	ActivePods(ctx context.Context) (map[string]int, error)
 	// Held returns the devices of containers, by namespace/name of their pods, ascending by id. The
-	// entries have no pod UIDs. Held leaves out regular init containers, and pods with the same
-	// namespace and name.
+	// entries have no pod UIDs. The result lacks regular init containers, and pods that share their
+	// namespace and name with another pod.
 	Held(ctx context.Context) (map[string][]kubeletstate.DeviceEntry, error)
 	// Devices lists the healthy devices by resource, with their topology.
 	Devices(ctx context.Context) (map[string][]placement.Device, error)
@@ -39,10 +39,8 @@ type PodResources struct {
 	client podresources.PodResourcesListerClient
 }
 
-// podResourcesTimeout is the maximum duration of one request.
 const podResourcesTimeout = 5 * time.Second
 
-// maxPodResourcesBytes is the maximum size of an answer.
 const maxPodResourcesBytes = 16 << 20
 
 // DialPodResources returns a client of the unix socket at path. It does not wait for the kubelet,
@@ -162,8 +160,8 @@ func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.
 	return out
 }
 
-// heldOf reads the kubelet's answer. It leaves out pods with the same namespace and name, because
-// the answer does not distinguish them.
+// heldOf reads the kubelet's answer. If several pods have the same namespace and name, the result
+// has no devices for them, because the answer does not distinguish them.
 func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceEntry {
 	out := map[string][]kubeletstate.DeviceEntry{}
 	for _, pod := range pods {

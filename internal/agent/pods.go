@@ -98,7 +98,7 @@ func ran(s corev1.ContainerStatus) bool {
 //
 // Every user who may create pods may create a pod that claims to mirror another pod (annotation
 // kubernetes.io/config.mirror). The kubelet does not run such a pod, and deletes it if there is no
-// static pod. So a mirror never replaces the pod that has this UID itself. Of several mirrors, the
+// static pod. So a mirror never replaces the pod whose UID it claims. Of several mirrors, the
 // podBook uses the oldest.
 type podBook struct {
 	rivals []Rival
@@ -165,8 +165,8 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	b.left[f.uid] = f
 }
 
-// hasOther reports whether the API has another pod with this UID in the kubelet. The caller must
-// hold the lock.
+// hasOther reports whether a pod in the API has this UID in the kubelet. The caller must hold the
+// lock.
 func (b *podBook) hasOther(uid string) bool {
 	for _, f := range b.pods {
 		if f.uid == uid {

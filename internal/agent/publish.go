@@ -41,12 +41,12 @@ type publisher struct {
 	// The function is nil if this cannot be known.
 	started func() time.Time
 
-	// lastStart is the last result of started.
+	// lastStart is the last result of started that was not zero.
 	lastStart time.Time
 	assured   time.Time // when the agent last saw published in the API; zero: the agent must read the API
 	published *v1alpha1.NodeTopology
-	// numbered is the highest number of a report so far. A report whose write failed may still be
-	// in the API.
+	// numbered is the highest sequence number of a report that the agent has tried to write. The
+	// API may have a report although its write failed.
 	numbered int64
 	// refused is the last report that the API server refused. Its zero value means none.
 	refused refused
@@ -108,7 +108,8 @@ func (v *vouch) confirm(now time.Time) {
 	v.verified = now
 }
 
-// confirmKnown records that the published report is still valid, if it was confirmed before.
+// confirmKnown records that the published report is still valid, unless it is not confirmed or was
+// retracted.
 func (v *vouch) confirmKnown(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -229,8 +230,8 @@ func (p *publisher) publish(ctx context.Context, v *verdict) next {
 // below the API's limit.
 const maxMessage = 1000
 
-// conditions returns the condition Ready, and the other conditions that are False or Unknown:
-// Enforced, SoleOwner and KubeletCurrent.
+// conditions returns the condition Ready, and those of the conditions Enforced, SoleOwner and
+// KubeletCurrent that are not True.
 func (p *publisher) conditions(v *verdict) []metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v.reason}
 	if v.problem != nil {
@@ -275,9 +276,9 @@ func (p *publisher) readable(on *platform, report wire.Report) bool {
 	return err == nil
 }
 
-// write applies the report unless the API has it already. It always writes if the agent has sent a
-// report with a higher number. The API may have that report, or may have lost it in a restore while
-// readers still have it.
+// write applies the report unless the API has it already. It also writes if the agent has tried to
+// write a report with a higher number than the published one. The API may have that report, or may
+// have lost it in a restore while readers still have it.
 func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) next {
 	now := p.now()
 	nt, err := p.object(v.platform, report)
@@ -332,7 +333,8 @@ func (p *publisher) kubeletStarted() time.Time {
 	return p.lastStart
 }
 
-// sameReport reports whether two reports are equal, except for the number and the times.
+// sameReport reports whether two reports are equal, except for the sequence number and the time of
+// observation.
 func sameReport(a, b *v1alpha1.NodeTopology) bool {
 	x, y := a.Status, b.Status
 	x.Sequence, y.Sequence = 0, 0
@@ -351,8 +353,8 @@ func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 	return slices.ContainsFunc(nt.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID })
 }
 
-// apply writes a report. If the API server refuses it and a small report can replace it, apply does
-// not try again.
+// apply writes a report. If the API server refuses the object itself and a small report can replace
+// it (replaceable), the next step writes the small report.
 func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTopology, replaceable bool) next {
 	p.pace.last, p.numbered = p.now(), nt.Status.Sequence
 	err := p.api.Publish(ctx, nt)

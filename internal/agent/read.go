@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
-// sight collects the inputs of a report in a sighting. It asks the kubelet only if the answer can
-// change the report.
+// sight collects all inputs of a report. It asks the kubelet only if the answer can change the
+// report.
 func (m *mirror) sight(ctx context.Context) *sighting {
 	state := &m.books.state
 	m.pods.admit(func(uid string) bool { admitted, told := m.books.admitted(uid); return admitted && told })

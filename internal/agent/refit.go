@@ -18,8 +18,8 @@ import (
 )
 
 // The runtime has the decision with which a pod was bound. A newer decision about a resized pod
-// comes from the API server. The agent stores it in a file, so that it survives a restart: another
-// pod may already have the CPUs that the resized pod gave up.
+// comes from the API server. The agent stores it in a file, so that it is not lost when the agent
+// restarts: another pod may already have the CPUs that the resized pod gave up.
 
 // maxDecisions is the maximum size of all decisions, in bytes.
 const maxDecisions = 16 << 20
@@ -52,8 +52,8 @@ func newDecisions(o *Options) *decisions {
 	}}
 }
 
-// decidedIn parses a stored decision. It accepts only decisions after a resize that the agent
-// carries out.
+// decidedIn parses a decision about a resized pod. It returns an error for a decision from a
+// Binding, and for a decision that another program carries out.
 func decidedIn(uid, text string) (enforce.Decided, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid), Annotations: map[string]string{wire.PlacementAnnotation: text}}}
 	p, _, err := wire.ReadPlacement(pod)
@@ -189,7 +189,8 @@ func (s *decisions) prune(has func(uid string) bool) {
 	}
 }
 
-// readMoving reads the cgroups of containers that are being moved or resized.
+// readMoving passes to the plugin what the cgroups of moving and resized containers show, and
+// returns the state of the plugin.
 func (e *enforcer) readMoving(plugin *enforce.Plugin) enforce.Sight {
 	s, cgroups, read := plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups), false
 	for i := range s.Containers {

@@ -26,7 +26,6 @@ type remembered struct {
 	Enforcer  v1alpha1.Enforcer  `json:"enforcer,omitempty"`
 }
 
-// sane reports whether the values are valid.
 func (r *remembered) sane() bool {
 	return (r.Authority == v1alpha1.AuthorityKubelet || r.Authority == v1alpha1.AuthorityBerth) &&
 		(r.Enforcer == "" || r.Enforcer == v1alpha1.EnforcerAgent || r.Enforcer == v1alpha1.EnforcerKoordlet)
@@ -97,7 +96,6 @@ func (e *enforcer) oursOnce(unknown error) (bool, error) {
 	return e.opts.enforces(node)
 }
 
-// note stores the values of the node's labels.
 func (e *enforcer) note(node *corev1.Node) {
 	r := remembered{Node: node.Name, Authority: v1alpha1.AuthorityKubelet}
 	if a := node.Labels[AuthorityLabel]; a != "" {

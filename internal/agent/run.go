@@ -22,7 +22,8 @@ import (
 )
 
 // Run runs an agent until ctx ends, and then returns nil. It returns an error only if the agent
-// cannot be set up, for example because the options are wrong. After other errors it tries again.
+// cannot be set up, for example because the options are wrong. After other errors the agent tries
+// again.
 func Run(ctx context.Context, opts Options) error {
 	a, err := newAgent(opts)
 	if err != nil {
@@ -148,7 +149,6 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	}
 }
 
-// informers creates informers for the Node and the pods of this node.
 func (a *agent) informers(client kubernetes.Interface) {
 	pods := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
 		fields.OneTermEqualSelector("spec.nodeName", a.opts.Node))
@@ -158,7 +158,8 @@ func (a *agent) informers(client kubernetes.Interface) {
 	a.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 }
 
-// follow updates the podBook when pods in the API change.
+// follow makes changes of pods in the API update the podBook and the newest decisions, and wake the
+// loop. Changes of the Node only wake the loop.
 func (a *agent) follow(book *podBook) error {
 	see := func(object any) {
 		if pod, ok := object.(*corev1.Pod); ok {
@@ -247,7 +248,6 @@ func (a *agent) loop(ctx context.Context, files *fileEvents) error {
 	}
 }
 
-// kubeletIs records whether the kubelet runs.
 func (a *agent) kubeletIs(there bool) {
 	a.mirror.presence.is(there)
 	poke(a.changed)

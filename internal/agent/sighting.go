@@ -39,9 +39,9 @@ type sighting struct {
 	obeyed *obeyed
 	// rival is another plugin that offers the agent's resources or devices to the kubelet, or "".
 	rival string
-	// stale are resources that the agent offers and of which a starting kubelet still counts tokens
-	// of deleted pods as used. The kubelet admits its first pods before it frees these tokens, so
-	// it refuses pods that need them.
+	// stale are resources of the agent's offers for which a starting kubelet still counts tokens of
+	// ended pods as used. The kubelet admits its first pods before it frees these tokens, so it
+	// refuses pods that need them.
 	stale []string
 	// pools are the pools of devices. undescribed are healthy devices whose topology is not known.
 	pools       []placement.DevicePool

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/atomicfile"
 )
 
-// stateFile is a file in Options.StateDir, for a restart of the agent. limit is its maximum size in
-// bytes.
+// stateFile is a file in Options.StateDir, from which a restarted agent reads what it knew. limit
+// is the maximum size in bytes.
 type stateFile struct {
 	name  string
 	limit int64

@@ -38,8 +38,8 @@ const configSettle = 50 * time.Millisecond
 const configDoubt = time.Second
 
 // MachineFingerprint returns a function that reads the data that may change while a kubelet runs:
-// the online CPUs and NUMA nodes, and the huge pages of each node. If two results are equal, these
-// data have not changed. It omits unreadable data.
+// the online CPUs and NUMA nodes, and the huge pages of each NUMA node. If two results are equal,
+// these data have not changed. It omits unreadable data.
 func MachineFingerprint(fsys fs.FS) func() string {
 	return func() string {
 		const system = "sys/devices/system"
@@ -211,8 +211,8 @@ func (a *surroundings) offering(p *platform) {
 // forget makes find read everything again. Call it when a kubelet has started.
 func (a *surroundings) forget() { a.platform, a.attempts = nil, newLook() }
 
-// recall gives the platform the memory that the kubelet saw when it started. The checkpoint of its
-// memory manager has it.
+// recall sets the platform's memory to the memory that the kubelet found when it started, from the
+// checkpoint of the kubelet's memory manager.
 func (a *surroundings) recall(s *kubeletstate.MemoryState) error {
 	p, err := a.platform.withMemoryOf(s)
 	a.platform = &p

@@ -104,7 +104,6 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxKeptText], "")
 }
 
-// trim makes the informer of pods keep only trimmed pods.
 func (a *agent) trim() error {
 	if err := a.pods.SetTransform(trimmed); err != nil {
 		return fmt.Errorf("pods: %w", err)
