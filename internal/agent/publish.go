@@ -108,8 +108,8 @@ func (v *vouch) confirm(now time.Time) {
 	v.verified = now
 }
 
-// confirmKnown records that the published report is still valid, unless it is not confirmed or was
-// retracted.
+// confirmKnown confirms the published report again. It does nothing if the report is not confirmed
+// now.
 func (v *vouch) confirmKnown(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

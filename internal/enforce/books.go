@@ -26,8 +26,8 @@ type Container struct {
 	Created  int64 // Unix nanoseconds; Synchronize orders containers by this time
 	Now      Set   // the CPUs and memory nodes of the container according to the runtime
 	// asks are the container's amounts in the runtime. trimmed are smaller amounts that the
-	// container gets instead when it starts, or 0. decides means that the scheduler decides about
-	// the amounts, because the pod's limits equal its requests.
+	// container gets instead when it starts; 0 means that the amount is not replaced. decides means
+	// that the scheduler decides about the amounts, because the pod's limits equal its requests.
 	asks, trimmed amounts
 	decides       bool
 	// Begins means that the container has been created and has not started.
@@ -60,7 +60,7 @@ type Update struct {
 	gets amounts
 }
 
-// Mode is what Books does with a container whose decision cannot be carried out.
+// Mode is what Books does with a new container whose decision cannot be carried out.
 type Mode uint8
 
 // The modes.
@@ -93,7 +93,7 @@ type Books struct {
 	all      map[string]*entry // by container id
 	// claims are the CPUs of pinned containers that wait until shared containers have started, by
 	// sandbox and name. Until then no other shared container starts on these CPUs. A claim expires
-	// if the kubelet does not try again to start the container, because the runtime may not report
+	// if the kubelet does not try to start the container again, because the runtime may not report
 	// that the pod is gone.
 	claims  map[claimant]claim
 	offered Offered
@@ -140,14 +140,14 @@ type entry struct {
 	// since is when the container became unsettled. A runtime may never report that the start of a
 	// container failed.
 	since time.Time
-	// doubt means that the runtime may have lost the last move.
+	// doubt means that a move must still be sent, or that the runtime may have lost the last move.
 	doubt bool
 	// lost means that the runtime no longer lists the container although it still has processes.
 	// Until they end, it keeps its CPUs, and containers that need them wait.
 	lost bool
 	set  Set
-	// shut are the CPUs that no other container may use: its own CPUs and the CPUs that stay idle
-	// for it.
+	// shut are the CPUs that no other container may use: the container's own CPUs, and the CPUs
+	// that stay idle for it.
 	shut      topology.CPUSet
 	complaint string
 	// devices belong to the pod until the sandbox has stopped. without is the reason why the
@@ -351,8 +351,8 @@ func (b *Books) Failed(id string) {
 // retryAfter is the time after which Overdue returns a failed move.
 const retryAfter = time.Second
 
-// Overdue returns the moves that the runtime may not have carried out, and that no reply to the
-// runtime contained since. It omits a move that failed less than retryAfter ago.
+// Overdue returns the moves that must still be sent or may have been lost, if no reply to the
+// runtime has contained them since. It omits a move that failed less than retryAfter ago.
 func (b *Books) Overdue() []Update {
 	var out []Update
 	b.advance()
@@ -368,9 +368,9 @@ func (b *Books) Overdue() []Update {
 	return out
 }
 
-// Renew switches to a new machine and new reserved CPUs. It marks the resulting moves as doubtful,
-// and Overdue returns them. Pinned containers keep their CPUs, even if these are now reserved. If
-// Renew returns an error, nothing has changed. It returns the same errors as NewBooks.
+// Renew switches to a new machine and new reserved CPUs. Overdue returns the resulting moves.
+// Pinned containers keep their CPUs, even if these are now reserved. If Renew returns an error,
+// nothing has changed. It returns the same errors as NewBooks.
 func (b *Books) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	if _, err := NewBooks(m, reserved, b.mode); err != nil {
 		return err
@@ -431,7 +431,8 @@ func (b *Books) problem(e *entry) string {
 	return ""
 }
 
-// leavesReserved reports whether a reserved CPU is left after the container gets its CPUs.
+// leavesReserved reports whether a reserved CPU is left for the system after the container gets its
+// CPUs.
 func (b *Books) leavesReserved(e *entry) bool {
 	left := b.reserved.AndNot(&e.Decision.CPUs)
 	for _, o := range b.all {
@@ -442,8 +443,8 @@ func (b *Books) leavesReserved(e *entry) bool {
 	return !left.IsEmpty()
 }
 
-// shutFor returns the CPUs of a decision, and the CPUs that stay idle because of it, except
-// reserved CPUs, on which the system runs.
+// shutFor returns the CPUs of a decision, and the CPUs that stay idle because of it. A reserved CPU
+// never stays idle, because the system runs on it.
 func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	var out topology.CPUSet
 	switch d.Exclusive {
@@ -519,8 +520,8 @@ func (b *Books) due(e *entry) Set {
 }
 
 // spread returns the moves of running shared containers whose pool has changed, and moves that may
-// not have arrived. It omits the container with the id but. It also omits containers that are
-// starting or being moved, which keep their CPUs.
+// not have arrived. The parameter but is the id of a container to omit. spread also omits
+// containers that are starting or being moved, which keep their CPUs.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {
@@ -553,8 +554,8 @@ func (b *Books) Stop(id string) []Update {
 }
 
 // Remove removes a container. Its CPUs and devices belong to its pod until the pod has stopped. If
-// the runtime may not report that stop (found), Remove gives up what no other container of the pod
-// has.
+// the runtime may not report that stop (b.found), Remove frees them at once, except those that
+// another container of the pod also has.
 func (b *Books) Remove(id string) {
 	if e := b.all[id]; e != nil && (!e.set.Pinned && len(e.devices) == 0 || b.found[e.Pod]) {
 		delete(b.all, id)
@@ -641,7 +642,7 @@ func (e *entry) wantedMems() topology.NUMASet {
 	return e.Now.Mems
 }
 
-// Booked is a container that is in the books.
+// Booked is the state of a container in the books.
 type Booked struct {
 	Container
 	// Running means that the container runs, on Set. A container that does not run keeps its CPUs.
@@ -650,15 +651,16 @@ type Booked struct {
 	// move of it.
 	Settled bool
 	Set     Set
-	// Leaving are CPUs that the container must leave and may still use. Turn is for Found.Turn.
-	// Refits means that the container's cgroup must be read to know which CPUs it has.
+	// Leaving are CPUs that the container must leave and may still use. Turn is the value for
+	// Found.Turn. Refits means that the container's cgroup must be read, to know which CPUs and how
+	// much memory it may still use.
 	Leaving topology.CPUSet
 	Turn    uint64
 	Refits  bool
 	// Moves means that the container was resized, and that its CPUs are not certain yet.
 	Moves bool
-	// Memory is the memory that the container may use. Generation is the number of the newest
-	// decision about its pod; 0 means the decision in the Binding.
+	// Memory is the memory that the container may use. Generation is that of the newest decision
+	// about its pod; 0 means that the pod was not resized.
 	Memory     []placement.MemoryBlock
 	Generation uint64
 	// Devices are the devices of the container, or of its pod while the container does not run.

@@ -31,9 +31,9 @@ type Injection struct {
 // Offer replaces the devices for containers that start. Running containers keep their devices.
 func (b *Books) Offer(o Offered) { b.offered = o }
 
-// giveDevices assigns the devices of its decision to a container, or returns the reason why this is
-// not possible. The kubelet must have allocated as many devices as decided, and all decided devices
-// must be free and healthy.
+// giveDevices assigns to a container the devices that its decision names, or returns the reason why
+// this is not possible. The kubelet must have allocated as many devices as decided, and all decided
+// devices must be free and healthy.
 func (b *Books) giveDevices(e *entry) string {
 	wanted := map[string][]string{}
 	if d := e.Decision; d != nil {

@@ -162,8 +162,8 @@ var (
 	validating  = version.MustParseSemantic("v0.10.0")
 )
 
-// Configure identifies the runtime, and returns the events that the plugin needs. An older runtime
-// refuses a plugin that asks for an event which the runtime does not know.
+// Configure learns the runtime and its release of NRI, and returns the events that the plugin
+// needs. An older runtime refuses a plugin that asks for an event which the runtime does not know.
 func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.EventMask, error) {
 	text := cmp.Or(l.NRIVersion, l.stub.RuntimeNRIVersion())
 	v, err := version.ParseSemantic(text)
@@ -313,9 +313,9 @@ func (p *Plugin) discreet(namespace, why string) string {
 }
 
 // ValidateContainerAdjustment refuses a container that this plugin has not adjusted. If a plugin
-// does not answer to CreateContainer in time, the runtime skips the plugin, and its own validator
-// does not detect this. If the plugin does not answer to a validation either, the runtime refuses
-// the container.
+// does not answer to CreateContainer in time, the runtime skips the plugin, and the runtime's own
+// validator does not detect this. If the plugin does not answer to a validation either, the runtime
+// refuses the container.
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()
 	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || owner != ownName || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
@@ -324,8 +324,8 @@ func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateC
 	return nil
 }
 
-// PostStartContainer records that a container has started. From then on the runtime carries out its
-// moves.
+// PostStartContainer records that a container has started. From then on the runtime carries out
+// moves of the container.
 func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -334,15 +334,15 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 	return nil
 }
 
-// move sends a move that is due unsolicited, if the runtime's NRI allows this safely. Otherwise a
-// later reply contains the move.
+// move sends the move without a request of the runtime, if the move is due and the runtime's NRI
+// accepts this safely. Otherwise a later reply to the runtime contains the move.
 func (p *Plugin) move(u Update, due bool) {
 	if !due || p.unasked == nil {
 		return
 	}
 	p.books.Moving(u)
 	send := p.unasked
-	go func() { // the runtime accepts the move only after this answer
+	go func() { // in a goroutine, because the runtime accepts the move only after the plugin's present answer
 		failed, err := send(writeUpdates([]Update{u}))
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -385,9 +385,9 @@ func (p *Plugin) sweep() {
 }
 
 // UpdateContainer handles a change of a container's resources, such as an in-place resize by the
-// kubelet. If there is no decision for these amounts yet, it refuses the change, and the kubelet
-// tries again. Otherwise the container gets the CPUs of the newest decision. With LiftQuota, a
-// pinned container still has no quota.
+// kubelet. If the scheduler has not decided for these amounts yet, it refuses the change, and the
+// kubelet tries again. Otherwise the container gets the CPUs of the newest decision. With
+// LiftQuota, a pinned container still has no quota.
 func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -436,8 +436,8 @@ func (p *Plugin) Found(id string, f Found) {
 	p.resend()
 }
 
-// Prune forgets the decisions for resized pods that have left the API and the node. It returns the
-// pods whose decisions are left.
+// Prune forgets the decisions about resized pods that are neither in the API nor on the node. It
+// returns the pods whose decisions remain.
 func (p *Plugin) Prune(has func(uid string) bool) (left map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -512,7 +512,7 @@ func labelled(c *api.Container) *api.PodSandbox {
 	return &api.PodSandbox{Namespace: l["io.kubernetes.pod.namespace"], Name: l["io.kubernetes.pod.name"], Uid: l["io.kubernetes.pod.uid"]}
 }
 
-// read creates a Container from the runtime's data, and records its cgroup.
+// read creates a Container from the runtime's data, and records the container's cgroup path.
 func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	p.paths[c.GetId()] = c.GetLinux().GetCgroupsPath()
 	out := Container{ID: c.GetId(), Pod: c.GetPodSandboxId(), UID: pod.GetUid(), Short: c.GetName(), Created: c.GetCreatedAt(),
@@ -548,7 +548,6 @@ func placementOf(pod *api.PodSandbox) (*wire.Placement, error) {
 	return &placed, nil
 }
 
-// variables returns environment variables by name.
 func variables(env []string) map[string]string {
 	out := map[string]string{}
 	for _, e := range env {

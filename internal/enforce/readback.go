@@ -76,7 +76,7 @@ func ReadMemory(cgroups fs.FS, dir string) (limit, used uint64) {
 	return read("memory.max"), read("memory.current")
 }
 
-// Differs describes how runs, a container's actual set, differs from the wanted set s, or returns
+// Differs describes how a container's actual set (runs) differs from the wanted set s, or returns
 // "".
 func (s Set) Differs(runs Set) string {
 	switch {

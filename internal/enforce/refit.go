@@ -40,8 +40,8 @@ const maxDecided = 1024
 
 // refitting is the progress of a container of a resized pod.
 type refitting struct {
-	// next is a newer decision that is not carried out yet, or nil. waits is the reason why it has
-	// to wait.
+	// next is a newer decision that is not carried out yet, or nil. waits is the reason why next
+	// has to wait, or "".
 	next  *placement.ContainerDecision
 	waits string
 	// leaving are CPUs that the container must leave, until its cgroup shows that it has left them.
@@ -50,16 +50,17 @@ type refitting struct {
 	// turn counts the moves, so that Found ignores a reading of the cgroup that is older than the
 	// last move.
 	turn uint64
-	// memory is the maximum memory that the container may use according to all decisions since its
-	// limit was last read. It is nil if the container was never resized.
+	// memory is the most memory that any decision since the last reading of the container's limit
+	// allows. It is nil if the container was never resized.
 	memory []placement.MemoryBlock
 	// slim means that the container used less memory than decided when its cgroup was last read, so
 	// that the limit can be lowered. The kubelet checks the same condition.
 	slim bool
 }
 
-// Decide records a newer decision about a pod, and reports whether it has done so. It ignores older
-// and equal decisions, and decisions about more than maxDecided pods.
+// Decide records a newer decision about a resized pod, and reports whether it has done so. It
+// ignores decisions that are not newer, and decisions about further pods if it has decisions about
+// maxDecided pods.
 func (b *Books) Decide(uid string, d Decided) bool {
 	known := b.newest[uid]
 	if uid == "" || d.Generation < 2 || known != nil && d.Generation <= known.Generation || known == nil && len(b.newest) >= maxDecided {
@@ -143,7 +144,8 @@ func (b *Books) shutNow(e *entry) topology.CPUSet {
 
 // claim takes the CPUs of the next decision, unless another pod has them. It reports whether the
 // container may move there, which requires that no shared container is left on these CPUs. In a
-// reply, shared containers that are settled move away first.
+// reply to the runtime (inReply), the moves of settled shared containers come first, so these do
+// not count.
 func (b *Books) claim(e *entry, inReply bool) bool {
 	add := b.shutFor(e.next)
 	e.shut, e.waits = b.shutNow(e), ""
@@ -196,9 +198,10 @@ func (b *Books) apply(e *entry) {
 	e.doubt, e.since = true, time.Time{}
 }
 
-// Update returns the reply to an update of a running container: its CPUs, and the shared containers
-// that move before. The reply also carries out a newer decision. If this is not possible yet, held
-// explains why, and nothing changes. known is false for a container that is not in the books.
+// Update returns the reply to an update of a running container: its CPUs, and the moves of shared
+// containers that must come first. The reply also carries out a newer decision. If this is not
+// possible yet, held explains why, and nothing changes. known is false for a container that is not
+// in the books.
 func (b *Books) Update(id string) (set Set, moves []Update, known bool, held error) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -234,7 +237,8 @@ func (b *Books) Updated(id string, has amounts) {
 	}
 }
 
-// amounts are the amounts that the runtime sets for a container, in the kernel's units, or 0.
+// amounts are the CPU shares and the memory limit in bytes that the runtime sets for a container; 0
+// means not set.
 type amounts struct{ shares, limit uint64 }
 
 func amountsOf(r *api.LinuxResources) amounts {
@@ -248,9 +252,10 @@ func decidedAmounts(d *placement.ContainerDecision) amounts {
 	return amounts{uint64(min(max(a.MilliCPU*perCPU/1000, least), most)), a.Bytes}
 }
 
-// allows explains why the amounts of a running container may not change from now to wants, because
-// they exceed the decision. The kubelet changes memory first, and repeats the CPU shares that it
-// set before. The scheduler does not decide about the limits of a pod that is not Guaranteed.
+// allows returns an error if the amounts of a running container may not change from now to wants,
+// because an amount grows and exceeds the decision. Amounts that do not grow are allowed: the
+// kubelet changes memory first, and then sends the earlier CPU shares again. The scheduler does not
+// decide about the limits of a pod that is not Guaranteed.
 func (b *Books) allows(id string, wants, now amounts) error {
 	e := b.all[id]
 	if e == nil || e.Decision == nil || !e.decides {
@@ -304,8 +309,8 @@ func lower(n, most uint64) uint64 {
 const undecided = "the kubelet has allocated more to it than the scheduler has decided: the kubelet tries again, and the container then starts with the decided amounts"
 
 // carries returns the amounts that a container gets with its next move: the decided amounts if it
-// has other amounts. A container that started with trimmed amounts gets no more from the kubelet,
-// because the kubelet sets the amounts only once.
+// has other amounts. The kubelet sets amounts only once, so a container that started with trimmed
+// amounts gets the rest only with such a move.
 func (e *entry) carries() (out amounts) {
 	if !e.decides || e.Decision == nil || e.next != nil || e.memory == nil {
 		return out
@@ -335,8 +340,9 @@ type Found struct {
 	Limit, Used uint64
 }
 
-// Found records the reading. CPUs that the container must leave become free if it has left them.
-// Memory is free if the limit is low enough.
+// Found records a reading of the container's cgroup. If the cgroup shows that the container has
+// left the CPUs that it must leave, they become free. If the limit is as low as decided, the rest
+// of the memory becomes free.
 func (b *Books) Found(id string, f Found) {
 	e := b.all[id]
 	if e == nil || !e.running || e.Decision == nil || f.Turn != e.turn {
@@ -373,8 +379,8 @@ func bytesOf(blocks []placement.MemoryBlock) (bytes uint64) {
 	return bytes
 }
 
-// withLimit returns blocks with as much memory as a limit allows. If the blocks have less, it adds
-// the difference on the first NUMA node.
+// withLimit returns the blocks with as much ordinary memory as the limit allows, if they have less.
+// It adds the difference to the first block of ordinary memory.
 func withLimit(blocks []placement.MemoryBlock, limit uint64) []placement.MemoryBlock {
 	out := slices.Clone(blocks)
 	if i := slices.IndexFunc(out, func(b placement.MemoryBlock) bool { return b.Resource == "memory" }); i >= 0 {
@@ -383,7 +389,8 @@ func withLimit(blocks []placement.MemoryBlock, limit uint64) []placement.MemoryB
 	return out
 }
 
-// resume restores resized containers from the runtime's data after Synchronize.
+// resume restores the progress of resized containers, for Synchronize, from the runtime's data and
+// the earlier books.
 func (b *Books) resume(before map[string]*entry) {
 	for _, id := range b.ids() {
 		e := b.all[id]
@@ -412,9 +419,9 @@ func (b *Books) resume(before map[string]*entry) {
 	}
 }
 
-// guaranteed reports whether a cgroup belongs to a pod of that QoS class, according to the
-// kubelet's names of cgroups (pkg/kubelet/cm, GetPodContainerName). The limits of such a pod equal
-// its requests.
+// guaranteed reports whether a cgroup belongs to a pod of the QoS class Guaranteed, according to
+// the kubelet's names of cgroups (pkg/kubelet/cm, GetPodContainerName). The limits of such a pod
+// equal its requests.
 func guaranteed(cgroup string) bool {
 	for _, class := range [...]string{"burstable", "besteffort"} {
 		if strings.Contains(cgroup, "kubepods-"+class) || strings.Contains(cgroup, "kubepods/"+class) {

@@ -200,7 +200,6 @@ func (p *rayPlugin) ports() (ports []corev1.ServicePort) {
 	return ports
 }
 
-// openPort adds a port to every container.
 func openPort(pod *corev1.Pod, name string, port int) {
 	for _, c := range containersOf(pod) {
 		openPortOf(c, name, port)

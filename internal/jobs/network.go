@@ -37,7 +37,6 @@ func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *pl
 	return r.hosts(ctx, job, s)
 }
 
-// podsOfJob selects the pods of a Job.
 func podsOfJob(job *batch.Job) map[string]string {
 	return map[string]string{batch.JobNameKey: job.Name, batch.JobNamespaceKey: job.Namespace}
 }

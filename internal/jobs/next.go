@@ -142,7 +142,6 @@ func (n *stepper) finish(phase batch.JobPhase, left int) {
 	}
 }
 
-// enter changes the phase.
 func (n *stepper) enter(phase batch.JobPhase, reason, message string) {
 	s := &n.out.status
 	if isFinal(phase) {
@@ -160,7 +159,6 @@ func (n *stepper) enter(phase batch.JobPhase, reason, message string) {
 	}
 }
 
-// maxConditions is the maximum number of conditions in a status.
 const maxConditions = 32
 
 // run handles a Job that is Pending or Running.
@@ -532,7 +530,6 @@ func (n *stepper) waits(t *task) bool {
 	return slices.ContainsFunc(d.Name, func(name string) bool { return !ready(name) })
 }
 
-// isReady reports whether a pod is ready or has succeeded.
 func isReady(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return true

@@ -72,7 +72,6 @@ func imply(asked map[string][]string, name string) {
 	}
 }
 
-// usage lists the flags that a plugin knows.
 func usage(flags *flag.FlagSet) string {
 	var names []string
 	flags.VisitAll(func(f *flag.Flag) { names = append(names, "--"+f.Name+"="+f.DefValue) })

@@ -63,7 +63,6 @@ func put[V any](into *map[string]V, more map[string]V) {
 	maps.Copy(*into, more)
 }
 
-// plugInto applies the job plugins to a pod.
 func plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
 	p, _ := pluginsOf(job) // a Job with errors was refused before
 	if p.env {
@@ -144,7 +143,6 @@ func claimName(job *batch.Job, index int) string {
 	return cmp.Or(job.Spec.Volumes[index].VolumeClaimName, job.Name+"-volume-"+strconv.Itoa(index)+"-"+uidPart(job))
 }
 
-// mountVolumes mounts the Job's volumes into every container.
 func mountVolumes(pod *corev1.Pod, job *batch.Job) {
 	for v := range job.Spec.Volumes {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: volumeName(v), VolumeSource: corev1.VolumeSource{

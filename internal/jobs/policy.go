@@ -35,7 +35,6 @@ func (c *cause) since() time.Time {
 	}
 }
 
-// statusesOf returns the statuses of a pod's init containers and containers.
 func statusesOf(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 }

@@ -117,14 +117,12 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return m.Start(ctx)
 }
 
-// paced returns the config with the controller's own rate limits.
 func paced(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.RateLimiter = requestsPerSecond, requestsAtOnce, nil
 	return config
 }
 
-// metrics returns the address of the metrics and their access rules.
 func (o *Options) metrics() server.Options {
 	out := server.Options{BindAddress: cmp.Or(o.MetricsAddress, nowhere)}
 	if o.MetricsAuth == guarded.Cluster {

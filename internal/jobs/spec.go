@@ -147,7 +147,6 @@ type member struct {
 	index int
 }
 
-// ownerOf returns an owner reference to the Job for its objects.
 func ownerOf(job *batch.Job) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(job, batch.GroupVersion.WithKind("Job"))}
 }
@@ -179,7 +178,6 @@ func podName(job, task string, index int) string {
 	return job + "-" + task + "-" + strconv.Itoa(index)
 }
 
-// containersOf returns all containers of a pod, including init containers.
 func containersOf(pod *corev1.Pod) (all []*corev1.Container) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {

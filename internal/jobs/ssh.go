@@ -64,7 +64,6 @@ func secretMeta(job *batch.Job) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: job.Namespace, Name: secretName(job), OwnerReferences: ownerOf(job)}
 }
 
-// mountKeys mounts the keys into every container.
 func (p *sshPlugin) mountKeys(pod *corev1.Pod, job *batch.Job) {
 	mode := int32(0o600)
 	if p.folder != rootKeys {
@@ -82,7 +81,6 @@ func (p *sshPlugin) mountKeys(pod *corev1.Pod, job *batch.Job) {
 	}
 }
 
-// sshVolume is the name of the volume with the keys.
 const sshVolume = "volcano-ssh"
 
 // secret returns a Secret with the Job's keys, which are generated or given by the user, and with
