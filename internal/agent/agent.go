@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// agent connects a mirror to a node and an API server.
+// agent has a mirror, which makes the reports, and the mirror's connections to the node and to the
+// API server.
 type agent struct {
 	opts     Options
 	api      API
@@ -24,8 +25,8 @@ type agent struct {
 	withdrawn chan struct{}
 }
 
-// mirror reads the records of a node's allocations, judges them, and publishes a report.
-// Only one goroutine uses it.
+// mirror reads the kubelet's records of its allocations, judges them, and publishes a report. Only
+// one goroutine uses it.
 type mirror struct {
 	now      clock
 	books    *checkpoints
@@ -94,7 +95,8 @@ func (m *mirror) step(ctx context.Context) next {
 	return m.report(ctx)
 }
 
-// prepare finds the platform and reads the earlier report from the API, unless they are known.
+// prepare reads the platform (the machine and the kubelet's configuration), and the earlier report
+// in the API, unless they are known.
 func (m *mirror) prepare(ctx context.Context) (next, error) {
 	if err := m.out.assure(ctx, m.goOnFrom); err != nil {
 		return again(m.out.backoff.Step()), err

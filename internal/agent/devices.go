@@ -19,8 +19,8 @@ import (
 // only healthy devices, but uses the NUMA nodes of all devices for its hints.
 type deviceBook struct {
 	known map[string]map[string]placement.Device // by resource and id
-	// unlisted are the healthy devices, ascending, of resources that the kubelet reports and its
-	// checkpoint lacks. The kubelet reads the content for the checkpoint with a lock held, but
+	// unlisted has the healthy devices, ascending, of each resource that the kubelet reports but
+	// its checkpoint lacks. The kubelet reads the content for the checkpoint with a lock held, but
 	// writes the file without the lock. If two plugins register at the same time, the kubelet can
 	// write older content last (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go). The
 	// older content then stays until the next write.

@@ -26,7 +26,8 @@ const memorySlack = 64
 // drift has the changes since the kubelet started.
 type drift struct {
 	// lost describes resources that are gone but that the kubelet could still assign. gained
-	// describes new resources that the kubelet does not use yet. Each entry is a clause.
+	// describes new resources that the kubelet does not use yet. Each entry is a clause of a
+	// message.
 	lost, gained []string
 	// cpus and memory mean that the changes affect the kubelet's CPU manager or memory manager.
 	cpus, memory bool

@@ -92,8 +92,8 @@ type obeyed struct {
 	problem error
 	// pods has the allocations, by the kubelet's UID.
 	pods map[string][]placement.ContainerAllocation
-	// generations are the generations of the newest decisions about resized pods, by the kubelet's
-	// UID.
+	// generations has the generation of the newest decision about each resized pod, by the
+	// kubelet's UID.
 	generations map[string]uint64
 	// astray lists containers that do not run as decided.
 	astray []string

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// verdict is the result of judging one sighting: the report, and how reliable it is.
+// verdict is the result of judge: the content of a report, and how reliable it is.
 type verdict struct {
 	platform *platform
 	drift    drift
@@ -172,8 +172,8 @@ func (e *unfinished) Error() string {
 const (
 	// settleTime is the time between the two readings that must be equal.
 	settleTime = 5 * time.Millisecond
-	// tornLimit is the time for which a contradiction may be a change in progress if no pod
-	// explains the change.
+	// tornLimit is the time for which the agent takes a contradiction for a change in progress if
+	// no pod explains such a change.
 	tornLimit = time.Second
 	// slowLimit is used instead of tornLimit if a pod explains the change. On a slow disk, one
 	// write of a checkpoint takes hundreds of milliseconds, and an admission needs several writes.
@@ -205,8 +205,7 @@ const (
 	forBooks
 )
 
-// with returns the reason why v is not published yet, if there is one, and the time until the next
-// step.
+// with returns the reason why v is not published yet, or noHold, and the time until the next step.
 func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	if p.awaits(v.outcome, now) && !v.lasts() {
 		return forArrival, again(arrivalPoll)

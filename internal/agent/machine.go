@@ -65,12 +65,12 @@ func isReported(d *topology.Device) bool {
 // devices change before the kubelet restarts.
 type platform struct {
 	spec wire.NodeSpec
-	// config is the source of spec.Config.
+	// config is the configuration from which spec.Config was computed.
 	config *kubeletv1beta1.KubeletConfiguration
 	// offered are the devices that the agent offers to the kubelet.
 	offered []offer.Pool
-	// model is the compiled node. If the engine cannot predict the node, model is nil and problem
-	// has the reason.
+	// model is the engine's model of the node. If the engine cannot predict the node, model is nil
+	// and problem has the reason.
 	model   *placement.Model
 	problem error
 	// wrong is the error if labels are invalid or the agent cannot offer devices. problem is then

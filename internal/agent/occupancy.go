@@ -17,7 +17,7 @@ import (
 
 // occupancy has the sums over the resources and pods of a report, for metrics.
 type occupancy struct {
-	// zones are the zones of a NodeResourceTopology.
+	// zones has the amounts of each NUMA node, as in a NodeResourceTopology.
 	zones nrt.ZoneList
 	// stranded has the amounts that package stranded computes, by resource.
 	stranded map[string]int64
@@ -150,8 +150,8 @@ func withDevices(all unitDescs, name, help string) unitDescs {
 	return all
 }
 
-// occupancyMetrics is the collector of the metrics of the last occupancy. Before the first, it has
-// no metrics.
+// occupancyMetrics collects the metrics of the last occupancy. Until there is one, it collects
+// nothing.
 type occupancyMetrics struct{ last atomic.Pointer[occupancy] }
 
 var (

@@ -56,15 +56,15 @@ type Options struct {
 	// SysRoot.
 	NVIDIA func() (map[string]string, error)
 
-	// Authority is the node's authority: the kubelet (the default), Berth or ByLabel. If Berth
-	// decides, the agent carries out the decisions.
+	// Authority sets which program chooses CPUs, memory and devices on the node: the kubelet (the
+	// default), Berth, or the one that the node's label names (ByLabel).
 	Authority v1alpha1.Authority
 	// Enforcer is the program that carries out decisions if Berth decides: the agent (the default),
 	// koordlet, or EnforcerByLabel.
 	Enforcer v1alpha1.Enforcer
-	// StateDir is a folder of the host in which the agent stores the newest decisions about resized
-	// pods and the last labels of its Node, for times when the API server does not answer. If it is
-	// "", the agent stores nothing, and no pod can be resized.
+	// StateDir is a folder of the host. The agent stores there the newest decisions about resized
+	// pods and the last labels of its Node, and uses them if the API server does not answer. If
+	// StateDir is "", the agent stores nothing, and no pod can be resized.
 	StateDir string
 	// Rivals are the programs that also set the CPUs of containers. If one of them runs on a node
 	// where Berth decides, the report is not Ready. nil means DefaultRivals.
@@ -171,7 +171,8 @@ func (o *Options) online() func() (topology.CPUSet, error) {
 	return func() (topology.CPUSet, error) { return sysfs.ReadOnline(os.DirFS(o.SysRoot)) }
 }
 
-// host returns the places where the machine reports its devices.
+// host returns the file systems and folders that package offer needs to find devices and to write
+// CDI specifications.
 func (o *Options) host() offer.Host {
 	h := offer.Host{SpecDirs: o.SpecDirs}
 	if o.Machine == "" {

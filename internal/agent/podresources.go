@@ -128,7 +128,8 @@ func (p *PodResources) Devices(ctx context.Context) (map[string][]placement.Devi
 // node that the machine does not have, and still aligns the resource.
 const noSuchNode = topology.MaxNUMANodes - 1
 
-// devicesOf merges the entries by device, because there is one entry for each device and NUMA node.
+// devicesOf merges the entries by device, because the kubelet's answer may have one entry for each
+// device and NUMA node.
 func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.Device {
 	out := map[string][]placement.Device{}
 	index := map[[2]string]int{} // by resource and id

@@ -43,7 +43,7 @@ type publisher struct {
 
 	// lastStart is the last result of started that was not zero.
 	lastStart time.Time
-	assured   time.Time // when the agent last saw published in the API; zero: the agent must read the API
+	assured   time.Time // when the agent last saw its report in the API; zero: it must read the API
 	published *v1alpha1.NodeTopology
 	// numbered is the highest sequence number of a report that the agent has tried to write. The
 	// API may have a report although its write failed.

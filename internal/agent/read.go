@@ -121,7 +121,8 @@ func wholeOf(list corev1.ResourceList) map[string]int64 {
 	return out
 }
 
-// tidy drops data about pods that no source has any more, and stores the order of the other pods.
+// tidy forgets pods that neither the API nor the checkpoints have any more, and stores the order of
+// the reported pods.
 func (m *mirror) tidy(s *sighting, out *outcome) {
 	for _, uid := range out.over {
 		m.history.over[uid] = true

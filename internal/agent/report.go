@@ -16,7 +16,8 @@ import (
 // phase is terminal.
 const evidenceByTime = 15 * time.Second
 
-// outcome is the result of making a report.
+// outcome is the result of makeReport: the content of a report, and the pods whose states may
+// change soon.
 type outcome struct {
 	snapshot placement.Snapshot
 	pods     []wire.ReportedPod
@@ -222,7 +223,8 @@ func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 // strangerPatience is the time for which a pod may be in the checkpoints before the API shows it.
 const strangerPatience = time.Second
 
-// pod puts the containers into the kubelet's order and sets their kinds.
+// pod returns what the report says about a pod. It puts the containers into the kubelet's order of
+// allocation, and sets their kinds.
 func (r *reporter) pod(uid string, held placement.PodAllocation) (placement.PodAllocation, wire.ReportedPod) {
 	f, known := r.pods[uid]
 	out := placement.PodAllocation{UID: uid, Generation: held.Generation, Whole: held.Whole}

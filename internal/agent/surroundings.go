@@ -21,7 +21,7 @@ import (
 )
 
 // A kubelet reads its machine and its configuration once, when it starts (pkg/kubelet/kubelet.go,
-// cachedMachineInfo). It then still assigns CPUs that have been taken offline, and ignores huge
+// cachedMachineInfo). Later it still assigns CPUs that have been taken offline, and ignores huge
 // pages that were added. So the agent checks the machine and the configuration for changes.
 
 // lookPeriod is the interval at which the agent checks whether the machine or the files of the
@@ -33,8 +33,8 @@ const lookPeriod = 300 * time.Millisecond
 // because a writer may not be finished.
 const configSettle = 50 * time.Millisecond
 
-// configDoubt is the time after which the agent reads an unreadable configuration again. Only then
-// does it report the problem, because another program may still be writing the file.
+// configDoubt is the time after which the agent reads an unreadable configuration again. It reports
+// the problem only if this fails too, because another program may just have been writing the file.
 const configDoubt = time.Second
 
 // MachineFingerprint returns a function that reads the data that may change while a kubelet runs:
@@ -83,7 +83,7 @@ type slots struct {
 	fingerprint func() string // nil if devices never change
 	last        string        // the fingerprint of the platform's devices
 	seen        string        // the fingerprint at the last look; a change counts if two looks agree
-	offered     []offer.Pool  // of the last platform; they stay if the machine loses them
+	offered     []offer.Pool  // the last platform's offers, with devices that the machine has lost
 }
 
 // surroundings has the machine and the configuration that the kubelet read when it started, and
@@ -115,7 +115,7 @@ type surroundings struct {
 	attempts backoff // between attempts to read machine and configuration
 }
 
-// configLook has the times of reading the configuration.
+// configLook records when the configuration was read, and when it must be read again.
 type configLook struct {
 	last time.Time // the last reading
 	// files is the fingerprint of the files at the last look. due is the time of the next reading
@@ -126,8 +126,8 @@ type configLook struct {
 	doubted bool
 }
 
-// present has the machine and configuration that a kubelet would find if it started now. A part
-// that has not changed is nil.
+// present has the machine and configuration that a kubelet would find if it started now. Until they
+// change, they are those of the platform.
 type present struct {
 	fingerprint string // of the machine
 	view        *placement.KubeletView

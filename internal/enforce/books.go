@@ -91,10 +91,11 @@ type Books struct {
 	reserved topology.CPUSet
 	mode     Mode
 	all      map[string]*entry // by container id
-	// claims are the CPUs of pinned containers that wait until shared containers have started, by
-	// sandbox and name. Until then no other shared container starts on these CPUs. A claim expires
-	// if the kubelet does not try to start the container again, because the runtime may not report
-	// that the pod is gone.
+	// claims has the CPUs of pinned containers that had to wait, usually because a shared container
+	// was just starting on these CPUs. The keys are sandbox and name. Until the pinned container
+	// starts, no other shared container starts on these CPUs. A claim expires if the kubelet does
+	// not try to start the container again, because the runtime may not report that the pod is
+	// gone.
 	claims  map[claimant]claim
 	offered Offered
 	// found are the sandboxes of the last Synchronize. A restarted runtime may not report when they
@@ -102,7 +103,7 @@ type Books struct {
 	found map[string]bool
 	// newest are the decisions for pods that were resized, by UID.
 	newest map[string]*Decided
-	// lives reports whether a container has processes; nil if this cannot be checked.
+	// lives reports whether a container has processes. It returns false if this cannot be checked.
 	lives func(id string) bool
 	// online reads the machine's present online CPUs. It is nil if all are always online. A
 	// container in a cpuset without an online CPU runs on its parent's CPUs, which all containers
@@ -114,7 +115,7 @@ type Books struct {
 // this time it sends a move, and sends it again when the container starts.
 const settleLimit = time.Minute
 
-// settling reports whether it is too early to move the container.
+// settling reports whether the container cannot be moved yet.
 func (b *Books) settling(e *entry) bool {
 	return e.lost || e.unsettled && b.now().Sub(e.since) < settleLimit
 }
@@ -137,8 +138,8 @@ type entry struct {
 	// unsolicited move is under way. In this state Books does not move the container, and
 	// containers that need its CPUs wait.
 	unsettled bool
-	// since is when the container became unsettled. A runtime may never report that the start of a
-	// container failed.
+	// since is the time when the container became unsettled, or when its last move failed. It
+	// limits the wait, because a runtime may never report that the start of a container failed.
 	since time.Time
 	// doubt means that a move must still be sent, or that the runtime may have lost the last move.
 	doubt bool
@@ -645,7 +646,8 @@ func (e *entry) wantedMems() topology.NUMASet {
 // Booked is the state of a container in the books.
 type Booked struct {
 	Container
-	// Running means that the container runs, on Set. A container that does not run keeps its CPUs.
+	// Running means that the container runs, on the CPUs in Set. A container that does not run
+	// keeps its CPUs.
 	Running bool
 	// Settled means that the container is not starting, and that the runtime is not carrying out a
 	// move of it.

@@ -50,8 +50,8 @@ type refitting struct {
 	// turn counts the moves, so that Found ignores a reading of the cgroup that is older than the
 	// last move.
 	turn uint64
-	// memory is the most memory that any decision since the last reading of the container's limit
-	// allows. It is nil if the container was never resized.
+	// memory is the memory that the container may still use: the maximum over its decisions, until
+	// its cgroup shows the limit of the newest one. It is nil if the container was never resized.
 	memory []placement.MemoryBlock
 	// slim means that the container used less memory than decided when its cgroup was last read, so
 	// that the limit can be lowered. The kubelet checks the same condition.
@@ -245,7 +245,8 @@ func amountsOf(r *api.LinuxResources) amounts {
 	return amounts{r.GetCpu().GetShares().GetValue(), uint64(max(0, r.GetMemory().GetLimit().GetValue()))}
 }
 
-// decidedAmounts returns the amounts of a decision (pkg/kubelet/cm, MilliCPUToShares).
+// decidedAmounts returns the amounts of a decision, with CPU shares as the kubelet computes them
+// (pkg/kubelet/cm, MilliCPUToShares).
 func decidedAmounts(d *placement.ContainerDecision) amounts {
 	const most, least, perCPU = 262144, 2, 1024
 	a := wire.DecidedAmounts(d)
@@ -304,8 +305,8 @@ func lower(n, most uint64) uint64 {
 	return 0
 }
 
-// undecided is the reason why a container does not start at the first try. A process that adapts to
-// its limits at its start would be too small with trimmed amounts.
+// undecided is the reason why a container does not start at the first try. Started with trimmed
+// amounts, a process that adapts to its limits would stay too small.
 const undecided = "the kubelet has allocated more to it than the scheduler has decided: the kubelet tries again, and the container then starts with the decided amounts"
 
 // carries returns the amounts that a container gets with its next move: the decided amounts if it
