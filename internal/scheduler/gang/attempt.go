@@ -123,7 +123,7 @@ type job struct {
 	gang  gangfit.Question
 	stirs uint64
 	terms Terms
-	// single means that the pod is a late member.
+	// single means that the job is for a late member.
 	single bool
 	// others answers questions about pods outside of the gang. patient calls Groups.patient for
 	// this attempt.

@@ -39,7 +39,7 @@ type group struct {
 	gangs.Progress
 	// plan is the reserved plan, or nil. It is set while Progress.Planned returns true.
 	plan *planned
-	// again is the time of the next check of the group, and timer makes the check. If none is
+	// again is the time of the next check of the group, and timer starts the check. If no check is
 	// scheduled, again is zero and timer is nil.
 	timer clock.Timer
 	again time.Time
@@ -49,8 +49,7 @@ type group struct {
 	// letIn means that this process has admitted the group, or that the phase of the object shows
 	// the admission.
 	letIn bool
-	// shut is the reason why the group is not admitted although it lacks pods that are created only
-	// after its admission, or "".
+	// shut is the reason why a group that lacks pods is not admitted yet, or "".
 	shut string
 	// kept has the nodes that are kept for members, by UID, while evicted pods leave the nodes.
 	kept map[types.UID]kept

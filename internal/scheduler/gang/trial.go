@@ -378,7 +378,7 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 }
 
 // scoredNodes is the number of nodes that the framework scores for a kind: the first nodes in
-// Berth's order. If two nodes per member are more, it scores that many. The other nodes follow in
+// Berth's order. It scores two nodes per member instead if that is more. The other nodes follow in
 // Berth's order.
 const scoredNodes = 64
 

@@ -43,7 +43,7 @@ type vacancy struct {
 	known *known
 }
 
-// known has the facts that look has found about a group without enough pods.
+// known has the facts that earlier checks have found about a group without enough pods.
 type known struct {
 	// scheduler is the name of the group's scheduler, or "" if the Job was not read yet. classes
 	// are the PriorityClasses that the group's pods will name. priority is the group's priority,
