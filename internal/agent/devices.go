@@ -48,7 +48,8 @@ func newDeviceBook(preferences map[string]placement.Preference, gpus func() (map
 }
 
 // locate finds the PCI addresses of NVIDIA's GPUs if a plugin's choice depends on addresses that
-// are not known. The error names a pool whose plugin's choice cannot be predicted, and the reason.
+// are not known. The error is about reading the addresses, or names a device for which the plugin's
+// choice cannot be predicted.
 func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) error {
 	if _, id := b.nowhere(pools, m); id == "" {
 		return nil

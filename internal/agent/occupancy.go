@@ -129,8 +129,8 @@ func unitOf(resource string) unit {
 	}
 }
 
-// unitDescs are the metrics of one kind, by unit. All of them except the metric of CPUs have the
-// label resource as their last label.
+// unitDescs has the descriptions of one kind of metric, by unit. All except the description for
+// CPUs have the label resource as their last label.
 type unitDescs []*prometheus.Desc
 
 // descsOf returns the descriptions of the metrics for all units. Each help text begins with the

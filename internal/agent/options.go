@@ -67,7 +67,8 @@ type Options struct {
 	// StateDir is "", the agent stores nothing, and no pod can be resized.
 	StateDir string
 	// Rivals are the programs that also set the CPUs of containers. If one of them runs on a node
-	// where Berth decides, the report is not Ready. nil means DefaultRivals.
+	// where Berth decides, and is not the enforcer, the report is not Ready. nil means
+	// DefaultRivals.
 	Rivals []Rival
 	// Enforce has the settings for carrying out decisions where Berth decides.
 	Enforce EnforceOptions

@@ -45,8 +45,8 @@ type (
 	// PlanDone: no members are left in the plan. Lost means that a member has failed since
 	// Actions.Release.
 	PlanDone struct{ Lost bool }
-	// Ended: the bound members were deleted, or, if Whole is set, were kept because the gang was
-	// whole.
+	// Ended: the attempt to delete the bound members is over. If Whole is set, they were kept,
+	// because the gang is whole.
 	Ended struct{ Whole bool }
 )
 

@@ -188,7 +188,7 @@ func (n *stepper) run() {
 	}
 }
 
-// ran reports whether the Job has been Running since its last start.
+// ran reports whether the Job was Running at some time since its last start.
 func (n *stepper) ran() bool {
 	for _, c := range slices.Backward(n.job.Status.Conditions) {
 		switch c.Status {
@@ -358,8 +358,8 @@ const (
 	// until then all pods count.
 	podsSince = "berth.dev/pods-since-retry"
 	// countedTear is the cause for which a policy restarted a part of a torn Job. It is removed
-	// when as many pods have nodes as the Job needs. A Job may stay torn while a part is restarted,
-	// but the tear counts only once.
+	// when at least minAvailable pods have nodes, or when the whole Job restarts. A Job may stay
+	// torn while a part is restarted, but the tear counts only once.
 	countedTear = "berth.dev/counted-tear"
 )
 

@@ -316,11 +316,11 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *ste
 	return r.claims(ctx, job)
 }
 
-// keys creates the Secret of the ssh plugin. Its name contains the Job's UID, so an existing Secret
-// belongs to this Job. The controller may not read Secrets. So it first tries, as a dry run, to
-// create a Secret without keys, and generates keys only if no Secret exists. Generating keys takes
-// as long as a hundred requests, and the method is called repeatedly for a Job whose pods are
-// refused.
+// keys creates the Secret of the ssh plugin. Its name contains a part of the Job's UID, so an
+// existing Secret counts as the Job's own. The controller may not read Secrets. So it first tries,
+// as a dry run, to create a Secret without keys, and generates keys only if no Secret exists.
+// Generating keys takes as long as a hundred requests, and the method is called repeatedly for a
+// Job whose pods are refused.
 func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPlugin) error {
 	failed := func(err error) error { return fmt.Errorf("the Secret %s/%s: %w", job.Namespace, secretName(job), err) }
 	err := r.Client.Create(ctx, &corev1.Secret{ObjectMeta: secretMeta(job)}, client.DryRunAll)

@@ -66,7 +66,8 @@ type Budget struct {
 	late  bool
 }
 
-// NewBudget returns the budget of a plan that begins now, and ends with ctx at the latest.
+// NewBudget returns the budget of a plan that begins now: Looks, at most for Patience, and not
+// longer than ctx.
 func NewBudget(ctx context.Context) *Budget {
 	return &Budget{ctx: ctx, until: time.Now().Add(Patience), left: Looks}
 }

@@ -45,7 +45,7 @@ type Crowd interface {
 	Restore(victim int)
 }
 
-// Eviction has the victims that make a gang fit.
+// Eviction has the victims whose eviction makes a gang fit.
 type Eviction struct {
 	// Victims are the victims to evict, in addition to pods that are already leaving.
 	Victims []int

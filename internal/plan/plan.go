@@ -37,11 +37,11 @@ type Field interface {
 	// constraints. For such a kind, Nodes also returns nodes that may admit a member only later.
 	// Admits always answers for the present state.
 	Coupled(kind int) bool
-	// Closed reports whether the node, or its domain, has refused a member of a coupled kind since
-	// the kind was last reopened. The plan asks such a node last.
+	// Closed reports whether the node, or its domain, has refused a member of the coupled kind, so
+	// that the plan must not ask the node again now.
 	Closed(kind, node int) bool
-	// Reopen makes Closed return false for the kind on all nodes, and reports whether a node was
-	// Closed.
+	// Reopen forgets the refusals of the kind that may have ended since, and reports whether there
+	// were any. The plan calls Reopen if no node admits a member.
 	Reopen(kind int) bool
 	// Node returns the node as it is before the plan.
 	Node(node int) suppose.Node

@@ -48,8 +48,8 @@ type admission struct {
 	asked amounts.List
 	// unchecked means that only the phase of the object shows the admission, for example after a
 	// restart. A tenant may have raised minResources after the admission, or may have written the
-	// phase, because Volcano's definition has no status subresource. If unchecked is set, no
-	// resources are kept for the group from groups of other namespaces.
+	// phase, because Volcano's definition has no status subresource. If unchecked is set, only
+	// groups of the same namespace must leave resources to the group.
 	unchecked bool
 	// priority is the group's priority while it has no pods. foreign is its priority towards groups
 	// of other namespaces. foreign is at most the priority of pods without a PriorityClass, because
