@@ -87,7 +87,7 @@ type Options struct {
 	// Rescan is the interval at which the agent reads the checkpoints even without a sign of a
 	// change; 0 means 10 s.
 	Rescan time.Duration
-	// MinInterval is the minimum time between two writes; 0 means 100 ms.
+	// MinInterval is the minimum time between two writes of the report; 0 means 100 ms.
 	MinInterval time.Duration
 	// Amounts makes the agent also publish a NodeResourceTopology, for other programs.
 	Amounts bool

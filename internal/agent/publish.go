@@ -48,7 +48,8 @@ type publisher struct {
 	// numbered is the highest sequence number of a report that the agent has tried to write. The
 	// API may have a report although its write failed.
 	numbered int64
-	// refused is the last report that the API server refused. Its zero value means none.
+	// refused is the last report that the API server refused because of its content. The zero value
+	// means none.
 	refused refused
 	dirty   time.Time   // the time of the first sign of a change that is not yet published
 	good    wire.Report // the last reliable report

@@ -50,8 +50,8 @@ func (p *mpiPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member)
 	}
 }
 
-// pytorchPlugin passes the master's address, and each pod's own rank, to the master and the
-// workers.
+// pytorchPlugin passes the master's address and the number of master and worker pods to every pod,
+// and its own rank to each master and worker pod.
 type pytorchPlugin struct {
 	master, worker string
 	port           int

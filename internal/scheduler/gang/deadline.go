@@ -89,7 +89,8 @@ func (g *group) countIn(pod *corev1.Pod) {
 	g.Whole = g.Whole || wire.GangWasWhole(pod)
 }
 
-// deleteAll deletes the bound members, and returns an error if it could not delete all of them.
+// deleteAll deletes the active members whose Bindings name the gang. It returns an error if it
+// could not delete all of them.
 func (t *teller) deleteAll(g *group) (failed error) {
 	deleted := 0
 	for _, m := range g.members {
