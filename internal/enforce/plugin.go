@@ -342,7 +342,7 @@ func (p *Plugin) move(u Update, due bool) {
 	}
 	p.books.Moving(u)
 	send := p.unasked
-	go func() { // in a goroutine, because the runtime accepts the move only after the plugin's present answer
+	go func() { // not here: the runtime accepts a move only after the plugin's present answer
 		failed, err := send(writeUpdates([]Update{u}))
 		p.mu.Lock()
 		defer p.mu.Unlock()

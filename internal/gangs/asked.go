@@ -182,7 +182,7 @@ func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []b
 		Labels           map[string]string
 		Spec             corev1.PodSpec
 	}{Namespace: pod.Namespace, Labels: map[string]string{}}
-	priority := corev1helpers.PodPriority(pod) // because a pod ignores nominated pods of lower priority
+	priority := corev1helpers.PodPriority(pod) // a pod ignores nominated pods of lower priority
 	like.Spec = corev1.PodSpec{
 		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
 		TopologySpreadConstraints: s.TopologySpreadConstraints, Overhead: s.Overhead, Resources: s.Resources, ResourceClaims: s.ResourceClaims,
