@@ -52,7 +52,8 @@ func (m *mirror) claim(s *sighting) (rival string) {
 	return rival
 }
 
-// foreign describes a pod whose entry has a device that is not a token of the agent, or returns "".
+// foreign describes the pod of an entry with a device that is not a token of the agent. It returns
+// "" if there is no such device, or if the pod has ended.
 func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 	at := slices.IndexFunc(e.Devices, func(d kubeletstate.HeldDevice) bool { return !offer.IsToken(d.ID) })
 	f, known := s.pods[e.PodUID]

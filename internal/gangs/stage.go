@@ -46,7 +46,8 @@ type Facts struct {
 }
 
 // Enough reports whether the members that have nodes or have succeeded reach the minimum. If
-// spec.Once is set, it is enough that the gang was whole at some time (was).
+// spec.Once is set, it is enough that the gang was whole at some time (was). Enough returns false
+// if the minimum is not known (0).
 func Enough(spec *wire.Gang, done *Count, was bool) bool {
 	return spec.Minimum > 0 && (spec.Once && was || Lacks(spec, done) == "")
 }
