@@ -38,8 +38,8 @@ func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time
 	return s.Until(namespace)
 }
 
-// Forget removes the namespaces that do not exceed their share any more, and the namespaces that are
-// gone.
+// Forget removes the namespaces that do not exceed their share any more, and the namespaces that
+// are gone.
 func (s *Shares) Forget(now time.Time, gone func(namespace string) bool) {
 	maps.DeleteFunc(s.until, func(namespace string, at time.Time) bool { return !now.Before(at) || gone(namespace) })
 }

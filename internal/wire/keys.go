@@ -24,10 +24,10 @@ const (
 	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes that have room. If several pairs are
 	// equally good otherwise, Berth chooses NUMA nodes that are close to each other.
 	NUMANodesAnnotation = "berth.dev/numa-nodes"
-	// DevicesAnnotation: "same-switch" or "same-root" assigns at least one device of each kind at each used
-	// PCI switch or root complex. "one-switch" or "one-root" assigns all devices at one switch or
-	// root complex. "perNUMANode=2" assigns exactly two devices of each resource on each NUMA node
-	// of the pod.
+	// DevicesAnnotation: "same-switch" or "same-root" assigns at least one device of each kind at
+	// each used PCI switch or root complex. "one-switch" or "one-root" assigns all devices at one
+	// switch or root complex. "perNUMANode=2" assigns exactly two devices of each resource on each
+	// NUMA node of the pod.
 	DevicesAnnotation = "berth.dev/devices"
 	// FunctionsAnnotation: "one-per-card" assigns at most one virtual function of each physical
 	// function.
