@@ -262,7 +262,8 @@ func classDirs(class string) []string {
 }
 
 // classNames returns the names of PCI devices by class and address, from the links in /sys/class
-// and /sys/block. The key "" stands for the first class in which a device has a name.
+// and /sys/block. Under the key "", each device has its name from the first class that names
+// this device.
 func (r *reader) classNames() (map[string]map[string]string, error) {
 	names := map[string]string{}
 	all := map[string]map[string]string{"": names}

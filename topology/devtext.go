@@ -233,7 +233,7 @@ func nameAll(text string, devices []Device, names []string, of func(*Device) *st
 		return nil
 	}
 	if len(names) != len(devices) {
-		return &ParseError{"dev", text, fmt.Sprintf("as many names as addresses, %d", len(devices))}
+		return &ParseError{"dev", text, fmt.Sprintf("one name for each address, so %d", len(devices))}
 	}
 	for i := range devices {
 		name, err := unescape(names[i])

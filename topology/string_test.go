@@ -108,7 +108,7 @@ func TestParseRefuses(t *testing.T) {
 		{"pu:2 dev:00:00.0,060400,8086:0001,switch=00:01.0 dev:00:01.0,060400,8086:0001,switch=00:00.0", "at most 32 switches above it, and no cycle"},
 		{"pu:2 dev:00:00.0,060400,8086:0001,switch=00:00.0", "at most 32 switches above it, and no cycle"},
 		{"pu:2 dev:00:00.0,060400,8086:0001,root=00 dev:00:01.0,060400,8086:0001,root=01,switch=00:00.0", `want the root of its switch 0000:00:00.0, "pci0000:00"`},
-		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001,rdma=a", "as many names as addresses, 2"},
+		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001,rdma=a", "one name for each address, so 2"},
 		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:nvlink=0,00:00.0+00:01.0", "want a number of links from 1 to 255"},
 		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:wire=1,00:00.0+00:01.0", "KIND being nvlink or xgmi"},
 		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:=1,00:00.0+00:01.0", "KIND being nvlink or xgmi"},

@@ -69,8 +69,8 @@ func (n *OnNode) all(lying Lying) iter.Seq2[*resourceapi.ResourceClaim, Claim] {
 	}
 }
 
-// Counted counts the node's devices for all claims of the pod. It returns nil if there is nothing
-// to count.
+// Counted counts, for each request of the pod's claims, the suitable devices of the node by NUMA
+// node (Stock.Claimed). It returns nil if there is nothing to count.
 func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 	var asks []Ask
 	for claim, of := range n.all(nil) {

@@ -404,7 +404,7 @@ func answersText(w io.Writer, e *query.Explained, limit int) {
 		given = append(given, givenRows(e.Nodes[i].Node, e.Nodes[i].Given)...)
 	}
 	_ = givenTable(w, given)
-	refusalsText(w, e.Nodes, limit, ", --node NAME one")
+	refusalsText(w, e.Nodes, limit, "; --node NAME explains one")
 }
 
 // maxChoices is the maximum number of nodes that are listed with their ranks.
@@ -458,7 +458,7 @@ func refusalsText(w io.Writer, answers []query.Answer, limit int, others string)
 		answerText(w, a)
 	}
 	if more := len(refusals) - limit; more > 0 && limit > 0 {
-		fmt.Fprintf(w, "\nNot shown: %s. --nodes N explains N refusing nodes in all%s.\n", wire.Counted(more, "refusing node"), others)
+		fmt.Fprintf(w, "\nNot shown: %s. --nodes N explains up to N refusing nodes%s.\n", wire.Counted(more, "refusing node"), others)
 	}
 }
 

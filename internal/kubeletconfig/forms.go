@@ -35,7 +35,7 @@ func refuse(where string, form pasted.Form) error {
 	case form.IsProduct():
 		return fmt.Errorf("%s: this is %s, which has only a part of the kubelet's configuration: want %s, or a KubeletConfiguration with the whole configuration", where, form, answer)
 	case form == pasted.KubeletLog: // PrintFlags of k8s.io/component-base/cli/flag
-		return fmt.Errorf("%s: this is %s, which lists defaults like flags: want the kubelet's command line as ps prints it, or %s", where, form, answer)
+		return fmt.Errorf("%s: this is %s, which does not distinguish defaults from flags that were set: want the kubelet's command line as ps prints it, or %s", where, form, answer)
 	case form.IsMachine(), form == pasted.Table:
 		return fmt.Errorf("%s: this is %s: %s", where, form, forms)
 	}

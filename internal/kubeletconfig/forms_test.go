@@ -120,7 +120,7 @@ func TestForms(t *testing.T) {
 		"k3s's":               {"token: secret\nkubelet-arg:\n- cpu-manager-policy=static\n", "", "", "this is a configuration of k3s or RKE2, which"},
 		"a product's, second": {"kind: InitConfiguration\n---\napiVersion: kops.k8s.io/v1alpha2\nkind: InstanceGroup\n", "", "", "this is an object of kOps, which"},
 		"k3s's flags":         {conf, "--kubelet-arg=cpu-manager-policy=static", "", "flags of the kubelet: this is a configuration of k3s or RKE2, which"},
-		"the kubelet's log":   {"I1129 10:00:00.0 8 flags.go:64] FLAG: --cpu-manager-policy=\"none\"\n", "", "", "this is a kubelet's log, which lists defaults like flags: want the kubelet's command line"},
+		"the kubelet's log":   {"I1129 10:00:00.0 8 flags.go:64] FLAG: --cpu-manager-policy=\"none\"\n", "", "", "this is a kubelet's log, which does not distinguish defaults from flags that were set: want the kubelet's command line"},
 		"flags of its log":    {conf, "I1129 10:00:00.0 8 flags.go:64] FLAG: --cpu-manager-policy=\"none\"\n", "", "this is a kubelet's log"},
 		"kubectl's table":     {"NAME   STATUS\nn1     Ready\n", "", "", "this is a table of kubectl: want a KubeletConfiguration"},
 		"a list":              {"- cpuManagerPolicy: static\n", "", "", "array: want an object: want a KubeletConfiguration"},

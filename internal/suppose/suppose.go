@@ -152,7 +152,8 @@ func (n *Node) Withdraw(p *Pod) {
 // Pins reports whether the node's ledger decides about the pod.
 func (n *Node) Pins(p *Pod) bool { return n.account != nil && p.Candidate != nil }
 
-// Promised returns the number of pods that Promise has added.
+// Promised returns the number of pods for which the ledger holds a place from Promise. Pods that
+// Promise admitted without a decision do not count.
 func (n *Node) Promised() int { return len(n.promised) }
 
 // Loosen makes all promises, also later ones, cover only the admission and no particular CPUs
