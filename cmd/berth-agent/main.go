@@ -150,7 +150,7 @@ func (s *settings) check(rest []string) error {
 		return err
 	}
 	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "") {
-		return errors.New("--configz: want no --kubelet-config and no --kubelet-config-dir: the kubelet's answer contains both")
+		return errors.New("--configz: want neither --kubelet-config nor --kubelet-config-dir: the kubelet's answer includes its files")
 	}
 	switch a := v1alpha1.Authority(s.authority); a {
 	case v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth, agent.ByLabel:

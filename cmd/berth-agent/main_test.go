@@ -30,7 +30,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"--node-name=n", "more"}, exitUsage, `argument "more": want only flags`},
 		{[]string{"--node-name=n", "--log-format=xml"}, exitUsage, "--log-format"},
 		{[]string{"--node-name=n", "--device-preferences=x.y/z=often"}, exitUsage, "x.y/z=often"},
-		{[]string{"--node-name=n", "--configz=https://n/configz", "--kubelet-config=f"}, exitUsage, "want no --kubelet-config"},
+		{[]string{"--node-name=n", "--configz=https://n/configz", "--kubelet-config=f"}, exitUsage, "want neither --kubelet-config"},
 		{[]string{"--surprise"}, exitUsage, "surprise"},
 		{[]string{"--help"}, exitOK, "node-name"},
 		{[]string{"--node-name=n", "--kubeconfig=/nonexistent"}, exitFailure, "/nonexistent"},

@@ -17,7 +17,7 @@ import (
 
 // errNotKept means that a node refused a pod of Berth, or assigned other CPUs than promised. The
 // exit code is then 1.
-var errNotKept = errors.New("promise not kept: a node refused a pod of Berth, or did not assign what Berth had promised")
+var errNotKept = errors.New("promise not kept: a node refused a pod that Berth had bound, or did not assign what Berth had promised")
 
 // options are the flags of the verbs run, up and scene. Only run has flags for output, runs and
 // args.

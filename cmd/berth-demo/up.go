@@ -121,7 +121,7 @@ func (p *playground) checkNames() error {
 		seen[p.Own[i].Name] = true
 	}
 	if len(p.Own) > demo.MaxNodes {
-		return usageError{fmt.Errorf("--node: %d nodes: want at most %d", len(p.Own), demo.MaxNodes)}
+		return usageError{fmt.Errorf("--node and --capture: %d nodes: want at most %d", len(p.Own), demo.MaxNodes)}
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func tellMetrics(w io.Writer, addresses [][2]string) error {
 	if len(addresses) == 0 {
 		return nil
 	}
-	fmt.Fprint(w, "\nMetrics, which need no credentials. The schedulers' certificates are self-signed (curl -k):\n\n")
+	fmt.Fprint(w, "\nMetrics (no credentials needed; use curl -k for the schedulers, whose certificates are self-signed):\n\n")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, a := range addresses {
 		fmt.Fprintf(tw, "  %s\t%s\n", a[0], a[1])

@@ -30,7 +30,7 @@ func (l PerSocket) Supply(view *placement.KubeletView, space *hint.Space) (place
 		n := &view.Nodes[i]
 		position, ok := space.Position(n.ID)
 		if !ok {
-			return nil, fmt.Errorf("NUMA node %d is not counted", n.ID)
+			return nil, fmt.Errorf("NUMA node %d is not in the hint space", n.ID)
 		}
 		for _, core := range n.Cores {
 			at, seen := index[core.Socket]

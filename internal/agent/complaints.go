@@ -11,7 +11,7 @@ const (
 	topicActive      topic = "the kubelet does not list its active pods; the agent counts each ended pod as active for a fixed time instead"
 	topicMachine     topic = "the machine has changed, and the agent cannot read it"
 	topicDevices     topic = "the machine's devices have changed, and the agent cannot read the machine"
-	topicDescription topic = "the kubelet does not describe its devices"
+	topicDescription topic = "the kubelet does not list its allocatable devices"
 	topicGPUs        topic = "the choice of NVIDIA's device plugin cannot be predicted"
 	topicHolders     topic = "the kubelet does not list the devices of its pods"
 )

@@ -58,7 +58,7 @@ func Configz(client *http.Client, url string) ConfigSource {
 			return nil, fmt.Errorf("configz %s: %w", url, err)
 		}
 		if resp.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("configz %s: %s: want 200 OK (after 403, grant the agent the verb get on nodes/configz)", url, resp.Status)
+			return nil, fmt.Errorf("configz %s: %s: want 200 OK (for 403, grant the agent the verb get on nodes/configz)", url, resp.Status)
 		}
 		var answer struct {
 			Config map[string]any `json:"kubeletconfig"`
@@ -68,7 +68,7 @@ func Configz(client *http.Client, url string) ConfigSource {
 			err = errors.New("kubeletconfig is missing")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("configz %s: %w: want an object with kubeletconfig", url, err)
+			return nil, fmt.Errorf("configz %s: %w: want an object with the key kubeletconfig", url, err)
 		}
 		kubeletconfig.SettleEviction(answer.Config) // the answer omits an empty evictionHard
 		return kubeletconfig.Decode(url, answer.Config)

@@ -59,7 +59,7 @@ func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) e
 		return err
 	}
 	if resource, id := b.nowhere(pools, m); id != "" {
-		return fmt.Errorf("%s: device %.80q: want a GPU that /proc/driver/nvidia/gpus lists and whose PCI address the machine has: otherwise the choice of the device plugin cannot be predicted", resource, id)
+		return fmt.Errorf("%s: device %.80q: want a GPU that /proc/driver/nvidia/gpus lists with a PCI address of this machine", resource, id)
 	}
 	return nil
 }

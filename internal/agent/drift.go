@@ -108,8 +108,8 @@ func (d *drift) compareNode(was, is *placement.ViewNode) {
 	for _, size := range pageSizes(was, is) {
 		before, after := pagesOf(was, size), pagesOf(is, size)
 		if before != after {
-			d.note(after < before, fmt.Sprintf("NUMA node %d has %d huge pages of %d KiB, but had %d when the kubelet started",
-				was.ID, after, size>>10, before))
+			d.note(after < before, fmt.Sprintf("NUMA node %d has %s of %d KiB, but had %d when the kubelet started",
+				was.ID, wire.Counted(int(after), "huge page"), size>>10, before))
 		}
 	}
 }

@@ -436,7 +436,7 @@ func (s *sighting) contested() error {
 			return fmt.Errorf("koordlet carries out decisions here, but pod %s was placed when the agent carried them out: drain the node, or set the enforcer to agent again", f.key())
 		}
 		if !s.obeyed.koordlet && s.notAsPredicted(&f) && f.ended.IsZero() && s.admitted(f.uid) {
-			return fmt.Errorf("the agent carries out decisions here, but pod %s was placed when the kubelet decided, with CPUs %s as a prediction: drain the node, or set the authority to kubelet again", f.key(), f.predicted)
+			return fmt.Errorf("the agent carries out decisions here, but pod %s was placed when the kubelet decided, and does not run on the predicted CPUs %s: drain the node, or set the authority to kubelet again", f.key(), f.predicted)
 		}
 		if f.owner != "" && f.ended.IsZero() {
 			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove that program from the node, or set the node's authority to kubelet",

@@ -116,7 +116,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 		"placed on a guess": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.VerdictOnly})
 			w.admitted("p")
-		}, "False Contradiction: the agent carries out decisions here, but pod ns/pod-p was placed when the kubelet decided, with CPUs 2-3 as a prediction: drain the node"},
+		}, "False Contradiction: the agent carries out decisions here, but pod ns/pod-p was placed when the kubelet decided, and does not run on the predicted CPUs 2-3: drain the node"},
 		"placed on a guess that has come true": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.VerdictOnly})
 			w.admitted("p")

@@ -268,17 +268,17 @@ func TestOccupancyMetrics(t *testing.T) {
 	// One name has one unit.
 	for name, want := range map[string]string{
 		"berth_agent_stranded_cpus": `
-# HELP berth_agent_stranded_cpus CPUs that no pod has, and whose NUMA node has too few free CPUs or too little free memory to use them.
+# HELP berth_agent_stranded_cpus CPUs that are free, but that pods cannot use because too little of another resource (CPUs or memory) is free on the same NUMA node.
 # TYPE berth_agent_stranded_cpus gauge
 berth_agent_stranded_cpus 0
 `,
 		"berth_agent_stranded_devices": `
-# HELP berth_agent_stranded_devices Free devices that no pod with the requests of a pod on the node could use on their NUMA node. If no pod on the node has such devices: free devices without a free CPU or free memory on their NUMA node.
+# HELP berth_agent_stranded_devices Free devices that would remain if each NUMA node were filled with copies of one of the node's pods with such devices; the pod that leaves the fewest counts. If no pod has such devices, each device counts as usable with one free CPU and some free memory on its NUMA node.
 # TYPE berth_agent_stranded_devices gauge
 berth_agent_stranded_devices{resource="x.y/d"} 1
 `,
 		"berth_agent_numa_available_cpus": `
-# HELP berth_agent_numa_available_cpus CPUs of a NUMA node that pods can have exclusively and no pod has.
+# HELP berth_agent_numa_available_cpus CPUs of a NUMA node that are free for pods to have exclusively.
 # TYPE berth_agent_numa_available_cpus gauge
 berth_agent_numa_available_cpus{numa="0"} 0
 berth_agent_numa_available_cpus{numa="1"} 2
@@ -286,7 +286,7 @@ berth_agent_numa_available_cpus{numa="2"} 2
 berth_agent_numa_available_cpus{numa="3"} 2
 `,
 		"berth_agent_numa_available_devices": `
-# HELP berth_agent_numa_available_devices Devices of a NUMA node that pods can have exclusively and no pod has.
+# HELP berth_agent_numa_available_devices Devices of a NUMA node that are free for pods to have exclusively.
 # TYPE berth_agent_numa_available_devices gauge
 berth_agent_numa_available_devices{numa="0",resource="x.y/d"} 1
 berth_agent_numa_available_devices{numa="3",resource="x.y/d"} 1

@@ -133,7 +133,7 @@ func (s *decisions) load() error {
 		return err
 	}
 	if err := json.Unmarshal(text, &all); err != nil {
-		return fmt.Errorf("%s: want a file that the agent wrote: %w", name, err)
+		return fmt.Errorf("%s: %w: want a file that the agent wrote", name, err)
 	}
 	s.byPod, s.size = all, 0
 	for uid, text := range all {

@@ -46,10 +46,10 @@ func (s Sources) With(numa []string) (Sources, error) {
 	if len(numa) > maxSources {
 		return s, fmt.Errorf("%d attributes: want at most %d", len(numa), maxSources)
 	}
-	for i, name := range numa {
+	for _, name := range numa {
 		domain, id, found := strings.Cut(name, "/")
 		if !found || len(validation.IsDNS1123Subdomain(domain)) > 0 || len(validation.IsCIdentifier(id)) > 0 {
-			return s, fmt.Errorf("%d: %s: want an attribute with its domain, such as gpu.example.com/numaNode", i, clip.Quoted(name))
+			return s, fmt.Errorf("%s: want an attribute with its domain, such as gpu.example.com/numaNode", clip.Quoted(name))
 		}
 	}
 	s.NUMA = slices.Concat(numa, s.NUMA)

@@ -57,7 +57,7 @@ something is wrong.`,
 			if cmd.Flags().Changed(nodeFlag) {
 				c.node = &node
 			} else if changedOf(cmd, []string{kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag}) != "" {
-				return Usagef("check: with any of --%s, --%s, --%s and --%s, want --%s too: checkpoints can be compared with a configuration only if the machine is known",
+				return Usagef("check: with --%s, --%s, --%s or --%s, want --%s too: checkpoints can be compared with a configuration only if the machine is known",
 					kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, nodeFlag)
 			}
 			for _, path := range args {
@@ -255,7 +255,7 @@ func checkFile(what, path string, data []byte) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("policy %s, %s with exclusive CPUs, shared %s%s", s.Policy, wire.Counted(len(s.Entries)+len(s.Legacy), "container"), dash(s.Shared.String()), unverified(s.Verified)), s.Check(path)
+		return fmt.Sprintf("policy %s, %s with exclusive CPUs, shared CPUs %s%s", s.Policy, wire.Counted(len(s.Entries)+len(s.Legacy), "container"), dash(s.Shared.String()), unverified(s.Verified)), s.Check(path)
 	case kubeletstate.MemoryFile:
 		s, err := kubeletstate.ParseMemory(path, data)
 		if err != nil {
@@ -293,7 +293,7 @@ func (c *checker) reports(path string, data []byte) error {
 			found, err = kinds.ReadDocument(doc)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: not a kubelet's checkpoint, and not a valid report: %w", path, err)
+			return fmt.Errorf("%s: neither a kubelet's checkpoint nor a valid NodeTopology: %w", path, err)
 		}
 		for _, r := range found {
 			summary, err := checkReading(r)
@@ -310,7 +310,7 @@ func (c *checker) reports(path string, data []byte) error {
 func checkReading(read *nodestate.Reading) (string, error) {
 	if why := read.Unusable; why != nil {
 		if ready, ok := errors.AsType[*wire.NotReadyError](why); ok {
-			return "", fmt.Errorf("the agent reports that the node is not Ready: %s: %s", ready.Reason, ready.Message)
+			return "", fmt.Errorf("the condition Ready of the NodeTopology is not True: %s: %s", ready.Reason, ready.Message)
 		}
 		return "", why
 	}

@@ -95,7 +95,7 @@ func TestCheck(t *testing.T) {
 		{"object", []string{topologyFile(t, asIs)}, ExitOK, "report 7, 0 pods, shared 0-3"},
 		{"contradictory object", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-9" })}, ExitFailure, "status.sharedCPUs"},
 		{"incomplete object", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-2" })}, ExitFailure, "sharedCPUs"},
-		{"object that is not ready", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.Conditions = nil })}, ExitFailure, "the agent reports that the node is not Ready: NotReported"},
+		{"object that is not ready", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.Conditions = nil })}, ExitFailure, "the condition Ready of the NodeTopology is not True: NotReported"},
 		{"object that no scheduler places on", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth })}, ExitFailure, "Berth and the kubelet would both assign CPUs"},
 		{"object that means to move the cursor", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) {
 			nt.Status.Conditions[0].Status, nt.Status.Conditions[0].Message = metav1.ConditionFalse, "\x1b[2Jtwo\nlines"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/convert"
 	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // NewConvertCommand returns the verb that converts a configuration of Volcano's scheduler to a
@@ -53,7 +54,7 @@ func convertVolcano(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if n := len(r.Unknown); n > 0 {
-		return fmt.Errorf("%s: %d of its settings were not understood", file, n)
+		return fmt.Errorf("%s: %s not understood", file, wire.Counted(n, "setting"))
 	}
 	return nil
 }

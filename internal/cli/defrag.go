@@ -114,7 +114,7 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *q
 	}
 	done, err := moving.Run(cmd.Context(), room.Moving(), moving.Options{Pods: client, Tell: tell, Image: q.image})
 	if err != nil {
-		return fmt.Errorf("%w (%d of %s were moved, and stay in their new places; Berth no longer holds any place)", err, done.Moved, wire.Counted(len(room.Moves), "pod"))
+		return fmt.Errorf("%w (%d of %s moved; moved pods stay on their new nodes)", err, done.Moved, wire.Counted(len(room.Moves), "pod"))
 	}
 	return nil
 }

@@ -71,14 +71,14 @@ amount on an empty node. Exit code 1 means that a pod was refused.`,
 			case len(l.resize) > 0 && len(args) == 0:
 				return Usagef("explain --resize %s: want the name of a pod that has a node", strings.Join(l.resize, ","))
 			case len(args) > 0 && len(q.files) > 0:
-				return Usagef("explain %s -f %s: want a pod of the cluster or a file, not both", args[0], strings.Join(q.files, ","))
+				return Usagef("explain %s -f %s: want a pod of the cluster or a file, not both", strings.Join(args, " "), strings.Join(q.files, ","))
 			case len(args) > 0:
 				if cmd.Flags().Changed("node") {
 					l.only = q.node.machine
 				}
 				return l.about(cmd, args, q.output)
 			case len(q.files) == 0:
-				return Usagef("explain: want the name of a pod, or a file: -f, --filename")
+				return Usagef("explain: want the name of a pod, gang NAME, podgroup NAME, or pods with -f, --filename")
 			}
 			return q.ask(cmd, podsOf, explainText)
 		},
@@ -116,7 +116,11 @@ func explainText(w io.Writer, answers []whatif.Placed) error {
 			fmt.Fprintln(w)
 			continue
 		}
-		fmt.Fprintf(w, "pod %s: admitted on NUMA nodes %s\n", a.Name, dash(a.NUMANodes))
+		on := ""
+		if a.NUMANodes != "" {
+			on = " on NUMA nodes " + a.NUMANodes
+		}
+		fmt.Fprintf(w, "pod %s: admitted%s\n", a.Name, on)
 		if err := placeTable(w, answers[i:i+1]); err != nil {
 			return err
 		}
@@ -316,7 +320,7 @@ func boundText(w io.Writer, e *query.Explained) error {
 	var rows [][]string
 	switch p := e.Promise; {
 	case p != nil && !p.Pins():
-		fmt.Fprintf(w, "promised: admission, but no exclusive resources: the pod asks for no whole CPUs, pinned memory or devices here (Binding %d)\n", p.Sequence)
+		fmt.Fprintf(w, "promised: admission only, without exclusive CPUs, memory or devices (Binding %d)\n", p.Sequence)
 	case p != nil:
 		fmt.Fprintf(w, "promised: NUMA nodes %s, %s, guarantee %s, Binding %d, decided on report %d\n", dash(p.NUMANodes), p.Certainty, p.Guarantee, p.Sequence, p.Report)
 		rows = append(rows, containerRows("promise", p.Containers)...)
@@ -422,7 +426,7 @@ func choicesText(w io.Writer, e *query.Explained) {
 	if len(rows) < 2 {
 		return
 	}
-	fmt.Fprintf(w, "\nWith the default scoring (%s), the scheduler ranks these nodes as follows. Between nodes of equal rank, other plugins count:\n", query.DefaultScoring())
+	fmt.Fprintf(w, "\nWith the default scoring (%s), the scheduler ranks these nodes as follows. Between nodes of equal rank, other plugins decide:\n", query.DefaultScoring())
 	_ = columns(w, "NODE | NUMA | DEVICES LEFT | STRANDED | DEMAND | POLICY | SCORE", rows)
 }
 

@@ -393,7 +393,7 @@ func TestTopologyOfANode(t *testing.T) {
 	}{
 		{[]string{"node/lost"}, ExitFailure, "there is no Node lost"},
 		{[]string{"node/bare"}, ExitFailure, "node bare: no NodeTopology"},
-		{[]string{"node/n1", "--root", "/"}, ExitUsage, "want only one of --lscpu, --root, --node and an argument"},
+		{[]string{"node/n1", "--root", "/"}, ExitUsage, "want only one of --lscpu, --root, --node or an argument"},
 	} {
 		code, _, stderr := run(t, append(append([]string{"topology"}, c.args...), "--kubeconfig", config)...)
 		if code != c.code || !strings.Contains(stderr, c.want) {

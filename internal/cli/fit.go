@@ -15,7 +15,7 @@ import (
 )
 
 // errNoCopy is the error of fit if a pod does not fit.
-var errNoCopy = errors.New("not every pod fits even once")
+var errNoCopy = errors.New("at least one pod does not fit even once")
 
 // NewFitCommand returns the verb that shows on which nodes new pods would be placed, and how many
 // fit.

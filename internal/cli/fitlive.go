@@ -148,7 +148,7 @@ func fitSum(f *query.Fitting) string {
 	case f.Placed < tried:
 		return fmt.Sprintf("%d of %d replicas find a place now", f.Placed, f.Replicas)
 	case f.Untried > 0:
-		return fmt.Sprintf("the first %d of %d replicas find a place now, the others were not tried", tried, f.Replicas)
+		return fmt.Sprintf("the first %d of %d replicas find a place now; the others were not tried", tried, f.Replicas)
 	case f.Replicas > 1:
 		return fmt.Sprintf("all %d replicas find a place now", f.Replicas)
 	}

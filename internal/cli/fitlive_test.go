@@ -54,7 +54,7 @@ func TestFitCluster(t *testing.T) {
 	expect(t, ExitUsage, "--snapshot applies only to a cluster: want no machine", ask(oneByTwo)...)
 	wide := in.pod("wide", `{limits: {cpu: "70", memory: 8Gi, nvidia.com/gpu: "1"}}`)
 	expect(t, ExitFailure, "RESOURCE", "fit", "-f", wide, "--snapshot", playgroundSnapshot)
-	expect(t, ExitFailure, "not every pod fits even once", "fit", "-f", wide, "--snapshot", playgroundSnapshot)
+	expect(t, ExitFailure, "at least one pod does not fit even once", "fit", "-f", wide, "--snapshot", playgroundSnapshot)
 	share := in.pod("share", `{requests: {cpu: "2", memory: 1Gi}}`)
 	expect(t, ExitOK, "Berth makes no decision for this pod", "fit", "-f", share, "--snapshot", playgroundSnapshot)
 }

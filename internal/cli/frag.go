@@ -122,7 +122,7 @@ func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit in
 		return err
 	}
 	if more := len(all) - len(rows); more > 0 {
-		fmt.Fprintf(w, "\nNot shown: %s. --limit N shows N of each resource.\n", wire.Counted(more, "line"))
+		fmt.Fprintf(w, "\nNot shown: %s. --limit N shows up to N lines of each resource.\n", wire.Counted(more, "line"))
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (m manifests) ofNode(name string) error {
 	}
 	switch {
 	case name == "" && len(names) > 1:
-		return fmt.Errorf("the pods name %d nodes in spec.nodeName: %s: want --%s with the node whose pods are placed", len(names), strings.Join(counted, ", "), podsOfFlag)
+		return fmt.Errorf("the pods name %d nodes in spec.nodeName: %s: want --%s with one of these nodes", len(names), strings.Join(counted, ", "), podsOfFlag)
 	case name != "" && nodes[name] == 0:
 		return fmt.Errorf("--%s %q: want a node that pods name in spec.nodeName: %s%s", podsOfFlag, name, dash(strings.Join(counted, ", ")), suggest.DidYouMean(name, names))
 	}

@@ -43,7 +43,7 @@ system) and the pods' own policies. -o svg draws the machine with its pods. Exit
 
 // registerPodsOf adds the flag that selects the pods to place.
 func registerPodsOf(cmd *cobra.Command, node *string) {
-	cmd.Flags().StringVar(node, podsOfFlag, "", "if the pods are of several nodes, as kubectl get pods -A -o yaml prints them: the name of the node whose pods are placed")
+	cmd.Flags().StringVar(node, podsOfFlag, "", "if the pods are of several nodes, as kubectl get pods -A -o yaml prints them: use only the pods of this node, and pods without a node")
 }
 
 // ask asks the node about the pods in order. Each admitted pod keeps its resources for the next

@@ -83,7 +83,7 @@ func (f *serveFlags) check() error {
 		return Usagef("--listen %q: want ADDRESS:PORT, like %s", f.listen, defaultListen)
 	}
 	if ip := net.ParseIP(host); f.auth == authNone && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return Usagef("--listen %q: every client that can reach this address would see what you may see: want an address of this machine, like %s, or --auth cluster", f.listen, defaultListen)
+		return Usagef("--listen %q: every client that can reach this address would see what you may see: want a loopback address, like %s, or --auth cluster", f.listen, defaultListen)
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 		e.Pods = append(e.Pods, rows...)
 	}
 	if len(e.Pods) == 0 {
-		return e, fmt.Errorf("%s: no pod can be simulated: want --trace with files whose pods arrive", q.source())
+		return e, fmt.Errorf("%s: there is no pod to simulate: want pods that wait, or --trace with files of pods", q.source())
 	}
 	for i := range e.Pods {
 		if p := &e.Pods[i]; p.Count() > 1 && e.Times == nil {
@@ -196,7 +196,7 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	switch {
 	case len(q.change.without) > 0 && q.timed && len(q.files) > 0:
-		return nil, Usagef("--without, --timed and --trace: want at most two of these flags: the pods of a removed node arrive when the simulation begins")
+		return nil, Usagef("--without, --timed and --trace: want at most two of these flags: the pods of removed nodes have no time of arrival in the trace")
 	case given("hours") && (len(q.files) > 0 || !q.timed):
 		return nil, Usagef("--hours: want --timed, and no --trace: the times in a trace define the length")
 	case !(q.hours >= minHours && q.hours <= maxHours):

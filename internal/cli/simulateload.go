@@ -105,7 +105,7 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 	slices.SortStableFunc(reasons, func(a, b string) int { return counts[b] - counts[a] })
 	for i, why := range reasons {
 		if i == maxSkipped {
-			notes = append(notes, fmt.Sprintf("%ss not simulated for %d more reasons", what, len(reasons)-i))
+			notes = append(notes, fmt.Sprintf("more %ss not simulated, for %s", what, wire.Counted(len(reasons)-i, "other reason")))
 			break
 		}
 		notes = append(notes, fmt.Sprintf("%s not simulated, %s: %s", wire.Counted(counts[why], what), someNames(names[why]), why))

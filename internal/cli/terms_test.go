@@ -16,7 +16,7 @@ func TestTermsNameTheirFlags(t *testing.T) {
 		"--snapshot=x --best-effort-anywhere":  "want none of --keep, --cpus-per-device, --exclusive-namespaces, --best-effort-anywhere, --claims and --numa-attributes",
 		"--exclusive-namespaces=No_Namespace":  `--exclusive-namespaces: "No_Namespace": want the name of a namespace, or *`,
 		"--claims=far":                         `--claims: "far": want near or required, or nothing`,
-		"--numa-attributes=numa":               `--numa-attributes: 0: "numa": want an attribute with its domain, such as gpu.example.com/numaNode`,
+		"--numa-attributes=numa":               `--numa-attributes: "numa": want an attribute with its domain, such as gpu.example.com/numaNode`,
 		"--snapshot=x --numa-attributes=a.b/c": "--snapshot: the file has the scheduler's configuration",
 		"--snapshot=x --claims=near":           "--snapshot: the file has the scheduler's configuration",
 		"--stale-after=-1s":                    "--stale-after -1s: want more than 0, like 1m",

@@ -111,7 +111,7 @@ func (from machineSource) read(cmd *cobra.Command, live *clusterFlags) (*topolog
 	}
 	switch {
 	case named > 1:
-		return nil, Usagef("topology: want only one of --lscpu, --root, --%s and an argument", nodeFlag)
+		return nil, Usagef("topology: want only one of --lscpu, --root, --%s or an argument", nodeFlag)
 	case given("lscpu"):
 		return printedMachine(cmd, from.printed)
 	case given("root") && from.root == "":

@@ -190,7 +190,7 @@ func holds(object map[string]any, depth int) bool {
 // messages.
 func (s *settings) take(at string, object map[string]any, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%s: want a configuration that contains no other configuration", at)
+		return fmt.Errorf("%s: want at most %d objects around a configuration", at, maxDepth)
 	}
 	if isConf(object) {
 		return s.takeConf(at, object)
@@ -263,7 +263,7 @@ func (s *settings) strange(at, key string, known []string) {
 	if at != "" {
 		where = at + ": "
 	}
-	s.Unknown = append(s.Unknown, fmt.Sprintf("%skey %.80q: Volcano ignores this key, which it does not know%s", where, key, suggest.DidYouMean(key, known)))
+	s.Unknown = append(s.Unknown, fmt.Sprintf("%skey %.80q: Volcano does not know this key, and ignores it%s", where, key, suggest.DidYouMean(key, known)))
 }
 
 func (s *settings) takeConf(at string, object map[string]any) (err error) {
@@ -272,11 +272,11 @@ func (s *settings) takeConf(at string, object map[string]any) (err error) {
 		case "actions":
 			text, ok := value.(string)
 			if !ok {
-				return fmt.Errorf("%s: got %.40q: want names with commas between them", join(at, key), fmt.Sprint(value))
+				return fmt.Errorf("%s: got %.40q: want names separated by commas", join(at, key), fmt.Sprint(value))
 			}
 			s.Actions = namesIn(text)
 			if !slices.Equal(s.Actions, itemsBetweenCommas(text)) {
-				s.Unknown = append(s.Unknown, fmt.Sprintf("%s %.80q: Volcano refuses it and keeps its last configuration: want names with one comma between two", join(at, key), text))
+				s.Unknown = append(s.Unknown, fmt.Sprintf("%s %.80q: Volcano refuses it and keeps its last configuration: want names separated by single commas", join(at, key), text))
 			}
 		case "tiers":
 			err = s.takeTiers(join(at, key), value)

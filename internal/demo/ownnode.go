@@ -98,7 +98,7 @@ type nodeField struct{ key, value string }
 func nodeFields(text string) ([]nodeField, error) {
 	at := slices.DeleteFunc(nodeKey.FindAllStringSubmatchIndex(text, -1), func(m []int) bool { return namesDevice(text, m) })
 	if len(at) == 0 || at[0][0] != 0 {
-		return nil, fmt.Errorf("%q: want name=NAME,machine=MACHINE or capture=PATH, then config=FILE, authority=berth and device=RESOURCE=NUMA:COUNT", text)
+		return nil, fmt.Errorf("%q: want name=NAME,machine=MACHINE or name=NAME,capture=PATH, optionally followed by config=FILE, authority=berth and device=RESOURCE=NUMA:COUNT", text)
 	}
 	var fields []nodeField
 	seen := map[string]bool{}

@@ -47,7 +47,7 @@ func TestArgsThatCannotBeRight(t *testing.T) {
 		`{"candidates":15}`:                           "candidates: 15: want 16 to 1024, or a negative number to leave the search for nodes to kube-scheduler",
 		`{"candidates":1025}`:                         "candidates: 1025: want 16 to 1024, or a negative number to leave the search for nodes to kube-scheduler",
 		`{"exclusiveNamespaces":["ok","a/b"]}`:        `exclusiveNamespaces[1]: "a/b": want the name of a namespace, or *`,
-		`{"numaAttributes":["a.b/c","numa"]}`:         `numaAttributes: 1: "numa": want an attribute with its domain, such as gpu.example.com/numaNode`,
+		`{"numaAttributes":["a.b/c","numa"]}`:         `numaAttributes: "numa": want an attribute with its domain, such as gpu.example.com/numaNode`,
 		`{"maxNodes":1000001}`:                        "maxNodes",
 		`{"scoring":{"strategy":"Most"}}`:             "scoring.strategy",
 		`{"scoring":{"fit":-1}}`:                      "scoring.fit",

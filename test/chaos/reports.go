@@ -38,7 +38,7 @@ func (o *observer) seeReport(u *unstructured.Unstructured) {
 		o.book.violate(fmt.Sprintf("NodeTopology %s: sequence fell from %d to %d", nt.Name, last.Status.Sequence, nt.Status.Sequence), nt.Name, u.Object)
 	}
 	switch {
-	case strings.Contains(problem, "the agent reports that the node is not Ready"):
+	case strings.Contains(problem, "the condition Ready of the NodeTopology is not True"):
 		o.tally.notReady++ // allowed: the kubelet restarts, and the report says so
 	case problem != "":
 		o.book.violate("NodeTopology "+nt.Name+": "+problem, nt.Name, u.Object)

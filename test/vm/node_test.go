@@ -229,7 +229,7 @@ func (s *nodeStory) hugePagesAreAdded() {
 	s.t.Helper()
 	changed := s.do("echo 48 > /sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages; grep -x 48 /sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages")
 	s.says("NUMA node 1 gets 48 huge pages, 16 until now", changed, v1alpha1.ConditionKubeletCurrent, v1alpha1.ReasonMachineChanged,
-		"NUMA node 1 has 48 huge pages of 2048 KiB, 16 when", "memory_manager_state")
+		"NUMA node 1 has 48 huge pages of 2048 KiB, but had 16 when", "memory_manager_state")
 	changed = s.renew("true", kubeletstate.MemoryFile)
 	s.isFine("the kubelet starts anew", changed)
 	pod := s.run("huge", 2, corev1.ResourceList{"hugepages-2Mi": resource.MustParse("80Mi")})
@@ -246,7 +246,7 @@ func (s *nodeStory) rebootLosesHugePages() {
 	s.t.Helper()
 	changed := s.reboot()
 	s.says("the machine reboots, without the added huge pages", changed, v1alpha1.ConditionReady, v1alpha1.ReasonMachineChanged,
-		"NUMA node 1 has 16 huge pages of 2048 KiB, 48 when", "memory_manager_state")
+		"NUMA node 1 has 16 huge pages of 2048 KiB, but had 48 when", "memory_manager_state")
 	s.refusesToStart(`the expected machine state is different from the real one`)
 	changed = s.renew("true", kubeletstate.MemoryFile)
 	s.isFine("the kubelet starts anew", changed)
