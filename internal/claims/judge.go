@@ -69,9 +69,9 @@ func (f Finding) String() string {
 	head := fmt.Sprintf("device %s/%s of claim %s (request %s) is %s", f.Device.Driver, f.Device.Name, f.Claim, f.Request, f.Place)
 	switch {
 	case f.Alignment == Aligned:
-		return head + ", as are CPUs and memory of container " + f.User.Container
+		return head + ", as are the CPUs and memory of container " + f.User.Container
 	case f.User.NUMA != 0 && f.Place.Standing == Located:
-		return fmt.Sprintf("%s, and CPUs and memory of container %s are on NUMA node %s", head, f.User.Container, f.User.NUMA)
+		return fmt.Sprintf("%s, but the CPUs and memory of container %s are on NUMA node %s", head, f.User.Container, f.User.NUMA)
 	case f.Alignment == Unpinned:
 		return head + ", and the node pins no container that uses it"
 	case f.Place.Standing == Located:

@@ -56,9 +56,9 @@ func TestJudge(t *testing.T) {
 		want    Alignment
 		why     string
 	}{
-		"on the NUMA node of the CPUs":   {[]string{"n0"}, []User{{"a", set(0)}}, Aligned, "device d/n0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), as are CPUs and memory of container a"},
-		"on one of them":                 {[]string{"n0", "n1"}, []User{{"a", set(0, 1)}}, Aligned, "as are CPUs and memory of container a; 1 other device has the same alignment"},
-		"on another":                     {[]string{"n0", "n1"}, []User{{"a", set(0)}}, Misaligned, "device d/n1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container a are on NUMA node 0"},
+		"on the NUMA node of the CPUs":   {[]string{"n0"}, []User{{"a", set(0)}}, Aligned, "device d/n0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), as are the CPUs and memory of container a"},
+		"on one of them":                 {[]string{"n0", "n1"}, []User{{"a", set(0, 1)}}, Aligned, "as are the CPUs and memory of container a; 1 other device has the same alignment"},
+		"on another":                     {[]string{"n0", "n1"}, []User{{"a", set(0)}}, Misaligned, "device d/n1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), but the CPUs and memory of container a are on NUMA node 0"},
 		"two containers on two nodes":    {[]string{"n0"}, []User{{"a", set(0)}, {"b", set(1)}}, Misaligned, "container b are on NUMA node 1"},
 		"one of them is not pinned":      {[]string{"n0"}, []User{{"a", 0}, {"b", set(0)}}, Aligned, "container b"},
 		"nobody is pinned":               {[]string{"n0"}, []User{{"a", 0}}, Unpinned, "the node pins no container that uses it"},

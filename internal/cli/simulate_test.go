@@ -77,15 +77,15 @@ func TestSimulateManifests(t *testing.T) {
 		want string
 	}{
 		{pod("a", at, "cpu: 2500m, memory: 3Gi") + pod("b", at, "cpu: 8, memory: 1Gi, nvidia.com/gpu: 2"), []string{"--timed"}, ExitOK, "\"arrived\":{\"mean\":2"},
-		{pod("a", "", "cpu: 2, memory: 3Gi"), []string{"--timed"}, ExitFailure, "it has no times"},
+		{pod("a", "", "cpu: 2, memory: 3Gi"), []string{"--timed"}, ExitFailure, "no times"},
 		{pod("a", at, "cpu: 2, memory: 3Gi") + job, []string{"--timed", "--more", "gpu-1=4"}, ExitOK, "\"gangsWhole\":{\"mean\":100"},
 		{job, nil, ExitUsage, "stands for a gang of 2: want --timed"},
-		{pod("a", "", "cpu: 2, example.com/nic: 1, memory: 1Gi"), nil, ExitFailure, "note: 1 pod not simulated, a: it asks for \"example.com/nic\": want cpu, memory, nvidia.com/gpu"},
-		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100"), nil, ExitFailure, "note: 1 pod not simulated, a: it asks for 100 of nvidia.com/gpu"},
+		{pod("a", "", "cpu: 2, example.com/nic: 1, memory: 1Gi"), nil, ExitFailure, "note: 1 pod not simulated (a): a request for \"example.com/nic\": want cpu, memory, nvidia.com/gpu"},
+		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100"), nil, ExitFailure, "note: 1 pod not simulated (a): a request for 100 of nvidia.com/gpu"},
 		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100") + pod("b", "", "cpu: 2, memory: 1Gi"), nil, ExitOK, "\"pods\":1"},
 		{pod("a", "", "cpu: 2, memory: 3Gi") + pod("b", at, "cpu: 2, memory: 1Gi"), []string{"--timed"}, ExitOK, "\"arrived\":{\"mean\":1"},
 		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 1Gi") + pod("c", "", "cpu: 2, memory: 1Gi"), nil, ExitOK,
-			"note: 2 pods not simulated, a, b: it asks for other amounts than a of its gang: want equal amounts for all members of a gang"},
+			"note: 2 pods not simulated (a, b): members of the gang of a ask for different amounts: want equal amounts for all members"},
 		{pod("a", gang, "cpu: 2, memory: 3Gi") + pod("b", gang, "cpu: 2, memory: 3Gi"), nil, ExitUsage, "stands for a gang of 2: want --timed"},
 		{"kind: [", nil, ExitFailure, "document 1"},
 	} {

@@ -37,9 +37,9 @@ func (u *unit) add(row *trace.Pod, count int, err error) {
 	case err != nil:
 		u.why = err.Error()
 	case first.MilliCPU != row.MilliCPU || first.MiB != row.MiB || first.GPUs != row.GPUs || !maps.Equal(first.Others, row.Others):
-		u.why = "it asks for other amounts than " + u.names[0] + " of its gang: want equal amounts for all members of a gang"
+		u.why = "members of the gang of " + u.names[0] + " ask for different amounts: want equal amounts for all members"
 	case u.gang && u.count > trace.MaxMembers:
-		u.why = fmt.Sprintf("its gang has more than %d members", trace.MaxMembers)
+		u.why = fmt.Sprintf("a gang of more than %d members", trace.MaxMembers)
 	}
 }
 
@@ -108,13 +108,13 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 			notes = append(notes, fmt.Sprintf("more %ss not simulated, for %s", what, wire.Counted(len(reasons)-i, "other reason")))
 			break
 		}
-		notes = append(notes, fmt.Sprintf("%s not simulated, %s: %s", wire.Counted(counts[why], what), someNames(names[why]), why))
+		notes = append(notes, fmt.Sprintf("%s not simulated (%s): %s", wire.Counted(counts[why], what), someNames(names[why]), why))
 	}
 	return out, notes
 }
 
 // errTimeless is the reason why a timed simulation omits a pod without times.
-var errTimeless = errors.New("it has no times: want creationTimestamp and activeDeadlineSeconds")
+var errTimeless = errors.New("no times: want creationTimestamp and activeDeadlineSeconds")
 
 // manifestLoad converts the pods of files to rows of a trace. others are the names of the nodes'
 // resources other than CPUs, memory and GPUs.
@@ -166,7 +166,7 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 			most = trace.MaxGPUs
 		}
 		if amount < 0 || amount > most {
-			return p, fmt.Errorf("it asks for %d of %s: want 0 to %d", amount, resource, most)
+			return p, fmt.Errorf("a request for %d of %s: want 0 to %d", amount, resource, most)
 		}
 	}
 	if p.GPUs == 0 {
@@ -188,5 +188,5 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 func unplayed(resource string, others []string) error {
 	known := append([]string{"cpu", "memory", simulatedGPU}, others...)
 	last := len(known) - 1
-	return fmt.Errorf("it asks for %.60q: want %.200s and %.60s: nothing else is simulated%s", resource, strings.Join(known[:last], ", "), known[last], amounts.Meant(resource, known...))
+	return fmt.Errorf("a request for %.60q: want %.200s and %.60s: nothing else is simulated%s", resource, strings.Join(known[:last], ", "), known[last], amounts.Meant(resource, known...))
 }

@@ -111,8 +111,8 @@ func TestSimulateSkips(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	for _, want := range []string{
-		"note: 2 waiting pods not simulated, x/typo-1, x/typo-2: it asks for \"nvidia.com/gpus\": want cpu, memory, nvidia.com/gpu, hugepages-1Gi, hugepages-2Mi and rdma/hca: nothing else is simulated (did you mean \"nvidia.com/gpu\"?)",
-		"note: 2 waiting pods not simulated, x/m1, x/m2: it asks for other amounts than x/m1 of its gang",
+		"note: 2 waiting pods not simulated (x/typo-1, x/typo-2): a request for \"nvidia.com/gpus\": want cpu, memory, nvidia.com/gpu, hugepages-1Gi, hugepages-2Mi and rdma/hca: nothing else is simulated (did you mean \"nvidia.com/gpu\"?)",
+		"note: 2 waiting pods not simulated (x/m1, x/m2): members of the gang of x/m1 ask for different amounts",
 	} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("no %q in\n%s", want, stderr)

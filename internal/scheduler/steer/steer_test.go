@@ -45,7 +45,7 @@ func TestDevicesAreSteered(t *testing.T) {
 		"required near its CPUs":                     {required, at(1), two(), "d1", ""},
 		"on both NUMA nodes of its CPUs":             {required, at(0, 1), two(), "d0", ""},
 		"near, and there is none":                    {near, at(1), sliceOf(gpu("d0", 0)), "d0", ""},
-		"required, and there is none":                {required, at(1), sliceOf(gpu("d0", 0)), "", "berth.dev/claims: required: device gpu.example.com/d0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), and CPUs and memory of container main are on NUMA node 1"},
+		"required, and there is none":                {required, at(1), sliceOf(gpu("d0", 0)), "", "berth.dev/claims: required: device gpu.example.com/d0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), but the CPUs and memory of container main are on NUMA node 1"},
 		"a neutral device is near to everything":     {required, at(1), sliceOf(gpu("d0", 0), gpu("n", -1)), "n", ""},
 		"a negative number is neutral":               {required, at(1), sliceOf(gpu("d0", 0), minusOne("n")), "n", ""},
 		"the next way, if the best has no device":    {required, []Way{{Lying: Lying{"main": set(0)}}, {Lying: Lying{"main": set(1)}, Near: follows("main")}}, sliceOf(gpu("d1", 1)), "d1", ""},
@@ -237,7 +237,7 @@ func TestReserveJudges(t *testing.T) {
 	w := newWorld(t, required, at(1), two(), claim("c", "r"))
 	w.berth.decided = Lying{"main": set(0)}
 	_, status := w.place(pod)
-	const why = "device gpu.example.com/d1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container main are on NUMA node 0"
+	const why = "device gpu.example.com/d1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), but the CPUs and memory of container main are on NUMA node 0"
 	w.want("refused", status, why)
 	if w.berth.refused != 1 {
 		t.Error("Berth is not told")

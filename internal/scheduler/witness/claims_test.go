@@ -42,7 +42,7 @@ func TestMisalignedClaims(t *testing.T) {
 	f.node("n")
 	for _, c := range []struct{ pod, alignment, why string }{
 		{"near", "aligned", "is on NUMA node 0"},
-		{"far", "misaligned", "device gpu.example.com/d1 of claim d/far (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), and CPUs and memory of container c are on NUMA node 0"},
+		{"far", "misaligned", "device gpu.example.com/d1 of claim d/far (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), but the CPUs and memory of container c are on NUMA node 0"},
 		{"lost", "", "no longer has devices"},
 		{"missing", "", "not found"},
 	} {
