@@ -81,7 +81,7 @@ func TestCheck(t *testing.T) {
 		{"file as JSON", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state"), "-o", "json"}, ExitOK, `"sound": true`},
 		{"a template", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state"), "-o", "jsonpath={.items[0].sound}"}, ExitOK, "true"},
 		{"against the machine", append([]string{stateDir(t, goodCPU)}, against...), ExitOK, "agrees with the machine"},
-		{"lost CPU", append([]string{stateDir(t, lostCPU)}, against...), ExitFailure, "the file lacks 4"},
+		{"lost CPU", append([]string{stateDir(t, lostCPU)}, against...), ExitFailure, "the file lacks CPUs 4"},
 		{"another policy", append([]string{stateDir(t, `{"policyName":"none","defaultCpuSet":"","checksum":0}`)}, against...), ExitFailure, `configured policy "static" differs from state checkpoint policy "none"`},
 		{"a file of another policy", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state"), "--node", twoByTwo}, ExitFailure, `configured policy "none" differs from state checkpoint policy "static"`},
 		{"what to do", append([]string{stateDir(t, `{"policyName":"none","defaultCpuSet":"","checksum":0}`)}, against...), ExitFailure, "drain the node, stop the kubelet, delete /var/lib/kubelet/cpu_manager_state, start the kubelet"},

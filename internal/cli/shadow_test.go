@@ -17,7 +17,7 @@ import (
 // name.
 func TestShadow(t *testing.T) {
 	var v shadow.View
-	v.Summary = "kube-scheduler placed 812 pinned pods; 31 were rejected; Berth would have placed 30 of them elsewhere."
+	v.Summary = "kube-scheduler placed 812 pinned pods; 31 were rejected; Berth would have placed 30 rejected pods elsewhere."
 	v.Day = shadow.Tally{Pods: 900, Pinned: 812, Judged: 890, Rejected: 31, Foretold: 31, Exact: 850, Elsewhere: 30, NotJudged: map[shadow.Reason]int{shadow.NeverSeen: 10}}
 	v.Pods = []shadow.Record{{Pod: shadow.Pod{Namespace: "ml", Name: "train", Node: "n"}, Result: shadow.Foretold, Capture: "wrong-1.berth",
 		Expected: &shadow.Answer{Outcome: shadow.Rejected, Reason: "TopologyAffinityError"}, Instead: &shadow.Elsewhere{Node: "m", Why: shadow.WhyRejected}},

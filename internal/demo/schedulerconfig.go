@@ -28,8 +28,11 @@ func ReadSchedulerConfig(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxSchedulerConfig {
-		return nil, fmt.Errorf("%s: %d bytes: want a file of at most %d", path, info.Size(), maxSchedulerConfig)
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: want a regular file", path)
+	}
+	if info.Size() > maxSchedulerConfig {
+		return nil, fmt.Errorf("%s: %d bytes: want at most %d", path, info.Size(), maxSchedulerConfig)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

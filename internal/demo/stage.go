@@ -141,7 +141,7 @@ func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("no pod of gang %s is told that it does not fit: %w", name, err)
+		return fmt.Errorf("no pod has a condition that says that gang %s does not fit: %w", name, err)
 	case placed > 0:
 		return fmt.Errorf("gang %s: %s with nodes: want none", name, wire.Counted(placed, "pod"))
 	}
@@ -209,7 +209,7 @@ func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 		return len(running) == want
 	})
 	if err != nil {
-		return fmt.Errorf("%d pods of %s run: want %d: %w", len(running), app, want, err)
+		return fmt.Errorf("%s: %s: want %d: %w", app, wire.Counted(len(running), "running pod"), want, err)
 	}
 	for i := range running {
 		if p := &running[i]; !slices.Contains(s.named, p.Name) {
@@ -245,7 +245,7 @@ func (s *stage) free(ctx context.Context, device string, want uint64) error {
 		return free == want
 	})
 	if err != nil {
-		return fmt.Errorf("%d %s are free: want %d: %w", free, device, want, err)
+		return fmt.Errorf("%s: %d free: want %d: %w", device, free, want, err)
 	}
 	return nil
 }
@@ -303,9 +303,12 @@ func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) b
 		return last, nil
 	case last == nil:
 		return nil, fmt.Errorf("pod %s: %w", name, err)
-	default:
-		return nil, fmt.Errorf("pod %s is %s (%s): %w", name, last.Status.Phase, wire.Unscheduled(last).Message, err)
 	}
+	state := string(last.Status.Phase)
+	if why := wire.Unscheduled(last).Message; why != "" {
+		state += " (" + why + ")"
+	}
+	return nil, fmt.Errorf("pod %s is %s: %w", name, state, err)
 }
 
 // cpusInWords describes the CPUs in the scheduler's decision for the pod.

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // maxWatches is the sysctl that limits the inotify instances of a user. The kernel's default is
@@ -64,10 +66,13 @@ func checkWatches(nodes []hollow.Spec, agents bool) error {
 }
 
 func fewWatches(nodes, need, left int) error {
-	limit := "unknown"
+	limit, advised := "unknown", 1024
 	if data, err := os.ReadFile(maxWatches); err == nil {
 		limit = strings.TrimSpace(string(data))
+		if n, err := strconv.Atoi(limit); err == nil {
+			advised = max(advised, n+need-left)
+		}
 	}
-	return fmt.Errorf("%d nodes need %d inotify instances, and this user may have %d more of %s in total: "+
-		"want `sysctl fs.inotify.max_user_instances=1024` as root, or fewer nodes", nodes, need, left, limit)
+	return fmt.Errorf("a cluster of %s needs %d inotify instances, but this user can create only %d more (the limit is %s): "+
+		"run `sysctl fs.inotify.max_user_instances=%d` as root, or use fewer nodes", wire.Counted(nodes, "node"), need, left, limit, advised)
 }

@@ -29,8 +29,8 @@ func TestWatches(t *testing.T) {
 	if err := checkWatches(nodes, true); err != nil && !strings.Contains(err.Error(), "fs.inotify.max_user_instances") { // other programs may use them
 		t.Error(err)
 	}
-	const want = "13 nodes need 32 inotify instances, and this user may have 7 more of "
-	if got := fewWatches(13, 32, 7).Error(); !strings.HasPrefix(got, want) || !strings.Contains(got, "sysctl fs.inotify.max_user_instances=1024") {
+	const want = "a cluster of 13 nodes needs 32 inotify instances, but this user can create only 7 more (the limit is "
+	if got := fewWatches(13, 32, 7).Error(); !strings.HasPrefix(got, want) || !strings.Contains(got, "sysctl fs.inotify.max_user_instances=") {
 		t.Errorf("%s: want %q, and what to do", got, want)
 	}
 }

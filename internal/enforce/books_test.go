@@ -307,7 +307,7 @@ func TestReadBack(t *testing.T) {
 		t.Errorf("differs: %s", got)
 	}
 	want.Mems = 1
-	if got := want.Differs(s); got != `has memory of NUMA nodes "0-1" instead of the decided NUMA nodes "0"` {
+	if got := want.Differs(s); got != `may use memory of NUMA nodes "0-1" instead of the decided NUMA nodes "0"` {
 		t.Errorf("differs: %s", got)
 	}
 	want.CPUs = cpus(t, "4")

@@ -319,7 +319,11 @@ func (p *Plugin) discreet(namespace, why string) string {
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()
 	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || owner != ownName || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
-		return fmt.Errorf("container %s/%s/%s: berth has not set its CPUs (set by %q): the kubelet tries again", r.GetPod().GetNamespace(), r.GetPod().GetName(), c.GetName(), owner)
+		why := "Berth's NRI plugin has not set its CPUs"
+		if ok && owner != ownName {
+			why = fmt.Sprintf("NRI plugin %q has set its CPUs, not Berth's plugin", owner)
+		}
+		return fmt.Errorf("container %s/%s/%s: %s: the kubelet tries again", r.GetPod().GetNamespace(), r.GetPod().GetName(), c.GetName(), why)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (s Set) Differs(runs Set) string {
 	case s.CPUs != runs.CPUs:
 		return fmt.Sprintf("runs on CPUs %q instead of the decided CPUs %q", runs.CPUs, s.CPUs)
 	case s.Mems != 0 && s.Mems != runs.Mems:
-		return fmt.Sprintf("has memory of NUMA nodes %q instead of the decided NUMA nodes %q", runs.Mems, s.Mems)
+		return fmt.Sprintf("may use memory of NUMA nodes %q instead of the decided NUMA nodes %q", runs.Mems, s.Mems)
 	}
 	return ""
 }

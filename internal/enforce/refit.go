@@ -272,7 +272,7 @@ func (b *Books) allows(id string, wants, now amounts) error {
 		wants, now, decided uint64
 	}{{"CPU shares", wants.shares, now.shares, decided.shares}, {"bytes of memory", wants.limit, now.limit, decided.limit}} {
 		if a.wants > a.now && a.wants > a.decided {
-			return &HeldError{e.Name, fmt.Sprintf("the kubelet sets %d %s, but the decision allows %d: the kubelet tries again until the scheduler has decided", a.wants, a.name, a.decided)}
+			return &HeldError{e.Name, fmt.Sprintf("the kubelet sets %d %s, but the decision allows %d: the kubelet tries again until the scheduler has decided about the resize", a.wants, a.name, a.decided)}
 		}
 	}
 	return nil

@@ -127,7 +127,7 @@ func (d Dir) Write(spec *Spec, kubeconfig []byte) error {
 		return err
 	}
 	if path := d.longestSocket(spec); len(path) > maxSocketPath {
-		return fmt.Errorf("node %s: socket path %s has %d bytes: want at most %d: choose a shorter directory", spec.Name, path, len(path), maxSocketPath)
+		return fmt.Errorf("node %s: socket path %s has %d bytes: want at most %d, so choose a shorter directory", spec.Name, path, len(path), maxSocketPath)
 	}
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return fmt.Errorf("node %s: %w", spec.Name, err)

@@ -9,7 +9,7 @@ import (
 
 var (
 	phasesEntered = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "berth_controller_job_phases_total", Help: "Jobs of batch.volcano.sh that entered a phase, by phase.",
+		Name: "berth_controller_job_phases_total", Help: "How often Jobs of batch.volcano.sh entered a phase, by phase.",
 	}, []string{"phase"})
 	jobsRefused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_controller_jobs_refused_total", Help: "Jobs refused because they are malformed or use fields that Berth does not support.",
@@ -18,7 +18,7 @@ var (
 		Name: "berth_controller_pods_created_total", Help: "Pods created for Jobs.",
 	})
 	podsDeleted = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "berth_controller_pods_deleted_total", Help: "Pods of Jobs that were deleted.",
+		Name: "berth_controller_pods_deleted_total", Help: "Pods deleted by berth-controller.",
 	})
 )
 

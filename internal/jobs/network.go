@@ -68,7 +68,7 @@ func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
 	}
 	mine, its := metav1.GetControllerOf(o), metav1.GetControllerOf(there)
 	if err == nil && its != nil && its.Kind == mine.Kind && its.Name == mine.Name && its.UID != mine.UID {
-		return errors.New("it belongs to a deleted Job of the same name and is still being deleted")
+		return errors.New("it belongs to a deleted Job of the same name, and is not deleted yet")
 	}
 	return err
 }

@@ -414,7 +414,7 @@ func (n *stepper) judge() (over bool) {
 	case there && s.State.Phase == batch.Pending:
 		n.enter(batch.Running, "", "")
 	case !there && s.State.Phase == batch.Running:
-		n.enter(batch.Pending, "", fmt.Sprintf("fewer pods than minAvailable (%d) run or have ended", max(least, 1)))
+		n.enter(batch.Pending, "", fmt.Sprintf("pods that run or have ended: %d; the Job needs at least %d", count[corev1.PodRunning]+succeeded+failed, max(least, 1)))
 	}
 	most, rule, needs := n.job.Spec.MinSuccess, "spec.minAvailable", least
 	if most != nil {

@@ -186,7 +186,7 @@ type ownership struct {
 // create its pods twice.
 func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 	if scheduler != "" && !slices.Contains(o.schedulers, scheduler) {
-		return fmt.Sprintf("spec.schedulerName %q: berth-controller serves Jobs of %s", scheduler, strings.Join(o.schedulers, " and "))
+		return fmt.Sprintf("spec.schedulerName %q: berth-controller serves only Jobs with schedulerName %s", scheduler, strings.Join(o.schedulers, " or "))
 	}
 	if scheduler != volcano {
 		return ""

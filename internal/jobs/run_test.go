@@ -45,7 +45,7 @@ func TestOneOwner(t *testing.T) {
 	}{
 		"no name":                         {"", fake.NewClientBuilder().WithScheme(known).Build(), ""},
 		"Berth's":                         {"berth", fake.NewClientBuilder().WithScheme(known).Build(), ""},
-		"another's":                       {"default-scheduler", fake.NewClientBuilder().WithScheme(known).Build(), "serves Jobs of berth and volcano"},
+		"another's":                       {"default-scheduler", fake.NewClientBuilder().WithScheme(known).Build(), "serves only Jobs with schedulerName berth or volcano"},
 		"volcano, where nobody else runs": {"volcano", fake.NewClientBuilder().WithScheme(known).Build(), ""},
 		"volcano, where it runs":          {"volcano", fake.NewClientBuilder().WithScheme(known).WithObjects(lease(time.Second)).Build(), "Volcano's controller runs"},
 		"volcano, where it ran once":      {"volcano", fake.NewClientBuilder().WithScheme(known).WithObjects(lease(time.Hour)).Build(), ""},

@@ -210,7 +210,7 @@ func refusedCause(at *field.Path, p *batch.LifecyclePolicy, events []batch.Event
 		case !slices.Contains(servedEvents, e):
 			wrong = append(wrong, notServed(at.Child("event"), string(e)+" is none of "+join(servedEvents)))
 		case p.Timeout != nil && !slices.Contains(lasting, e):
-			wrong = append(wrong, notServed(at.Child("timeout"), "want a timeout only with "+join(lasting)+": the pods do not show when another event began"))
+			wrong = append(wrong, notServed(at.Child("timeout"), "want a timeout only with "+join(lasting)+", because the pods do not show when other events began"))
 		case e == batch.PodPending && p.Timeout == nil:
 			wrong = append(wrong, field.Required(at.Child("timeout"), "the time that a pod may be pending, because every pod is pending at first"))
 		}
@@ -234,7 +234,7 @@ func join[T ~string](list []T) string {
 func Unserved(job *batch.Job) (warnings []string) {
 	at := field.NewPath("spec")
 	if q := job.Spec.Queue; q != "" && q != defaultQueue {
-		warnings = append(warnings, fmt.Sprintf("%s: Berth has no queues and ignores %q: use Kueue with Berth", at.Child("queue"), q))
+		warnings = append(warnings, fmt.Sprintf("%s: Berth ignores the shares and quotas of queue %q: use Kueue with Berth", at.Child("queue"), q))
 	}
 	if n := job.Spec.NetworkTopology; n != nil && n.Mode == "soft" {
 		warnings = append(warnings, at.Child("networkTopology").String()+": Berth does not look at the network")

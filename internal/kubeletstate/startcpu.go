@@ -328,10 +328,10 @@ func (e *otherCPUs) Error() string {
 func (e *otherCPUs) detail() string {
 	var out []string
 	if lacks := e.machine.without(e.file); len(lacks) > 0 {
-		out = append(out, fmt.Sprintf("the file lacks %s", lacks))
+		out = append(out, fmt.Sprintf("the file lacks CPUs %s", lacks))
 	}
 	if more := e.file.without(e.machine); len(more) > 0 {
-		out = append(out, fmt.Sprintf("the kubelet has no CPUs %s", more))
+		out = append(out, fmt.Sprintf("the machine has no CPUs %s", more))
 	}
 	return strings.Join(out, ", ")
 }

@@ -33,13 +33,13 @@ func (f *facts) checkStages() error {
 			return fmt.Errorf("pod %s is stored with the stage nowhere: want another stage, or no entry", uid)
 		}
 		if got, want := slices.Contains(f.pods.posted, p), p.stage == posted; got != want {
-			return fmt.Errorf("pod %s is in the list of posted pods: %t: want %t, according to its stage", uid, got, want)
+			return fmt.Errorf("pod %s %s in the list of posted pods, contrary to its stage", uid, isOrNot(got))
 		}
 		if got, want := slices.Contains(f.pods.reserved, p), p.stage == reserved; got != want {
-			return fmt.Errorf("pod %s is in the list of reserved pods: %t: want %t, according to its stage", uid, got, want)
+			return fmt.Errorf("pod %s %s in the list of reserved pods, contrary to its stage", uid, isOrNot(got))
 		}
 		if got, want := f.report.Has(uid), p.stage == reported; f.report != nil && got != want {
-			return fmt.Errorf("pod %s is in the report: %t: want %t, according to its stage", uid, got, want)
+			return fmt.Errorf("pod %s %s in the report, contrary to its stage", uid, isOrNot(got))
 		}
 		if p.turn > f.pods.turn {
 			return fmt.Errorf("pod %s: turn %d: want at most the last turn, %d", uid, p.turn, f.pods.turn)
@@ -47,13 +47,20 @@ func (f *facts) checkStages() error {
 	}
 	for _, list := range [][]*pod{f.pods.posted, f.pods.reserved} {
 		if i := slices.IndexFunc(list, func(p *pod) bool { return f.pods.byUID[p.uid] != p }); i >= 0 {
-			return fmt.Errorf("pod %s is in a list of pods in flight: want the pod among the stored pods too", list[i].uid)
+			return fmt.Errorf("pod %s is in a list of pods in flight, but is not the stored pod of this UID", list[i].uid)
 		}
 	}
 	if !slices.IsSortedFunc(f.pods.posted, func(a, b *pod) int { return int(a.turn - b.turn) }) {
 		return fmt.Errorf("posted pods are not in the order of their turns")
 	}
 	return nil
+}
+
+func isOrNot(is bool) string {
+	if is {
+		return "is"
+	}
+	return "is not"
 }
 
 func (o *outlook) checkWorlds() error {
@@ -74,7 +81,7 @@ func (o *outlook) checkWorlds() error {
 // sameWorlds returns an error if the two sets of states differ, or have different likeliest states.
 func sameWorlds(got, want *worlds) error {
 	if len(got.all) != len(want.all) || got.why != want.why {
-		return fmt.Errorf("%d cached states (%s): want %d (%s), as computed anew", len(got.all), got.why, len(want.all), want.why)
+		return fmt.Errorf("%d cached states, wait reason %q: want %d and %q, as computed anew", len(got.all), got.why.String(), len(want.all), want.why.String())
 	}
 	for i := range got.all {
 		if err := got.all[i].state.Check(); err != nil {
@@ -82,7 +89,7 @@ func sameWorlds(got, want *worlds) error {
 		}
 		same := func(w world) bool { return w.state.Equal(got.all[i].state) }
 		if !slices.ContainsFunc(want.all, same) || i == 0 && !same(want.all[0]) {
-			return fmt.Errorf("cached state %d: want a state that is also computed anew, and the likeliest state first: %+v", i, got.all[i].state.Snapshot())
+			return fmt.Errorf("cached state %d is not among the recomputed states, or is first without being the likeliest: %+v", i, got.all[i].state.Snapshot())
 		}
 	}
 	return nil

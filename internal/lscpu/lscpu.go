@@ -61,7 +61,7 @@ func Read(text []byte) (*topology.Machine, error) {
 	case pasted.CPUInfo, pasted.Lstopo, pasted.NumactlShow, pasted.NvidiaSMI:
 		return nil, fmt.Errorf("this is %s, which Berth does not read: want the output of lscpu -p, or a capture (berth topology --help)", form)
 	case pasted.UTF16:
-		return nil, fmt.Errorf("this is %s, as PowerShell writes text: want UTF-8", form)
+		return nil, fmt.Errorf("this is %s, which Windows PowerShell writes: want UTF-8", form)
 	case pasted.Unknown, pasted.Lscpu, pasted.LscpuJSON:
 	default:
 		return nil, fmt.Errorf("this is %s, not a machine: want the output of lscpu -p", form)

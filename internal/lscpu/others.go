@@ -14,7 +14,7 @@ import (
 func errNumactl(text string) error {
 	hint := ""
 	if said := numactlItems(text); said != "" {
-		hint = "; add its memory and distances to the machine string: " + said
+		hint = "; add numactl's memory and distances to the machine string: " + said
 	}
 	return fmt.Errorf("this is %s: it does not say which CPUs share a core, a package or a cache: want the output of lscpu -p%s", pasted.Numactl, hint)
 }
@@ -42,9 +42,9 @@ func numactlItems(text string) string {
 // errNvidia returns the error for the output of nvidia-smi topo -m. The error contains the
 // equivalent value of --device.
 func errNvidia(text string) error {
-	hint := "the GPUs go into --device, like nvidia.com/gpu=0:4,1:4"
+	hint := "add the GPUs with --device, like nvidia.com/gpu=0:4,1:4"
 	if said := nvidiaPool(text); said != "" {
-		hint = "the GPUs are --device " + said
+		hint = "add the GPUs with --device " + said
 	}
 	return fmt.Errorf("this is %s: it does not say which cores there are: want the output of lscpu -p; %s", pasted.NvidiaTopology, hint)
 }

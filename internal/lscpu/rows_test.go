@@ -59,9 +59,9 @@ func TestRowsRefused(t *testing.T) {
 		"half the nodes":  {"# CPU,Core,Socket,Node\n0,0,0,0\n1,1,0,\n", `NODE: "0": want a NUMA node for each CPU that is online: 0-1`},
 		"online in words": {"CPU CORE SOCKET ONLINE\n0 0 0 ja\n", `line 2: ONLINE: "ja": want yes or no`},
 		"broken JSON":     {`{"cpus": [{"cpu": 0},]}`, "in the output of lscpu -Je: line 1"},
-		"numactl":         {"available: 2 nodes (0-1)\nnode 0 cpus: 0 1\nnode 0 size: 4095 MB\nnode 0 free: 6 MB\nnode 1 cpus: 2 3\nnode 1 size: 4096 MB\nnode distances:\nnode   0   1 \n  0:  10  20 \n  1:  20  10 \n", "this is the output of numactl -H: it does not say which CPUs share a core, a package or a cache: want the output of lscpu -p; add its memory and distances to the machine string: mem:4095Mi,4096Mi dist:10,20/20,10"},
+		"numactl":         {"available: 2 nodes (0-1)\nnode 0 cpus: 0 1\nnode 0 size: 4095 MB\nnode 0 free: 6 MB\nnode 1 cpus: 2 3\nnode 1 size: 4096 MB\nnode distances:\nnode   0   1 \n  0:  10  20 \n  1:  20  10 \n", "this is the output of numactl -H: it does not say which CPUs share a core, a package or a cache: want the output of lscpu -p; add numactl's memory and distances to the machine string: mem:4095Mi,4096Mi dist:10,20/20,10"},
 		"half of numactl": {"node 0 cpus: 0 1\nnode 0 size: 5 MB\n", "want the output of lscpu -p"},
-		"nvidia-smi":      {"\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\nGPU0\t X \tNV4\tNV4\tSYS\t0-7\t0\t\tN/A\nGPU1\tNV4\t X \tNV4\tSYS\t0-7\t0\tN/A\nGPU2\tNV4\tNV4\t X \tSYS\t8-15\t1\tN/A\nNIC0\tSYS\tSYS\tSYS\t X \n", "this is the output of nvidia-smi topo -m: it does not say which cores there are: want the output of lscpu -p; the GPUs are --device nvidia.com/gpu=0:2,1:1"},
+		"nvidia-smi":      {"\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\nGPU0\t X \tNV4\tNV4\tSYS\t0-7\t0\t\tN/A\nGPU1\tNV4\t X \tNV4\tSYS\t0-7\t0\tN/A\nGPU2\tNV4\tNV4\t X \tSYS\t8-15\t1\tN/A\nNIC0\tSYS\tSYS\tSYS\t X \n", "this is the output of nvidia-smi topo -m: it does not say which cores there are: want the output of lscpu -p; add the GPUs with --device nvidia.com/gpu=0:2,1:1"},
 		"nvidia's spaces": {"   GPU0  GPU1  CPU Affinity\nGPU0   X   NV4   0-7\n", "like nvidia.com/gpu=0:4,1:4"},
 		"a configuration": {"apiVersion: x\nkind: KubeletConfiguration\n", "this is a KubeletConfiguration, not a machine"},
 	} {
@@ -98,7 +98,7 @@ func TestInterleaved(t *testing.T) {
 		"in turns, with memory-only nodes": {head("2", "4", "2") + turns + "NUMA node4 CPU(s):\n", true},
 	} {
 		_, err := Read([]byte(c.text))
-		if refused := err != nil && strings.Contains(err.Error(), "want CPUs that are numbered NUMA node by NUMA node; if they are not: the output of lscpu -p"); refused != c.refuse || !refused && err != nil {
+		if refused := err != nil && strings.Contains(err.Error(), "which NUMA nodes a socket has if the CPUs are not numbered NUMA node by NUMA node"); refused != c.refuse || !refused && err != nil {
 			t.Errorf("%s: %v, want a refusal: %v", name, err, c.refuse)
 		}
 	}

@@ -200,7 +200,7 @@ func (r *reader) notes() (notes []string) {
 		notes = append(notes, "left out, as they have ended and hold nothing: "+counts(ended))
 	}
 	if r.twice > 0 {
-		notes = append(notes, fmt.Sprintf("left out, as the input repeats them: %d objects", r.twice))
+		notes = append(notes, "repeated in the input, and counted once: "+wire.Counted(r.twice, "object"))
 	}
 	if len(r.unknown) > 0 {
 		var fields []string

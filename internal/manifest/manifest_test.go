@@ -108,7 +108,7 @@ func TestExports(t *testing.T) {
 		"Volcano's Job and a pod of it":    {[]string{vcjob, running(owned("mpi-master-0", "p", "batch.volcano.sh/v1alpha1", "Job", "mpi", "x"))}, "mpi-master-0", "not counted again, as the input contains the objects that they own: Job mpi"},
 		"owners in a circle": {[]string{"{apiVersion: apps/v1, kind: ReplicaSet, metadata: " + owned("a", "a", "apps/v1", "ReplicaSet", "a", "a") + ", spec: {" + template + "}}", running("{name: c}")},
 			"c", "not counted again, as the input contains the objects that they own: ReplicaSet a"},
-		"the same object twice":   {[]string{running("{name: a, uid: u}"), running("{name: a, uid: u}")}, "a", "left out, as the input repeats them: 1 objects"},
+		"the same object twice":   {[]string{running("{name: a, uid: u}"), running("{name: a, uid: u}")}, "a", "repeated in the input, and counted once: 1 object"},
 		"a newer API server's":    {[]string{running("{name: a, uid: u, shard: 4}")}, "a", `ignored, as this release does not know the field: Pod a: metadata.shard: "4": want a known field`},
 		"Volcano's Job":           {[]string{vcjob}, "mpi-master mpi-default1-0:restricted mpi-default1-1:restricted", "Job mpi: counted as 3 pods"},
 		"claims of a StatefulSet": {[]string{"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: kafka}, spec: {volumeClaimTemplates: [{metadata: {name: data}}], template: {spec: {containers: [{name: c, volumeMounts: [{name: data, mountPath: /d}]}]}}}}"}, "kafka", ""},

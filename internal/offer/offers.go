@@ -200,11 +200,21 @@ func Rival(pools []Pool, registered map[string][]string) string {
 				return fmt.Sprintf("another device plugin offers %s to the kubelet (%.100q is one of its devices), and Berth offers the same resource", resource, id)
 			case own[resource]:
 			case offers(pools, resource, id):
-				return fmt.Sprintf("another device plugin offers %s to the kubelet under the name %s, and Berth offers the same device", clip.Text(id, 100), resource)
+				same := "GPUs of the same vendor"
+				if hasAddress(pools, id) {
+					same = "the same device"
+				}
+				return fmt.Sprintf("another device plugin offers %s to the kubelet under the name %s, and Berth offers %s", clip.Text(id, 100), resource, same)
 			}
 		}
 	}
 	return ""
+}
+
+func hasAddress(pools []Pool, address string) bool {
+	return slices.ContainsFunc(pools, func(p Pool) bool {
+		return slices.ContainsFunc(p.Devices, func(d Device) bool { return d.Address == address })
+	})
 }
 
 // offers reports whether the device id of another plugin's resource probably means a device of the

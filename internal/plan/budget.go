@@ -41,20 +41,29 @@ func (d Dear) String() string {
 		return fmt.Sprintf("its pods are of more than %d kinds: pods with the same requests, node selectors, affinity and priority are of one kind", MaxKinds)
 	}
 	if d.Late {
-		return fmt.Sprintf("its %d pods could not be planned within %v on this machine, which is busy", d.Members, Patience)
+		return fmt.Sprintf("its %d pods could not be planned within %v; this machine may be busy", d.Members, Patience)
 	}
 	kinds := "one kind"
 	if d.Kinds != 1 {
 		kinds = fmt.Sprintf("%d kinds", d.Kinds)
 	}
 	text := fmt.Sprintf("its plan would need more than %d checks of nodes: %d pods of %s", Looks, d.Members, kinds)
-	if d.Terms > 0 {
+	cheaper := "; use fewer pods"
+	if d.Kinds > 1 {
+		cheaper += " or fewer kinds of pods"
+	}
+	switch {
+	case d.Terms == 1:
+		text += ", with 1 spread constraint or affinity term"
+	case d.Terms > 1:
 		text += fmt.Sprintf(", with %d spread constraints and affinity terms", d.Terms)
+		cheaper += " or fewer such terms"
 	}
 	if d.Names > 0 {
-		text += fmt.Sprintf(", and these pods name each other %d times", d.Names)
+		text += fmt.Sprintf(", and their annotations name other pods %d times", d.Names)
+		cheaper += " or fewer such names"
 	}
-	return text + "; use fewer pods, fewer kinds of pods, or fewer such terms"
+	return text + cheaper
 }
 
 // Budget limits the cost of a plan, by a number of looks and by a context. A nil Budget has no

@@ -103,7 +103,7 @@ func (s *Scoring) String() string {
 // Validate returns an error that names the first wrong field, its value and the expected form.
 func (s *Scoring) Validate() error {
 	if s.Formula != "" && s.Formula != Volcano {
-		return fmt.Errorf("scoring.formula: %.40q: want %s, or none", s.Formula, Volcano)
+		return fmt.Errorf("scoring.formula: %.40q: want %s, or no formula", s.Formula, Volcano)
 	}
 	for i, c := range s.First {
 		if !slices.Contains(criteria, c) {

@@ -335,11 +335,11 @@ func TestPlacersAreBounded(t *testing.T) {
 
 func TestSentence(t *testing.T) {
 	for want, c := range map[string]Tally{
-		"No scheduler placed a pinned pod.":                                                                          {Pods: 3, Rejected: 1},
-		"b, a, c, others placed 14 pinned pods; none was rejected.":                                                  {Pinned: 14, Rejected: 2, Placed: map[string]int{"a": 4, "b": 5, "c": 3, "d": 1, "e": 1}},
-		"kube-scheduler placed 1 pinned pod; none was rejected.":                                                     {Pinned: 1, Placed: map[string]int{"default-scheduler": 1}},
-		"kube-scheduler placed 812 pinned pods; 31 were rejected; Berth would have placed 30 of them elsewhere.":     {Pinned: 812, Rejected: 35, RejectedPinned: 31, Elsewhere: 30, Placed: map[string]int{"default-scheduler": 812}},
-		"volcano, kube-scheduler placed 9 pinned pods; 1 was rejected; Berth would have placed 0 of them elsewhere.": {Pinned: 9, Rejected: 1, RejectedPinned: 1, Placed: map[string]int{"default-scheduler": 2, "volcano": 7}},
+		"No scheduler placed a pinned pod.":                                                                                {Pods: 3, Rejected: 1},
+		"b, a, c, others placed 14 pinned pods; none was rejected.":                                                        {Pinned: 14, Rejected: 2, Placed: map[string]int{"a": 4, "b": 5, "c": 3, "d": 1, "e": 1}},
+		"kube-scheduler placed 1 pinned pod; none was rejected.":                                                           {Pinned: 1, Placed: map[string]int{"default-scheduler": 1}},
+		"kube-scheduler placed 812 pinned pods; 31 were rejected; Berth would have placed 30 rejected pods elsewhere.":     {Pinned: 812, Rejected: 35, RejectedPinned: 31, Elsewhere: 30, Placed: map[string]int{"default-scheduler": 812}},
+		"volcano, kube-scheduler placed 9 pinned pods; 1 was rejected; Berth would have placed 0 rejected pods elsewhere.": {Pinned: 9, Rejected: 1, RejectedPinned: 1, Placed: map[string]int{"default-scheduler": 2, "volcano": 7}},
 	} {
 		if got := c.Sentence(); got != want {
 			t.Errorf("%s\nwant %s", got, want)

@@ -171,7 +171,7 @@ func (t *Tally) Sentence() string {
 	if t.RejectedPinned == 1 {
 		verb = "was"
 	}
-	return out + fmt.Sprintf("%d %s rejected; Berth would have placed %d of them elsewhere.", t.RejectedPinned, verb, t.Elsewhere)
+	return out + fmt.Sprintf("%d %s rejected; Berth would have placed %s elsewhere.", t.RejectedPinned, verb, count(t.Elsewhere, "rejected pod"))
 }
 
 func count(n int, what string) string {

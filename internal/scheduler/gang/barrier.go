@@ -75,7 +75,7 @@ func (b *barrier) callAgain() {
 // awaitWave returns these errors if a member stops waiting for its wave.
 var (
 	errWaveOver = errors.New("a member of the gang that must be admitted to the node first has failed, or the plan was dropped")
-	errWaveLate = errors.New("the node's report did not show in time the members of the gang that must be admitted first")
+	errWaveLate = errors.New("the members of the gang that must be admitted first did not appear in the node's report in time")
 )
 
 // awaitWave waits until the node has reported the members of earlier waves. It returns an error if

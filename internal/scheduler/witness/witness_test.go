@@ -263,7 +263,7 @@ func TestWitness(t *testing.T) {
 	if v.Open != 0 || len(v.Pods) != 1 || v.Pods[0].Instead == nil || v.Pods[0].Instead.Node != "m" || v.Pods[0].Got.Reason != tae {
 		t.Errorf("%+v", v)
 	}
-	if want := "kube-scheduler placed 3 pinned pods; 1 was rejected; Berth would have placed 1 of them elsewhere."; v.Summary != want {
+	if want := "kube-scheduler placed 3 pinned pods; 1 was rejected; Berth would have placed 1 rejected pod elsewhere."; v.Summary != want {
 		t.Errorf("%q, want %q", v.Summary, want)
 	}
 }
