@@ -26,7 +26,7 @@ const (
 )
 
 var (
-	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node but are not in its report yet, by stage: reserved, posted (the Binding is written, in a known order) or afloat (bound, in an unknown order).", []string{"stage"}, nil, metrics.ALPHA, "")
+	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node but are not in its report yet, by stage: reserved, posted (the Binding is written or being written, in a known order) or afloat (bound or perhaps bound, in an unknown order).", []string{"stage"}, nil, metrics.ALPHA, "")
 	endingDesc       = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold the resources that their node's report lists.", nil, nil, metrics.ALPHA, "")
 	waitingDesc      = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods of this scheduler's profiles without a node, by kind: gated (they have a scheduling gate), gang (members of gangs) or single.", []string{"kind"}, nil, metrics.ALPHA, "")
 	longestWaitDesc  = metrics.NewDesc("berth_scheduler_longest_wait_seconds", "Seconds since the creation of the pod that has waited longest for a node, by kind: gang or single. Pods with a scheduling gate do not count. 0 if none waits.", []string{"kind"}, nil, metrics.ALPHA, "")

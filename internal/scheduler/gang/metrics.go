@@ -37,7 +37,7 @@ var (
 	victimsEvicted  = counter("gang_victims_total", "Pods that were evicted so that a whole gang fits.")
 	victimQuestions = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "gang_victim_questions", StabilityLevel: metrics.ALPHA,
-		Help:    "How often nodes were asked about members in one search for pods to evict.",
+		Help:    "How often one search for pods to evict asked whether a node admits a member.",
 		Buckets: metrics.ExponentialBuckets(16, 4, 7),
 	})
 	searchesCut  = counter("gang_victim_searches_cut_total", "Searches for pods to evict that were stopped because they had used up their budget.")
