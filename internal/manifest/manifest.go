@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/pasted"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 const (
