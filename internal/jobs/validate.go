@@ -123,7 +123,7 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 		wrong = append(wrong, field.Required(at.Child("tasks"), "at least one task"))
 	}
 	if s.replicas > MaxPods {
-		wrong = append(wrong, field.Invalid(at.Child("tasks"), s.replicas, fmt.Sprintf("the replicas of all tasks together: want at most %d", MaxPods)))
+		wrong = append(wrong, field.Invalid(at.Child("tasks"), s.replicas, fmt.Sprintf("want at most %d replicas in all tasks together", MaxPods)))
 	}
 	if told := job.Spec.MinAvailable; told > s.replicas || told < 0 {
 		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), told, fmt.Sprintf("want 0 to %d, the number of pods of all tasks", s.replicas)))

@@ -15,7 +15,7 @@ func (v View) Check() error {
 		return err
 	}
 	if got, want := o.changes.Unshown(), o.facts.unshownCPUs(nil); got != want && !o.forked {
-		return fmt.Errorf("exclusive CPUs of reported pods that the API has not shown: %d are stored: want %d", got, want)
+		return fmt.Errorf("%d exclusive CPUs are stored for reported pods that the API has not shown: want %d", got, want)
 	}
 	if o.facts.report == nil {
 		return nil
