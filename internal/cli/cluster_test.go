@@ -305,7 +305,7 @@ func TestDeviceClasses(t *testing.T) {
 		"another class":               {gpu, []resourcev1.DeviceClass{classOf("slow", "example.com/other")}, false, lacks(gpu)},
 		"no such class":               {class, []resourcev1.DeviceClass{classOf("slow", gpu)}, false, lacks(class)},
 		"no classes":                  {gpu, nil, false, lacks(gpu)},
-		"may not be read":             {gpu, []resourcev1.DeviceClass{classOf("fast", gpu)}, true, "device classes may not be read"},
+		"may not be read":             {gpu, []resourcev1.DeviceClass{classOf("fast", gpu)}, true, "no permission to read device classes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t, classes: c.classes, forbidden: map[string]bool{"/apis/resource.k8s.io/v1/deviceclasses": c.forbidden}}

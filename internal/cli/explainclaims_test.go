@@ -208,7 +208,7 @@ func TestNodesShowDevicesOfDrivers(t *testing.T) {
 		golden.File(t, "testdata/claims-node-"+name+".txt", stdout+"---- stderr\n"+stderr)
 	}
 	w.forbidden = map[string]bool{"/apis/resource.k8s.io/v1/resourceslices": true}
-	if _, _, stderr := run(t, "node", "n2", "--kubeconfig", w.kubeconfig()); !strings.Contains(stderr, "resource slices may not be read") {
+	if _, _, stderr := run(t, "node", "n2", "--kubeconfig", w.kubeconfig()); !strings.Contains(stderr, "no permission to read resource slices") {
 		t.Errorf("slices that may not be read: %q", stderr)
 	}
 	w.forbidden, w.classes = nil, nil
@@ -259,13 +259,13 @@ func TestExplainClaimsBadInput(t *testing.T) {
 		"no constraint": {func(w *world, _ *corev1.Pod, c *resourcev1.ResourceClaim) {
 			c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{}}
 		}, []string{"claim my-one"}},
-		"no slices":         {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.slices = nil }, []string{"no device on NUMA node 0, where its CPUs would be, matches"}},
-		"slices forbidden":  {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"resourceslices"] = true }, []string{"note: resource slices may not be read", "ResourceSlices are not known"}},
-		"classes forbidden": {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"deviceclasses"] = true }, []string{"note: device classes may not be read", "DeviceClasses are not known"}},
-		"claims forbidden":  {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"resourceclaims"] = true }, []string{"resource claims of other namespaces may not be read, so devices that are allocated to them count as free", "would get gpu.example.com/gpu-0"}},
+		"no slices":         {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.slices = nil }, []string{"no device on NUMA node 0, where the pod's CPUs would be, matches"}},
+		"slices forbidden":  {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"resourceslices"] = true }, []string{"note: no permission to read resource slices", "ResourceSlices are not known"}},
+		"classes forbidden": {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"deviceclasses"] = true }, []string{"note: no permission to read device classes", "DeviceClasses are not known"}},
+		"claims forbidden":  {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden[dra+"resourceclaims"] = true }, []string{"no permission to read resource claims of other namespaces, so devices that are allocated to them count as free", "would get gpu.example.com/gpu-0"}},
 		"all claims forbidden": {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) {
 			w.forbidden[dra+"resourceclaims"], w.forbidden[dra+"namespaces/default/resourceclaims"] = true, true
-		}, []string{"note: resource claims may not be read", "ResourceClaims are not known"}},
+		}, []string{"note: no permission to read resource claims", "ResourceClaims are not known"}},
 		"not served":      {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.classes = nil }, []string{"does not serve resource.k8s.io/v1"}},
 		"nodes forbidden": {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.forbidden["/api/v1/nodes"] = true }, []string{"would get gpu.example.com/gpu-0"}},
 		"unreadable asks": {func(_ *world, p *corev1.Pod, _ *resourcev1.ResourceClaim) {
@@ -357,7 +357,7 @@ func TestManyDevices(t *testing.T) {
 		}
 	}
 	_, stdout, _ = run(t, "explain", "pod", "--node", "n4", "--kubeconfig", w.kubeconfig())
-	if want := "no device on NUMA node 0, where its CPUs would be, matches the claim's requests; it would get gpu.example.com/gpu-0\n"; !strings.Contains(stdout, want) {
+	if want := "no device on NUMA node 0, where the pod's CPUs would be, matches the claim's requests; it would get gpu.example.com/gpu-0\n"; !strings.Contains(stdout, want) {
 		t.Errorf("want %q in\n%s", want, stdout)
 	}
 }

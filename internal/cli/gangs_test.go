@@ -80,9 +80,9 @@ func TestGangsMisuse(t *testing.T) {
 	}
 	w.forbidden = map[string]bool{"/apis/resource.k8s.io/v1/deviceclasses": true}
 	w.pods[0].Spec.Containers[0].Resources.Limits["example.com/dra"] = resource.MustParse("1")
-	(&asked{args: []string{"explain", "gang", "fits"}, want: []string{"device classes may not be read"}}).check(t, w)
+	(&asked{args: []string{"explain", "gang", "fits"}, want: []string{"no permission to read device classes"}}).check(t, w)
 	w.forbidden = map[string]bool{"/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups": true}
-	(&asked{args: []string{"gangs"}, want: []string{"podgroups.scheduling.volcano.sh may not be read", "may not be read"}, never: []string{"does not exist"}}).check(t, w)
+	(&asked{args: []string{"gangs"}, want: []string{"no permission to read podgroups.scheduling.volcano.sh", "no permission to read"}, never: []string{"does not exist"}}).check(t, w)
 	code, stdout, _ := run(t, "__complete", "explain", "--kubeconfig", gangWorld(t).kubeconfig(), "podgroup", "")
 	if code != ExitOK || !strings.Contains(stdout, "large\n") || strings.Contains(stdout, "large-0") {
 		t.Errorf("completion of gangs: exit code %d, %q", code, stdout)

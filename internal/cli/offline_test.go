@@ -213,7 +213,7 @@ func TestKubelet(t *testing.T) {
 	expect(t, ExitFailure, `cannot set feature gate CPUManagerPolicyOptions to false, feature is locked to true`,
 		place(staticCPUs+"featureGates: {CPUManagerPolicyOptions: false}\n")...)
 	expect(t, ExitFailure, `full-pcpus-only`, place(staticCPUs+"cpuManagerPolicyOptions: {full-pcpu-only: \"true\"}\n")...)
-	expect(t, ExitFailure, `put quotes around it, "true"`, place(staticCPUs+"cpuManagerPolicyOptions: {full-pcpus-only: true}\n")...)
+	expect(t, ExitFailure, `want a string in quotes: "true"`, place(staticCPUs+"cpuManagerPolicyOptions: {full-pcpus-only: true}\n")...)
 	expect(t, ExitFailure, "104857600", place(staticCPUs+"memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n")...)
 }
 

@@ -419,7 +419,7 @@ func TestWatchGoesOnWithoutWhatItMayNotWatch(t *testing.T) {
 	w.unwatchable = map[string]bool{nodesPath: true}
 	v := watch(t, w, "nodes", "-w")
 	v.line("n2", "Ready")
-	v.stderr.await(t, "nodes may not be watched")
+	v.stderr.await(t, "no permission to watch nodes")
 	w.tell(reportsPath, "DELETED", reportWith(t, "n2"))
 	v.line("n2", nodestate.NoReport)
 	w.mu.Lock()
@@ -436,7 +436,7 @@ func TestWatchErrors(t *testing.T) {
 	v := watch(t, w, "nodes", "--watch-only")
 	for v.lines.Scan() {
 	}
-	if code := <-v.code; code != ExitFailure || !strings.Contains(v.stderr.String(), "pods may not be watched") {
+	if code := <-v.code; code != ExitFailure || !strings.Contains(v.stderr.String(), "no permission to watch pods") {
 		t.Errorf("exit code %d, stderr %q", code, v.stderr.String())
 	}
 	for _, verb := range []string{"explain", "fit"} {

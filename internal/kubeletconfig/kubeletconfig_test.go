@@ -128,7 +128,7 @@ func TestStrict(t *testing.T) {
 		"typo in drop":   {kind, kind + "topologyManagerPolic: none", "1.conf: KubeletConfiguration: topologyManagerPolic"},
 		"no kind":        {"cpuManagerPolicy: static", "", "want kubelet.config.k8s.io/v1beta1, KubeletConfiguration"},
 		"other release":  {"apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration", "", "want kubelet.config.k8s.io/v1beta1"},
-		"without quotes": {kind + "cpuManagerPolicyOptions: {full-pcpus-only: true}", "", `cpuManagerPolicyOptions[full-pcpus-only]: "true": want a string: put quotes around it`},
+		"without quotes": {kind + "cpuManagerPolicyOptions: {full-pcpus-only: true}", "", `cpuManagerPolicyOptions[full-pcpus-only]: "true": want a string in quotes`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -216,7 +216,7 @@ func (c *checker) scalar(path string, v any, t reflect.Type) {
 	case t.Kind() == reflect.String && (isObject || isList):
 		c.fail(path, v, "a string")
 	case t.Kind() == reflect.String:
-		c.fail(path, v, fmt.Sprintf("a string: put quotes around it, %q", text(v)))
+		c.fail(path, v, fmt.Sprintf("a string in quotes: %q", text(v)))
 	case t.Kind() == reflect.Bool:
 		c.fail(path, v, "true or false"+unquoted(isText))
 	case t.Kind() == reflect.Slice:

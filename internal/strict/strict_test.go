@@ -31,7 +31,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		"case":          {`Spec: {}`, `Pod p: Spec: "{}": want a known field (did you mean "spec"?)`},
 		"quantity": {`spec: {containers: [{name: c, resources: {limits: {cpu: four}}}]}`,
 			`Pod p: spec.containers[0].resources.limits[cpu]: "four": want a quantity like 4, 500m or 1Gi`},
-		"number for text": {`metadata: {name: 5}`, `Pod p: metadata.name: "5": want a string: put quotes around it, "5"`},
+		"number for text": {`metadata: {name: 5}`, `Pod p: metadata.name: "5": want a string in quotes: "5"`},
 		"list for text":   {`metadata: {name: [a]}`, `Pod p: metadata.name: "[\"a\"]": want a string`},
 		"text for number": {`spec: {priority: "7"}`, `Pod p: spec.priority: "7": want a number (int32), without quotes`},
 		"text for bool":   {`spec: {hostPID: "true"}`, `Pod p: spec.hostPID: "true": want true or false, without quotes`},

@@ -40,7 +40,7 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	a, err := c.API()
 	if err != nil {
-		return fmt.Errorf("%s is a snapshot already: want a live cluster", c.Where)
+		return fmt.Errorf("%s: want a live cluster, not a snapshot", c.Where)
 	}
 	s, err := a.Snapshot(ctx, c.Namespace)
 	if err != nil {

@@ -38,7 +38,7 @@ func (n *NodeState) warnings() (out []Trouble) {
 	}
 	if n.Trouble == nil && n.Account != nil {
 		if w := n.Account.View().Flooded(); w != ledger.WaitsForNothing {
-			out = append(out, Trouble{Reason: w.String(), Message: "pods wait for its next report: " + w.Text() + "; the amounts above are those of the last one", Advice: adviceForFlood})
+			out = append(out, Trouble{Reason: w.String(), Message: "pods wait for the node's next report, because " + w.Text() + "; the amounts shown are those of its last report", Advice: adviceForFlood})
 		}
 	}
 	return out

@@ -181,7 +181,7 @@ func (g *gathering) whatIsWrong() error {
 	case g.misread != nil:
 		return g.misread
 	case g.hidden:
-		return fmt.Errorf("%s may not be read", g.key)
+		return fmt.Errorf("no permission to read %s", g.key)
 	case g.key.Source.HasObject() && !g.declared:
 		return fmt.Errorf("%s does not exist", g.key)
 	}

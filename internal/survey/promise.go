@@ -209,7 +209,7 @@ func Fractions(r *placement.Request) (out []string) {
 			continue
 		}
 		name := Container{Name: c.Name, Kind: kindNames[c.Kind]}
-		out = append(out, fmt.Sprintf("%s: %dm is not a whole number of CPUs, so it gets CPU time but no CPUs of its own: want %s", name.Label(),
+		out = append(out, fmt.Sprintf("%s: %dm is not a whole number of CPUs, so the container gets no exclusive CPUs: want %s", name.Label(),
 			c.MilliCPU, wholeBeside(c.MilliCPU)))
 	}
 	return out

@@ -28,7 +28,7 @@ func DrivenOn(ctx context.Context, c *survey.Cluster, n *survey.NodeState) (*sur
 	}
 	h := *read
 	if h.One {
-		h.Notes = append(slices.Clip(h.Notes), "resource claims of all namespaces may not be read, so devices that are allocated to claims count as free")
+		h.Notes = append(slices.Clip(h.Notes), "no permission to read resource claims of all namespaces, so devices that are allocated to claims count as free")
 	}
 	a := newAllocator(&h, &c.Terms)
 	inventory := claims.Read(n.Name, knownMachine(n), a.slicesOf(n.Object, n.Name), &a.sources)

@@ -45,7 +45,7 @@ func TestNothingIsPromisedOfFractions(t *testing.T) {
 	c.Namespace = "default"
 	e, err := Explain(t.Context(), c, c.Namespace, "runs", "")
 	w.Must(err)
-	const why = "main: 1500m is not a whole number of CPUs, so it gets CPU time but no CPUs of its own: want 1 or 2"
+	const why = "main: 1500m is not a whole number of CPUs, so the container gets no exclusive CPUs: want 1 or 2"
 	if e.Outcome != "" || e.Promise.Pins() || !slices.Equal(e.Fractions, []string{why}) {
 		t.Errorf("outcome %q, promise %+v, %q: want nothing promised, and %q", e.Outcome, e.Promise, e.Fractions, why)
 	}

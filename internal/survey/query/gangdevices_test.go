@@ -28,9 +28,9 @@ func TestExplainGangFindsDevices(t *testing.T) {
 		lacking  string // the node's answer
 	}{
 		"a device on each NUMA node":    {"required", []resourcev1.Device{near0, far0}, nil, false, "all fit now", ""},
-		"two on one":                    {"required", []resourcev1.Device{near0, near1}, nil, false, "1 of 2 pods fit now", "berth.dev/claims: required: claim my-c1: no device on NUMA node 1, where its CPUs would be, matches the claim's requests"},
+		"two on one":                    {"required", []resourcev1.Device{near0, near1}, nil, false, "1 of 2 pods fit now", "berth.dev/claims: required: claim my-c1: no device on NUMA node 1, where the pod's CPUs would be, matches the claim's requests"},
 		"two on one, near":              {"near", []resourcev1.Device{near0, near1}, nil, false, "all fit now", ""},
-		"one, near":                     {"near", []resourcev1.Device{near0}, nil, false, "1 of 2 pods fit now", "berth.dev/claims: near: claim my-c1: no device on NUMA node 1, where its CPUs would be, matches the claim's requests"},
+		"one, near":                     {"near", []resourcev1.Device{near0}, nil, false, "1 of 2 pods fit now", "berth.dev/claims: near: claim my-c1: no device on NUMA node 1, where the pod's CPUs would be, matches the claim's requests"},
 		"one, and nothing is asked":     {"", []resourcev1.Device{near0}, nil, false, "1 of 2 pods fit now", "claim my-c1: every device that matches the claim's requests is taken"},
 		"extended resources":            {"required", []resourcev1.Device{near0, far0}, nil, true, "all fit now", ""},
 		"extended resources, one":       {"", []resourcev1.Device{near0}, nil, true, "1 of 2 pods fit now", "claim for extended resources: every device that matches the claim's requests is taken"},

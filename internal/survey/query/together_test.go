@@ -272,7 +272,7 @@ func TestExtendedAsTheScheduler(t *testing.T) {
 func TestClaimsTogether(t *testing.T) {
 	w := claimWorld(t, gpu("a", "big", 0))
 	f, _ := w.fitOf(w.asks("required", claim("x", "any"), claim("y", "any"), claim("z", "small")))
-	for i, want := range []string{"claim my-z of the pod gets no devices", "claim my-z of the pod gets no devices", "no device on NUMA node 0, where its CPUs would be, matches the claim's requests"} {
+	for i, want := range []string{"claim my-z of the pod gets no devices", "claim my-z of the pod gets no devices", "no device on NUMA node 0, where the pod's CPUs would be, matches the claim's requests"} {
 		if got := f.Claims[i].Nodes[0].Message; got != want {
 			t.Errorf("%s: %q, want %q", f.Claims[i].Name, got, want)
 		}

@@ -200,7 +200,7 @@ func (a *API) tolerate(what, then string, err error) (note []string, rest error)
 	case err == nil:
 		return nil, nil
 	case apierrors.IsForbidden(err):
-		return []string{fmt.Sprintf("%s may not be read, so %s: %v", what, then, err)}, nil
+		return []string{fmt.Sprintf("no permission to read %s, so %s: %v", what, then, err)}, nil
 	}
 	return nil, a.failed(what, err)
 }

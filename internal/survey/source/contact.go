@@ -209,7 +209,7 @@ func (c *contact) deniedNotes() (notes []string) {
 }
 
 func deniedWords(resource, why string) string {
-	return resource + " may not be watched, so changes are seen late or not at all: " + why
+	return "no permission to watch " + resource + ", so changes are seen late or not at all: " + why
 }
 
 func lostWords(lost []Lost) string {

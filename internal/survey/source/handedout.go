@@ -33,7 +33,7 @@ func (a *API) HandedOut(ctx context.Context, namespace string) (*HandedOut, erro
 	h.Claims, err = resources[resourcev1.ResourceClaim](ctx, a, "namespaces", namespace, "resourceclaims")
 	note, err := a.tolerate("resource claims", "nothing is known about the pod's claims", err)
 	if note == nil {
-		note = []string{"resource claims of other namespaces may not be read, so devices that are allocated to them count as free"}
+		note = []string{"no permission to read resource claims of other namespaces, so devices that are allocated to them count as free"}
 	}
 	h.Notes = append(note, all.Notes...)
 	return &h, err
