@@ -55,10 +55,10 @@ func (b kubeletBooks) checkCPUs() error {
 func wantCPUs(missing, extra topology.CPUSet) string {
 	var want []string
 	if !missing.IsEmpty() {
-		want = append(want, fmt.Sprintf("CPUs %q accounted for: they are neither shared nor held by a container", missing))
+		want = append(want, fmt.Sprintf("CPUs %q to be shared, or held by a container", missing))
 	}
 	if !extra.IsEmpty() {
-		want = append(want, fmt.Sprintf("no container with CPUs %q: the kubelet never assigns these CPUs", extra))
+		want = append(want, fmt.Sprintf("no container with CPUs %q, which the kubelet never assigns", extra))
 	}
 	return strings.Join(want, "; ")
 }
@@ -135,9 +135,9 @@ func (b kubeletBooks) checkMemory() error {
 // wantReserved describes the expected reserved amount and the difference.
 func wantReserved(reserved, held uint64) string {
 	if reserved > held {
-		return fmt.Sprintf("%d, the total of all containers: %d less", held, reserved-held)
+		return fmt.Sprintf("%d (%d less), the total of all containers", held, reserved-held)
 	}
-	return fmt.Sprintf("%d, the total of all containers: %d more", held, held-reserved)
+	return fmt.Sprintf("%d (%d more), the total of all containers", held, held-reserved)
 }
 
 // tally sums up blocks: bytes by kind, and the number of blocks by NUMA node.

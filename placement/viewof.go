@@ -29,7 +29,7 @@ func ViewOf(m *topology.Machine) (*KubeletView, error) {
 	for i := range m.NUMANodes {
 		id := m.NUMANodes[i].ID
 		if id >= topology.MaxNUMANodes || seen.Has(id) {
-			return nil, fmt.Errorf(`NUMANodes[%d].ID: "%d": want a NUMA id from 0 to %d that no other node has: the kubelet supports no other ids`,
+			return nil, fmt.Errorf(`NUMANodes[%d].ID: "%d": want a NUMA id from 0 to %d that no other node has, because the kubelet supports no other ids`,
 				i, id, topology.MaxNUMANodes-1)
 		}
 		seen = seen.With(id)
@@ -75,11 +75,11 @@ func socketOf(m *topology.Machine, core *topology.Core) int {
 func (view *KubeletView) ofPackages(m *topology.Machine) (*KubeletView, error) {
 	view.NumCores = m.Online.Len() + m.Offline.Len()
 	if m.UnnumberedPackages {
-		return nil, errors.New(`UnnumberedPackages: "true": want NUMA nodes, or packages with ids: without nodes the kubelet uses the package's id, here -1, as a NUMA id`)
+		return nil, errors.New(`UnnumberedPackages: "true": want NUMA nodes, or packages with ids, because without NUMA nodes the kubelet uses the package's id, here -1, as a NUMA id`)
 	}
 	for _, p := range m.Packages {
 		if p.ID >= topology.MaxNUMANodes {
-			return nil, fmt.Errorf(`Packages.ID: "%d": want a package id from 0 to %d on a machine without NUMA nodes: the kubelet uses it as a NUMA id`,
+			return nil, fmt.Errorf(`Packages.ID: "%d": want a package id from 0 to %d on a machine without NUMA nodes, because the kubelet uses it as a NUMA id`,
 				p.ID, topology.MaxNUMANodes-1)
 		}
 		node := ViewNode{ID: topology.NUMAID(p.ID), Cores: viewCores(m, &p.CPUs)}

@@ -321,7 +321,7 @@ func TestReadNVLinks(t *testing.T) {
 	good := string(f[sysfs.MatrixFile].Data)
 	for _, c := range []struct{ text, want string }{
 		{strings.Replace(good, "NV2", "NV1", 1), "run/berth/nvidia-smi-topo-m.txt: links: nvidia-smi topo -m: row GPU0, column GPU3"},
-		{"GPU0\nGPU0 X\n", "want the 8 GPUs of NVIDIA that the machine has"},
+		{"GPU0\nGPU0 X\n", "want 8, the number of NVIDIA GPUs of the machine"},
 	} {
 		put(f, sysfs.MatrixFile, c.text)
 		if _, err := sysfs.Read(f); err == nil || !strings.Contains(err.Error(), c.want) {

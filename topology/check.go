@@ -223,7 +223,7 @@ func checkHugePages(name string, n *NUMANode) error {
 		size := h.Count * h.PageBytes
 		if n.MemoryBytes > 0 && size > left {
 			return &Violation{name, "HugePages", fmt.Sprintf("%d pages of %d bytes", h.Count, h.PageBytes),
-				fmt.Sprintf("huge pages of at most its memory, %d bytes", n.MemoryBytes)}
+				fmt.Sprintf("huge pages of all sizes to fit into the NUMA node's memory, %d bytes", n.MemoryBytes)}
 		}
 		left -= size
 	}

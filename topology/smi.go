@@ -169,7 +169,7 @@ func (m *SMIMatrix) check() error {
 				return &SMIError{where, cell, "X if row and column are the same device, and only then"}
 			}
 			if back := m.Cells[j][i]; back != cell {
-				return &SMIError{where, cell, fmt.Sprintf("%q, as in row %s, column %s: connections are the same in both directions", back, m.Names[j], m.Names[i])}
+				return &SMIError{where, cell, fmt.Sprintf("%q, as in row %s, column %s, because connections are the same in both directions", back, m.Names[j], m.Names[i])}
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func (s *SMIMatrix) Links(m *Machine) ([]Link, error) {
 		}
 	}
 	if len(columns) != len(gpus) {
-		return nil, &SMIError{"header", fmt.Sprintf("%d GPUs", len(columns)), fmt.Sprintf("the %d GPUs of NVIDIA that the machine has", len(gpus))}
+		return nil, &SMIError{"header", fmt.Sprintf("%d GPUs", len(columns)), fmt.Sprintf("%d, the number of NVIDIA GPUs of the machine", len(gpus))}
 	}
 	var out []Link
 	for a := range gpus {

@@ -87,7 +87,7 @@ func TestParseRefuses(t *testing.T) {
 		{"numa:2 pu:2 mem:-1", `mem: "-1": want a number of bytes`},
 		{"numa:2 pu:2 mem:99999999Ti", "want a number of bytes below 2^64"},
 		{"numa:2 pu:2 huge:3Mi=1", "want powers of two"},
-		{"numa:2 pu:2 mem:64Gi huge:2Mi=40000", "want huge pages of at most its memory, 68719476736 bytes"},
+		{"numa:2 pu:2 mem:64Gi huge:2Mi=40000", "want huge pages of all sizes to fit into the NUMA node's memory, 68719476736 bytes"},
 		{"numa:2 pu:2 huge:2Mi=1;2Mi=2", "want powers of two, ascending and unique"},
 		{"numa:2 pu:2 huge:2Mi=x", "want a number of pages"},
 		{"numa:2 pu:2 huge:1Gi=18446744073709551615", "want a pool of less than 2^64 bytes"},

@@ -360,7 +360,7 @@ func TestKubeletKilledBetweenTwoWrites(t *testing.T) {
 	w.settle()
 	w.cpus("0,3-7", nil)
 	w.settle()
-	w.wantReady(v1alpha1.ReasonContradiction, `sharedCPUs: "0,3-7": want CPUs "1-2" accounted for`)
+	w.wantReady(v1alpha1.ReasonContradiction, `sharedCPUs: "0,3-7": want CPUs "1-2" to be shared`)
 	n := w.last()
 	if c := n.Report.Ready(); strings.Contains(c.Message, "delete") {
 		t.Errorf("a kubelet that runs may still mend it: %s", c.Message)

@@ -139,7 +139,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 		"nobody at all": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "z", "2")
 			ofGang(w.addPod("mate", "", 2, 0), "z", "2")
-		}, ExitFailure, []string{unserved}, nil, "its pods are there, and no scheduler has said why they wait"},
+		}, ExitFailure, []string{unserved}, nil, "its pods exist, and no scheduler has reported why they wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, pod := onePod(t, "")

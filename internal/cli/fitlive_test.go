@@ -47,7 +47,7 @@ func TestFitCluster(t *testing.T) {
 	expect(t, ExitOK, "EMPTY", ask("--compare", "--set", "reservedSystemCPUs=0-3")...)
 	expect(t, ExitOK, "note: a node must be drained before this setting is changed", ask("--set", "numaNodesPerPackage=1")...)
 	expect(t, ExitFailure, "the cores of package 0 cannot be divided evenly", ask("--set", "numaNodesPerPackage=3")...)
-	expect(t, ExitUsage, `--set "nps=4": want KEY=VALUE with one of topologyManagerPolicy`, ask("--set", "nps=4")...)
+	expect(t, ExitUsage, `--set "nps=4": want KEY=VALUE, where KEY is one of topologyManagerPolicy`, ask("--set", "nps=4")...)
 	expect(t, ExitFailure, "there is no Node nobody", ask("--on", "nobody")...)
 	expect(t, ExitUsage, "--nodes -1", ask("--nodes", "-1")...)
 	expect(t, ExitUsage, "--limit 0", ask("--limit", "0")...)

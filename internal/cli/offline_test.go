@@ -135,8 +135,8 @@ func TestImpossibleMachines(t *testing.T) {
 	for machine, want := range map[string]string{
 		"package:2 numa:1 core:4 pu:2 mem:64":                        `want at least 1Mi for each NUMA node, such as mem:64Gi`,
 		"package:2 numa:1 core:4 pu:2 huge:2Mi=1":                    "mem:SIZE too",
-		"package:2 numa:1 core:4 pu:2 mem:64Gi huge:2Mi=40000":       "at most its memory",
-		"package:2 numa:1 core:4 pu:2 mem:64Gi huge:2Mi=99999999999": "at most its memory",
+		"package:2 numa:1 core:4 pu:2 mem:64Gi huge:2Mi=40000":       "to fit into the NUMA node's memory",
+		"package:2 numa:1 core:4 pu:2 mem:64Gi huge:2Mi=99999999999": "to fit into the NUMA node's memory",
 		"package:2 numa:1 core:4 pu:2 mem:64GB":                      `mem: "64GB": want a number of bytes below`,
 		"package:2 numa:1 core:4":                                    "pu:1, or pu:2",
 		"package:2 nuna:1 core:4 pu:2":                               `did you mean "numa"?`,

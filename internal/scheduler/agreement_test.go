@@ -223,7 +223,7 @@ func TestCommandLineAndSchedulerAgree(t *testing.T) {
 		{name: "no machine", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.Machine = "package:two" }, lease: heartbeat("2"), want: "spec.machine"},
 		{name: "a policy that is none", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.TopologyManager.Policy = "restrictd" }, lease: heartbeat("2"), want: "restrictd"},
 		{name: "CPUs of another machine", report: func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-99" }, lease: heartbeat("2"), want: "sharedCPUs"},
-		{name: "books that do not add up", report: func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-3" }, lease: heartbeat("2"), want: "accounted for"},
+		{name: "books that do not add up", report: func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-3" }, lease: heartbeat("2"), want: "to be shared, or held by a container"},
 		{name: "too many pods", report: func(nt *v1alpha1.NodeTopology) {
 			for i := range 1025 {
 				nt.Status.Pods = append(nt.Status.Pods, v1alpha1.PodAllocation{UID: fmt.Sprint("ghost-", i)})

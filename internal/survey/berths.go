@@ -39,7 +39,7 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 		out.Snapshot.Pods = withoutCPUs(out.Snapshot.Pods)
 	}
 	sum := n.summary(s.Now)
-	out.Facts = fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s", sum.Policy, sum.Scope, sum.CPUManager, sum.MemoryManager)
+	out.Facts = fmt.Sprintf("policy %s, scope %s, CPU manager %s, memory manager %s", sum.Policy, sum.Scope, sum.CPUManager, sum.MemoryManager)
 	if state := stranded.Decided(n.Reading.Kind.Model, &out.Snapshot); state != nil {
 		out.Facts = fmt.Sprintf("authority berth, default policy %s, default scope %s", sum.Policy, sum.Scope)
 		out.Free = map[topology.NUMAID]int{}

@@ -354,10 +354,9 @@ func (c *Cluster) GangNamed(ctx context.Context, source, name string) (_ *Gang, 
 		return nil, nil, err
 	}
 	var found []*Gang
-	var sources []string
 	for i := range all.Gangs {
 		if g := &all.Gangs[i]; g.Name == name && g.Namespace == c.Namespace && strings.Contains(strings.ToLower(g.Source), source) {
-			found, sources = append(found, g), append(sources, strings.ToLower(g.Source))
+			found = append(found, g)
 		}
 	}
 	switch len(found) {
@@ -366,5 +365,29 @@ func (c *Cluster) GangNamed(ctx context.Context, source, name string) (_ *Gang, 
 	case 1:
 		return found[0], all.Notes, nil
 	}
-	return nil, nil, fmt.Errorf("gang %s/%s: %d gangs have this name: want %s before the name", c.Namespace, name, len(found), strings.Join(sources, " or "))
+	return nil, nil, fmt.Errorf("gang %s/%s: %d gangs have this name: want %s", c.Namespace, name, len(found), wantNamed(found))
+}
+
+// wantNamed describes arguments that select one of several gangs with the same name.
+func wantNamed(found []*Gang) string {
+	groups := 0
+	for _, g := range found {
+		if g.Key.Source.HasObject() {
+			groups++
+		}
+	}
+	var kinds []string
+	for _, g := range found {
+		switch source := g.Key.Source; {
+		case groups == 1 && source.HasObject():
+			kinds = append(kinds, "podgroup")
+		case source == wire.GangOfVolcano, source == wire.GangOfSigs:
+			kinds = append(kinds, strings.ToLower(g.Source))
+		}
+	}
+	const pod = "the name of one of its pods"
+	if len(kinds) == 0 {
+		return pod
+	}
+	return strings.Join(kinds, " or ") + " before the name, or " + pod
 }

@@ -117,7 +117,7 @@ func strandedOn(n *Node, m *NUMANode, object *corev1.Node, wants *stranded.Wants
 		case object != nil && object.Spec.Unschedulable:
 			one.Stranded, one.Reason, one.Message = p.Free, strandedCordoned, "the node is cordoned"
 		case p.Beside.Resource == "" && p.Stranded > 0:
-			one.Reason, one.Message, one.Rule = strandedTooFew, fmt.Sprintf("%d of %d free, and pods ask for more at a time", p.Free, p.Total), p.Rule
+			one.Reason, one.Message, one.Rule = strandedTooFew, fmt.Sprintf("%d of %d free, but pods ask for several at a time", p.Free, p.Total), p.Rule
 		case p.Beside.Resource == stranded.Memory:
 			one.Reason, one.Message, one.Rule = strandedNoMemory, besideText(&p)+" memory", p.Rule
 		default:
@@ -181,7 +181,7 @@ func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 // little is free.
 func besideText(p *stranded.Part) string {
 	free, other := func(n uint64) string { return AmountText(p.Resource, n) }, func(n uint64) string { return AmountText(p.Beside.Resource, n) }
-	return fmt.Sprintf("%s of %s free, next to %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))
+	return fmt.Sprintf("%s of %s free, but only %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))
 }
 
 // AmountText formats an amount of a resource: bytes with a unit, everything else as a number.

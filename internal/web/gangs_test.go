@@ -52,7 +52,7 @@ func TestGangsAreListedAndExplained(t *testing.T) {
 		{"/api/gangs/seen/gang/a", 200, []string{`"verdict":"0 of 2 pods fit now"`, `"pod":"a-0"`, `"whole":false`}},
 		{"/api/gangs/seen/PodGroup.scheduling.volcano.sh/empty", 200, []string{`"state":"forming"`}},
 		{"/api/pending", 200, []string{`"reason":"GangForming","message":"gang hidden/b: 1 of 2 pods are there","gang":{"namespace":"hidden","source":"gang","name":"b"},"count":1`,
-			`"reason":"GangWaiting","message":"gang seen/a: its pods are there, and no scheduler has said why they wait","gang":{"namespace":"seen","source":"gang","name":"a"},"count":2`}},
+			`"reason":"GangWaiting","message":"gang seen/a: its pods exist, and no scheduler has reported why they wait","gang":{"namespace":"seen","source":"gang","name":"a"},"count":2`}},
 		{"/api/pods/hidden/b-0", 200, []string{`"memberOf":{"namespace":"hidden","name":"b","source":"gang","state":"forming"`, `"why":"1 of 2 pods are there"`}},
 		{"/api/gangs/seen/gang/nobody", 404, []string{"there is no gang seen/nobody"}},
 		{"/api/gangs/seen/PodGroup.scheduling.x-k8s.io/a", 404, []string{"there is no gang seen/a"}},

@@ -214,7 +214,7 @@ func (g *reviews) review(ctx context.Context, token string) (*reviewed, error) {
 	allowed, err := v.may(ctx, g.entry, &authorizationv1.ResourceAttributes{Group: "berth.dev", Resource: "nodetopologies", Verb: "list"})
 	switch {
 	case err != nil:
-		return nil, &failure{http.StatusServiceUnavailable, "the API server does not say what " + v.user.Username + " may see: " + err.Error()}
+		return nil, &failure{http.StatusServiceUnavailable, "cannot check what " + v.user.Username + " is allowed to see: " + err.Error()}
 	case !allowed:
 		return nil, &failure{http.StatusForbidden, v.user.Username + " may not list nodetopologies.berth.dev: bind the ClusterRole berth-viewer"}
 	}

@@ -15,7 +15,7 @@ func (n *Node) Machine() *topology.Machine { return n.machine }
 func (n *Node) Berths() *machineview.Berths {
 	c := &n.config
 	return &machineview.Berths{
-		Facts: fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s",
+		Facts: fmt.Sprintf("policy %s, scope %s, CPU manager %s, memory manager %s",
 			cmp.Or(c.TopologyManagerPolicy, "none"), cmp.Or(c.TopologyManagerScope, "container"),
 			cmp.Or(c.CPUManagerPolicy, "none"), cmp.Or(c.MemoryManagerPolicy, "None")),
 		Snapshot: n.state.Snapshot(), Reserved: n.model.ReservedCPUs(),

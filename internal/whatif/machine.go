@@ -107,7 +107,7 @@ func possible(m *topology.Machine) error {
 		}
 		if total == 0 && len(n.HugePages) > 0 && n.HugePages[0].Count > 0 {
 			return &topology.ParseError{Item: "huge", Value: fmt.Sprintf("%d pages of %d bytes on NUMA node %d",
-				n.HugePages[0].Count, n.HugePages[0].PageBytes, n.ID), Want: "mem:SIZE too: huge pages are part of a NUMA node's memory"}
+				n.HugePages[0].Count, n.HugePages[0].PageBytes, n.ID), Want: "mem:SIZE too, because huge pages are part of a NUMA node's memory"}
 		}
 	}
 	return nil

@@ -219,7 +219,7 @@ func (n *Node) readState(dir string) error {
 		return err
 	}
 	if len(snap.Devices) > 0 {
-		n.note("the checkpoint says only that free devices exist, not where they are: name them with --device")
+		n.note("the device checkpoint does not record the NUMA nodes of free devices: give them with --device")
 	}
 	n.count(&snap)
 	return nil
@@ -246,7 +246,7 @@ func (n *Node) count(snap *placement.Snapshot) {
 	for i := range snap.Pods {
 		n.totals.Add(heldBy(&snap.Pods[i]))
 	}
-	n.note("checkpoints say what pods hold, not what they ask for: pods that share CPUs or memory are not counted")
+	n.note("checkpoints record assigned resources, not requests: requests for shared CPUs and shared memory are not counted")
 }
 
 func heldBy(p *placement.PodAllocation) amounts.List {

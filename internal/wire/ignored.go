@@ -100,7 +100,7 @@ func UnknownWarning(keys string) string {
 // UnknownLabelWarning returns the warning that Berth has no such labels. The warning lists the
 // annotations.
 func UnknownLabelWarning(keys string) string {
-	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want an annotation, %s", keys, AskKeys())
+	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want one of the annotations %s", keys, AskKeys())
 }
 
 // Companion has annotations that have no effect without another annotation or a label.

@@ -102,7 +102,7 @@ func textsOf(t *testing.T, all []Ignored, reason string) (texts []string) {
 // TestIgnoredLabels: Berth reads only a few labels. Others of its own domain, or of a dialect,
 // cause a warning.
 func TestIgnoredLabels(t *testing.T) {
-	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims"
+	const own = " of a pod and ignores it: want one of the annotations berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims"
 	for _, tc := range []struct {
 		name, scheduler string
 		keys            []string

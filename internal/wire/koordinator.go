@@ -334,7 +334,7 @@ func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 		return ""
 	}
 	own := m.Rules()
-	return fmt.Sprintf("%s: the kubelet decides on this node, with policy %s and scope %s", strings.Join(vain, ", "), own.Policy, own.Scope)
+	return fmt.Sprintf("%s (the kubelet decides on this node, with policy %s and scope %s)", strings.Join(vain, ", "), own.Policy, own.Scope)
 }
 
 // keepsLabel reports whether a kubelet does what a label requests.

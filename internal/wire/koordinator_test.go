@@ -192,7 +192,7 @@ func TestLabelsThatAKubeletDoesNotKeep(t *testing.T) {
 		want   string
 	}{
 		{"", placement.Config{}, ""},
-		{"numa-topology-policy=SingleNUMANode", placement.Config{}, koordinatorPolicy + "=SingleNUMANode: the kubelet decides on this node, with policy none"},
+		{"numa-topology-policy=SingleNUMANode", placement.Config{}, koordinatorPolicy + "=SingleNUMANode (the kubelet decides on this node, with policy none"},
 		{"numa-topology-policy=Restricted", placement.Config{TopologyManagerPolicy: "single-numa-node", TopologyManagerScope: "pod"}, ""},
 		{"numa-topology-policy=None", placement.Config{}, ""},
 		{"numa-topology-policy=restrictd", placement.Config{}, "=restrictd: the kubelet decides"},

@@ -137,7 +137,11 @@ func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 			case ok && (!placed || mate < len(pods)):
 				out[i] = append(out[i], PlacedWish{Mate: mate, Apart: w.Apart, Required: w.Required})
 			case w.Required && !placed:
-				return nil, fmt.Errorf("%s has a wish about the NUMA nodes of pod %s, which is not a waiting or running pod of the same gang", podName(pod), w.Mate)
+				key := SameNUMAAnnotation
+				if w.Apart {
+					key = OtherNUMAAnnotation
+				}
+				return nil, fieldErrors(podName(pod)).at(annotation(key), w.Mate, "the name of a waiting or running pod of the same gang")
 			}
 		}
 	}

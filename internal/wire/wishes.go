@@ -271,7 +271,7 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		return ""
 	case placement.OtherDevices:
 		if m.Rules().Policy == placement.PolicyRestricted {
-			return fmt.Sprintf("the kubelet puts %s on as few NUMA nodes as it can, %s: the pod must request a multiple of that number, and the same number of each resource", resource, insists)
+			return fmt.Sprintf("the kubelet puts %s on as few NUMA nodes as it can, %s: the pod must request a multiple of %d, and the same number of each resource", resource, insists, n)
 		}
 		return fmt.Sprintf("the kubelet puts all %s that the pod asks for on one NUMA node, %s: the pod needs a node with authority berth", resource, insists)
 	case placement.ClaimsOpen:

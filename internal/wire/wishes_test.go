@@ -202,7 +202,7 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "restricted", counts: []int64{2}},
 		{policy: "restricted", counts: []int64{4}},
 		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs a node with authority berth"},
-		{policy: "restricted", counts: []int64{3}, want: "the kubelet puts nvidia.com/gpu on as few NUMA nodes as it can" + insists + ": the pod must request a multiple of that number, and the same number of each resource"},
+		{policy: "restricted", counts: []int64{3}, want: "the kubelet puts nvidia.com/gpu on as few NUMA nodes as it can" + insists + ": the pod must request a multiple of 2, and the same number of each resource"},
 		{policy: "restricted", sockets: true, counts: []int64{2}, want: "the kubelet's option align-by-socket leaves open on which NUMA nodes of the socket CPUs and devices are" + insists},
 		{policy: "best-effort", counts: []int64{8}},
 		{policy: "best-effort", counts: []int64{4, 4}},

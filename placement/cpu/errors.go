@@ -23,7 +23,7 @@ var (
 	ErrSMTCores = errors.New("SMT alignment: not enough free physical CPUs")
 	// ErrWouldHang means that the kubelet would loop forever with its CPU manager locked
 	// (takeByTopologyNUMADistributed, kubernetes#140730).
-	ErrWouldHang = errors.New("the kubelet would loop for ever: distribute-cpus-across-numa cannot place the remainder")
+	ErrWouldHang = errors.New("the kubelet would loop forever: distribute-cpus-across-numa cannot place the remainder")
 	// ErrTooComplex means that the kubelet would try too many combinations of NUMA nodes to finish
 	// in useful time.
 	ErrTooComplex = errors.New("the kubelet would try too many combinations of NUMA nodes")

@@ -301,7 +301,7 @@ func TestAKubeletKilledBetweenTwoWrites(t *testing.T) {
 		return []placement.PodAllocation{{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}}}
 	}
 	o.saw("n0", ours("2"), after(0))
-	o.mend("n0", `kubelet state: n0: memory: "2 bytes of memory reserved": want 1, the total of all containers: 1 less`)
+	o.mend("n0", `kubelet state: n0: memory: "2 bytes of memory reserved": want 1 (1 less), the total of all containers`)
 	if !there(files[0]) || there(files[1]) {
 		t.Error("memory is wrong: want its checkpoint removed alone")
 	}

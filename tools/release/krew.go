@@ -56,9 +56,9 @@ func (r *release) krew() error {
 		Spec: krewSpec{
 			Version:          r.version,
 			ShortDescription: "Show and explain NUMA placement of pods",
-			Description: "Shows what every NUMA node of a cluster has left and which CPUs, memory and devices pods have,\n" +
-				"explains why a pod is where it is or why no node takes it, and answers where new pods would go.\n" +
-				"What it shows of nodes is what berth-agent reports there.\n",
+			Description: "Shows the free resources of each NUMA node of a cluster, and the CPUs, memory and devices of pods.\n" +
+				"Explains why a pod is on its node or why no node accepts it, and predicts where new pods would go.\n" +
+				"The data about nodes comes from the reports of berth-agent.\n",
 		},
 	}
 	for _, at := range r.platforms {

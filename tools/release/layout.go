@@ -27,7 +27,7 @@ func withIndexes(path string, do func(v1.ImageIndex) error) error {
 		return fmt.Errorf("%s: the archive is incomplete: fetch or build it again", path)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: want an OCI archive, which make release writes", path, err)
+		return fmt.Errorf("%s: %w: want an OCI archive written by make release", path, err)
 	}
 	return nil
 }

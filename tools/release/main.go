@@ -41,7 +41,7 @@ var verbs = map[string]func(ctx context.Context, f *flag.FlagSet, args []string,
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || verbs[args[0]] == nil {
-		return fmt.Errorf("want one of build, sign, verify, push, got %q", args)
+		return fmt.Errorf("%q: want one of build, sign, verify, push", args)
 	}
 	f := flag.NewFlagSet("release "+args[0], flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -75,7 +75,7 @@ func signVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) 
 		return err
 	}
 	if *key == "" {
-		return errors.New("-key: want the file of a secret key, which minisign -G makes")
+		return errors.New("-key: want a file with a secret key, made by minisign -G")
 	}
 	dir := f.Arg(0)
 	if _, err := verify(dir, ""); err != nil {

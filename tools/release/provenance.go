@@ -148,7 +148,7 @@ func readStatement(path string) (*attestation.Statement, error) {
 	}
 	s := &attestation.Statement{}
 	if err := protojson.Unmarshal(text, s); err != nil {
-		return nil, fmt.Errorf("%s: %w: want an in-toto statement, which make release writes", path, err)
+		return nil, fmt.Errorf("%s: %w: want an in-toto statement written by make release", path, err)
 	}
 	if s.PredicateType != predicateType {
 		return nil, fmt.Errorf("%s: predicateType: %q: want %s", path, s.PredicateType, predicateType)

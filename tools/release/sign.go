@@ -50,7 +50,7 @@ func verifySignature(dir, publicKey string) error {
 	path := filepath.Join(dir, signatureFile)
 	signature, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("%w: want the signature of %s, which make release SIGN_KEY=FILE writes", err, sumsFile)
+		return fmt.Errorf("%w: want the signature of %s (make release SIGN_KEY=FILE writes it)", err, sumsFile)
 	}
 	sums, err := os.ReadFile(filepath.Join(dir, sumsFile))
 	if err != nil {

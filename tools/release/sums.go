@@ -39,7 +39,7 @@ func readSums(dir string) (map[string]string, error) {
 	path := filepath.Join(dir, sumsFile)
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: want the folder of a release, which make release writes", err)
+		return nil, fmt.Errorf("%w: want the folder of a release, written by make release", err)
 	}
 	defer file.Close()
 	sums := map[string]string{}

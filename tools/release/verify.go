@@ -50,7 +50,7 @@ func verifyFile(path, sum string) error {
 		return err
 	}
 	if got != sum {
-		return fmt.Errorf("%s: sha256 %s: want %s, as %s lists: fetch or build the file again", path, got, sum, sumsFile)
+		return fmt.Errorf("%s: sha256 %s: want %s, as %s lists; fetch or build the file again", path, got, sum, sumsFile)
 	}
 	return nil
 }

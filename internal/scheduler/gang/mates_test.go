@@ -27,7 +27,7 @@ func TestMembersAskForEachOthersNUMANodes(t *testing.T) {
 		"same":      {1, map[string]string{wire.SameNUMAAnnotation: "a-0"}, 2, 1, ""},
 		"never":     {3, map[string]string{wire.SameNUMAAnnotation: "a-0"}, 0, 0, "2 nodes: has room, but the pods might not get the NUMA nodes that gang-same-numa-node or gang-other-numa-node requests"},
 		"preferred": {3, map[string]string{wire.SameNUMAAnnotation: "preferred: a-0"}, 2, 1, ""},
-		"missing":   {1, map[string]string{wire.SameNUMAAnnotation: "b-0"}, 0, 0, "has a wish about the NUMA nodes of pod b-0, which is not a waiting or running pod of the same gang"},
+		"missing":   {1, map[string]string{wire.SameNUMAAnnotation: "b-0"}, 0, 0, `"b-0": want the name of a waiting or running pod of the same gang`},
 		"wrong":     {1, map[string]string{wire.SameNUMAAnnotation: "a-1"}, 0, 0, "want another pod of the gang, not the pod itself"},
 	} {
 		t.Run(name, func(t *testing.T) {

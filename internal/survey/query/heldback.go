@@ -131,7 +131,7 @@ func heldByMessage(message string) *HeldBack {
 	if other == "" {
 		return nil
 	}
-	return &HeldBack{byAnother, strings.TrimPrefix(other, "node(s) "), "read its scheduler's events and log: Berth does not refuse the pod"}
+	return &HeldBack{byAnother, strings.TrimPrefix(other, "node(s) "), "Berth does not refuse the pod: look at the pod's events, and at the log of its scheduler"}
 }
 
 // unknownTopology returns the first topologyKey of a required spread constraint that is no label of

@@ -64,7 +64,7 @@ func ParseSetting(texts []string) (Setting, error) {
 		values, known := settingValues[key]
 		switch {
 		case !ok || !known:
-			return s, fmt.Errorf("%.80q: want KEY=VALUE with one of %s", text, strings.Join(SettingKeys(), ", "))
+			return s, fmt.Errorf("%.80q: want KEY=VALUE, where KEY is one of %s", text, strings.Join(SettingKeys(), ", "))
 		case key == settingReserved:
 			cpus, err := topology.ParseCPUList(value)
 			if err != nil || cpus.IsEmpty() {
@@ -156,7 +156,7 @@ func (o *Setting) onNode(n *survey.NodeState) *survey.NodeState {
 		return err
 	}, empty, func() []placement.DevicePool { return devices })
 	if err != nil {
-		out.Trouble, out.Account = &survey.Trouble{Reason: "NotPossible", Message: "its kubelet cannot be set like that: " + err.Error()}, nil
+		out.Trouble, out.Account = &survey.Trouble{Reason: "NotPossible", Message: "the node cannot have this configuration: " + err.Error()}, nil
 		return &out
 	}
 	out.Object = o.allocatableOf(n.Object)

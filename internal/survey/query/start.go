@@ -52,7 +52,7 @@ type StartPod struct {
 func Start(ctx context.Context, c *survey.Cluster, s *survey.Survey) (all []StartNode, notes []string) {
 	budgets, err := c.From.Budgets(ctx)
 	if err != nil {
-		notes = append(notes, fmt.Sprintf("PodDisruptionBudgets could not be read, so none keeps a pod from eviction: %v", err))
+		notes = append(notes, fmt.Sprintf("PodDisruptionBudgets could not be read, so no pod counts as protected by one: %v", err))
 	}
 	may := mover{priority: gangfit.SystemCritical, budgets: readBudgets(budgets)}
 	for _, name := range s.Names() {

@@ -177,7 +177,7 @@ func priorityOf(ctx context.Context, c *survey.Cluster, pod *corev1.Pod) (priori
 	case pod.Spec.PriorityClassName == "" && (err == nil || errors.Is(err, source.ErrNoClasses)):
 		return 0, ""
 	case err != nil && !apierrors.IsNotFound(err):
-		return 0, fmt.Sprintf("priority classes could not be read, so pod %s counts as one of priority 0: %v", pod.Name, err)
+		return 0, fmt.Sprintf("priority classes could not be read, so priority 0 is assumed for pod %s: %v", pod.Name, err)
 	}
-	return 0, fmt.Sprintf("pod %s: there is no PriorityClass %s, so it counts as one of priority 0", pod.Name, pod.Spec.PriorityClassName)
+	return 0, fmt.Sprintf("pod %s: there is no PriorityClass %s, so priority 0 is assumed", pod.Name, pod.Spec.PriorityClassName)
 }

@@ -95,7 +95,7 @@ func whyGangWaits(g *survey.Gang) (reason, message string) {
 	default:
 		return "", ""
 	}
-	return gangReason(g.State), strings.TrimPrefix(called(g)+": ", ": ") + cmp.Or(g.Why, "its pods are there, and no scheduler has said why they wait")
+	return gangReason(g.State), strings.TrimPrefix(called(g)+": ", ": ") + cmp.Or(g.Why, "its pods exist, and no scheduler has reported why they wait")
 }
 
 // gangReason converts the state of a gang to the reason of its pods.
