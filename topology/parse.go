@@ -282,7 +282,7 @@ func (p *parser) identified(kind levelKind, idKey string, limit int) ([]entry, e
 // unused returns an error if the item idKey exists, although the level is not given as a count.
 func (p *parser) unused(idKey string, kind levelKind) error {
 	if text, ok := p.values[idKey]; ok {
-		return &ParseError{idKey, text, fmt.Sprintf("also %s:COUNT, because %s has the ids of counted objects", kind, idKey)}
+		return &ParseError{idKey, text, fmt.Sprintf("also %s:COUNT, because %s lists the ids of counted objects", kind, idKey)}
 	}
 	return nil
 }

@@ -301,7 +301,7 @@ func TestNUMANodesAreCounted(t *testing.T) {
 		pod            *corev1.Pod
 		obeys, kubelet string // the CPUs, or the reason
 	}{
-		"two":               {with(pinned("x", 4), number("2")), "cpus 1,4,9,12", "whose kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes requires 2"},
+		"two":               {with(pinned("x", 4), number("2")), "cpus 1,4,9,12", "whose kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2"},
 		"one":               {with(pinned("x", 4), number("1")), "cpus 1-2,9-10", "cpus 1-2,9-10"},
 		"too many":          {with(pinned("x", 4), number("3")), "there is no room on exactly as many NUMA nodes as berth.dev/numa-nodes", "requires 3"},
 		"time on two":       {with(burstable("x", "500m"), number("2")), "shares 0=250 1=250", "whose kubelet pins no CPUs for the pod"},

@@ -242,14 +242,14 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	case placement.Foretold:
 		return ""
 	case placement.OtherNumber:
-		return fmt.Sprintf("the kubelet uses %s for such a pod, %s: the pod needs a node with authority berth", Counted(width, "NUMA node"), insists)
+		return fmt.Sprintf("the kubelet uses %s for this pod, %s: the pod needs a node with authority berth", Counted(width, "NUMA node"), insists)
 	case placement.PolicyOpen:
 		return fmt.Sprintf("the kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: the pod needs a node with policy restricted or single-numa-node, or with authority berth",
 			m.Rules().Policy, insists)
 	case placement.SocketsOpen:
 		return "the kubelet's option align-by-socket leaves open how many NUMA nodes a pod is on, " + insists
 	case placement.ScopeOpen:
-		return fmt.Sprintf("the kubelet places each container by itself, %s for all containers together: the pod needs a node with scope pod or with authority berth", insists)
+		return fmt.Sprintf("the kubelet places each container separately, %s for all containers together: the pod needs a node with scope pod or with authority berth", insists)
 	case placement.DistanceOpen:
 		return fmt.Sprintf("the kubelet lacks the option prefer-closest-numa-nodes, %s NUMA nodes that are the nearest to each other", insists)
 	}
@@ -277,7 +277,7 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	case placement.ClaimsOpen:
 		return fmt.Sprintf("a ResourceClaim provides %s on this node, from any NUMA node, %s: the pod needs a node with authority berth", resource, insists)
 	case placement.ScopeOpen:
-		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container by itself, %s, counted over all containers: the pod needs a node with scope pod or with authority berth", insists)
+		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container separately, %s, counted over all containers: the pod needs a node with scope pod or with authority berth", insists)
 	case placement.SocketsOpen:
 		return "the kubelet's option align-by-socket leaves open on which NUMA nodes of the socket CPUs and devices are, " + insists
 	}

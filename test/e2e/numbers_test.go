@@ -75,8 +75,8 @@ func TestNumbersOfNUMANodes(t *testing.T) {
 	}{
 		{"h0", two, "4", 0, "0-1 []", ""},
 		{"h1", two, "10", 0, "0-1 []", ""},
-		{"h1", two, "4", 0, "", "node(s) whose kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes requires 2"},
-		{"h2", two, "10", 0, "", "node(s) whose kubelet uses 1 NUMA node for such a pod"},
+		{"h1", two, "4", 0, "", "node(s) whose kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2"},
+		{"h2", two, "10", 0, "", "node(s) whose kubelet uses 1 NUMA node for this pod"},
 		{"h3", two, "10", 0, "", "node(s) whose kubelet's policy best-effort leaves open how many NUMA nodes a pod is on"},
 		{"h0", each, "4", 4, "0-1 [0 0 1 1]", ""},
 		{"h0", each, "2", 2, "0 [0 0]", ""},

@@ -101,7 +101,7 @@ func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 		}
 		switch {
 		case !requested:
-			return nil, fmt.Errorf("%sthe container has no request for it, and a resize cannot add one: want a resource that the container requests", at)
+			return nil, fmt.Errorf("%sthe container does not request %s, and a resize cannot add a request: want a resource that the container requests", at, change.Resource)
 		case limited && limit.Cmp(asked) == 0:
 			c.Resources.Limits[change.Resource] = change.Amount
 		case limited && limit.Cmp(change.Amount) < 0:

@@ -55,7 +55,7 @@ func (s *Shadow) Ask(ctx context.Context, path string) ([]byte, error) {
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("service %s/berth-shadow: you lack the permission to get services/proxy http:berth-shadow:http (the Role berth-shadow-reader grants it)", s.Namespace)
 	}
-	return nil, fmt.Errorf("service %s/berth-shadow does not answer: %w (the chart's scheduler.mode: shadow installs it)", s.Namespace, err)
+	return nil, fmt.Errorf("service %s/berth-shadow does not answer: %w (the chart installs it with scheduler.mode=shadow)", s.Namespace, err)
 }
 
 func ask(ctx context.Context, at string) ([]byte, error) {
