@@ -293,7 +293,7 @@ func (s *State) explainKept(r *Request, out Refusal, v *Verdict) Refusal {
 	for _, resource := range slices.Sorted(maps.Keys(r.Rules.Keep.cpus)) {
 		one := Keep{cpus: map[string]int64{resource: r.Rules.Keep.cpus[resource]}}
 		if kept := s.keptOn(&one, n); kept > 0 {
-			said = append(said, fmt.Sprintf("%d are kept for %d %s", kept/1000, kept/one.cpus[resource], resource))
+			said = append(said, fmt.Sprintf("%d kept for %d %s", kept/1000, kept/one.cpus[resource], resource))
 		}
 	}
 	left, noun := max(0, s.leftBeside(r.Rules.Keep, n))/1000, "CPUs"

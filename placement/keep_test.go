@@ -98,7 +98,7 @@ func TestKeep(t *testing.T) {
 func TestKeepSays(t *testing.T) {
 	r := cpus("x", 5)
 	r.Rules.Keep = mustKeep(t, map[string]int{keptGPU: 2})
-	want := "NUMA 0 has 3 CPUs left for pods that ask for none of its devices (5 needed): 4 are kept for 2 example.com/gpu (NoBerth)"
+	want := "NUMA 0 has 3 CPUs left for pods that ask for none of its devices (5 needed): 4 kept for 2 example.com/gpu (NoBerth)"
 	if got := placement.Explain(keeping(t, keptConfig, 2), &r).String(); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/lscpu"
 	"github.com/berth-dev/berth/internal/pasted"
 	"github.com/berth-dev/berth/internal/suggest"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/sysfs"
 	"github.com/berth-dev/berth/topology"
 )
@@ -106,8 +107,8 @@ func possible(m *topology.Machine) error {
 				Want: "at least 1Mi for each NUMA node, such as mem:64Gi (a number without a unit is in bytes)"}
 		}
 		if total == 0 && len(n.HugePages) > 0 && n.HugePages[0].Count > 0 {
-			return &topology.ParseError{Item: "huge", Value: fmt.Sprintf("%d pages of %d bytes on NUMA node %d",
-				n.HugePages[0].Count, n.HugePages[0].PageBytes, n.ID), Want: "mem:SIZE too, because huge pages are part of a NUMA node's memory"}
+			return &topology.ParseError{Item: "huge", Value: fmt.Sprintf("%s of %d bytes on NUMA node %d",
+				wire.Counted(int(n.HugePages[0].Count), "page"), n.HugePages[0].PageBytes, n.ID), Want: "mem:SIZE too, because huge pages are part of a NUMA node's memory"}
 		}
 	}
 	return nil

@@ -160,7 +160,7 @@ func (r *zoneReader) zones(list nrt.ZoneList, none bool) (out []zone, err error)
 		out = append(out, one)
 	}
 	if len(out) == 0 && !none {
-		return nil, r.at(at, fmt.Sprintf("%d zones", len(list)), "a zone of type Node for each NUMA node")
+		return nil, r.at(at, Counted(len(list), "zone"), "a zone of type Node for each NUMA node")
 	}
 	slices.SortFunc(out, func(a, b zone) int { return cmp.Compare(a.id, b.id) })
 	return out, nil

@@ -251,7 +251,11 @@ func (a *allocator) allocate(ctx context.Context, on *survey.NodeState, shown []
 func (n *devicesFor) missing(only topology.NUMASet) string {
 	where, matching, free := "", 0, 0
 	if only != claims.Everywhere {
-		where = " on NUMA node " + only.String() + ", where the pod's CPUs would be,"
+		nodes := " on NUMA node "
+		if only.Len() > 1 {
+			nodes = " on NUMA nodes "
+		}
+		where = nodes + only.String() + ", where the pod's CPUs would be,"
 	}
 	if only == 0 {
 		where = " without a NUMA node"
@@ -270,7 +274,11 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 	case free == 0:
 		return "every device" + where + " that matches the claim's requests is taken"
 	}
-	return fmt.Sprintf("%d of %d matching devices%s are free, which is not enough for the claim", free, matching, where)
+	is := "are"
+	if free == 1 {
+		is = "is"
+	}
+	return fmt.Sprintf("%d of %d matching devices%s %s free, which is not enough for the claim", free, matching, where, is)
 }
 
 // rows returns the matching devices by NUMA node. Devices without a NUMA node come last. If known
