@@ -254,7 +254,7 @@ func TestExplainClaimsBadInput(t *testing.T) {
 		"selector fails": {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) {
 			w.classes[0].Spec.Selectors[0].CEL.Expression = `device.attributes["x.y"].z`
 		}, []string{"selector"}},
-		"empty selector": {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.classes[0].Spec.Selectors[0].CEL = nil }, []string{"request r: a selector has no cel: want a CEL expression"}},
+		"empty selector": {func(w *world, _ *corev1.Pod, _ *resourcev1.ResourceClaim) { w.classes[0].Spec.Selectors[0].CEL = nil }, []string{"request r: a selector has no field cel: want a CEL expression"}},
 		"no request":     {func(_ *world, _ *corev1.Pod, c *resourcev1.ResourceClaim) { c.Spec.Devices.Requests[0].Exactly = nil }, []string{`request r has neither the field "exactly" nor "firstAvailable": want one of them`}},
 		"no constraint": {func(w *world, _ *corev1.Pod, c *resourcev1.ResourceClaim) {
 			c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{}}

@@ -29,7 +29,7 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 			return "koordlet carries out the decisions on the node and does not move memory, but the pod's " + MemoryAnnotation + " requires memory on its NUMA nodes"
 		}
 		if m.Decides() {
-			return fmt.Sprintf("the node's CPUs are assigned as %s, but the pod's %s requires %s", bindWords[m.Rules().CPUs.Bind], CPUsAnnotation, bindWords[r.CPUs.Bind])
+			return fmt.Sprintf("the node's CPU binding is %s, but the pod's %s requires %s", bindWords[m.Rules().CPUs.Bind], CPUsAnnotation, bindWords[r.CPUs.Bind])
 		}
 		return unmetWish(w, &r)
 	}

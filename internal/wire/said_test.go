@@ -30,7 +30,7 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 		{koordinatorNUMA + "=" + single, kubelet, "the pod's " + koordinatorNUMA + " asks for single-numa-node,scope=pod", koordinatorNUMA + " berth.dev/cpus"},
 		{koordinatorNUMA + "=" + single + " berth.dev/policy=single-numa-node", kubelet, "the pod's berth.dev/policy asks for single-numa-node", "berth.dev/policy berth.dev/cpus"},
 		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", kubelet, "which the pod's " + koordinatorCPUs + " requires", "berth.dev/policy " + koordinatorCPUs},
-		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", spreading, "the node's CPUs are assigned as spread, but the pod's " + koordinatorCPUs + " requires full-cores", ""},
+		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", spreading, "the node's CPU binding is spread, but the pod's " + koordinatorCPUs + " requires full-cores", ""},
 		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR berth.dev/cpus=full-cores", kubelet, "which the pod's berth.dev/cpus requires", "berth.dev/policy berth.dev/cpus"},
 		{koordinatorQoS + "=LS", kubelet, "", "berth.dev/policy " + koordinatorQoS},
 		{koordinatorJoint + `={"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`, kubelet, "which the pod's " + koordinatorJoint + " requires", ""},

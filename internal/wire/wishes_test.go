@@ -248,7 +248,7 @@ func TestUnmetByNodesThatBind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node's CPUs are assigned as full-cores, but the pod's berth.dev/cpus requires spread"} {
+	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node's CPU binding is full-cores, but the pod's berth.dev/cpus requires spread"} {
 		r, err := ReadRules(podAsking(map[string]string{CPUsAnnotation: text}))
 		if err != nil {
 			t.Fatal(err)

@@ -168,7 +168,7 @@ func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 		}
 		all := slices.Concat(c.Spec.Selectors, own)
 		if slices.ContainsFunc(all, func(s resourcev1.DeviceSelector) bool { return s.CEL == nil }) { // the allocator would panic
-			err = fmt.Errorf("claim %s/%s: request %s: a selector has no cel: want a CEL expression", n.claim.Namespace, n.claim.Name, request)
+			err = fmt.Errorf("claim %s/%s: request %s: a selector has no field cel: want a CEL expression", n.claim.Namespace, n.claim.Name, request)
 			return
 		}
 		out = append(out, all)
