@@ -106,7 +106,8 @@ func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 	d.begin(r)
 }
 
-// end drops the references to the caller's values, so that a pooled admission does not keep them.
+// end drops the references to the caller's values, so that a pooled admission does not keep them in
+// memory.
 func (ad *admission) end() {
 	ad.s, ad.r, ad.d, ad.held, ad.pods = nil, nil, nil, nil, nil
 	for i := range ad.devices.slots {

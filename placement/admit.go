@@ -18,8 +18,8 @@ func Admit(s *State, r *Request) Verdict {
 }
 
 // Decide does what Admit does, and fills d with the resources that the pod gets. After a kubelet's
-// refusal, d contains the assignments that the kubelet made before the refusal. The kubelet keeps
-// these until it next removes the state of pods that are gone.
+// refusal, d contains the assignments that the kubelet made before it refused. The kubelet keeps
+// these assignments until it next cleans up after pods that are gone (removeStaleState).
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, d)
@@ -77,9 +77,9 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// hopeless reports whether the kubelet refuses the request whichever pods the node has. It runs the
-// admission again for the empty node. A refusal there is not enough if a fuller node might still
-// admit the request: see passing, placed, atOnce and monotone.
+// hopeless reports whether the kubelet would refuse the request whatever pods are on the node. It
+// runs the admission again for the empty node. A refusal there is not enough if a fuller node might
+// still admit the request: see passing, placed, atOnce and monotone.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
@@ -89,8 +89,8 @@ func (ad *admission) hopeless(s *State, r *Request) bool {
 }
 
 // passing reports whether a fuller node may admit a request that an empty node refuses for this
-// reason. The CPU manager's arithmetic can fail with one set of free CPUs and not with another.
-// With fewer hints, the kubelet's merge is faster.
+// reason. The CPU manager's arithmetic can fail with one set of free CPUs and not with another. And
+// the kubelet's merge is slowest on an empty node, which has the most hints.
 func (d Detail) passing() bool {
 	switch d {
 	case CPUsNotFound, CPUAccounting, MemoryGroup, NoMemoryAsked,
@@ -112,7 +112,7 @@ func (d Detail) placed() bool {
 
 // atOnce reports whether the refusal comes before every assignment that could affect it. A fuller
 // node then refuses for the same reason: it has fewer hints and fewer sets of NUMA nodes with
-// enough memory, and an empty node prefers every set that it prefers.
+// enough memory, and every set that is preferred there is also preferred on the empty node.
 func (ad *admission) atOnce(d Detail) bool {
 	switch d {
 	case NotPreferred:
@@ -128,10 +128,10 @@ func (ad *admission) atOnce(d Detail) bool {
 // false if several containers are placed one after another: when more CPUs are free, an early
 // container may take the CPUs that a later container needs.
 //
-// Two rules of the kubelet make a request not monotone. First, a container reuses the resources of
-// earlier init containers on any NUMA node, and a full NUMA node changes on which NUMA nodes the
-// init containers are. Second, while a container has memory from a group of NUMA nodes, other
-// containers can have memory from these nodes only as the same group.
+// Two rules of the kubelet make a request not monotone. First, a container must reuse the resources
+// of earlier init containers, and if a NUMA node is full, these may be on other NUMA nodes. Second,
+// while a container has memory from a group of NUMA nodes, other containers can have memory from
+// these nodes only as the same group.
 //
 // For a kubelet, a request that a Keep limits is not monotone either: if a NUMA node is full, the
 // pod may move to NUMA nodes without kept CPUs.

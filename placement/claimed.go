@@ -17,16 +17,16 @@ import (
 // scheduler sets Claimed; a pod cannot request it.
 //
 // Claimed has only numbers of devices per NUMA node, because the other program chooses the devices.
-// So the numbers may suffice for a decision although the other program finds no suitable devices.
-// The scheduler then excludes the decision with Refute.
+// So a decision may have enough devices by number although the other program finds no suitable
+// ones. The scheduler then excludes the decision with Refute.
 type Claimed struct {
 	Requests []ClaimRequest // at most 64
 	Devices  []ClaimDevices
 	Matches  []ClaimMatch
 	// refuted has the NUMA nodes of each decision that Refute excluded, by request.
 	refuted [][]topology.NUMASet
-	// settled has, by request, the NUMA nodes that the containers must keep (Settled). If it is
-	// nil, the engine counts devices.
+	// settled has, by request, NUMA nodes that its containers must have in common (Settled). If it
+	// is nil, the engine counts devices.
 	settled []topology.NUMASet
 }
 
@@ -68,8 +68,8 @@ func (c *Claimed) Key() string {
 	return fmt.Sprintf("%+v", *c)
 }
 
-// Refute excludes decisions in which every container lies on its NUMA nodes in lying, or on a
-// subset of them. lying has the NUMA nodes of pinned containers, by name.
+// Refute excludes decisions that place every container on the NUMA nodes that lying has for it, or
+// on a subset of them. lying has the NUMA nodes of pinned containers, by name.
 func (c *Claimed) Refute(lying map[string]topology.NUMASet) {
 	c.refuted = append(c.refuted, c.reach(lying))
 }
@@ -80,8 +80,8 @@ func (c *Claimed) Settled(lying map[string]topology.NUMASet) *Claimed {
 	return &Claimed{Requests: c.Requests, settled: c.reach(lying)}
 }
 
-// reach returns, by request, the NUMA nodes near which its devices must be: those that its users
-// have in common.
+// reach returns, by request, the NUMA nodes that the request's users have in common. The devices
+// must be near one of them.
 func (c *Claimed) reach(lying map[string]topology.NUMASet) []topology.NUMASet {
 	out := make([]topology.NUMASet, len(c.Requests))
 	for i := range c.Requests {
@@ -119,20 +119,21 @@ type claimRoom struct {
 
 	now, always hint.Set
 	// others has, by request, the NUMA nodes that the containers other than the current one allow.
-	// mine are the requests that the current container uses. reach is others, with each request in
-	// mine limited to the set of NUMA nodes that is tested.
+	// Bit i of mine means that the current container uses request i. reach is others, with each
+	// request in mine limited to the set of NUMA nodes that is tested.
 	others, reach []topology.NUMASet
 	mine          uint64
-	// left and given are a matching of requests to devices: left has the remaining devices, and
-	// given the devices of each request. seen has the devices that the current search has visited.
+	// left and given are a matching of requests to Claimed.Devices: left[i] is how many of
+	// Devices[i] are left, and given[r][i] how many of them request r gets. seen marks the elements
+	// that the current search has visited.
 	left  []int
 	given [][]int
 	seen  []bool
 }
 
-// keepNear limits the CPUs of container c to the sets of NUMA nodes with which all claimed devices
-// of the pod can be near their containers. A container that is not placed yet counts as possible on
-// every NUMA node.
+// keepNear limits container c to the sets of NUMA nodes on which every container of the pod can
+// have its claimed devices nearby. A container that is not placed yet counts as possible on every
+// NUMA node.
 func (room *claimRoom) keepNear(c int) {
 	ad, claimed := room.ad, room.ad.r.Rules.Claimed
 	if claimed == nil || !ad.liesSomewhere() {

@@ -169,8 +169,9 @@ func (b kubeletBooks) releaseDevices(pod *PodAllocation) {
 }
 
 // Linger returns the state before a pod with the allocation p left; s is the state after the pod
-// left. free reports whether no other pod in s has a part of the allocation. before is nil if the
-// earlier state cannot be computed from s. If Berth decides, before is nil and free is false.
+// left. free reports whether no pod in s has any of the CPUs and devices of p. before is nil if the
+// earlier state cannot be computed from s. If Berth decides, or if s still has the pod, before is
+// nil and free is false.
 func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	if s.m.Decides() || s.Has(p.UID) {
 		return nil, false
@@ -221,8 +222,8 @@ func (s *State) Start(uid string, containers []string) {
 	}
 }
 
-// finishInit frees the memory of the regular init containers before the container at a position. It
-// does not free memory of the pod as a whole.
+// finishInit frees the memory of the regular init containers before the container at a position. If
+// the pod has its memory as a whole (Whole.Memory), nothing is freed in the book.
 func (s *State) finishInit(pod *PodAllocation, before int) (freed bool) {
 	cs := pod.Containers[:before]
 	for i := range cs {

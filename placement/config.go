@@ -78,9 +78,9 @@ type Config struct {
 	// With GuardRestarts, the engine refuses a pod if a later restart of the kubelet would kill
 	// containers. After a restart, a kubelet before 1.37 with full-pcpus-only checks each running
 	// container: as many whole cores must be free as the container already has. So as many CPUs as
-	// the largest container has must stay free. The engine also refuses pods that a kubelet would
-	// place again after a restart (DefectRestartRepeats). Berth's own programs do not set
-	// GuardRestarts.
+	// the largest container has must stay free on whole cores. The engine also refuses pods that a
+	// kubelet would place again after a restart (DefectRestartRepeats). Berth's own programs do not
+	// set GuardRestarts.
 	GuardRestarts bool
 }
 

@@ -28,8 +28,8 @@ type PlacedDevice struct {
 }
 
 // DevicesOf returns the kinds of devices that Berth assigns, one for each pool with
-// DevicePool.Decided. The places of the devices come from m. For a device that m does not have,
-// only the NUMA node in the pool is known, and only if the pool names exactly one.
+// DevicePool.Decided. The places of the devices come from m. If m does not have a device, only its
+// NUMA node is known, and only if the pool names exactly one.
 func DevicesOf(m *topology.Machine, pools []DevicePool) []DeviceKind {
 	var out []DeviceKind
 	for i := range pools {

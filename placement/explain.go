@@ -10,7 +10,7 @@ import (
 )
 
 // Explain explains why the node refuses the request. If the node admits the request, the Reason is
-// Admitted. Explain and Admit always give the same verdict. Explain allocates memory.
+// Admitted. Explain and Admit always give the same Reason and Detail. Explain allocates memory.
 func Explain(s *State, r *Request) Refusal {
 	m := s.m
 	rules := m.rulesFor(r.Rules)
@@ -124,8 +124,8 @@ func cpuNeeds(ad *admission, c int) []Need {
 	return []Need{n}
 }
 
-// fewestUsable returns the number of NUMA nodes that an empty machine needs for the request. It
-// returns 0 if even all NUMA nodes have too little.
+// fewestUsable returns the number of NUMA nodes that the request needs on an empty machine. It
+// returns 0 if even all NUMA nodes together have too little.
 func (n *Need) fewestUsable() int {
 	totals := make([]uint64, len(n.Nodes))
 	for i := range n.Nodes {

@@ -107,17 +107,17 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 }
 
 // ForetellDevices predicts whether the kubelet gives the pod Rules.Devices.PerNode devices of each
-// resource on each NUMA node. If the answer is OtherDevices or ClaimsOpen, resource is the resource
-// of which the pod may get other numbers of devices. The answer depends only on the Model. Decide
-// then checks how many devices the NUMA nodes have (DevicesNowhere, DevicesOpen). The policies
-// differ:
+// resource on each NUMA node. resource is a resource of which the pod may get other numbers of
+// devices, or "" if the answer is not about one resource. The answer depends only on the Model.
+// Decide then checks how many devices the NUMA nodes have (DevicesNowhere, DevicesOpen). The
+// policies differ:
 //
 //   - single-numa-node accepts only hints with one NUMA node (filterSingleNumaHints), and a hint
 //     has enough devices on its NUMA nodes (generateDeviceTopologyHints).
 //   - restricted uses as few NUMA nodes as an empty machine needs, the same for all resources. If
 //     no NUMA node has more devices than the rules' number, each gives all its devices.
-//   - none and best-effort leave the place open. They still give everything to a pod that asks for
-//     all devices of the machine.
+//   - none and best-effort leave the place open. Only a pod that asks for all devices of the
+//     machine certainly gets its number.
 func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 	n := int64(r.Rules.Devices.PerNode)
 	switch {
@@ -223,11 +223,11 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 	return 0, "", NoDetail
 }
 
-// counts returns the reason why a pod may not get n devices of a resource on each NUMA node, or
-// NoDetail. asked is the number of devices that the pod asks for (askedDevices). Devices that are
-// in use or unhealthy count too, because the kubelet computes its hints from all devices
-// (minAffinitySize). A pod that asks for all devices of a NUMA node gets them when they are free
-// and healthy.
+// counts returns the reason why it is not certain that a pod gets n devices of a resource on each
+// NUMA node, or NoDetail. asked is the number of devices that the pod asks for (askedDevices).
+// Devices that are in use or unhealthy count too, because the kubelet computes its hints from all
+// devices (minAffinitySize). A pod that asks for all devices of a NUMA node gets them when they are
+// free and healthy.
 func (s *State) counts(resource string, asked, n int64) Detail {
 	p := s.pools.index(resource)
 	if p < 0 {

@@ -229,8 +229,8 @@ type avoidance struct {
 	on bool
 	// left has the result of leftBeside for each element of Model.nodeCPUs.
 	left []int64
-	// open has the sets with enough CPUs, and always has all sets. Both are nil before the first
-	// use.
+	// open contains the sets with enough CPUs. always contains every set. Both are nil before the
+	// first use.
 	open, always hint.Set
 }
 

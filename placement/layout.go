@@ -16,8 +16,8 @@ type layout struct {
 	space *hint.Space
 	// nodeCPUs holds the CPUs of each NUMA node that has CPUs.
 	nodeCPUs []nodeCPUs
-	// distance[m] is the sum of the distances of all ordered pairs in mask m. It is nil without
-	// prefer-closest-numa-nodes.
+	// distance[m] is the sum of the distances of all ordered pairs of NUMA nodes in mask m. It is
+	// nil without prefer-closest-numa-nodes.
 	distance []uint64
 }
 

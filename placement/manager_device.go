@@ -183,8 +183,8 @@ func (s *slot) hold(c *ContainerAllocation) (h holding) {
 	return h
 }
 
-// hints adds the list for in.N of the devices that the container or pod already holds or, if it
-// holds none, of the free devices.
+// hints adds the hint list for in.N devices. They come from the devices that the container or pod
+// already holds or, if it holds none, from the free devices.
 func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	switch {
 	case !s.pool.pool.Aligned():

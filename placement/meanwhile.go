@@ -10,8 +10,8 @@ import (
 // gone (removeStaleState, UpdateAllocatedDevices). So resources can become free in the middle of an
 // admission.
 type Meanwhile struct {
-	// Step is the number, from 0, of the question to a manager directly before which the event
-	// happens. Model.Steps means that the event happens after the last question.
+	// Step means that the event happens directly before the kubelet's question with this number to
+	// a manager. Numbers start at 0. Model.Steps means after the last question.
 	Step int
 	// UID names the pod of the event.
 	UID string
@@ -23,6 +23,7 @@ type Meanwhile struct {
 // Steps returns the number of questions that a kubelet asks its managers during the admission of
 // the request. For each container it asks each manager once to allocate. Unless the policy is none,
 // it also asks each manager once for hints: for each container, or with the scope pod for the pod.
+// If it places the pod by spec.resources, it asks each manager once for hints and once to allocate.
 func (m *Model) Steps(r *Request) int {
 	return m.allocates(r, len(r.Containers)-1) + managers
 }

@@ -8,10 +8,10 @@ import "github.com/berth-dev/berth/placement/hint"
 // cases:
 //
 //   - If some mask is preferred in every list, the combination that takes it from every list is
-//     preferred. The result is the fittest such mask.
-//   - Otherwise the kubelet chooses among the intersections of hints. The wanted size is that of
-//     the largest of the lists' smallest hints. The kubelet takes a mask of this size, otherwise
-//     the largest smaller mask, otherwise the smallest larger mask.
+//     preferred. The result is the smallest such mask; among several, fittest chooses.
+//   - Otherwise the kubelet chooses among the intersections of hints. The wanted size is the
+//     maximum, over all lists, of the size of the list's smallest hint. The kubelet takes a mask of
+//     this size, otherwise the largest smaller mask, otherwise the smallest larger mask.
 //
 // The first case needs one AND of bitmaps, and the second a few passes over the 2^n masks. Neither
 // tries every combination.

@@ -15,9 +15,9 @@ const (
 // Nearnesses lists all values, the nearest first.
 var Nearnesses = []Nearness{AtSwitch, AtRoot, Nearness(topology.WithinNode), Nearness(topology.WithinPackage), Nearness(topology.WithinMachine)}
 
-// NearnessOf returns the Nearness of a pod's devices. ids must have at least one device, and held
-// the NUMA nodes of all resources of the pod. The PCI place of a device is known only if its id is
-// a PCI address of the machine.
+// NearnessOf returns the Nearness of a pod's devices. ids must have at least one device. held must
+// have the NUMA nodes of all resources of the pod. The PCI place of a device is known only if its
+// id is a PCI address of the machine.
 func NearnessOf(m *topology.Machine, ids []string, held topology.NUMASet) Nearness {
 	roots, switches := map[string]bool{}, map[string]bool{}
 	for _, id := range ids {

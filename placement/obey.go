@@ -22,14 +22,14 @@ type jointAdmission struct {
 	part      joint.Held // the part of held that the next init container may use
 	peak      peaks      // the peak amounts of held
 	// turns has the peak amounts at the times when init containers run. An init container counts
-	// together with the sidecars before it. turns already includes the sidecars among the first
-	// passed containers.
+	// together with the sidecars before it. turns already includes the sidecars among
+	// Containers[:passed].
 	turns  peaks
 	passed int
 	// dealt means that pool is ready for the next container: only the pod's resources that are left
 	// for this container are free.
 	dealt bool
-	// entered counts for tests how often a container's decision was added to held.
+	// entered counts, for tests, how often a container's decision was added to a book or to held.
 	entered int
 	search  search
 	// budget has the steps that are left for the current run, for all containers and orders
@@ -121,7 +121,7 @@ func (ad *jointAdmission) nodes() (nodes topology.NUMASet) {
 }
 
 // run places the pod on the free resources of a book. If it fails, it returns the reason and the
-// container. All searches of one run share a budget of steps. Another run gets a new budget.
+// container. All searches of one run share a budget of steps.
 func (ad *jointAdmission) run(on *joint.Book) (Detail, int) {
 	ad.budget.Refill()
 	ad.try.Begin(on)
@@ -386,9 +386,9 @@ func (ad *jointAdmission) takeSidecars(c int) {
 	}
 }
 
-// pinsWhole reports whether container c gets exclusive CPUs. It must ask for whole CPUs, and
-// Rules.Shares must be unset. The pod must also be Guaranteed, as for the kubelet, or have
-// Rules.CPUs.
+// pinsWhole reports whether container c gets exclusive CPUs. The container must ask for whole CPUs,
+// and Rules.Shares must be unset. The pod must also be Guaranteed, as the kubelet requires, or have
+// rules for its CPUs (Rules.CPUs).
 func (ad *jointAdmission) pinsWhole(c int) bool {
 	milli := ad.r.Containers[c].MilliCPU
 	return ad.rules.Shares == joint.Unset && milli > 0 && milli%1000 == 0 && (ad.m.guaranteed(ad.r) || ad.rules.CPUs != joint.Rules{})
@@ -502,7 +502,7 @@ func (ad *jointAdmission) heldSoFar() {
 }
 
 // holdInit adds the resources of init container c to held, which already has the init containers
-// before c. It does not add up all of them again, because a pod may have hundreds.
+// before c. It does not add up the earlier ones again, because a pod may have hundreds.
 func (ad *jointAdmission) holdInit(c int) {
 	p := peakOf{m: ad.m.obey, held: &ad.held, peak: ad.turns}
 	for ; ad.passed < c; ad.passed++ {

@@ -9,9 +9,9 @@ import (
 
 // DecideWithin does what Decide does for a pod that uses a part of a held place, on a node where
 // Berth decides. In the state, a pod with the UID of the place holds the unused rest of the place.
-// The new pod gets the kinds of resources that the place has only from this rest, and CPU time only
-// in the form that the place has (isPart). All other resources, and all resources of providers,
-// come from the node. So Rest can always compute the remaining part of the place.
+// If the place has a kind of resource, the new pod gets this kind only from the rest. If the place
+// has CPU time, the pod gets CPU time only in the same form (isPart). All other resources, and all
+// resources of providers, come from the node. So Rest can subtract the pod from the place.
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -105,7 +105,7 @@ func (r *Request) devicesOf(resource string) (n int64) {
 }
 
 // isPart reports whether a decision takes CPU time in the form that the place has: exclusive CPUs
-// with the same Exclusive, or shares.
+// with the same Exclusive, or shares, on each NUMA node at most those in left.
 func isPart(d *Decision, place, left *PodAllocation) bool {
 	shares, time, exclusive := map[topology.NUMAID]uint64{}, false, joint.Shareable
 	for i := range place.Containers {

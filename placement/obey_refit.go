@@ -9,11 +9,11 @@ import (
 )
 
 // Refit decides about new amounts of CPU and memory for a pod of the state, on a node where Berth
-// decides. Each container keeps its NUMA nodes and its devices. A container that asks for more CPUs
-// keeps its present CPUs. A container that asks for fewer CPUs keeps some of them. CPUs that a
-// container gives up are not yet available to another container. The result fulfils the pod's
-// rules, checked container by container. Refit writes the decision about all containers to d, and
-// does not change the state.
+// decides. Each container keeps its devices, and gets CPUs and memory only on the NUMA nodes that
+// it is on. If it asks for more CPUs, it keeps the CPUs that it has and gets additional ones. If it
+// asks for fewer, it keeps some of its CPUs. No other container of the pod gets the CPUs that it
+// gives up. The result fulfils the pod's rules, checked container by container. Refit writes the
+// decision about all containers to d, and does not change the state.
 func Refit(s *State, r *Request, d *Decision) Verdict {
 	refused := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	if s.m.obey == nil || s.pod(r.UID) == nil {
@@ -143,8 +143,8 @@ func (f *refit) remember(c *ContainerAllocation, bytes, had uint64) bool {
 	return more == 0
 }
 
-// more returns possible sets of CPUs for a container that gets n more. Each set contains the
-// container's present CPUs.
+// more returns possible sets of CPUs for a container that needs n additional CPUs. Each set
+// contains the CPUs that the container has.
 func (f *refit) more(c int, old *ContainerAllocation, n int) (sets []topology.CPUSet) {
 	one := f.alone(c)
 	one.Containers[0].MilliCPU, one.Containers[0].Memory, one.Containers[0].Devices = 1000*int64(n), nil, nil
@@ -218,8 +218,8 @@ func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*Con
 }
 
 // alone returns a request with only container c, without rules that apply to the pod as a whole.
-// The pod already fulfils these rules. The resize does not change this, because the containers keep
-// their NUMA nodes and devices.
+// The pod still fulfils these rules after the resize: its devices stay, and Refit checks the number
+// of NUMA nodes.
 func (f *refit) alone(c int) Request {
 	one := Request{UID: f.r.UID + "/" + f.r.Containers[c].Name, Containers: []ContainerRequest{f.r.Containers[c]}, Guaranteed: f.r.Guaranteed, Rules: f.r.Rules}
 	one.Containers[0].Kind = App

@@ -16,7 +16,7 @@ type search struct {
 	order []int        // app containers and sidecars; the placed ones come first
 	hard  []int        // the same containers, the hardest to place first; then init containers
 	one   hint.Set
-	spare int // steps that the current search must leave
+	spare int // steps that the current search must leave unused
 }
 
 // again searches for places for all containers, and reports whether it finds them. It tries other

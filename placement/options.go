@@ -78,8 +78,8 @@ var (
 	resizesInit         = featureGate{"InPlacePodVerticalScalingInitContainers", V136, V136, V136}
 )
 
-// gate reports whether a feature gate is on. It uses the gate's own setting, otherwise the setting
-// for all gates of its stage, otherwise the default (setUnsetAlphaGates and setUnsetBetaGates of
+// gate reports whether a feature gate is on. It uses the gate's own setting, otherwise AllAlpha or
+// AllBeta, otherwise the default (setUnsetAlphaGates and setUnsetBetaGates of
 // k8s.io/component-base/featuregate).
 func (s *settings) gate(c *Config, g featureGate) bool {
 	if on, set := c.FeatureGates[g.name]; set {

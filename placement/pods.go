@@ -152,9 +152,9 @@ func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
 	return nil, false
 }
 
-// uids is a Bloom filter of UIDs, which shows quickly that a node does not have a pod. A comparison
-// with every pod's UID would read memory of every pod. On a large cluster, this would take longer
-// than the rest of an admission.
+// uids is a Bloom filter of UIDs, which shows quickly that a node does not have a pod. A search in
+// the table would read the UIDs of several pods from memory. On a large cluster, this would take
+// longer than the rest of an admission.
 type uids [8]uint64
 
 var uidSeed = maphash.MakeSeed()

@@ -14,7 +14,7 @@ type devicePools []devicePool
 type devicePool struct {
 	resource string
 	// registered is false if pods have devices of the resource, but its plugin has not registered
-	// again.
+	// since the kubelet restarted.
 	registered bool
 	source     DevicePool
 	pool       *device.Pool

@@ -40,9 +40,8 @@ const (
 	RemedyWait = "wait"     // wait until other pods end
 )
 
-// Fits reports whether the node has enough of the resources that a changed request asks for and
-// that the engine does not know. If empty is set, it assumes an empty node. A nil Fits accepts
-// every request.
+// Fits checks a changed request against the resources of the node that the engine does not know. If
+// empty is set, it assumes an empty node. A nil Fits accepts every request.
 type Fits func(r *Request, empty bool) bool
 
 // Advise does what Explain does, and also fills in Remedies. It tries dozens of admissions.
@@ -82,7 +81,7 @@ func Changes(s *State, r *Request, fits Fits) []Remedy {
 	return t.changes("")
 }
 
-// emptied returns the state of model m with the devices of s and without pods.
+// emptied returns a state of model m that has the devices of s and no pods.
 func (s *State) emptied(m *Model) (*State, error) {
 	snap := m.NewState().Snapshot()
 	snap.Devices = s.Snapshot().Devices

@@ -171,9 +171,10 @@ func (m *Model) resizePinned(changed resized) ResizeAnswer {
 }
 
 // admitResized admits the pod again with its new request, as a kubelet does. The managers keep the
-// pod's allocations. Before 1.37 full-pcpus-only still needs as many free whole cores as a
-// container has, and the kubelet places a pod with spec.resources again, because AllocatePod
-// ignores existing allocations. The messages for TopologyAffinityError are the kubelet's words.
+// pod's allocations. Before 1.37, full-pcpus-only still requires as many free whole cores as a
+// container has. Before 1.37, the kubelet also places a pod with spec.resources again, because
+// AllocatePod ignores existing allocations. The messages for TopologyAffinityError are the
+// kubelet's words.
 func (s *State) admitResized(wants *Request) ResizeAnswer {
 	if !s.Has(wants.UID) && s.m.holdsAny(wants) {
 		return ResizeAnswer{ResizeUnknown, "the node's report does not list the pod, so its resources are not known"}

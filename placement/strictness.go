@@ -77,10 +77,11 @@ func (r *Request) CPUs() int {
 	return int((sum.Most() + 999) / 1000)
 }
 
-// Strands returns how many free devices on the NUMA nodes the pod would strand: enough CPUs are
-// free for the device now, but too few would be free after the pod. Each device of a resource needs
-// an equal share of the CPUs of these NUMA nodes. A device counts as free if it is healthy, no pod
-// has it, and this pod does not take it. Devices without a reported NUMA node do not count.
+// Strands returns how many free devices on the given NUMA nodes the pod would strand: enough CPUs
+// are free for the device now, but too few would be free once the pod is admitted. Each device of a
+// resource needs an equal share of the CPUs of these NUMA nodes. A device counts as free if it is
+// healthy, no pod has it, and this pod does not take it. Devices without a reported NUMA node do
+// not count.
 func (s *State) Strands(r *Request, on topology.NUMASet) (stranded int) {
 	mask, counted := s.m.compact(on), false
 	var cpus, before, after int

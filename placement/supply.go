@@ -131,7 +131,7 @@ func (p *provision) offer(c int) {
 	}
 }
 
-// all returns the sets now and always, filled with every mask.
+// all fills p.now and p.always with every mask, and returns them.
 func (p *provision) all() (now, always hint.Set) {
 	for i := range p.now {
 		p.now[i], p.always[i] = ^uint64(0), ^uint64(0)

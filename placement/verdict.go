@@ -75,8 +75,8 @@ const (
 	// Resolvable: the node would admit the request if it were empty, or might admit it without some
 	// of its pods.
 	Resolvable
-	// Unresolvable: the node would refuse the request even if it were empty, whichever of its pods
-	// it keeps.
+	// Unresolvable: the node refuses the request whichever of its pods are removed, even if all
+	// are.
 	Unresolvable
 )
 

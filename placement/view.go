@@ -20,8 +20,8 @@ type ViewNode struct {
 	ID          topology.NUMAID
 	MemoryBytes uint64
 	HugePages   []topology.HugePages
-	// Distances is the row as sysfs lists it: only the distances to online NUMA nodes, in their
-	// order.
+	// Distances is the line in the NUMA node's file "distance" in sysfs: one distance for each
+	// online NUMA node, ascending by id.
 	Distances []uint64
 	Cores     []ViewCore
 	// HasDevices means that the NUMA node has PCI devices, so that device plugins may name it. The

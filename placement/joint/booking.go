@@ -47,7 +47,7 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine makes all resources of the kinds that place has unavailable, except those of left, the
+// For each kind of resource that place has, Confine makes everything unavailable except left, the
 // unused part of place. It does not change other kinds.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.Amounts.kinds))

@@ -29,8 +29,7 @@ type Node struct {
 	Cores []Core
 	// Amounts are the amounts for pods, in the order of Config.Amounts. Missing amounts are 0.
 	Amounts []uint64
-	// Distances are the distances to the NUMA nodes of Config.Nodes, in their order; nil if
-	// unknown.
+	// Distances are the distances to the NUMA nodes, in the order of Config.Nodes; nil if unknown.
 	Distances []uint64
 }
 

@@ -432,7 +432,7 @@ func (q *query) fewCaches(a *asked, mask hint.Mask, each bool) bool {
 		e.m, e.t, e.b, e.w = q.m, q.t, q.m.empty, q.w
 		return q.caches(a, mask, each) <= e.caches(a, mask, each)
 	}
-	return true // admit asks about all eligible NUMA nodes, which are not the requested number
+	return true // admit passes all eligible NUMA nodes, whose number need not be the requested one
 }
 
 // cost returns the CPU time of the pinned CPUs and of the threads that stay idle because of
