@@ -10,11 +10,11 @@ import (
 
 // At every step of an admission, the kubelet's managers first release pods that have gone
 // (removeStaleState). If a pod leaves in the middle of the admission, only the later containers of
-// the admitted pod can get the CPUs of the pod that left. The result can differ from the results of
-// leaving before and of leaving after the admission.
+// the admitted pod can get the CPUs of the pod that left. This can give another allocation than if
+// the pod had left before or after the admission.
 //
-// If a pod gets the same allocation in every world, it does not matter at which step of its
-// admission other pods leave. If the allocations differ, the ledger also computes the worlds in
+// If the admitted pod gets the same allocation in every world (package comment), it does not matter
+// at which step other pods leave. If the allocations differ, the ledger also computes the worlds in
 // which pods leave during the admission.
 
 // maxMixed is the maximum number of ways in which one set of events can happen during one
@@ -69,9 +69,9 @@ type lingering struct {
 }
 
 // amidLingering returns the worlds that can result from an admission that began before the report.
-// The kubelet may still have had any of the lingering pods during the first steps, or during all of
-// them. A report need not show a failed admission. So if this admission can fail, the next one may
-// also have begun before the report.
+// During the first steps, or during all steps, the kubelet may still have had any of the lingering
+// pods. If this admission can fail, the report may not show it, and the next admission may also
+// have begun before the report.
 func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	l := w.lingering
 	if l == nil || w.uncertain() {
@@ -240,7 +240,8 @@ func (m *mixture) mix(set uint32) {
 
 // moments returns the steps of the admission directly before which the event can change the result.
 // A gone pod may also leave after the last step. If no pods are gone, moments leaves out the first
-// of these steps, because another world has the event before the admission.
+// of these steps: an event before it has the same effect as before the admission, and another world
+// has that.
 func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	for e.Step = range m.steps {
 		if m.from.state.Notices(&e) {

@@ -127,12 +127,12 @@ func (n *Node) Withdraw() {
 	o.changed()
 }
 
-// ForgetGone removes the pods in flight that left the API more than the time after ago, and reports
-// whether there were any. Call it when the agent has reported or renewed its Lease. If the agent
-// does not list a pod by then, the pod never reached the kubelet or has left it. If the node has no
-// report, after must be so long that the kubelet's watch has certainly delivered the deletion. If
-// the Node object is missing, a short time is enough, because the scheduler places no pods before
-// the Node and a report exist.
+// ForgetGone removes each pod in flight that left the API a duration of at least after before the
+// time now. It reports whether there were any. Call it when the agent has reported or renewed its
+// Lease. If the agent does not list a pod by then, the pod never reached the kubelet or has left
+// it. If the node has no report, after must be so long that the kubelet's watch has certainly
+// delivered the deletion. If the Node object is missing, a short time is enough, because the
+// scheduler places no pods before the Node and a report exist.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 	o := n.lock()
 	defer n.mu.Unlock()

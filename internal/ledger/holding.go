@@ -196,7 +196,7 @@ func (f *facts) holdRests(s *placement.State) {
 }
 
 // rest returns the unused part of a place. A pod keeps its part until it has left. A pod that the
-// report lists and the API does not have may be an owner, too.
+// report lists and the API does not have may be an owner, so its resources count as used.
 func (f *facts) rest(h *holding) *placement.PodAllocation {
 	var taken []*placement.PodAllocation
 	for _, uid := range f.report.order {

@@ -14,9 +14,8 @@ type lives struct {
 	posted, reserved []*pod
 	// turn is the highest turn that was assigned or seen.
 	turn int64
-	// strangers is the sequence number of the last report that was the first to list a pod without
-	// a turn (hasNewcomers). A decision that used an earlier report possibly did not consider that
-	// pod.
+	// strangers is the sequence number of the latest report in which a pod without a turn was new
+	// (hasNewcomers). A decision that used an earlier report possibly did not consider that pod.
 	strangers int64
 }
 
@@ -126,8 +125,8 @@ func (l *lives) contend(but string) {
 	}
 }
 
-// When the API shows that a pod is ending, excuseUnseen marks the promises as contended whose
-// Bindings the API has not shown yet. The API shows changes in order, so the pod was ending before
+// When the API shows that a pod is ending, excuseUnseen marks as contended every promise whose
+// Binding the API has not shown yet. The API shows changes in order, so the pod was ending before
 // these Bindings, but their decisions did not consider this.
 func (l *lives) excuseUnseen(ending string) {
 	for uid, p := range l.byUID {

@@ -23,8 +23,9 @@ type refitting struct {
 type RefitOutcome uint8
 
 const (
-	// RefitWaits, the zero value: a report must first show that the node has carried out the
-	// previous decision, or the scheduler is still writing that decision.
+	// RefitWaits, the zero value: the ledger cannot decide yet. A report must first list the pod
+	// and show that the node has carried out the previous decision, or the scheduler is still
+	// writing that decision.
 	RefitWaits RefitOutcome = iota
 	// RefitSame: the pod already has the requested amounts.
 	RefitSame
@@ -45,8 +46,9 @@ type Refit struct {
 	Report     int64
 }
 
-// Refit decides about new amounts for a pod that a report lists, on a node where Berth decides. d
-// receives the decision. The caller must write it, and then call Refitted or NotRefitted.
+// Refit decides about new amounts for a pod that a report lists, on a node where Berth decides. If
+// the outcome is RefitDecided, d has the decision. The caller must write it, and then call Refitted
+// or NotRefitted.
 func (n *Node) Refit(r *placement.Request, d *placement.Decision) Refit {
 	o := n.lock()
 	defer n.mu.Unlock()

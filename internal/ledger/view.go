@@ -107,9 +107,9 @@ func (v View) Room(c *Candidate, limit int) int {
 	return limit
 }
 
-// Apart reports whether the node would admit only one of several equal pods that were created in
-// the same second, and make the others wait for a report. The node does so if it promises CPUs to
-// the first pod, and its kubelet might admit the others before that pod.
+// Apart reports whether, of several identical pods that were created in the same second, the node
+// would admit only one and make the others wait for a report. The node does so if it promises CPUs
+// to the first pod, and its kubelet might admit the others before that pod.
 func (v View) Apart(c *Candidate) bool {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()
