@@ -159,9 +159,9 @@ func (e *enforcer) serve(ctx context.Context) {
 	<-offering
 }
 
-// offer starts to offer devices to the kubelet. When ctx ends, it stops and closes the channel. It
-// returns after the plugin knows the offered devices, so that the plugin knows them before the
-// runtime asks.
+// offer starts to offer devices to the kubelet. When ctx ends, it stops and closes the channel.
+// When offer returns, the plugin knows the offered devices, so it can answer the runtime's first
+// request.
 func (e *enforcer) offer(ctx context.Context, p *enforce.Plugin, o *offer.Offers) (ended <-chan struct{}) {
 	done := make(chan struct{})
 	if o == nil {
@@ -237,8 +237,8 @@ func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
 	e.changed()
 }
 
-// renew updates the Books and the offers to a newer platform, for example after a restart of the
-// kubelet with other reserved CPUs, or with a new device.
+// renew updates the Books and the offers to a newer platform: the kubelet may have restarted with
+// other reserved CPUs, or the machine may have a new device.
 func (e *enforcer) renew(p *platform) {
 	e.mu.Lock()
 	plugin, offers, known := e.plugin, e.offers, e.machine == p.spec.Machine
@@ -372,8 +372,8 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 	return append(list, c)
 }
 
-// readBack returns the exclusive CPUs of a container, including CPUs that it must leave and may
-// still use. If the container is pinned and runs, readBack reads the CPUs from its cgroup. why
+// readBack returns the exclusive CPUs of a container, including CPUs that it must leave but may
+// still be using. If the container is pinned and runs, readBack reads the CPUs from its cgroup. why
 // describes how the cgroup differs from the decision, or why it cannot be read; "" means no
 // difference.
 func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {

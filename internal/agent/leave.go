@@ -78,7 +78,8 @@ func asks(pod *corev1.Pod, resources map[string]bool) bool {
 	return false
 }
 
-// withdraw makes all later reports offer no devices. It returns the resources that were offered.
+// withdraw makes all later reports offer none of the agent's devices. It returns the resources that
+// the agent offers.
 func (e *enforcer) withdraw() map[string]bool {
 	e.leaving.Store(true)
 	e.mu.Lock()

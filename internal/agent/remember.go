@@ -32,7 +32,7 @@ func (r *remembered) sane() bool {
 }
 
 // recall reads the last values of the node's labels. The error wraps fs.ErrNotExist if nothing is
-// stored. It also returns an error for a file that another program wrote.
+// stored. A file that the agent cannot have written is also an error.
 func recall(dir, node string) (remembered, error) {
 	var r remembered
 	name, text, err := rememberedFile.read(dir)

@@ -37,7 +37,8 @@ type sighting struct {
 	history       history
 	// obeyed has the running containers if Berth decides. Otherwise it is nil.
 	obeyed *obeyed
-	// rival is another plugin that offers the agent's resources or devices to the kubelet, or "".
+	// rival describes another plugin that offers the agent's resources or devices to the kubelet,
+	// or is "".
 	rival string
 	// stale are resources of the agent's offers for which a starting kubelet still counts tokens of
 	// ended pods as used. The kubelet admits its first pods before it frees these tokens, so it

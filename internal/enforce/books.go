@@ -35,8 +35,8 @@ type Container struct {
 	// Tokens is the number of devices of each resource that the kubelet has allocated to the
 	// container.
 	Tokens map[string]int
-	// Given has the environment variables of the container that name its devices, as the runtime
-	// reports them.
+	// Given has the container's environment variables as the runtime reports them, among them the
+	// variables that name its devices. It is nil if Tokens is nil.
 	Given map[string]string
 	// Orphan means that the runtime does not report the container's sandbox, so the decision is not
 	// known.
@@ -653,7 +653,7 @@ type Booked struct {
 	// move of it.
 	Settled bool
 	Set     Set
-	// Leaving are CPUs that the container must leave and may still use. Turn is the value for
+	// Leaving are CPUs that the container must leave but may still be using. Turn is the value for
 	// Found.Turn. Refits means that the container's cgroup must be read, to know which CPUs and how
 	// much memory it may still use.
 	Leaving topology.CPUSet
@@ -665,7 +665,7 @@ type Booked struct {
 	// about its pod; 0 means that the pod was not resized.
 	Memory     []placement.MemoryBlock
 	Generation uint64
-	// Devices are the devices of the container, or of its pod while the container does not run.
+	// Devices are the container's devices. While it does not run, they stay with its pod.
 	Devices []placement.DeviceAllocation
 	// Why is the reason why the container does not run as decided, or "".
 	Why string

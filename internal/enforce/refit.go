@@ -144,8 +144,8 @@ func (b *Books) shutNow(e *entry) topology.CPUSet {
 
 // claim takes the CPUs of the next decision, unless another pod has them. It reports whether the
 // container may move there, which requires that no shared container is left on these CPUs. In a
-// reply to the runtime (inReply), the moves of settled shared containers come first, so these do
-// not count.
+// reply to the runtime (inReply), the moves of settled shared containers come first, so these
+// containers do not count.
 func (b *Books) claim(e *entry, inReply bool) bool {
 	add := b.shutFor(e.next)
 	e.shut, e.waits = b.shutNow(e), ""
@@ -305,8 +305,8 @@ func lower(n, most uint64) uint64 {
 	return 0
 }
 
-// undecided is the reason why a container does not start at the first try. Started with trimmed
-// amounts, a process that adapts to its limits would stay too small.
+// undecided is the reason why a container does not start at the first try. The scheduler may decide
+// before the next try. A process that adapts to trimmed limits when it starts would stay too small.
 const undecided = "the kubelet has allocated more to it than the scheduler has decided: the kubelet tries again, and the container then starts with the decided amounts"
 
 // carries returns the amounts that a container gets with its next move: the decided amounts if it
