@@ -28,9 +28,9 @@ const maxTextField = 256
 //   - If UnnumberedCaches is true, there are L3s, and their ids are their lowest CPUs. If
 //     UnnumberedPackages is true, there are packages, and their ids are 0, 1, 2 ... in the order of
 //     their lowest CPUs.
-//   - A distance row is empty or has one value of at least 1 per node. Page sizes are ascending
-//     powers of two, and each pool has less than 2^64 bytes. If a node's memory is known, its pools
-//     together are not larger than this memory.
+//   - A distance row is empty or has one value of at least 1 for each NUMA node. Page sizes are
+//     ascending powers of two, and each pool has less than 2^64 bytes. If the memory of a NUMA node
+//     is known, its pools together are not larger than this memory.
 //   - Addresses, classes and ids of devices have the kernel's spelling, and the NUMA node of a
 //     device exists. Switches form a tree, and all devices below a switch have its root. A virtual
 //     function names a physical function.

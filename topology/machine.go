@@ -89,7 +89,7 @@ type Device struct {
 	// Vendor and Product are PCI ids, four hexadecimal digits; "" if they are not reported.
 	Vendor, Product string
 	// NUMA is the NUMA node of the device. HasNUMA is false if the platform reports -1 or nothing.
-	// NUMA is then 0, which does not mean node 0.
+	// NUMA is then 0, which does not mean NUMA node 0.
 	NUMA    NUMAID
 	HasNUMA bool
 	// Root is the PCI root complex ("pci0000:3a"). Switch is the address of the nearest PCI switch

@@ -514,7 +514,7 @@ func parseZip(text string, n int) ([]CPUSet, error) {
 	return sets, nil
 }
 
-// perNode reads one value for every node, in order of node id; a single value stands for all.
+// perNode reads one value for every NUMA node, ascending by id; a single value stands for all.
 func (p *parser) perNode(key, text string) ([]string, error) {
 	values, err := parseRepeats(text)
 	if err != nil {
@@ -567,7 +567,8 @@ func (p *parser) parseHugePages() error {
 	return nil
 }
 
-// parsePool reads "2Mi=128,0,-": a count for every node, "-" if the node has no such pool.
+// parsePool reads "2Mi=128,0,-": a count for every NUMA node, or "-" if the NUMA node has no such
+// pool.
 func (p *parser) parsePool(pool string) error {
 	size, counts, ok := strings.Cut(pool, "=")
 	page, err := ParseBytes(size)

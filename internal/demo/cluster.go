@@ -94,7 +94,7 @@ func (c *Cluster) Ended() error {
 }
 
 // await polls until done returns true or a process of the cluster has ended by itself. If ctx ends
-// first, the error begins with what.
+// first, the error begins with the text what.
 func (c *Cluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return done(ctx), c.Ended()

@@ -22,7 +22,7 @@ func (c *Cluster) survey(namespace string) (*survey.Cluster, error) {
 }
 
 // ServeMap serves the map of the cluster on a free port of this machine, and returns the address of
-// its page. stop ends the server and waits for it; the server also ends with ctx.
+// its page. stop ends the server and waits for it. The server also ends when ctx ends.
 func (c *Cluster) ServeMap(ctx context.Context) (address string, stop func() error, err error) {
 	found, err := c.survey(metav1.NamespaceAll)
 	if err != nil {

@@ -132,8 +132,9 @@ func quantilesOf(times []time.Duration) Quantiles {
 	return Quantiles{P50: quantile(times, 50), P99: quantile(times, 99)}
 }
 
-// quantile returns the smallest value that at least percent of the sorted values do not exceed, in
-// seconds, rounded to milliseconds. It returns 0 if there are no values.
+// quantile returns a quantile of the sorted values in seconds, rounded to milliseconds: the
+// smallest value such that at least this percentage of the values are not larger. It returns 0 if
+// there are no values.
 func quantile(sorted []time.Duration, percent int) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -163,7 +164,7 @@ const overtaken = "Pods with CPUs other than promised: %d. A pod on the same nod
 const outOfTime = "%s: the time limit ended the run before all pods had been tried; " +
 	"this machine was too slow or too busy, so the numbers are not reliable\n"
 
-// Comparisons are the comparisons of several runs, at least one.
+// Comparisons are the comparisons of one or more runs.
 type Comparisons []*Comparison
 
 // Kept reports whether Berth kept its promise in all runs.
