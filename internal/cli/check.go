@@ -85,8 +85,8 @@ type checker struct {
 	found   []checked
 }
 
-// patiently checks a path. If a check fails, it checks again until the path is sound or two results
-// are equal.
+// patiently checks a path. If a check fails, it checks again until the path is sound or two
+// successive checks have the same result.
 func (c *checker) patiently(path string) error {
 	if path == "-" {
 		return c.path(path)

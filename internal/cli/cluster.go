@@ -25,8 +25,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// clusterFlags select the cluster that a verb reads, with kubectl's flags. They also have the
-// settings of the scheduler on which the answers depend.
+// clusterFlags select the cluster that a verb reads, with kubectl's flags. They also have those
+// settings of the scheduler that affect the verb's answers.
 type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
 	heartbeats string

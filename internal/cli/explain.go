@@ -353,7 +353,7 @@ var alignmentWords = map[topology.Spread]string{
 	topology.WithinNode: "one NUMA node", topology.WithinPackage: "one package", topology.WithinMachine: "across packages",
 }
 
-// heldText describes the pod's entry in the report.
+// heldText describes the pod's entry in its node's report.
 func heldText(h *survey.Holding) string {
 	switch h.State {
 	case survey.StateAbsent:

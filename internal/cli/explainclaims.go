@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// maxDevicesShown is the maximum number of devices per NUMA node that the output names.
+// maxDevicesShown is the maximum number of devices that the output names for one NUMA node.
 const maxDevicesShown = 4
 
 // claimsText prints, for each claim of a pod, the devices on the nodes. Nodes with the same devices
@@ -50,7 +50,6 @@ func claimsText(w io.Writer, all []query.Claimed) error {
 	return nil
 }
 
-// claimText describes the claim and its request.
 func claimText(c *query.Claimed) string {
 	var parts []string
 	if c.Claim != "" {

@@ -91,7 +91,6 @@ func gangsText(w io.Writer, o output, all []survey.Gang) error {
 	return o.rows(w, gangColumns, rows)
 }
 
-// sourceText returns the text for a gang's source in a column.
 func sourceText(source string) string {
 	if source == "gang" {
 		return "annotations"
@@ -136,7 +135,8 @@ var gangKinds = map[string]string{
 
 // subject is the object that a command is about.
 type subject struct {
-	// gang means that the argument names a gang. source is a part of the gang's source, or "".
+	// gang means that the argument names a gang. source is a part of the gang's source (a value of
+	// gangKinds), or "" for a gang of any source.
 	gang   bool
 	source string
 	name   string

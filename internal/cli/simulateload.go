@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// unit is a set of equal pods, or all pods of a gang.
+// unit is a set of identical pods, or all pods of a gang.
 type unit struct {
 	row   trace.Pod // the row of the first pod
 	gang  bool
@@ -26,7 +26,7 @@ type unit struct {
 	why string
 }
 
-// add adds equal pods. err is the reason why they cannot be simulated, or nil.
+// add adds count identical pods. err is the reason why they cannot be simulated, or nil.
 func (u *unit) add(row *trace.Pod, count int, err error) {
 	if len(u.names) == 0 {
 		u.row = *row

@@ -45,7 +45,6 @@ and the contents of volumes. FILE - is stdout.`,
 	return cmd
 }
 
-// openSnapshot returns a cluster that reads a snapshot from a file.
 func openSnapshot(path, namespace string) (*survey.Cluster, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -41,8 +41,8 @@ type stream[T any] struct {
 	columns    string
 	name       func(*T) string
 	rows       func(*T) [][]string
-	// steady removes the fields of an item that change without an event, such as ages. gone marks
-	// an item as deleted.
+	// steady returns an item without the fields that change without an event, such as ages. gone
+	// returns an item marked as deleted.
 	steady func(T) T
 	gone   func(T) T
 
@@ -55,7 +55,8 @@ type stream[T any] struct {
 	rowsShown map[string][][]string
 }
 
-// news is a new, changed or deleted item.
+// news is a new, changed or deleted item. For a deleted item, item is its last state, marked as
+// deleted.
 type news[T any] struct {
 	key  string
 	item T

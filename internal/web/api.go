@@ -188,10 +188,10 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideTenants removes the tenants that the viewer is not allowed to see, except the hypothetical
-// pods of the viewer's own question. In the Snapshot, it replaces the UIDs of these tenants with
-// placeholders, and the names of their containers with "-". Each Reservation keeps a tenant, but
-// without its name.
+// hideTenants removes the tenants in namespaces that the viewer is not allowed to see, but keeps
+// the hypothetical pods of the viewer's own question. In the Snapshot, it replaces the UIDs of the
+// removed tenants with placeholders, and the names of their containers with "-". Each Reservation
+// keeps a tenant, but without its name.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	_, all := v.(everything)
 	if all {
@@ -490,8 +490,8 @@ func (g *waitingGroup) answered(e *query.Explained) {
 	}
 }
 
-// alike reports whether the nodes gave the same answer about two groups. If no node was asked, it
-// reports whether the groups wait for the same reason.
+// alike reports whether the nodes gave the same answers about both groups. If no node was asked, it
+// reports whether both groups have the same reason and message.
 func (g *waitingGroup) alike(o *waitingGroup) bool {
 	if g.Said == nil && g.HeldBack == nil {
 		return o.Said == nil && o.HeldBack == nil && g.Reason == o.Reason && g.Message == o.Message

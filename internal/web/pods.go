@@ -83,7 +83,8 @@ func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 	return map[string]any{"pods": page, "total": len(all), "from": from, "size": maxFound}, nil
 }
 
-// chosen returns the value that a query selects by name.
+// chosen returns the value of from that has the given name. The error lists the valid names for the
+// query's parameter key.
 func chosen[T any](key, name string, from map[string]T) (T, error) {
 	out, ok := from[name]
 	if !ok {

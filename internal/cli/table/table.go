@@ -20,8 +20,8 @@ type Grid struct {
 	widths []int
 }
 
-// Print prints rows. Cells may be hostile. Print replaces characters that would move the cursor or
-// break the row.
+// Print prints rows. Cells may be untrusted text: Print replaces characters that would move the
+// cursor or break the row.
 func (g *Grid) Print(w io.Writer, rows [][]string) error {
 	clean := make([][]string, len(rows))
 	for i, row := range rows {
