@@ -52,7 +52,7 @@ func (l containerLifecycle) PostStopContainer(logger klog.Logger, id string) err
 	return l.m.topology.RemoveContainer(logger, id)
 }
 
-// The methods below answer the PodResources API as containerManagerImpl does.
+// The methods below provide the data for the PodResources API, as containerManagerImpl does.
 
 // GetCPUs returns the CPUs that only this container uses. GetPodCPUs returns all CPUs of a pod if
 // the kubelet assigns CPUs to the pod as a whole (spec.resources), and otherwise none.

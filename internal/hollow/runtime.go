@@ -101,7 +101,8 @@ func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64)
 	}
 }
 
-// exit ends a container that still runs.
+// exit ends a container as if its process had exited. If the container still ran, exit calls
+// r.exited.
 func (r *fakeRuntime) exit(id string, code int32) {
 	if r.end(id, code) && r.exited != nil {
 		r.exited(id)

@@ -19,9 +19,9 @@ type Spec struct {
 	// Machine is the hardware, as topology.Parse reads it.
 	Machine string
 	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML. The node
-	// decodes it as the kubelet decodes its file: it logs unknown fields and ignores them. The node
-	// uses the policies, options, reservations, eviction thresholds and feature gates of the
-	// KubeletConfig. The node overrides settings for features that a node without a machine cannot
+	// decodes it as the kubelet decodes its file: it logs unknown fields and ignores them. The
+	// policies, options, reservations, eviction thresholds and feature gates have their usual
+	// effect. The node overrides the settings of features that a node without a machine cannot
 	// have, like cgroups, servers and certificates.
 	KubeletConfig string
 	// Labels are the labels of the Node object.

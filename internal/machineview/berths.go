@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Berths has what a drawing shows of the pods on a machine: the resources that each pod has, and
-// the names of the pods.
+// Berths has the data that a drawing shows about the pods on a machine: the names of the pods, and
+// the resources that each pod has.
 type Berths struct {
 	// Title is the title of the drawing. Facts are additional lines below the title, or "".
 	Title, Facts string

@@ -164,7 +164,7 @@ func slot(d *placement.Device, one *berth) shape {
 	}}
 }
 
-// nowhere draws the devices of device plugins that have no NUMA node.
+// nowhere draws those devices of device plugins that have no NUMA node.
 func (p *painter) nowhere() shape {
 	if p.occupied == nil {
 		return shape{}

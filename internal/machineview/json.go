@@ -44,7 +44,7 @@ type L3 struct {
 type NUMANode struct {
 	ID   int    `json:"id"`
 	CPUs string `json:"cpus"`
-	// MemoryBytes is MemTotal in the node's meminfo file, in bytes.
+	// MemoryBytes is MemTotal in the NUMA node's meminfo file, in bytes.
 	MemoryBytes uint64 `json:"memoryBytes"`
 	// HugePages is the number of pages, free or not, by page size ("2Mi", "1Gi").
 	HugePages map[string]uint64 `json:"hugepages"`

@@ -40,7 +40,8 @@ type box struct {
 }
 
 // nest arranges the objects of a machine by containment. A NUMA node may contain several packages,
-// and an L3 several nodes. Objects that only overlap are placed side by side.
+// and an L3 cache may contain several NUMA nodes. Objects that only overlap are placed side by
+// side.
 func nest(m *topology.Machine) *box {
 	root := &box{kind: boxMachine, title: "Machine", detail: summary(m), cpus: m.Online}
 	boxes := containers(m)

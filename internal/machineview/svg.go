@@ -456,7 +456,8 @@ func (p *painter) tenant(d *topology.Device) *berth {
 	return nil
 }
 
-// holderOfAll returns the berth of the pod that has all of the devices; nil if no pod has them all.
+// holderOfAll returns the berth of the pod that has all of the devices, or nil if no single pod has
+// them all.
 func (p *painter) holderOfAll(resource string, devices []*placement.Device) *berth {
 	one := p.occupied.device[[2]string{resource, devices[0].ID}]
 	for _, d := range devices {

@@ -38,9 +38,9 @@ type entry struct {
 	// admitted means that the API has shown that the kubelet admitted the pod.
 	admitted bool
 	// answer is the result according to the kubelet's answer in the API, or "" if the API has not
-	// shown an answer. answered is the revision at which the version of the pod with this answer
-	// was written. The answer counts as soon as the agent has written an object after this
-	// revision.
+	// shown an answer. answered is the API server's revision (resourceVersion) of the version of
+	// the pod with this answer. The answer counts as soon as the agent has written an object at
+	// this revision or later.
 	answer   Result
 	answered uint64
 }
@@ -86,8 +86,8 @@ func (b *Book) Undecided(uid string) *Record {
 	return &r
 }
 
-// Foreseen stores r, which is the result of Undecided, completed with a prediction. It does so only
-// if the kubelet's answer is still not known, and reports whether it did.
+// Foreseen stores r: a record that Undecided returned, to which the caller has added a prediction.
+// It does so only if the kubelet's answer is still not known, and reports whether it did.
 func (b *Book) Foreseen(r *Record) bool {
 	if b.Undecided(r.UID) == nil {
 		return false
@@ -110,9 +110,9 @@ func (b *Book) NotLooked(now time.Time) {
 	b.day.at(now).NotLooked++
 }
 
-// Admitted records that the kubelet has admitted the pod. written is the revision of the version of
-// the pod that shows this. If the pod is not pinned or will not be judged, Admitted closes the
-// entry.
+// Admitted records that the kubelet has admitted the pod. The parameter written is the revision of
+// the version of the pod that shows this. If the pod is not pinned or will not be judged, Admitted
+// closes the entry.
 func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil || e.answer != "" {
@@ -128,8 +128,9 @@ func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	return b.close(e, Exact, "", now)
 }
 
-// Refused records that the kubelet has refused the pod with the reason. written is the revision of
-// the version of the pod that shows this. If the pod is pinned, Settled records the result.
+// Refused records that the kubelet has refused the pod with the reason. The parameter written is
+// the revision of the version of the pod that shows this. If the pod is pinned, Settled records the
+// result.
 func (b *Book) Refused(uid, reason string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil {
@@ -179,9 +180,9 @@ func (b *Book) Settled(o *ledger.PromiseOutcome, now time.Time) *Record {
 	return nil
 }
 
-// Alive records that the agent of a node has written an object, at the revision written, and that
-// this object is no reason to call Doubt. It closes the entries whose answers are not newer than
-// this revision.
+// Alive records that the agent of a node has written an object with the given revision. The caller
+// has found no reason in this object to call Doubt. Alive closes the entries whose answers are not
+// newer than this revision.
 func (b *Book) Alive(node string, written uint64, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(e *entry) (Result, Reason) {
 		switch {

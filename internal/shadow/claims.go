@@ -51,7 +51,7 @@ func (b *Book) Claimed(c Claimed) {
 // ClaimsNotLooked counts a pod whose claims could not be read.
 func (b *Book) ClaimsNotLooked() { b.claims.NotLooked++ }
 
-// claimed returns the part of a View about claims, or nil if no pod has had claims yet.
+// claimed returns the Claims for a View, or nil if no pod has had claims yet.
 func (b *Book) claimed() *Claims {
 	if b.claims.Pods == nil && b.claims.NotLooked == 0 {
 		return nil

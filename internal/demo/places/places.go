@@ -76,8 +76,8 @@ type Suspect struct {
 	Pod *corev1.Pod
 	// NUMA is the number of NUMA nodes that the pod uses.
 	NUMA int
-	// Strands is the number of free devices that the pod left with too few CPUs, if the pod itself
-	// asks for no devices.
+	// Strands is the number of free devices that the pod left with too few CPUs. It is 0 if the pod
+	// itself asks for devices.
 	Strands int
 	// The node On would have admitted the pod on Needs NUMA nodes. Needs is either smaller than
 	// NUMA, or equals NUMA while On has no devices that the pod could strand.
