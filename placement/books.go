@@ -1,7 +1,7 @@
 package placement
 
 // books record which pods have the resources of a state. kubeletBooks reproduces the records of a
-// kubelet's managers; jointBooks is Berth's own record.
+// kubelet's CPU and memory manager; jointBooks is Berth's own record.
 type books interface {
 	// commit records an admission. l has the events during the admission, or is nil.
 	commit(r *Request, d *Decision, l *leaving)
@@ -14,10 +14,8 @@ type books interface {
 	check() error
 }
 
-// kubeletBooks are the books of a kubelet's CPU and memory manager.
 type kubeletBooks struct{ s *State }
 
-// jointBooks are Berth's books.
 type jointBooks struct{ s *State }
 
 func (s *State) books() books {

@@ -132,7 +132,6 @@ func (b kubeletBooks) checkMemory() error {
 	return nil
 }
 
-// wantReserved describes the expected reserved amount and the difference.
 func wantReserved(reserved, held uint64) string {
 	if reserved > held {
 		return fmt.Sprintf("%d (%d less), the total of all containers", held, reserved-held)

@@ -156,8 +156,8 @@ const (
 	NotTogether
 	// DevicesApart: the pod asks for a device type that is not in DeviceRules.Joint.
 	DevicesApart
-	// DevicesNotAll: the pod wants one device of each card, but its number of devices is not the
-	// number of cards.
+	// DevicesNotAll: the pod wants one device of each physical function (DeviceRules.All), but its
+	// number of devices is not the number of physical functions.
 	DevicesNotAll
 
 	// NotProvided: too little of a provider's resource is left.

@@ -19,7 +19,9 @@ type deviceManager struct {
 
 type slot struct {
 	pool *devicePool
-	// inUse and reusable are this admission's copies. out and held are working memory.
+	// inUse has the devices of the pool that containers hold, and reusable those that later
+	// containers of the pod may reuse. Both belong to this admission and not to the State. out and
+	// held are working memory.
 	inUse, reusable, out, held device.Set
 }
 

@@ -10,8 +10,9 @@ import (
 // gone (removeStaleState, UpdateAllocatedDevices). So resources can become free in the middle of an
 // admission.
 type Meanwhile struct {
-	// Step means that the event happens directly before the kubelet's question with this number to
-	// a manager. Numbers start at 0. Model.Steps means after the last question.
+	// Step is a number of a question that the kubelet asks a manager. The event happens directly
+	// before this question. Numbers start at 0. The number Model.Steps means that the event happens
+	// after the last question.
 	Step int
 	// UID names the pod of the event.
 	UID string

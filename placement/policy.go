@@ -149,7 +149,6 @@ func (ad *admission) runContainers(n int) (Detail, int) {
 	return ad.guardRestart(), 0
 }
 
-// allocate makes all managers allocate for container c within the hint.
 func (ad *admission) allocate(c int, h hint.Hint) Detail {
 	ad.setHint(c, h)
 	for _, m := range ad.managers {

@@ -137,9 +137,8 @@ func (r *Request) devices(resource string) int64 {
 	return asked.Most()
 }
 
-// shortOf returns for how many of the remaining devices (left) too few CPUs are free, if every
-// device needs an equal part of all CPUs. all is the number of devices, and cpus the number of
-// CPUs.
+// shortOf returns for how many of the remaining devices (left) too few CPUs are free. Every device
+// needs an equal part of all CPUs: all is the number of devices, and cpus the number of CPUs.
 func shortOf(left, all, cpus, free int) int { return max(0, left-free*all/max(1, cpus)) }
 
 // cpusOn returns the number of allocatable CPUs on the NUMA nodes, and how many of them are free.

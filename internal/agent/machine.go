@@ -18,7 +18,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// machineSource reads the hardware of the node.
 type machineSource func() (*topology.Machine, error)
 
 // reportedClasses are the PCI classes of devices that pods use: NVMe disks, network, display (GPU),

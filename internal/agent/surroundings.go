@@ -321,7 +321,6 @@ func (a *surroundings) presentConfig(ctx context.Context) (*kubeletv1beta1.Kubel
 	return raw, nil
 }
 
-// drift returns the changes since the kubelet started.
 func (a *surroundings) drift() drift {
 	then := machineAndConfig{a.platform.spec.View, a.platform.config}
 	d := driftOf(then, machineAndConfig{a.present.view, a.present.config})

@@ -113,8 +113,8 @@ func (w *worlds) interrupting(set uint32) (out uint32) {
 type mixture struct {
 	w    *worlds
 	from world
-	// gone are the lingering pods. Each of them leaves before or during the admission, or directly
-	// after it. The open events of from may or may not happen during the admission.
+	// gone has the UIDs of lingering pods. Each of them leaves before or during the admission, or
+	// directly after it. The events in from.open may or may not happen during the admission.
 	gone  []string
 	req   *placement.Request
 	steps int
@@ -194,8 +194,8 @@ func subsets(all []placement.Meanwhile) iter.Seq[[]placement.Meanwhile] {
 	}
 }
 
-// meanwhile lists the departures of gone and the events of a set, all before the first step. ok is
-// false if a pod has two events.
+// meanwhile lists the departures of the pods in m.gone and the events of a set, all with Step 0. ok
+// is false if a pod has two events.
 func (m *mixture) meanwhile(set uint32) (all []placement.Meanwhile, ok bool) {
 	for _, uid := range m.gone {
 		all = append(all, placement.Meanwhile{UID: uid})

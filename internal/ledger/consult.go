@@ -201,7 +201,6 @@ func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *
 	return a
 }
 
-// consultOwner answers for an owner of a Holding.
 func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) Answer {
 	if d == nil {
 		d = decisions.Get().(*placement.Decision)
