@@ -126,8 +126,8 @@ var claims = [...]struct {
 	{GangOfKoordinatorGroup, sigs.OldPodGroupLabel, true},
 }
 
-// InGang reports whether the pod has an annotation or label that names a gang, valid or not. The
-// check is cheap.
+// InGang reports whether the pod has an annotation or label that names a gang. It does not check
+// whether the name is valid.
 func InGang(pod *corev1.Pod) bool {
 	for i := range claims {
 		if _, ok := claimOf(pod, i); ok {
@@ -208,8 +208,8 @@ type Gang struct {
 	// Resources must be free before the scheduler tries the gang. nil means that there is no such
 	// requirement.
 	Resources corev1.ResourceList
-	// Timeout is the longest time in which planned members wait for each other, and in which a gang
-	// of which some members are bound may stay incomplete. 0 means that the gang does not set it.
+	// Timeout is how long planned members wait for each other, and how long a gang may stay
+	// incomplete after some of its members are bound. 0 means that the gang does not set it.
 	Timeout time.Duration
 	// Ignored lists the fields, annotations and labels of the object that have no effect in Berth,
 	// or is "".
@@ -234,9 +234,9 @@ type Gang struct {
 	Ran bool
 }
 
-// Lacks compares numbers of pods with the gang's minima. If pods are missing, it returns a text
-// such as "2 of 3 pods", otherwise "". The argument all is the number of all pods; of returns the
-// number of pods of a task.
+// Lacks describes pods that are missing for the gang's minima, such as "2 of 3 pods". It returns ""
+// if there are enough. The argument all is the number of the gang's pods, and the function of
+// returns the number of pods of a task.
 func (g *Gang) Lacks(all int, of func(task string) int) string {
 	if all < g.Minimum {
 		return fmt.Sprintf("%d of %d pods", all, g.Minimum)
@@ -255,8 +255,8 @@ const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
 
 // GangWasWhole reports whether the pod has the GangWholeCondition, or whether its Binding completed
 // the gang. The Binding counts because the scheduler may have stopped before it could write the
-// condition. GangWasWhole returns false for a failed pod, because a controller may have restarted
-// the whole gang.
+// condition. GangWasWhole returns false for a failed pod: after the failure, a controller may have
+// restarted the whole gang, and the new gang may never have been complete.
 func GangWasWhole(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
 		return false
@@ -333,7 +333,7 @@ var GroupKinds = map[GangSource]GroupKind{
 		func(o runtime.Object) (Gang, error) { return ReadKoordinatorGroup(o.(*sigs.PodGroup)) }},
 }
 
-// defaultQueue is the queue of groups that name no queue.
+// defaultQueue is the queue in which Volcano puts PodGroups that name no queue.
 const defaultQueue = "default"
 
 // ignoredOfVolcano lists the fields and annotations of a Volcano PodGroup that have an effect in

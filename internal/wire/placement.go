@@ -45,8 +45,8 @@ const (
 type Certainty uint8
 
 const (
-	// VerdictOnly means that the kubelet admits the pod in every possible state, but that its CPUs,
-	// memory nodes or devices may differ from the decision.
+	// VerdictOnly means that the kubelet admits the pod in every possible state of the node, but
+	// that the pod's CPUs, memory nodes or devices may differ from the decision.
 	VerdictOnly Certainty = iota
 	// Exact means that the kubelet gives the pod exactly the decided resources.
 	Exact
@@ -245,7 +245,7 @@ func longestPlacement(d *placement.Decision) *Placement {
 // CheckAnnotations checks that the pod's other annotations leave room for a placement of the given
 // number of bytes. The API server limits the size of all annotations at every write except a
 // Binding (BindingREST.setPodNodeAndMetadata). If a Binding exceeds the limit, the pod runs, but
-// its kubelet can never write its status. The error is a *FieldError.
+// the kubelet can never write the pod's status. The error is a *FieldError.
 func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 	total := len(PlacementAnnotation) + bytes
 	for name, value := range pod.Annotations {
@@ -297,7 +297,7 @@ func roughContainerBytes(c *placement.ContainerDecision) int {
 	return n
 }
 
-// The values of placementJSON.Authority and Enforcer. The spec of a NodeTopology has the same.
+// The values of placementJSON.Authority and Enforcer, which are the same in a NodeTopology's spec.
 const (
 	authorityBerth   = string(v1alpha1.AuthorityBerth)
 	enforcerKoordlet = string(v1alpha1.EnforcerKoordlet)

@@ -69,11 +69,12 @@ type Reservation struct {
 	Closed bool
 	Taints []corev1.Taint
 	owners []reservationOwner
-	// Phase and Node come from the object's status. Decision comes from its annotation, or is nil.
+	// Phase and Node come from the object's status. Decision comes from the object's placement
+	// annotation. It is nil if there is no annotation, or if it cannot be read.
 	Phase    koordinator.ReservationPhase
 	Node     string
 	Decision *placement.Decision
-	// DecisionErr is the reason why the annotation cannot be read.
+	// DecisionErr is the reason why the placement annotation cannot be read.
 	DecisionErr error
 }
 
@@ -567,8 +568,8 @@ func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, 
 	return s, !equality.Semantic.DeepEqual(s, &o.Status)
 }
 
-// WrongStatus returns the status of a Reservation that is invalid because of why. The second result
-// is false if nothing changes.
+// WrongStatus returns the status of an invalid Reservation; the error why explains what is wrong.
+// The second result is false if nothing changes.
 func WrongStatus(o *koordinator.Reservation, why error, now time.Time) (*koordinator.ReservationStatus, bool) {
 	s := o.Status.DeepCopy()
 	s.Phase = koordinator.ReservationPending

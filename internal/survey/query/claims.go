@@ -89,8 +89,8 @@ const (
 	claimsTimeout   = 10 * time.Second
 )
 
-// NoDevices reports whether every node that would otherwise admit the pod lacks devices for its
-// claims.
+// NoDevices reports whether one of the pod's claims could get its devices on no node. It returns
+// false for a claim if some nodes were not checked for it.
 func (e *Explained) NoDevices() bool {
 	return slices.ContainsFunc(e.Claims, func(c Claimed) bool {
 		return len(c.Nodes) > 0 && c.More == 0 && !slices.ContainsFunc(c.Nodes, func(n ClaimOnNode) bool { return !n.lacks })
@@ -157,8 +157,8 @@ type claimant struct {
 	templates map[string]*resourcev1.ResourceClaimTemplate
 }
 
-// newClaimant reads the objects of Dynamic Resource Allocation. It returns nil if drivers provide
-// no devices for the pod.
+// newClaimant reads the objects of Dynamic Resource Allocation. It returns nil if the pod requests
+// nothing that DRA drivers provide.
 func newClaimant(ctx context.Context, c *survey.Cluster, s *survey.Survey, q *question) (*claimant, error) {
 	if !q.mayClaim() {
 		return nil, nil //nolint:nilnil // most pods have none
@@ -231,8 +231,9 @@ func (x *claimant) findAll() (all []Claimed) {
 	return append(all, Claimed{Name: claims.ForExtended, Asks: x.mode.String()})
 }
 
-// claimPlace is a node, and the NUMA nodes that the pod has or would get there if it had no claims
-// (first). If these are not known, why has the reason.
+// claimPlace is a node on which claims are explained. The field first has the NUMA nodes that the
+// pod has there, or would get there if it had no claims. If known is false, first is not known, and
+// why has the reason.
 type claimPlace struct {
 	*survey.NodeState
 	known bool
@@ -252,7 +253,6 @@ func (x *claimant) read(at *claimPlace) *claims.Inventory {
 	return at.inventory
 }
 
-// notCertain explains why the place of a pod is not known.
 const notCertain = "it is not certain which CPUs the pod would get there"
 
 // places sets x.nodes to the nodes on which the claims are explained. The argument on is the pod's
@@ -320,7 +320,8 @@ func knownMachine(n *survey.NodeState) *topology.Machine {
 }
 
 // wouldLie returns the place that a pod would get on a node that admits it if the pod had no
-// claims. It returns false if this place is not certain enough for the mode.
+// claims, or nil if Berth does not decide about the pod there. It returns false if the place is not
+// known, or if the mode is claims.Required and the kubelet may choose another place.
 func wouldLie(n *survey.NodeState, q *question, mode claims.Mode) (claims.Lying, bool) {
 	if n.Account == nil || !q.hasSay(n) {
 		return nil, true
@@ -407,7 +408,6 @@ func (x *claimant) extended(at *claimPlace) *resourcev1.ResourceClaim {
 	})
 }
 
-// needsNone explains why there is no claim.
 const needsNone = "the pod needs no ResourceClaim for it"
 
 // find returns the ResourceClaim for an entry of spec.resourceClaims. If there is none, it returns

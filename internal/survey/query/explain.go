@@ -42,7 +42,7 @@ type Explained struct {
 	// NotGuaranteed describes the requests and limits that keep the pod from the QoS class
 	// Guaranteed, or is "".
 	NotGuaranteed string `json:"notGuaranteed,omitempty"`
-	// Ignored lists annotations and labels of the pod without effect, with the reasons.
+	// Ignored lists annotations and labels of the pod that have no effect, with the reasons.
 	Ignored []string `json:"ignored,omitempty"`
 	// Fractions explains why containers of a Guaranteed pod get no exclusive CPUs.
 	Fractions []string `json:"fractions,omitempty"`
@@ -70,8 +70,8 @@ type Explained struct {
 
 // Membership describes the gang of a pod. It is empty if the pod has no gang.
 type Membership struct {
-	// Gang is the gang of the pod, with the kind of the gang's declaration. GangName is the gang's
-	// name, or "".
+	// Gang names the pod's gang together with the way in which it is declared
+	// (wire.GangKey.String). GangName is only the gang's name. Both are "" if the pod has no gang.
 	Gang     string `json:"gang,omitempty"`
 	GangName string `json:"gangName,omitempty"`
 	// MemberOf has the gang's state and pods. It is nil if gangs could not be read. If the pod's
@@ -79,8 +79,8 @@ type Membership struct {
 	MemberOf *survey.Gang `json:"memberOf,omitempty"`
 }
 
-// Answers has the nodes' present answers to the question whether they would admit the pod. All
-// nodes are asked about a pending pod, and the other nodes about a bound pod.
+// Answers tells which nodes would admit the pod now. All nodes are asked about a pending pod.
+// Explained.askAgain chooses the nodes that are asked about a bound pod.
 type Answers struct {
 	// Fits is a request for fewer CPUs that would fit now, if no node admits the pod.
 	Fits *FewerCPUs `json:"fits,omitempty"`
@@ -128,7 +128,7 @@ type Answer struct {
 	Choice  *Choice            `json:"choice,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
 
-	// Given is how much of the providers' resources that the pod requests is already in use.
+	// Given has, for each resource of a provider that the pod requests, the amounts in use.
 	Given []survey.Given `json:"given,omitempty"`
 
 	// tooLarge means that the node is excluded only because its total amounts are too small.
@@ -293,8 +293,9 @@ type question struct {
 	// provided has the resources of providers that the pod requests. The field request does not
 	// contain them.
 	provided []string
-	// demand is the demand for each node, by name. It is nil if it is not considered: for pods for
-	// which no kubelet pins anything, and for members in the plan of a gang.
+	// demand has the demand for each node's devices (package demand), by name of the node. nil
+	// means that the answers do not depend on demand. This holds for pods for which no kubelet pins
+	// anything, and for members in the plan of a gang.
 	demand map[string]demand.Level
 }
 
@@ -321,8 +322,9 @@ func (e *Explained) ask(s *survey.Survey, q *question) {
 	}
 }
 
-// askAgain asks where a pod with equal requests could be placed now. For a pod that the kubelet
-// refused, it asks the pod's node. For any other bound pod, it asks the other nodes.
+// askAgain asks which nodes would admit an identical pod now. If the kubelet refused the pod, it
+// asks the pod's own node. If the pod is running, it asks all other nodes. If the pod has ended, it
+// asks no node. If q.only is set, it asks at most this node.
 func (e *Explained) askAgain(s *survey.Survey, q *question) {
 	e.Decided = e.Pinnable || hasSay(s.States[e.Node], q.pod, q.request)
 	again := *q.request
