@@ -14,8 +14,8 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// step has the actions for a Job, in this order: write the status, delete the pods in remove in
-// their order, create the pods in make.
+// step is what the reconciler does for a Job. It writes status, then deletes the pods in remove one
+// after the other, and then creates the pods in make.
 type step struct {
 	status batch.JobStatus
 	remove []*corev1.Pod
@@ -68,9 +68,9 @@ type stepper struct {
 	// tasks, and pods beyond a task's replicas.
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
-	// owed are tasks with evictions whose policies have to wait for the policy of another task.
-	// While they wait, no pods are created for these tasks, and the status keeps their earlier
-	// number of pods, so that the evictions are not forgotten.
+	// owed has the tasks with evicted pods whose policies must wait until the policy of another
+	// task has been carried out. Meanwhile no pods are created for these tasks, and the status
+	// keeps their earlier number of pods, so that the evictions are not forgotten.
 	owed map[string]bool
 	// failing means that a pod has failed, and that a policy will act on this after its timeout.
 	failing bool
@@ -131,7 +131,7 @@ func (n *stepper) drop(pod *corev1.Pod) {
 	}
 }
 
-// finish ends a phase in which the Job waits until pods are gone. left is the number of these pods.
+// finish ends a phase in which the Job waits until pods are gone, when left, their number, is 0.
 func (n *stepper) finish(phase batch.JobPhase, left int) {
 	if left > 0 {
 		return
@@ -201,8 +201,8 @@ func (n *stepper) ran() bool {
 	return n.job.Status.State.Phase == batch.Running
 }
 
-// newlyTorn reports whether a Job that was Running is torn (see torn), has fewer placed pods than
-// minAvailable, and no policy has handled this yet.
+// newlyTorn reports whether a Job that has run is torn (see torn) and has fewer placed pods than
+// minAvailable. It returns false if a policy has already acted on this.
 func (n *stepper) newlyTorn() bool {
 	if !n.ran() || placed(n.seen) >= n.spec.minAvailable {
 		n.note(countedTear, "")
@@ -211,7 +211,7 @@ func (n *stepper) newlyTorn() bool {
 	return n.out.status.ControlledResources[countedTear] == "" && torn(n.seen)
 }
 
-// owe records evictions from all tasks except the task of the present action.
+// owe records the tasks with evicted pods, except the task whose policy acts now.
 func (n *stepper) owe(causes []cause, but *task) {
 	n.owed = map[string]bool{}
 	for _, c := range causes {
@@ -221,7 +221,7 @@ func (n *stepper) owe(causes []cause, but *task) {
 	}
 }
 
-// due returns the causes that have lasted for the timeouts of their policies, and records when the
+// due returns the causes for which the timeouts of their policies have passed, and records when the
 // next cause is due.
 func (n *stepper) due(causes []cause) (out []cause) {
 	for _, c := range causes {
@@ -403,8 +403,8 @@ func (n *stepper) goOn(t *task) {
 	n.fill()
 }
 
-// judge sets the phase of the Job from the phases of its pods: Pending, Running, Completed or
-// Failed. It reports whether the Job has ended.
+// judge sets the Job's phase (Pending, Running, Completed or Failed) from the phases of its pods.
+// It reports whether the Job has ended.
 func (n *stepper) judge() (over bool) {
 	s, count := &n.out.status, n.phases()
 	succeeded, failed := count[corev1.PodSucceeded], count[corev1.PodFailed]
@@ -486,7 +486,7 @@ func (n *stepper) shrink() {
 	}
 }
 
-// fill adds the missing pods to the pods to create.
+// fill adds the missing pods to n.out.make, except the pods of tasks that have to wait.
 func (n *stepper) fill() {
 	there := map[string]bool{}
 	for _, pods := range n.seen {
@@ -507,9 +507,9 @@ func (n *stepper) fill() {
 	}
 }
 
-// waits reports whether a task has to wait for the tasks in its dependsOn. Such a task is ready if
-// at least minAvailable of its pods are ready or have succeeded. All the tasks must be ready or,
-// with iteration any, one of them.
+// waits reports whether a task has to wait for the tasks in its dependsOn. It waits until all of
+// these tasks are ready or, with iteration any, one of them. A task is ready if at least
+// minAvailable of its pods are ready or have succeeded.
 func (n *stepper) waits(t *task) bool {
 	d := t.spec.DependsOn
 	if d == nil || len(d.Name) == 0 {

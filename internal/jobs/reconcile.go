@@ -170,8 +170,8 @@ func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, job *batch.
 }
 
 // confirm writes the status if it changes. If it does not change and pods must be deleted, confirm
-// checks that the Job was read in its present version, so that it carries out no decision from an
-// old copy.
+// checks that the Job has not changed since it was read. A decision that was made from an old copy
+// is then not carried out.
 func (r *Reconciler) confirm(ctx context.Context, job *batch.Job, s *step) error {
 	if !equality.Semantic.DeepEqual(job.Status, s.status) {
 		return r.write(ctx, job, &s.status)
@@ -202,7 +202,7 @@ func (r *Reconciler) write(ctx context.Context, job *batch.Job, status *batch.Jo
 	return nil
 }
 
-// remove deletes pods, in their order.
+// remove deletes pods in the given order.
 func (r *Reconciler) remove(ctx context.Context, pods []*corev1.Pod) error {
 	for _, pod := range pods {
 		err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})

@@ -246,10 +246,11 @@ func (h *Host) disks(dir string, busy map[string]bool) (nodes []string, sick str
 }
 
 // filesystems are the folders in which mounted file systems list their block devices. Some file
-// systems, such as FAT, have no such folder.
+// systems, such as FAT, have no such folder, so busy does not find their disks.
 var filesystems = []string{"sys/fs/ext4", "sys/fs/xfs", "sys/fs/f2fs", "sys/fs/btrfs/*/devices"}
 
-// busy returns the disks and partitions that are mounted or used for swap.
+// busy returns the disks and partitions that are used for swap or have a file system of
+// filesystems.
 func (h *Host) busy() map[string]bool {
 	out := map[string]bool{}
 	if h.Root != nil {

@@ -171,9 +171,9 @@ const (
 // IgnoredKeys returns warnings about the pod's annotations and labels that have no effect: misspelt
 // keys of Berth, keys without their companion, and keys of dialects that Berth does not support.
 // The admission policy ignored-annotations.berth.dev, which warns when a pod is created, is
-// generated from the same table. If spec.schedulerName is a dialect's own scheduler, there is no
-// warning about that dialect, unless served has this name. The names in served are those for which
-// Berth is the scheduler.
+// generated from the same tables. The names in served are the schedulerNames that Berth serves. If
+// spec.schedulerName is a dialect's own scheduler and is not in served, there is no warning about
+// that dialect.
 func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
 	warn := func(reason, of string, keys []string, words func(string) string) {
 		if len(keys) > 0 {
@@ -265,9 +265,9 @@ func SharedText(what, keys, why string) string {
 	return "where kubelets decide, the pod shares " + what + " in spite of its " + keys + ", because " + why
 }
 
-// pinKeys returns the keys, without those in known, that have an effect only for a Guaranteed pod.
-// It omits the policy of a pod with devices, because a policy also aligns the devices of pods that
-// are not Guaranteed.
+// pinKeys returns the pod's keys that have an effect only for a Guaranteed pod, except the keys in
+// known. It omits the policy of a pod with devices, because a policy also aligns the devices of
+// pods that are not Guaranteed.
 func pinKeys(ask *Ask, known []string) (keys []string) {
 	r := &ask.Request.Rules
 	if key := ask.Said.In(PolicyAnnotation); r.Policy != placement.NodePolicy && r.Policy != placement.PolicyNone && !ask.Request.AsksDevices() && !slices.Contains(known, key) {
@@ -372,8 +372,8 @@ func mayWantCPUs(pod *corev1.Pod) bool {
 	return SpeaksKoordinator(pod)
 }
 
-// cpuKeys returns the keys with which the pod requires exclusive CPUs, or restricts which CPUs they
-// may be.
+// cpuKeys returns the keys with which the pod requires exclusive CPUs, or restricts the choice of
+// these CPUs.
 func cpuKeys(pod *corev1.Pod, ask *Ask) (keys []string) {
 	r, class := &ask.Request.Rules, pod.Labels[koordinatorQoS]
 	if class == "LSE" || class == "LSR" {

@@ -27,8 +27,8 @@ type Ask struct {
 	// RulesErr is a *FieldError if the rules cannot be read. The scheduler must then refuse the
 	// pod. The amounts are read in any case, because a node that already runs the pod needs them.
 	RulesErr error
-	// Claims is the pod's requirement for its ResourceClaims. It is Free if the annotation is
-	// missing or invalid.
+	// Claims tells if the devices of the pod's ResourceClaims must be near its CPUs. It is Free if
+	// ClaimsAnnotation is missing or invalid.
 	Claims dra.Mode
 	// Said has the annotations and labels with which the pod requests the Rules.
 	Said Said
@@ -68,7 +68,6 @@ func ReadPending(pod *corev1.Pod) (Ask, error) {
 	return ReadPod(pod)
 }
 
-// readRequest returns the pod's amounts, without rules.
 func readRequest(pod *corev1.Pod) (placement.Request, error) {
 	r := podReader{fieldErrors: fieldErrors(podName(pod)), pod: pod}
 	count := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
@@ -137,8 +136,8 @@ func (r podReader) level() (out placement.LevelRequest, err error) {
 }
 
 // levelRequests returns the requests in spec.resources of a pod that withRequests has completed.
-// For huge pages, the API server uses the pod's limits, or the containers' limits if the pod has
-// none (defaultHugePagePodLimits of pkg/apis/core/v1).
+// For huge pages without a request, the API server uses the pod's limits, or the containers' limits
+// if the pod has none (defaultHugePagePodLimits of pkg/apis/core/v1).
 func levelRequests(pod *corev1.Pod) corev1.ResourceList {
 	out := maps.Clone(pod.Spec.Resources.Requests)
 	bare := *pod

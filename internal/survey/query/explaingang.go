@@ -50,7 +50,7 @@ type ExplainedGang struct {
 type GangPod struct {
 	Name string `json:"name"`
 	Task string `json:"task,omitempty"`
-	// State is the state as in Pod, or "would fit" for a waiting member that would get a node now.
+	// State is as in survey.Pod, or "would fit" for a waiting member that would get a node now.
 	State string `json:"state"`
 	Node  string `json:"node,omitempty"`
 	// NUMANodes are the NUMA nodes that the member has or would get.
@@ -136,9 +136,9 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *survey.Cluster, s *survey
 }
 
 // minResourcesOf returns the minResources that must be free before the scheduler admits the group.
-// It returns nil if the group was admitted or has none. The Claim does not have the resources that
-// are kept for other groups, because only the scheduler knows them. The scheduler writes them into
-// the group's status.
+// It returns nil if the group was admitted or has none. It cannot subtract the resources that the
+// scheduler keeps for other groups: these are known only to the scheduler, which names them in the
+// group's status.
 func minResourcesOf(g *survey.Gang) *gangfit.Claim {
 	if len(g.Spec.Resources) == 0 || !gangs.NotLetIn(g.Spec.Phase) {
 		return nil

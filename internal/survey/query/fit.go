@@ -77,8 +77,9 @@ type Fitting struct {
 	claimNotes []string
 }
 
-// lacksDevices explains why a node has no devices for the claims of a pod, or, if the pod requires
-// near devices, none near its CPUs. It returns "" if the node has devices, or if this is not known.
+// lacksDevices explains why a node lacks devices for the pod's claims or, if the pod requires near
+// devices, lacks devices near the pod's CPUs. It returns "" if nothing is lacking, or if this is
+// not known.
 func lacksDevices(all []Claimed, node string) string {
 	for i := range all {
 		c := &all[i]
@@ -329,7 +330,7 @@ func (f *fitter) seat(name string) *seat {
 
 func (s *seat) with() *survey.NodeState { return supposed(s.node, &s.Node) }
 
-// supposed returns n with the ledger of the supposed node.
+// supposed returns a copy of n with the ledger of on.
 func supposed(n *survey.NodeState, on *suppose.Node) *survey.NodeState {
 	out := *n
 	out.Account = on.Account()

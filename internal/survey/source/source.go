@@ -43,7 +43,8 @@ type Options struct {
 type Source interface {
 	// Now returns the cluster's time.
 	Now() time.Time
-	// Facts returns the facts about the node that only names, or about all nodes if only is "".
+	// Facts returns the facts about nodes. The argument only is the name of one node, or "" for
+	// all.
 	Facts(ctx context.Context, only string) (*Facts, error)
 	NodeNames(ctx context.Context) ([]string, error)
 	Namespaces(ctx context.Context) ([]string, error)
