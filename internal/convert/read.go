@@ -75,7 +75,7 @@ func read(text []byte) (settings, error) {
 	return s, s.take("", found[0], 0)
 }
 
-// documentsOf returns the objects in a text. Of a list, it returns the items.
+// documentsOf returns the objects in a text. If an object is a list, it returns the list's items.
 func documentsOf(text []byte) (out []map[string]any, err error) {
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(withoutSlashComments(text))))
 	for {

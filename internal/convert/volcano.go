@@ -103,7 +103,7 @@ func (c *converter) order(actions []string) {
 
 type converter struct {
 	Result
-	// weights are the weights of plugins, by the name of the plugin.
+	// weights has the weights of kube-scheduler's plugins, by plugin name.
 	weights map[string]int64
 	// strategy is the scoring strategy of NodeResourcesFit, or "" for the default. resources has
 	// the weight of each resource in the strategy.

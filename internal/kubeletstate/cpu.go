@@ -197,12 +197,13 @@ func byContainer[V, E any](in map[string]map[string]V, read func(uid, container 
 	return slices.Concat(pods...), err
 }
 
-// Check returns an error if a CPU is both shared and exclusive, or exclusive to two pods, or if
-// there are exclusive CPUs but no shared CPUs. While the kubelet allocates, a CPU may be neither
-// shared nor exclusive in the checkpoint. Check accepts this. If a checkpoint gives two pods the
-// same CPUs, the kubelet still starts, and both pods run on these CPUs. Containers of one pod may
-// have the same CPUs, because later containers reuse the CPUs of init containers. Check treats the
-// CPUs of a pod as a whole like the CPUs of a container. The error is an *Error.
+// Check returns an error if a CPU is both shared and exclusive, or exclusive to two pods, or if the
+// policy static has exclusive CPUs but no shared CPUs. It accepts CPUs that are neither shared nor
+// exclusive, because a checkpoint may have such CPUs while the kubelet allocates. If a checkpoint
+// gives two pods the same CPUs, the kubelet still starts, and both pods run on these CPUs.
+// Containers of one pod may have the same CPUs, because later containers reuse the CPUs of init
+// containers. Check treats the CPUs of a pod as a whole like the CPUs of a container. The error is
+// an *Error.
 func (s *CPUState) Check(name string) error {
 	f := file(name)
 	if s.Policy == "static" && s.Shared.IsEmpty() && len(s.Entries) > 0 {

@@ -93,8 +93,8 @@ func (in *memoryFile) sums(nameV1 string) (v1, v2 uint32) {
 	return sumMemory(nameV1, &book, nil), sumMemory(memoryTypeName, &book, &in.PodEntries)
 }
 
-// verify accepts the checksums of v2 and of v1, the latter with both type names that Kubernetes
-// 1.36 accepts, and a missing checksum. Unless the checksum is that of v2, verify removes the
+// verify accepts a missing checksum, the checksum of v2, and the checksums of v1 with either of the
+// type names that Kubernetes 1.36 accepts. Unless the checksum is that of v2, verify removes the
 // pod-level assignments, because a kubelet reads them only from v2.
 func (in *memoryFile) verify(f file) *Error {
 	pods := in.PodEntries

@@ -32,7 +32,7 @@ type kind struct {
 	read       func(*objectReader) ([]part, error)
 }
 
-// part is a set of equal pods of an object.
+// part is a set of identical pods of an object.
 type part struct {
 	// at is the path of the pod in the object ("spec.template."). counted is the field with the
 	// number of pods.

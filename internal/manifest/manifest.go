@@ -34,7 +34,7 @@ const (
 	MaxPods = 10000
 )
 
-// Template is a pod, or the equal pods of a workload.
+// Template is a pod, or the identical pods of a workload.
 type Template struct {
 	// Pod is named like its workload, and has a UID that no other template has.
 	Pod *corev1.Pod
@@ -72,14 +72,14 @@ type Pods struct {
 	// Claims are the ResourceClaimTemplates in the same input.
 	Claims []resourcev1.ResourceClaimTemplate
 	// Notes describe omitted input: wrong documents, objects that have no pods or have ended, and
-	// owners whose pods are also in the input. They also tell as how many pods a workload counts.
+	// owners whose pods are also in the input. Other notes tell how many pods of a workload count.
 	Notes []string
 	// Wrong is the number of documents that are wrong.
 	Wrong int
 }
 
-// Read returns the content of the files in their order. A wrong document is an error only if the
-// other documents have no pods.
+// Read returns the pods of the files, in the order of Paths. A wrong document is an error only if
+// the other documents have no pods.
 func (s Source) Read() (*Pods, error) {
 	r := reader{skipped: map[string]int{}, unread: map[string]int{}, uids: map[types.UID]bool{}}
 	for _, path := range s.Paths {
@@ -220,7 +220,7 @@ func (r *reader) notes() (notes []string) {
 }
 
 // seen reports whether the reader has read an object with the same UID before. It counts such
-// objects in twice.
+// objects in r.twice.
 func (r *reader) seen(h *head) bool {
 	if h.UID == "" {
 		return false

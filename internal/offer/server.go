@@ -114,9 +114,9 @@ const (
 	later = time.Second
 )
 
-// awaitKubelet waits until it can connect to the kubelet, and returns the connection. It does not
-// only wait for the socket, because the socket may be left over from a stopped kubelet. The plugin
-// must register soon after the kubelet has started, because the kubelet rejects pods that ask for
+// awaitKubelet waits until it can connect to the kubelet, and returns the connection. It is not
+// enough that the socket exists, because a stopped kubelet may have left it. The plugin must
+// register soon after the kubelet has started, because the kubelet rejects pods that ask for
 // unregistered resources.
 func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) (net.Conn, error) {
 	var dialer net.Dialer

@@ -155,8 +155,8 @@ func (c *clock) plan(e event) {
 	heap.Push(&c.events, e)
 }
 
-// create plans that a controller creates the pods of an entry again after the given number of
-// seconds.
+// create schedules an event after the given number of seconds: a controller creates the pods of an
+// entry again.
 func (c *clock) create(e entry, after int64) {
 	c.plan(event{at: c.now + after, kind: podCreated, entry: e})
 }
@@ -258,8 +258,8 @@ func (c *clock) tryBlind(id int32) bool {
 	return true
 }
 
-// put binds a pod to a node. If the node's kubelet refuses the pod, put plans that a controller
-// creates it again.
+// put binds a pod to a node. If the node's kubelet refuses the pod, put schedules the event in
+// which a controller creates it again.
 func (c *clock) put(id, pod int32, node int) {
 	j, m := &c.jobs[id], &c.members[pod]
 	s := &c.scores.shapes[j.shape]
@@ -306,7 +306,8 @@ func (c *clock) stop(j *job) {
 	c.meter.waiting -= int64(j.members) // they no longer wait for another node
 }
 
-// frees records that a node has released resources.
+// frees records that waiting pods must be tried again on a node, mostly because the node has
+// released resources.
 func (c *clock) frees(node int32) {
 	if !c.freed.is[node] {
 		c.freed.is[node] = true

@@ -7,6 +7,6 @@
 // NewAmounts creates a Cluster without NUMA nodes, in which a pod fits on a node with enough free
 // CPUs, memory and GPUs.
 //
-// The simulation caches scores by the node's free resources and the pod's shape, so the strategy
-// computes one score for all equal nodes. The lab (lab/) adds more strategies.
+// The simulation caches scores by the node's free resources and the pod's shape, so all nodes with
+// the same free resources share a score. The lab (lab/) adds more strategies.
 package simulate

@@ -75,8 +75,8 @@ func (c *clock) changed(node int) {
 	}
 }
 
-// defragment begins to make room, unless a plan is still in progress. It also plans the event of
-// its next call.
+// defragment begins to make room, unless a plan is still in progress. It also schedules its next
+// call.
 func (c *clock) defragment() {
 	d := c.defrag
 	c.plan(event{at: c.now + d.every, kind: defragBegins})

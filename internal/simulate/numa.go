@@ -25,8 +25,8 @@ type numa struct {
 	wanted   wanted
 }
 
-// numaKind has the data that equal nodes share. Equal nodes have the same Model, and devices that
-// differ only in their ids and addresses.
+// numaKind has the data that nodes share if they have the same Model, and devices that differ only
+// in their ids and addresses.
 type numaKind struct {
 	machine *topology.Machine
 	model   *placement.Model

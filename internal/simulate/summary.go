@@ -108,7 +108,8 @@ type CoursePoint struct {
 	Waiting float64 `json:"waiting"`
 }
 
-// Summarize summarizes the runs of each strategy, in the order of the runs.
+// Summarize summarizes the runs of each strategy, in the order of the runs. The runs of a strategy
+// must be next to each other in the list.
 func Summarize(runs []Run) (out []Summary) {
 	for from := 0; from < len(runs); {
 		to := from

@@ -23,8 +23,8 @@ import (
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Source is the kind of the gang's declaration: gang (annotations of pods),
-	// PodGroup.scheduling.volcano.sh or PodGroup.scheduling.x-k8s.io.
+	// Source tells how the gang is declared, as wire.GangSource.String does: "gang" (Berth's
+	// annotations of pods), "PodGroup.scheduling.volcano.sh" and so on.
 	Source string      `json:"source"`
 	State  gangs.Stage `json:"state"`
 	// Phase is the phase in the status of the PodGroup, or "".
@@ -331,7 +331,8 @@ func ReadGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	return spec, wrong, err
 }
 
-// GangNames returns the names of the gangs of the namespace; source is as in Cluster.GangNamed.
+// GangNames returns the names of the gangs of the namespace. The argument source is as in
+// GangNamed.
 func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error) {
 	all, err := c.Gangs(ctx)
 	if err != nil {
@@ -346,8 +347,8 @@ func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error
 	return names, nil
 }
 
-// GangNamed finds a gang of the namespace. source is a part of the name of its declaration
-// (wire.GangSource), or "" for any.
+// GangNamed finds a gang of the namespace. The argument source is a part of Gang.Source in lower
+// case, or "" for any.
 func (c *Cluster) GangNamed(ctx context.Context, source, name string) (_ *Gang, notes []string, err error) {
 	all, err := c.Gangs(ctx)
 	if err != nil {

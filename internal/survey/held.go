@@ -115,7 +115,6 @@ func (s *Survey) heldPods() (out []Pod) {
 	return out
 }
 
-// heldPod describes the unused part of a Reservation's place as a pod.
 func (s *Survey) heldPod(pod *corev1.Pod) Pod {
 	out := Pod{Name: heldName(pod), UID: string(pod.UID), Node: pod.Spec.NodeName, State: StateHeld}
 	n := s.States[pod.Spec.NodeName]

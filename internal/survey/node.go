@@ -30,8 +30,8 @@ type NodeState struct {
 	Account *ledger.Node
 	// Trouble explains why the report is not reliable. It is nil if the report is reliable.
 	Trouble *Trouble
-	// InFlight and Lingering count bound pods that no report lists. Lingering counts those pods
-	// that have ended or are being deleted, and InFlight counts the other pods.
+	// InFlight and Lingering count bound pods that have not ended and that no report lists.
+	// Lingering counts the pods that are being deleted, and InFlight counts the others.
 	InFlight, Lingering int
 	// notes has a note about each pod that could not be read.
 	notes []string

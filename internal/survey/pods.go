@@ -40,7 +40,7 @@ type Pod struct {
 	Resize *Resizing `json:"resize,omitempty"`
 	// Alignment is "" if nothing is pinned.
 	Alignment topology.Spread `json:"alignment,omitempty"`
-	// Containers has the containers that have these NUMANodes and CPUs.
+	// Containers has the containers to which these NUMANodes and CPUs belong.
 	Containers []Container `json:"containers,omitempty"`
 	Error      string      `json:"error,omitempty"`
 }

@@ -28,8 +28,8 @@ type Promise struct {
 	Containers []Container `json:"containers"`
 }
 
-// Pins reports whether the pod was promised CPUs, devices, or a NUMA node. Otherwise Certainty and
-// Outcome have no meaning.
+// Pins reports whether the pod was promised CPUs, memory, devices, or a NUMA node. Otherwise
+// Certainty has no meaning, and Bound.Outcome is PromiseRefused or "".
 func (p *Promise) Pins() bool {
 	return p.NUMANodes != "" || slices.ContainsFunc(p.Containers, func(c Container) bool {
 		return c.CPUs != "" || c.UnknownCPUs > 0 || len(c.Memory) > 0 || len(c.Devices) > 0
@@ -153,8 +153,8 @@ func (n *NodeState) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	return PromiseBroken
 }
 
-// keeps reports whether the resources held are those of the decision d. If Berth decides on the
-// node, it compares only running containers, because the report lists no others.
+// keeps reports whether held has the resources of the decision d. If Berth decides on the node, it
+// compares only running containers, because the report lists no others.
 func (n *NodeState) keeps(d *placement.Decision, held *placement.PodAllocation) bool {
 	if n.Decides() {
 		return ledger.Obeyed(d, held)
@@ -177,8 +177,7 @@ func (n *NodeState) NUMANodes(uid string) topology.NUMASet {
 	return n.nodesOf(p)
 }
 
-// AsksText describes the pod's request, container by container, for resources that a kubelet could
-// pin.
+// AsksText describes, for each container, the CPUs, memory and devices that it requests.
 func AsksText(r *placement.Request) []string {
 	var out []string
 	for i := range r.Containers {
@@ -235,7 +234,7 @@ type Bound struct {
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
 	// Refused means that the node's kubelet refused the pod. query.Explained.Nodes then has the
-	// node's answer about a new pod with the same requests.
+	// node's answer about an identical new pod.
 	Refused bool `json:"refused,omitempty"`
 	// Fewer lists nodes that would admit the pod on fewer NUMA nodes than it has now.
 	Fewer []string `json:"fewer,omitempty"`

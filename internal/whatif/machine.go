@@ -36,7 +36,7 @@ func ReadMachine(text string) (*topology.Machine, error) {
 	return ReadCapture(text)
 }
 
-// meant adds to an error about an unknown key which known key was probably meant.
+// meant extends an error about an unknown key with the known key that was probably meant.
 func meant(text string, err error) error {
 	if wrong := new(topology.ParseError); errors.As(err, &wrong) {
 		key, _, _ := strings.Cut(wrong.Value, ":")

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Need is the result of Node.Need: the number of equal nodes that a load needs.
+// Need is the result of Node.Need: the number of identical nodes that a load needs.
 type Need struct {
 	suppose.Needs
 	// Never lists the pods that do not fit even without the rest of the load. They are not counted

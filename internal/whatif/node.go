@@ -182,7 +182,7 @@ func (n *Node) note(text string) {
 func (n *Node) Pods() int { return n.state.Pods() }
 
 // ReadState replaces the node's assigned resources with the ones in the kubelet's checkpoints in
-// dir. It does not reset the used amounts, so call it at most once before Admit.
+// dir. It does not reset the used amounts, so call it at most once, and before Admit.
 func (n *Node) ReadState(dir string) error {
 	if err := n.readState(dir); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)

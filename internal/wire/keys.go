@@ -33,7 +33,7 @@ const (
 	// function.
 	FunctionsAnnotation = "berth.dev/functions"
 	// ClaimsAnnotation: "near" chooses, if possible, devices for the pod's ResourceClaims on the
-	// NUMA nodes of the CPUs that use them. "required" refuses nodes without such devices.
+	// NUMA nodes of the containers that use them. "required" refuses nodes without such devices.
 	ClaimsAnnotation = "berth.dev/claims"
 )
 

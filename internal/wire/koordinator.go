@@ -157,8 +157,7 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 	return said
 }
 
-// koordinatorSpoken are those of Koordinator's annotations about a pod's placement that Berth
-// reads.
+// koordinatorSpoken are the Koordinator annotations about a pod's placement that Berth reads.
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
 // withKoordinator adds the rules in the pod's Koordinator annotations to own. If the pod also names

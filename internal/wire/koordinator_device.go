@@ -118,7 +118,8 @@ func (r *deviceReader) add(at *field.Path, d *koordinator.DeviceInfo) error {
 	return nil
 }
 
-// place sets the root complex and the NUMA node of a device. NodeID is -1 if the node is not known.
+// place sets the root complex and the NUMA node of a device. If NodeID is -1, the NUMA node is not
+// known.
 func (r *deviceReader) place(at *field.Path, t *koordinator.DeviceTopology, out *topology.Device) error {
 	if len(t.PCIEID) > 256 {
 		return r.at(at.Child("pcieID"), string(t.PCIEID), "at most 256 bytes")

@@ -102,8 +102,8 @@ func CountMates(pod *corev1.Pod) (n int) {
 }
 
 // PlacedWish is a MateWish with the mate's index instead of its name. If All is set, the wish is
-// about EveryMate, and Mate is unused. If a pod that has a node has such a wish, it concerns only
-// the pods without a node.
+// about EveryMate, and Mate is unused. The wishes of a pod that already has a node concern only
+// pods without a node.
 type PlacedWish struct {
 	Mate                 int
 	All, Apart, Required bool

@@ -134,8 +134,8 @@ func attribute(list nrt.AttributeList, name string) string {
 	return ""
 }
 
-// zones reads the zones of type Node. It returns an error if there is no such zone, unless the flag
-// none is set.
+// zones reads the zones of type Node. It returns an error if there is no such zone and none is
+// false.
 func (r *zoneReader) zones(list nrt.ZoneList, none bool) (out []zone, err error) {
 	at := field.NewPath("zones")
 	for i := range list {

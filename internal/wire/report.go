@@ -189,9 +189,9 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 	return out, nil
 }
 
-// DecidedPools returns the pools of devices among which Berth chooses. All devices are marked
-// healthy, so the result changes only if a device plugin offers other devices. If a pool is
-// invalid, the result is nil, and ReadReport returns the error.
+// DecidedPools returns the pools whose devices Berth assigns. All devices are marked healthy, so
+// the result changes only if a device plugin offers other devices. If a pool is invalid, the result
+// is nil, and ReadReport returns the error.
 func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	if !slices.ContainsFunc(nt.Status.Devices, func(p v1alpha1.DevicePool) bool { return p.DecidedBy == v1alpha1.AuthorityBerth }) {
 		return nil
@@ -201,8 +201,7 @@ func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
 	return Decided(pools)
 }
 
-// Decided returns those of the pools among whose devices Berth chooses. All devices are marked
-// healthy.
+// Decided returns the pools whose devices Berth assigns. All devices are marked healthy.
 func Decided(pools []placement.DevicePool) (out []placement.DevicePool) {
 	for _, p := range pools {
 		if !p.Decided {

@@ -73,8 +73,8 @@ func allocatedOf(pod *corev1.Pod, container string) corev1.ResourceList {
 	return nil
 }
 
-// AsksFor reports whether ReadBound would return the same containers' CPU and memory as r. It is
-// cheaper than ReadBound.
+// AsksFor reports whether ReadBound would return the CPU and memory that r has for each container.
+// It is cheaper than ReadBound.
 func AsksFor(pod *corev1.Pod, r *placement.Request) bool {
 	i := 0
 	for _, c := range Containers(pod) {

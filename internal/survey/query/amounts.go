@@ -18,8 +18,8 @@ import (
 )
 
 // lacking describes the first resource of which even the empty node has too little, or returns "".
-// If the node has nothing of a resource of a device class, lacking ignores it, as nodestate.RoomOf
-// does.
+// It ignores a resource of a device class if the node has nothing of this resource, as
+// nodestate.RoomOf does.
 func lacking(asked amounts.List, classes map[corev1.ResourceName]bool, node *corev1.Node) string {
 	all, told := nodestate.Allocatable(node)
 	if !told {

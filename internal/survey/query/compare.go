@@ -22,7 +22,7 @@ type Comparison struct {
 	// in these cases: there are more than maxRoomFor pods, all pods find a place without moves both
 	// before and after the change, the nodes are treated as empty, or only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
-	// Groups are the groups of equal nodes, the largest first.
+	// Groups are the groups of like nodes, the largest first.
 	Groups []ComparedGroup `json:"groups"`
 	// Rows are the lines of the printed comparison. Never names the pods that fit on no node of a
 	// group after the change, and explains why.
@@ -100,7 +100,7 @@ type comparing struct {
 	out           *Comparison
 }
 
-// Compare compares how the load fits on the present nodes with how it fits on the nodes with
+// Compare tells how the load fits on the nodes as they are, and how it would fit on the nodes with
 // o.Setting.
 func Compare(ctx context.Context, b Base, wanted []Wanted, o FitOptions) (*Comparison, error) {
 	s, err := b.Survey(ctx, "")

@@ -67,8 +67,9 @@ type RoomMove struct {
 	From       string `json:"from"`
 	FromNUMA   string `json:"fromNUMANodes,omitempty"`
 	To         string `json:"to"`
-	// ToNUMA is "" if it is not certain. It is not certain if it depends on whether the holder of
-	// the place (package moving) leaves before the moved pod arrives.
+	// ToNUMA is "" if nothing is pinned, or if the NUMA nodes are not certain. They are not certain
+	// if they depend on whether the holder of the place (package moving) leaves before the moved
+	// pod arrives.
 	ToNUMA string `json:"toNUMANodes,omitempty"`
 }
 
@@ -197,8 +198,8 @@ func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) er
 	return nil
 }
 
-// fill sets the requests of p to those of the pod, with the given UID. The new pod counts as
-// created the given number of seconds after the survey.
+// fill sets the requests of p to the requests of the pod, with the given UID. The pod counts as
+// created after the survey, by the number of seconds in the argument after.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
@@ -349,8 +350,8 @@ func settle(n *suppose.Node) {
 	}
 }
 
-// admit adds a pod to the node. It returns the pod's NUMA nodes, or "" if the node does not admit
-// the pod for certain.
+// admit adds a pod to the node. It returns the pod's NUMA nodes, or "" if it is not certain that
+// the node admits the pod.
 func admit(n *suppose.Node, pod *suppose.Pod) string {
 	var d placement.Decision
 	a := n.Promise(pod, &d)
@@ -361,8 +362,8 @@ func admit(n *suppose.Node, pod *suppose.Pod) string {
 	return a.Verdict.NUMA.String()
 }
 
-// comes adds an arriving pod to the node. It returns the pod's NUMA nodes, or "" if nothing is
-// pinned or the node does not admit the pod for certain.
+// comes adds an arriving pod to the node. It returns the pod's NUMA nodes. It returns "" if nothing
+// is pinned, or if it is not certain that the node admits the pod.
 func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	if !p.Pins(pod) {
 		return ""
@@ -371,9 +372,9 @@ func (p *played) comes(pod *suppose.Pod, name, note string) string {
 	return admit(&p.Node, pod)
 }
 
-// besideHolder returns the NUMA nodes that the pod would get while its holder, an equal pod
-// (package moving), is still on the node. It returns "" if the pod has to wait until the holder has
-// left. It does not change the node.
+// besideHolder returns the NUMA nodes that the pod would get while its holder (package moving), a
+// pod with the same requests, is still on the node. It returns "" if the pod has to wait until the
+// holder has left. It does not change the node.
 func (p *played) besideHolder(pod *suppose.Pod) string {
 	if !p.Pins(pod) {
 		return ""
@@ -385,7 +386,6 @@ func (p *played) besideHolder(pod *suppose.Pod) string {
 	return admit(&with, pod)
 }
 
-// asksOf returns each container's request for resources that could be pinned.
 func asksOf(pod *corev1.Pod) []string {
 	ask, err := wire.ReadPod(pod)
 	if err != nil {

@@ -30,8 +30,8 @@ type Explained struct {
 	// Message is the scheduler's message on a pending pod, or the kubelet's message on a failed
 	// pod.
 	Message string `json:"message,omitempty"`
-	// Asks has each container's request for resources that a kubelet could pin. Pinnable means that
-	// a kubelet with the right configuration would pin them.
+	// Asks has, for each container, the CPUs, memory and devices that it requests. Pinnable means
+	// that some kubelet could pin them, at least in part.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
 	// Decided means that Berth decides about the pod on at least one node. Berth decides about

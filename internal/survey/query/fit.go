@@ -45,8 +45,8 @@ type Fitting struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Replicas  int    `json:"replicas"`
-	// Asks has each container's request for resources that a kubelet could pin. Pinnable means that
-	// a kubelet with the right configuration would pin them.
+	// Asks has, for each container, the CPUs, memory and devices that it requests. Pinnable means
+	// that some kubelet could pin them, at least in part.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
 	// Decided means that the pod is Pinnable, or that Berth decides about it on at least one of the

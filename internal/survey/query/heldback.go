@@ -134,8 +134,8 @@ func heldByMessage(message string) *HeldBack {
 	return &HeldBack{byAnother, strings.TrimPrefix(other, "node(s) "), "Berth does not refuse the pod: look at the pod's events, and at the log of its scheduler"}
 }
 
-// unknownTopology returns the first topologyKey of a required spread constraint that is no label of
-// any node. It returns "" if there is none, or if not all Nodes are known.
+// unknownTopology returns the first topologyKey of a required spread constraint that no node has as
+// a label. It returns "" if there is none, or if not all Nodes are known.
 func unknownTopology(s *survey.Survey, pod *corev1.Pod) string {
 	if !s.Facts.NodesKnown || s.Partial {
 		return ""

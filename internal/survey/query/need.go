@@ -24,7 +24,7 @@ type Needed struct {
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
 
-// NeverFits is a number of equal pods that no node of a group admits, with the reason.
+// NeverFits is a number of identical pods that no node of a group admits, with the reason.
 type NeverFits struct {
 	Name string `json:"name"`
 	Pods int    `json:"pods"`
@@ -37,7 +37,7 @@ const (
 	maxGroups = 16
 )
 
-// groupNodes groups equal nodes (alike), among those with reliable reports. It returns at most
+// groupNodes groups the nodes with reliable reports by their key (alike). It returns at most
 // maxGroups groups, the largest first.
 func groupNodes(s *survey.Survey, names []string) [][]string {
 	groups := map[string][]string{}

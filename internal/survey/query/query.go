@@ -16,7 +16,8 @@ import (
 type Base interface {
 	// Cluster returns the cluster that is surveyed.
 	Cluster() *survey.Cluster
-	// Survey surveys at least the node that only names, or all nodes if only is "".
+	// Survey surveys nodes. The argument only is the name of one node, or "" for all nodes. The
+	// result may have more nodes.
 	Survey(ctx context.Context, only string) (*survey.Survey, error)
 	// PodNamed returns a pod. If there is none, it returns an error.
 	PodNamed(ctx context.Context, namespace, name string) (*corev1.Pod, error)

@@ -104,8 +104,8 @@ func givesWhole(n *survey.NodeState, r *placement.Request) bool {
 }
 
 // withoutProvided removes the providers' resources from a request, and returns their names. It
-// knows only the resources of providers that some pod's Binding has, because no other data shows
-// which providers a scheduler has.
+// knows only the provided resources in the Bindings of pods, because no other data shows which
+// providers a scheduler has.
 func withoutProvided(s *survey.Survey, r *placement.Request) (rest *placement.Request, provided []string) {
 	known := map[string]bool{}
 	for _, n := range s.States {

@@ -67,8 +67,8 @@ func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// mover decides which pods may be moved to make room for other pods. priority and scheduler are
-// those of the pods that need room.
+// mover decides which pods may be moved to make room for other pods. priority is the lowest
+// priority of these other pods, and scheduler is their schedulerName.
 type mover struct {
 	priority  int32
 	scheduler string

@@ -22,8 +22,8 @@ type together struct {
 	// are in the order of spec.resourceClaims, because the scheduler passes them to its allocator
 	// in this order.
 	has, open []*claimHere
-	// steered means that no claim requests all devices. Devices on other NUMA nodes may be hidden
-	// from the allocator only if it is true.
+	// steered means that no claim requests all devices. Only then may devices on other NUMA nodes
+	// be hidden from the allocator.
 	steered bool
 }
 

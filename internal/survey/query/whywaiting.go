@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// NothingWritten is the reason for a pod in which no scheduler has written a condition.
+// NothingWritten is WhyWaiting's reason for a pod whose status has no condition of a scheduler.
 const NothingWritten = "NothingWritten"
 
 // WhyWaiting explains why a pod does not run: briefly in reason, with details in message. If the

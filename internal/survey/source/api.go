@@ -50,7 +50,8 @@ type classList struct {
 	notes     []string
 }
 
-// The limits of the client's own requests. The API server has further limits.
+// The client's own limits, in requests per second and in requests at once. The API server has
+// further limits.
 const (
 	clientQPS   = 50
 	clientBurst = 100
@@ -227,7 +228,7 @@ func (a *API) Events(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, erro
 	return list.Items, nil
 }
 
-// failed adds to an error which request failed, and advice if there is some.
+// failed adds to an error the name of what could not be read, and advice for some errors.
 func (a *API) failed(what string, err error) error {
 	var unreachable *url.Error
 	switch {
@@ -267,7 +268,8 @@ func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav
 	}
 }
 
-// serverClock estimates the API server's time, which the API server also writes into managedFields.
+// serverClock estimates the time by the API server's clock, which also sets the times in
+// managedFields.
 type serverClock struct{ last atomic.Pointer[lastAnswer] }
 
 // lastAnswer is the time of the API server's last answer: date by the API server's clock, at by

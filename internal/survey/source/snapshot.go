@@ -100,7 +100,7 @@ func (s *Snapshot) Write(w io.Writer) error {
 	return errors.Join(json.NewEncoder(packed).Encode(s), packed.Close())
 }
 
-// Add adds the objects of one node: its Node, its report and its pods, of which each may be
+// Add adds the objects of one node: its Node, its report and its pods. Each of these may be
 // missing. With a report, it also adds a heartbeat, so that the node's agent counts as alive.
 func (s *Snapshot) Add(node *corev1.Node, report metav1.Object, pods []*corev1.Pod) error {
 	if node != nil {
