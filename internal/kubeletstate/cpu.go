@@ -78,9 +78,9 @@ func (in *cpuFile) sums(nameV2, nameV3 string) (v2, v3 uint32) {
 }
 
 // verify accepts the checksums of v2 and v3, and a missing checksum. A checksum depends on the name
-// of the format's type. verify accepts both names: CPUManagerCheckpoint, and the name with the
-// format's number. Unless the checksum is that of v3, verify removes the pod-level assignments,
-// because a kubelet reads them only from v3.
+// of the kubelet's Go type for the format. verify accepts both names that kubelets use:
+// CPUManagerCheckpoint, and the name with the format's number. Unless the checksum is that of v3,
+// verify removes the pod-level assignments, because a kubelet reads them only from v3.
 func (in *cpuFile) verify(f file) *Error {
 	pods := in.PodEntries
 	v2, v3 := in.sums(cpuTypeName, cpuTypeName)

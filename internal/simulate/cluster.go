@@ -22,8 +22,8 @@ type Cluster interface {
 	Put(node int, pod int32, s *Shape, gpu int) Outcome
 	// Take removes the pod from its node.
 	Take(node int, pod int32, s *Shape)
-	// Free returns the thousandths of the node's GPUs that are free if gpus is set, and otherwise
-	// the thousandths of its CPUs.
+	// Free returns an amount of the node in thousandths: its free GPUs if gpus is set, and
+	// otherwise its free CPUs.
 	Free(node int, gpus bool) int64
 	// Lacks returns why the node or its kubelet does not admit a pod of the shape.
 	Lacks(node int, s *Shape) Lack

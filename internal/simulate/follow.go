@@ -14,8 +14,8 @@ type Follower struct {
 	order []int32
 }
 
-// Follow returns a Follower with empty nodes. The strategy must know NUMA nodes, and must not need
-// the load in advance.
+// Follow returns a Follower with empty nodes. The strategy must see NUMA nodes (it is not Blind),
+// and must not need to know the load in advance.
 func (e *Experiment) Follow(s *Strategy) *Follower {
 	all, of := shapes(e.Pods)
 	d := trace.NewDraw(e.Nodes, e.Pods, 0, nil)

@@ -234,7 +234,7 @@ func (c *clock) moved() {
 	c.move()
 }
 
-// goOn lets a job run from now on, and plans its end after the rest of its running time.
+// goOn lets a job run from now on, and schedules its end after the rest of its running time.
 func (c *clock) goOn(id int32) {
 	j := &c.jobs[id]
 	j.began = c.now

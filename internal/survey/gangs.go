@@ -188,7 +188,7 @@ func (g *gathering) whatIsWrong() error {
 	return wire.CheckMates(g.active())
 }
 
-// leaveFormer removes the pods of former runs of the job.
+// leaveFormer removes the pods of former runs of the gang's job (gangs.RunsOf).
 func (g *gathering) leaveFormer() {
 	runs := gangs.RunsOf(g.pods)
 	var pods []*corev1.Pod

@@ -29,8 +29,8 @@ type NeverFits struct {
 // maxNeeded is the maximum number of pods in a load.
 const maxNeeded = 100_000
 
-// Need returns how many nodes like n, each with the pods of n, the load needs. It returns an error
-// if a pod is invalid, if there are too many pods, or if ctx has ended.
+// Need returns the number of nodes like n, with the same pods as n, that the load needs. It returns
+// an error if a pod is invalid, if there are too many pods, or if ctx has ended.
 func (n *Node) Need(ctx context.Context, load []query.Wanted) (out Need, err error) {
 	asks, err := n.asksOf(load)
 	if err != nil {

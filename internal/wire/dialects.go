@@ -17,7 +17,7 @@ type Dialect struct {
 	// reads the annotations of its pods, so Berth does not warn about these annotations unless
 	// Berth serves the name.
 	Scheduler string
-	// Domains are the domains of its keys. Subdomains are included.
+	// Domains are the domains of the project's keys. Subdomains are included.
 	Domains []string
 	// Spoken are the annotations that Berth reads. SpokenLabels are the labels that Berth reads.
 	Spoken, SpokenLabels []string

@@ -14,7 +14,8 @@ type Times struct {
 	// For is the time during which pods arrive; 0 means until the last pod of the list has ended.
 	For time.Duration
 	// Draw, if not nil, fills in the Arrivals up to To, with the draw's Rand. It may change From
-	// and To. If Draw is nil, each pod arrives at its time in the list, and runs as long as there.
+	// and To. If Draw is nil, the pods of the list arrive at their own times, and run for their own
+	// times.
 	Draw func(*TimedDraw) error
 }
 

@@ -89,8 +89,8 @@ const (
 	claimsTimeout   = 10 * time.Second
 )
 
-// NoDevices reports whether one of the pod's claims could get its devices on no node. It returns
-// false for a claim if some nodes were not checked for it.
+// NoDevices reports whether no node has devices for one of the pod's claims. It ignores claims for
+// which not all nodes were checked.
 func (e *Explained) NoDevices() bool {
 	return slices.ContainsFunc(e.Claims, func(c Claimed) bool {
 		return len(c.Nodes) > 0 && c.More == 0 && !slices.ContainsFunc(c.Nodes, func(n ClaimOnNode) bool { return !n.lacks })

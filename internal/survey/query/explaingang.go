@@ -136,8 +136,8 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *survey.Cluster, s *survey
 }
 
 // minResourcesOf returns the minResources that must be free before the scheduler admits the group.
-// It returns nil if the group was admitted or has none. It cannot subtract the resources that the
-// scheduler keeps for other groups: these are known only to the scheduler, which names them in the
+// It returns nil if the group was admitted or has no minResources. It cannot subtract the resources
+// that the scheduler keeps for other groups: only the scheduler knows them, and names them in the
 // group's status.
 func minResourcesOf(g *survey.Gang) *gangfit.Claim {
 	if len(g.Spec.Resources) == 0 || !gangs.NotLetIn(g.Spec.Phase) {
@@ -313,9 +313,9 @@ func (t *trialNodes) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Lacking = t.lacking(&v.Plan)
 }
 
-// never describes the first resource of which even all empty nodes together have too little for the
-// members that must start together, or returns "". It assumes that the members with the smallest
-// requests start.
+// never names a resource of which even all nodes together, if they were empty, have too little for
+// the members that must start together. It returns "" if there is none. It assumes that the members
+// with the smallest requests start.
 func (t *trialNodes) never() string {
 	asked := map[string][]int64{}
 	for _, pod := range t.pods {

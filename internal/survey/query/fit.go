@@ -330,7 +330,7 @@ func (f *fitter) seat(name string) *seat {
 
 func (s *seat) with() *survey.NodeState { return supposed(s.node, &s.Node) }
 
-// supposed returns a copy of n with the ledger of on.
+// supposed returns a copy of n with the ledger of the supposed node on.
 func supposed(n *survey.NodeState, on *suppose.Node) *survey.NodeState {
 	out := *n
 	out.Account = on.Account()

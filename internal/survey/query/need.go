@@ -63,7 +63,8 @@ func alike(n *survey.NodeState) string {
 	return fmt.Sprint(n.Pool(), "|", spec.Machine, "|", spec.Authority, spec.KubeletVersion, "|", spec.Config, "|", devices, "|", has)
 }
 
-// fresh returns the Node as if it were new: not cordoned, and without taints of Kubernetes.
+// fresh returns the Node as if it were new: not cordoned, and without the taints that Kubernetes
+// sets.
 func fresh(object *corev1.Node) *corev1.Node {
 	if object == nil {
 		return nil
@@ -74,8 +75,8 @@ func fresh(object *corev1.Node) *corev1.Node {
 	return out
 }
 
-// needOn counts how many copies of the named node, with the setting and without pods, the load
-// needs.
+// needOn returns how many nodes the load needs if they are empty and like the named node, with the
+// setting applied.
 func needOn(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted []Wanted, o *Setting, name string) (out Needed, err error) {
 	s = o.on(s, []string{name})
 	s.States[name].Object = fresh(s.States[name].Object)

@@ -112,8 +112,8 @@ type NodeFacts struct {
 	Now time.Time
 }
 
-// ByNode groups the facts by node, except the pods. It includes nodes that have a NodeTopology but
-// no Node.
+// ByNode groups the facts by node. It leaves out the pods. The result includes nodes that have a
+// NodeTopology but no Node.
 func (f *Facts) ByNode() map[string]*NodeFacts {
 	out := map[string]*NodeFacts{}
 	of := func(name string) *NodeFacts {
