@@ -118,7 +118,6 @@ func itemsOf(object map[string]any) (out []map[string]any) {
 	return out
 }
 
-// nameOf returns the name of an object for messages.
 func nameOf(object map[string]any) string {
 	kind, _ := object["kind"].(string)
 	meta, _ := object["metadata"].(map[string]any)

@@ -131,7 +131,8 @@ func (n *stepper) drop(pod *corev1.Pod) {
 	}
 }
 
-// finish ends a phase in which the Job waits until pods are gone, when left, their number, is 0.
+// finish ends a phase in which the Job waits until pods are gone. The argument left is the number
+// of these pods that still exist. If it is not 0, finish does nothing.
 func (n *stepper) finish(phase batch.JobPhase, left int) {
 	if left > 0 {
 		return

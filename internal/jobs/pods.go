@@ -134,7 +134,6 @@ func hosts(job *batch.Job, s *spec) map[string]string {
 	return data
 }
 
-// volumeName returns the name of a Job's volume in its pods.
 func volumeName(index int) string { return "volcano-volume-" + strconv.Itoa(index) }
 
 // claimName returns the claim of a Job's volume: the claim that the Job names, or the claim that

@@ -154,7 +154,6 @@ func (r *Reconciler) plan(ctx context.Context, job *batch.Job) (step, error) {
 	return next(job, pods, r.Now()), nil
 }
 
-// podsOf lists the pods that the Job owns.
 func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, job *batch.Job) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := from.List(ctx, &list, client.InNamespace(job.Namespace), client.MatchingLabels{batch.JobNameKey: job.Name}); err != nil {
@@ -236,9 +235,9 @@ func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Resul
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// create creates pods, and reports whether more must be created. It stops after a failure, because
-// if a quota is used up, all further pods would fail too, each with a request and an event, and
-// other Jobs would have to wait.
+// create creates pods, and reports whether more must be created. It stops after a failure. If a
+// quota is used up, each further pod would only cost a request and an event, and other Jobs would
+// have to wait.
 func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []member) (more bool, err error) {
 	if more = len(members) > batchSize; more {
 		members = members[:batchSize]

@@ -168,7 +168,6 @@ func (o *Options) controller() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: o.Workers, SkipNameValidation: new(true), RateLimiter: retries(), NewQueue: queue}
 }
 
-// ownership determines whether this controller owns a Job.
 type ownership struct {
 	schedulers []string
 	lease      types.NamespacedName

@@ -136,7 +136,6 @@ var endOf = map[batch.JobPhase]batch.JobPhase{
 	batch.Aborting: batch.Aborted, batch.Completing: batch.Completed, batch.Terminating: batch.Terminated, batch.Restarting: batch.Pending,
 }
 
-// ended reports whether a pod has succeeded or failed.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -168,7 +167,6 @@ func hostsOf(job *batch.Job, t *task) []string {
 	return names
 }
 
-// hostOf returns the DNS name of a pod.
 func hostOf(job *batch.Job, t *task, index int) string {
 	return cmp.Or(t.spec.Template.Spec.Hostname, podName(job.Name, t.name, index)) + "." + cmp.Or(t.spec.Template.Spec.Subdomain, job.Name)
 }

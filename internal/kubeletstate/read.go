@@ -88,7 +88,6 @@ func (r Raw) Parse() (State, error) {
 	return s, nil
 }
 
-// parsed parses a file if it exists.
 func parsed[T any](parse func(name string, text []byte) (*T, error), name string, text []byte) (*T, error) {
 	if text == nil {
 		return nil, nil

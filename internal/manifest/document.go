@@ -187,7 +187,6 @@ func (r *reader) list(doc []byte, h *head) error {
 	return errors.Join(errs...)
 }
 
-// add reads an object and adds its pods.
 func (r *reader) add(h *head, k kind, doc []byte) error {
 	parts, err := k.read(&objectReader{h, doc, r})
 	if err != nil {

@@ -174,7 +174,6 @@ func (v *validator) pair(at string, name corev1.ResourceName, asked resource.Qua
 // standard are the resources of containers whose names have no domain.
 var standard = []string{"cpu", "memory", "ephemeral-storage"}
 
-// amount checks the name and the amount of one resource.
 func (v *validator) amount(at string, name corev1.ResourceName, q resource.Quantity) {
 	switch {
 	case q.Sign() < 0:

@@ -218,8 +218,8 @@ func hasAddress(pools []Pool, address string) bool {
 }
 
 // offers reports whether the device id of another plugin's resource probably means a device of the
-// pools. This is so if the id is the address of such a device, or if the pools have GPUs of the
-// vendor to whose domain the resource name belongs.
+// pools: the id is the address of one of their devices, or the pools have GPUs of the vendor to
+// whose domain the resource name belongs.
 func offers(pools []Pool, resource, id string) bool {
 	for i := range pools {
 		for _, d := range pools[i].Devices {

@@ -38,7 +38,7 @@ type clock struct {
 	defrag   *defragmenter // nil if no pod is moved
 }
 
-// freed has the nodes on which waiting pods must be tried again, mostly because they have released
+// freed has the nodes on which waiting pods must be tried again. Most of these nodes have released
 // resources.
 type freed struct {
 	nodes []int32

@@ -61,7 +61,6 @@ func (c waitClass) compare(d waitClass) int {
 	return cmp.Or(cmp.Compare(c.shape, d.shape), cmp.Compare(c.members, d.members))
 }
 
-// event is an event at a second of the simulation.
 type event struct {
 	at   int64
 	kind eventKind

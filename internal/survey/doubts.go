@@ -91,7 +91,6 @@ func (n *NodeState) conditions() (out []string) {
 	return out
 }
 
-// cordoned is the condition of a cordoned node.
 const cordoned = "Unschedulable"
 
 // Condition is a condition of a node's report, or the Node's own condition Ready.

@@ -177,8 +177,8 @@ func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 	return c.wantsOf(all), nil
 }
 
-// besideText describes how much is free of the stranded resource, and of the resource of which too
-// little is free.
+// besideText describes the free amounts of the stranded resource, and of the scarce resource next
+// to it (Part.Beside).
 func besideText(p *stranded.Part) string {
 	free, other := func(n uint64) string { return AmountText(p.Resource, n) }, func(n uint64) string { return AmountText(p.Beside.Resource, n) }
 	return fmt.Sprintf("%s of %s free, but only %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))

@@ -85,7 +85,6 @@ func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 	return s, nil
 }
 
-// surveyOf computes the state of every known node.
 func (c *Cluster) surveyOf(f *source.Facts) *Survey {
 	s := &Survey{Facts: f, States: map[string]*NodeState{}, Notes: f.Notes, Now: c.From.Now()}
 	bound, held := byNode(f.Pods), map[string]ledger.Holding{}

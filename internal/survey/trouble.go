@@ -32,7 +32,6 @@ func troubleOf(u *nodestate.Unusable, node string) *Trouble {
 	return &Trouble{Reason: u.Reason, Message: u.Text, Advice: adviceFor(u.Reason, node)}
 }
 
-// adviceFor returns advice for users about a trouble.
 func adviceFor(reason, node string) string {
 	agent := "kubectl get pods -A -o wide --field-selector spec.nodeName=" + node + " | grep berth-agent"
 	switch reason {
@@ -68,7 +67,6 @@ func adviceFor(reason, node string) string {
 
 const adviceForFlood = "nothing: the node's next report ends this state; if the state lasts, look at the agent's log"
 
-// adviceForDoubt returns advice for users about a warning.
 func adviceForDoubt(reason, node string) string {
 	switch reason {
 	case v1alpha1.ReasonMachineChanged:

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// maxPool is the maximum number of devices in a pool.
 const maxPool = 4096
 
 // ParsePool parses RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. NUMA is the number of a NUMA node, or "-"

@@ -26,7 +26,6 @@ type NeverFits struct {
 	Refusal *Refused `json:"refusal"`
 }
 
-// maxNeeded is the maximum number of pods in a load.
 const maxNeeded = 100_000
 
 // Need returns the number of nodes like n, with the same pods as n, that the load needs. It returns

@@ -162,7 +162,6 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 	return nil
 }
 
-// assumptions adds to Notes the assumptions of the answers.
 func (n *Node) assumptions() {
 	if n.config.CPUManagerPolicy != "static" && n.config.MemoryManagerPolicy != "Static" {
 		n.note("neither the CPU nor the memory manager of this kubelet is static: it pins nothing (see --kubelet-config)")

@@ -91,14 +91,14 @@ func MisplacedWarning(keys string) string {
 	return "Berth reads " + keys + " of pods and ignores the object itself: write it into the metadata of the pods' template"
 }
 
-// UnknownWarning returns the warning that Berth has no such annotations. The warning lists the
-// existing annotations.
+// UnknownWarning returns the warning about annotations that Berth does not have. The warning lists
+// the existing annotations.
 func UnknownWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no annotation %s and ignores it: want %s", keys, AskKeys())
 }
 
-// UnknownLabelWarning returns the warning that Berth has no such labels. The warning lists the
-// annotations.
+// UnknownLabelWarning returns the warning about labels that Berth does not have. The warning lists
+// the existing annotations.
 func UnknownLabelWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want one of the annotations %s", keys, AskKeys())
 }

@@ -43,8 +43,8 @@ func (b BareDevice) String() string {
 	return fmt.Sprintf("%s on NUMA node %d", text, b.NUMA)
 }
 
-// ReadDevice returns a copy of the machine in which the devices of Koordinator's Device object,
-// with their positions and virtual functions, replace the machine's own. Devices without an address
+// ReadDevice returns a copy of the machine with the devices of Koordinator's Device object in place
+// of the machine's own, including their positions and virtual functions. Devices without an address
 // cannot be part of a machine and are returned separately. ReadDevice ignores health, labels and
 // amounts, because they are not hardware. The result has no links between devices, because the
 // object does not contain them. The error is a *FieldError.

@@ -10,8 +10,7 @@ import (
 const (
 	// NoReport means that the node has no NodeTopology.
 	NoReport = "no NodeTopology: is berth-agent running there?"
-	// NoSignOfLife means that the agent has been silent for longer than the time for which a report
-	// is valid.
+	// NoSignOfLife means that the agent has been silent for longer than a report is valid.
 	NoSignOfLife = "its berth-agent gave no sign of life for too long"
 	// WaitsForReport means that the answer depends on the next report.
 	WaitsForReport = "waiting for its next report"

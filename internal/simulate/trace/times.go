@@ -62,8 +62,8 @@ func NewTimedDraw(nodes []Node, pods []Pod, o Times, seed int64) (*TimedDraw, er
 	return d, err
 }
 
-// own lets each pod arrive when it was created, and run as long as in the list. The first pod
-// arrives at second 0.
+// own lets each pod arrive when it was created, and run as long as it did according to the list.
+// The first pod arrives at second 0.
 func (d *TimedDraw) own(pods []Pod) error {
 	first, last := int64(math.MaxInt64), int64(0)
 	for i := range pods {

@@ -135,7 +135,6 @@ func (f *Fitting) explainClaims(ctx context.Context, c *survey.Cluster, s *surve
 	return nil
 }
 
-// claimant explains the claims of one pod.
 type claimant struct {
 	survey    *survey.Survey
 	question  *question
@@ -319,9 +318,10 @@ func knownMachine(n *survey.NodeState) *topology.Machine {
 	return nil
 }
 
-// wouldLie returns the place that a pod would get on a node that admits it if the pod had no
-// claims, or nil if Berth does not decide about the pod there. It returns false if the place is not
-// known, or if the mode is claims.Required and the kubelet may choose another place.
+// wouldLie returns the place that a pod would get on a node that admits it, if the pod had no
+// claims. The place is nil if Berth does not decide about the pod there. wouldLie returns false if
+// the place is not known, or if the mode is claims.Required and the kubelet may choose another
+// place.
 func wouldLie(n *survey.NodeState, q *question, mode claims.Mode) (claims.Lying, bool) {
 	if n.Account == nil || !q.hasSay(n) {
 		return nil, true
@@ -457,7 +457,6 @@ func (x *claimant) made(of *corev1.PodResourceClaim, out *Claimed) *resourcev1.R
 	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.Name}, Spec: t.Spec.Spec}
 }
 
-// explain explains the claims on every node.
 func (x *claimant) explain(ctx context.Context, all []Claimed) {
 	asked := make([]bool, len(all))
 	for i, c := range x.found {

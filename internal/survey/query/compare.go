@@ -88,7 +88,6 @@ type ComparedRow struct {
 	Change string `json:"change"`
 }
 
-// comparing is a comparison in progress.
 type comparing struct {
 	cluster *survey.Cluster
 	survey  *survey.Survey
@@ -198,7 +197,6 @@ func (m *comparing) room(ctx context.Context, s *survey.Survey, into *Moving) er
 	return nil
 }
 
-// tooMany refuses loads of more than MaxNeeded pods.
 func tooMany(wanted []Wanted) error {
 	pods := 0
 	for i := range wanted {

@@ -48,8 +48,8 @@ type Explained struct {
 	Fractions []string `json:"fractions,omitempty"`
 
 	Membership
-	// Reservations are the Reservations of which the pod is an owner, so that it may use their
-	// places. If the pod already uses one of them, only this one is listed.
+	// Reservations are the Reservations whose places the pod may use, because it is one of their
+	// owners. If the pod already uses one of them, only this one is listed.
 	Reservations []Owned `json:"reservations,omitempty"`
 	// Resize is the state of an unfinished in-place resize, or "".
 	Resize string `json:"resize,omitempty"`
@@ -293,9 +293,9 @@ type question struct {
 	// provided has the resources of providers that the pod requests. The field request does not
 	// contain them.
 	provided []string
-	// demand has the demand for each node's devices (package demand), by name of the node. nil
-	// means that the answers do not depend on demand. This holds for pods for which no kubelet pins
-	// anything, and for members in the plan of a gang.
+	// demand has the demand for each node's devices (package demand), by name of the node. It is
+	// nil if the answers do not depend on demand: for pods for which no kubelet pins anything, and
+	// for members in the plan of a gang.
 	demand map[string]demand.Level
 }
 
@@ -367,7 +367,6 @@ func (q *question) asked(s *survey.Survey, names []string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return s.States[n] == nil || q.only != "" && n != q.only })
 }
 
-// ask asks the nodes about the pod, and sorts the answers.
 func (q *question) ask(s *survey.Survey, names []string) []Answer {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
 	names = q.asked(s, names)
@@ -432,7 +431,7 @@ func (q *question) askNode(s *survey.Survey, n *survey.NodeState, affinity nodea
 
 // unmet explains why a node cannot meet the pod's rules, or returns "". It returns "" if Berth does
 // not decide about the pod on the node. It also returns "" if Berth cannot predict the node's
-// kubelet, because the answer of such a node describes this problem.
+// kubelet, because then the node's answer describes that problem.
 func (q *question) unmet(n *survey.NodeState) string {
 	switch {
 	case !q.hasSay(n):

@@ -134,7 +134,6 @@ const (
 // IsNew reports whether a note belongs to a pod that is not on the node yet.
 func IsNew(note string) bool { return note == WouldCome || strings.HasPrefix(note, movesHere) }
 
-// maxPictures is the maximum number of nodes that are drawn.
 const maxPictures = 4
 
 // Berthed is one copy with its place.
@@ -374,7 +373,6 @@ func (f *fitter) copyOf(s *seat) *suppose.Pod {
 	return p
 }
 
-// uid returns the UID of the i-th copy on a node.
 func (f *fitter) uid(i int) string { return fmt.Sprintf("%s/copy-%d", f.request.UID, i+1) }
 
 // take places a copy on a node whose last answer admits it. It returns false if the ledger then

@@ -119,7 +119,6 @@ func neverFit(all []NeverFits) (pods int) {
 	return pods
 }
 
-// text describes the number of nodes.
 func (n *Needed) text() string {
 	out := fmt.Sprint(n.Nodes)
 	if n.ByAmounts != n.Nodes {

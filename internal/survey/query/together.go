@@ -184,9 +184,10 @@ func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	return fits
 }
 
-// lie allocates devices to all open claims in the way that judge has assumed, as the scheduler
-// does. It offers the allocator the devices that are near for at least one of these claims. So it
-// checks afterwards that each claim got devices that are near for the claim itself.
+// lie allocates devices to all open claims, for the place of the pod that judge has just assumed.
+// As the scheduler does, it offers the allocator the devices that are near for at least one of
+// these claims. So it checks afterwards that each claim got devices that are near for the claim
+// itself.
 func (t *together) lie(ctx context.Context, fits bool) bool {
 	only, restricted := topology.NUMASet(0), false
 	for _, h := range t.open {

@@ -182,7 +182,6 @@ func (a *API) listClasses(ctx context.Context) (*classList, error) {
 	return out, err
 }
 
-// resourcesOf returns the extended resources of device classes.
 func resourcesOf(classes []*resourcev1.DeviceClass) map[corev1.ResourceName]bool {
 	out := map[corev1.ResourceName]bool{}
 	for _, class := range classes {

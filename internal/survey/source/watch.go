@@ -86,8 +86,8 @@ type informers struct {
 
 // Following selects the facts that a Watch follows.
 type Following struct {
-	// Namespace is the only namespace of which Watch.Pod returns pods. metav1.NamespaceAll means
-	// all.
+	// Namespace limits the results of Watch.Pod to one namespace. metav1.NamespaceAll means no
+	// limit.
 	Namespace string
 	// AllPods means that pods without a node are followed, too. If it is false and Node is not "",
 	// only this node is followed.
