@@ -107,8 +107,9 @@ func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
 	return out, nil
 }
 
-// Give adds a container's devices and removes them from other pods. If the kubelet has assigned a
-// device again, its earlier pod has lost it, because the kubelet never assigns a device twice.
+// Give adds a container's devices and removes them from other pods. The kubelet never assigns a
+// device to two pods at a time. So if it has assigned a device again, the earlier pod no longer has
+// it.
 func (s *DeviceState) Give(e DeviceEntry) {
 	given := map[string]bool{}
 	for _, d := range e.Devices {

@@ -6,8 +6,8 @@ import "time"
 // shared CPUs, then the container's), and it writes the files of its managers one after another. A
 // reading between two writes shows a contradiction for a moment.
 const (
-	// After SameLooks equal readings in a row, Settle returns the result even if it is not sound.
-	// It also returns the result after maxLooks readings.
+	// After SameLooks identical readings in a row, Settle returns the result even if it is not
+	// sound. It also returns the result after maxLooks readings.
 	SameLooks = 3
 	maxLooks  = 20
 	// LookPause is the pause between two readings.

@@ -77,7 +77,7 @@ var cpuTypes = typeNames{
 	"checksumValue": "checksum.Checksum",
 }
 
-// cpuTypesUntil135 are the types of the releases with two formats.
+// cpuTypesUntil135 are the type names of the releases with two formats.
 var cpuTypesUntil135 = cpuTypes.but("cpuV2", "state."+cpuTypeName)
 
 // cpuBook is the content that a CPU manager loads from its checkpoint.

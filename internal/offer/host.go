@@ -249,8 +249,8 @@ func (h *Host) disks(dir string, busy map[string]bool) (nodes []string, sick str
 // systems, such as FAT, have no such folder, so busy does not find their disks.
 var filesystems = []string{"sys/fs/ext4", "sys/fs/xfs", "sys/fs/f2fs", "sys/fs/btrfs/*/devices"}
 
-// busy returns the disks and partitions that are used for swap or have a file system of
-// filesystems.
+// busy returns the disks and partitions that are used for swap, or that a mounted file system lists
+// in one of the folders filesystems.
 func (h *Host) busy() map[string]bool {
 	out := map[string]bool{}
 	if h.Root != nil {

@@ -72,7 +72,7 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	return pools, nil
 }
 
-// Keep restores devices that m only seems to have lost. It returns m with the devices of before
+// Keep restores devices that m only seems to have lost. It returns m with the devices in before
 // that m lacks, or that m shows in a way that no resource selects. For example, a network card
 // whose RDMA device is in a container's network namespace looks like a card without RDMA on the
 // host. A device that disappears while the agent reads it has no vendor or product, and Keep

@@ -11,7 +11,7 @@ import (
 type Cluster interface {
 	// Size is the number of nodes.
 	Size() int
-	// AppendKey appends a key of the node's free resources. Nodes with equal keys offer the same
+	// AppendKey appends a key of the node's free resources. Nodes with the same key offer the same
 	// resources to every pod.
 	AppendKey(b []byte, node int) []byte
 	// Look fills l with the node's resources for a pod of the shape. It returns false if the

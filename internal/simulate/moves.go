@@ -174,7 +174,7 @@ func (c *clock) supposed(node int) *suppose.Node {
 	return *known
 }
 
-// asked returns a new pod of a shape. The pod replaces the pod with the UID; if uid is "", it is an
+// asked returns a new pod of a shape. It replaces the pod with the UID uid. If uid is "", it is an
 // additional pod. i makes the UID of its request unique.
 func (c *clock) asked(shape int32, uid string, i int) suppose.Pod {
 	s := &c.scores.shapes[shape]

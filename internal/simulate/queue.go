@@ -18,7 +18,7 @@ type entry struct {
 	life int32
 }
 
-// waitClass identifies entries with equal requests, to which every node gives the same answer.
+// waitClass identifies entries with identical requests, to which every node gives the same answer.
 type waitClass struct{ shape, members int32 }
 
 // queue has the entries that wait for a node, by class, each class in the order of seq. Every node

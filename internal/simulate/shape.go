@@ -23,7 +23,7 @@ type Shape struct {
 	// ask is the request that a kubelet receives. A kubelet pins only whole CPUs and GPUs (see
 	// Whole).
 	ask *placement.Request
-	// key identifies the request: shapes with equal requests have equal keys.
+	// key identifies the request: shapes with identical requests have the same key.
 	key string
 }
 

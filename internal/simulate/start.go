@@ -91,7 +91,7 @@ func NewStart(nodes []StartNode) (*Start, error) {
 	return s, nil
 }
 
-// poolsKey returns equal keys for pools whose devices differ only in their ids and addresses.
+// poolsKey returns the same key for pools whose devices differ only in their ids and addresses.
 func poolsKey(pools []placement.DevicePool) string {
 	pools = slices.Clone(pools)
 	for i := range pools {

@@ -1,7 +1,7 @@
 package simulate
 
-// Unused divides the free GPUs at the end of a run by the reason why a pod of the load could not
-// use them. The fields are percentages of all GPUs, averaged over the pods that ask for GPUs. If no
+// Unused classifies the free GPUs at the end of a run: could a pod of the load use them and, if
+// not, why? The fields are percentages of all GPUs, averaged over the pods that ask for GPUs. If no
 // pod asks for GPUs, the fields are percentages of all CPUs, averaged over all pods.
 type Unused struct {
 	// Usable is the part on nodes that would admit the pod.

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey/source"
 )
 
-// Survey is the state of nodes and of the pods bound to them, at about one moment.
+// Survey is the state of nodes and of the pods bound to them, at about the same moment.
 type Survey struct {
 	// Now is the time of the survey, by the API server's clock.
 	Now time.Time

@@ -39,7 +39,7 @@ func (o fieldErrors) at(field fmt.Stringer, value any, want string) *FieldError 
 func (o fieldErrors) malformed(text string) error { return errors.New(string(o) + ": " + text) }
 
 // OtherFormError means that a release of Berth with another format has written a NodeTopology. Its
-// text does not name the node, so that callers can count equal errors of many nodes.
+// text does not name the node, so that callers can count identical errors of many nodes.
 type OtherFormError struct {
 	// Why describes the unreadable part.
 	Why string

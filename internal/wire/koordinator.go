@@ -161,7 +161,7 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
 // withKoordinator adds the rules in the pod's Koordinator annotations to own. If the pod also names
-// a policy in another dialect, both policies must be equal.
+// a policy in another dialect, both policies must be the same.
 func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placement.Rules, error) {
 	if !SpeaksKoordinator(pod) {
 		return own, nil

@@ -44,9 +44,8 @@ func DeviceUnits(name string) int {
 	return 1
 }
 
-// DeviceCount formats units as a number of devices. It formats a fraction of a device as, for
-// example, "50/100", which ReadTokens reads as an invalid number, because Berth never decides on a
-// fraction.
+// DeviceCount formats units as a number of devices. A fraction of a device becomes a text such as
+// "50/100". ReadTokens counts this text as -1, because Berth never decides on a fraction.
 func DeviceCount(name string, units int) string {
 	each := DeviceUnits(name)
 	if units%each != 0 {

@@ -30,8 +30,8 @@ const (
 // devices are invented, except koordlet's CPUs. The error names the wrong field.
 //
 //   - A zone of type Node with the name "node-N" is a NUMA node. Other zones are ignored.
-//   - If no zone has cpu, nothing is known about CPUs, and no pod is refused for them. If some
-//     zones have cpu, a zone without it is a NUMA node without CPUs. If a zone has no memory,
+//   - If no zone has cpu, nothing is known about CPUs, and no pod is refused because of CPUs. If
+//     some zones have cpu, a zone without it is a NUMA node without CPUs. If a zone has no memory,
 //     nothing is known about memory.
 //   - koordlet's annotations list the CPUs and the free CPUs; its zones do not contain used
 //     amounts. So its CPUs are real, and memory counts only if some zone has less available than

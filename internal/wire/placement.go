@@ -182,8 +182,8 @@ func AmountsAlone(d *placement.Decision) placement.Decision {
 	return out
 }
 
-// WritePlacement returns the annotation's value. Equal placements give equal text. It returns an
-// error if readers would reject the text.
+// WritePlacement returns the annotation's value. Identical placements give identical text. It
+// returns an error if readers would reject the text.
 func WritePlacement(p *Placement) (string, error) {
 	out := placementJSON{
 		Version: placementVersion, Sequence: p.Sequence, Report: p.Report, UID: p.Decision.UID,

@@ -6,7 +6,7 @@ import (
 )
 
 // Texts about nodes in the scheduler's events and on the command line. They do not name the node,
-// so that callers can count equal texts.
+// so that callers can count identical texts.
 const (
 	// NoReport means that the node has no NodeTopology.
 	NoReport = "no NodeTopology: is berth-agent running there?"

@@ -59,8 +59,8 @@ type Fits struct {
 	NUMANodes int `json:"numaNodes"`
 }
 
-// ComparedGroup is a group of nodes of one pool that have equal machines, devices, configurations
-// and allocatable amounts.
+// ComparedGroup is a group of nodes of one pool that have identical machines, devices,
+// configurations and allocatable amounts.
 type ComparedGroup struct {
 	// Like is the first node of the group. Pool is the name of its pool, or "" if no label of the
 	// node names a pool.

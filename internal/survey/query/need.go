@@ -50,7 +50,7 @@ func groupNodes(s *survey.Survey, names []string) [][]string {
 	return out[:min(len(out), maxGroups)]
 }
 
-// alike returns a key that is equal for all nodes of a group, and only for these.
+// alike returns a key that is the same for all nodes of a group, and different for other nodes.
 func alike(n *survey.NodeState) string {
 	spec, devices := n.Spec(), ""
 	for _, pool := range n.Report().Snapshot.Devices {

@@ -47,8 +47,7 @@ type StartPod struct {
 	Stays string
 }
 
-// Start returns the nodes of a survey to which new pods may go, by name, and a note for each other
-// node.
+// Start returns the nodes that accept new pods, sorted by name, and a note for each other node.
 func Start(ctx context.Context, c *survey.Cluster, s *survey.Survey) (all []StartNode, notes []string) {
 	budgets, err := c.From.Budgets(ctx)
 	if err != nil {

@@ -33,9 +33,9 @@ const (
 	annotationMirror = "kubernetes.io/config.mirror"
 )
 
-// remakers are the kinds of controllers that always create a replacement pod, and whose pods lose
-// no work. Other controllers may treat an evicted pod as failed (a TaskRun), or lose its work (a
-// Job).
+// remakers are the kinds of controllers that always create a replacement pod, and whose pods can be
+// recreated without loss of work. Other controllers may treat an evicted pod as failed (a TaskRun),
+// or lose its work (a Job).
 var remakers = []string{"ReplicaSet", "StatefulSet", "ReplicationController"}
 
 // budget is a parsed PodDisruptionBudget.

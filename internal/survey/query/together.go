@@ -277,7 +277,7 @@ func (t *together) alone(ctx context.Context, why string) {
 // none, and a pod gets devices for all of its claims or for none.
 func gotNone(claim string) string { return "claim " + claim + " of the pod gets no devices" }
 
-// elsewhere completes the messages if the claims get no near devices: with the other devices that
+// elsewhere is for claims that get no near devices. It adds to the messages which other devices
 // they would get, or why they get none.
 func (t *together) elsewhere(ctx context.Context) {
 	if t.claimant.mode == claims.Required {
