@@ -13,8 +13,8 @@ const (
 	// CPUsAnnotation: "full-cores" assigns all threads of each core, "spread" assigns one thread of
 	// each core, and "shares" assigns CPU time on NUMA nodes, without exclusive CPUs.
 	CPUsAnnotation = "berth.dev/cpus"
-	// ExclusiveAnnotation: "core" leaves the other threads of the pod's cores idle, "numa" leaves
-	// the other CPUs of its NUMA nodes idle.
+	// ExclusiveAnnotation: "core" leaves the other threads of the pod's cores idle, and "numa"
+	// leaves the other CPUs of its NUMA nodes idle.
 	ExclusiveAnnotation = "berth.dev/exclusive"
 	// L3Annotation: "required" assigns CPUs on the minimum number of level-3 caches that the pod
 	// would need on an empty machine. "preferred" does so if possible.

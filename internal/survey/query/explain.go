@@ -197,7 +197,7 @@ func Explain(ctx context.Context, b Base, namespace, name, only string) (*Explai
 }
 
 // ignores records which annotations and labels of the pod have no effect on its node. For a pod
-// without a node, it records which have no effect on nodes where a kubelet decides.
+// without a node, it records which would have no effect on a node where a kubelet decides.
 func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *survey.NodeState) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
 	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.Decides() && !givesWhole(on, r)) {

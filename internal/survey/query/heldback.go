@@ -218,8 +218,9 @@ func heldByClaims(ctx context.Context, a *source.API, pod *corev1.Pod) *HeldBack
 	return nil
 }
 
-// unbound explains why a claim without a volume delays a pod. A claim with WaitForFirstConsumer
-// delays the pod only after a node is chosen, or if the scheduler reports the claim.
+// unbound explains why a claim without a volume delays a pod: a node has been chosen for it, the
+// scheduler's message is about volumes, or the claim names no StorageClass. In other cases unbound
+// returns nil, because the claim may wait for the pod (WaitForFirstConsumer).
 func unbound(name, class, chosen, message string) *HeldBack {
 	what := "PersistentVolumeClaim " + name + " is not bound"
 	if class != "" {
