@@ -143,7 +143,6 @@ func misspelt(object map[string]any) string {
 }
 
 var (
-	// confKeys are the keys of a configuration.
 	confKeys = []string{"actions", "tiers", "configurations", "metrics"}
 	// inner are the keys of the ConfigMap, of the chart and of the add-on whose value is a
 	// configuration, as a text or as an object.

@@ -30,8 +30,7 @@ const (
 	// rootKeys is the folder of root's keys, and keysInVolume their folder in the volume.
 	rootKeys     = "/root/.ssh"
 	keysInVolume = ".ssh"
-	// keyBits is the size of a generated key.
-	keyBits = 2048
+	keyBits      = 2048
 )
 
 func newSSH(flags *flag.FlagSet) *sshPlugin {

@@ -48,7 +48,7 @@ type Raw struct {
 	CPU, Memory, Devices, Admitted []byte
 }
 
-// Equal reports whether two readings are equal.
+// Equal reports whether two readings have the same content.
 func (r Raw) Equal(o Raw) bool {
 	return bytes.Equal(r.CPU, o.CPU) && bytes.Equal(r.Memory, o.Memory) && bytes.Equal(r.Devices, o.Devices) && bytes.Equal(r.Admitted, o.Admitted)
 }

@@ -29,8 +29,8 @@ type StartError struct {
 	Or []string
 	// Crash means that the kubelet crashes; Problem is the panic.
 	Crash bool
-	// Chance means that the kubelet may start or not, because it adds up memory blocks in random
-	// order.
+	// Chance means that it depends on chance whether the kubelet starts, because the kubelet adds
+	// up memory blocks in random order.
 	Chance bool
 
 	// Restoring means that the manager cannot load the file at all, because the file has another

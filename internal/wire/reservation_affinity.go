@@ -13,7 +13,6 @@ import (
 // ReservationAffinityAnnotation is set on a pod that must use a Reservation.
 const ReservationAffinityAnnotation = "scheduling.koordinator.sh/reservation-affinity"
 
-// maxReservationTerms is the maximum number of terms in an affinity.
 const maxReservationTerms = 64
 
 // ReservationAffinity selects the Reservations that a pod may use: those that meet all its

@@ -52,8 +52,8 @@ type Watch struct {
 	// begun is the time of the API server's last answer before the Watch was created, by the API
 	// server's clock. begunHere is about the same time by this machine's clock.
 	begun, begunHere time.Time
-	// synced has, for each resource, a function that reports whether Run need not wait for the
-	// resource any longer: it was listed, or it is not vital and may not be listed.
+	// synced has, for each resource, a function that reports whether Run can stop waiting for the
+	// resource: it was listed, or it is not vital and may not be listed.
 	synced []cache.InformerSynced
 	// contact tracks the resources that cannot be followed.
 	contact *contact
