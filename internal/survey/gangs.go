@@ -77,8 +77,8 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	return &g.Gangs[at]
 }
 
-// HoldsBack reports whether pods are missing or the declaration is wrong. The scheduler then tries no
-// member of the gang, however many resources are free.
+// HoldsBack reports whether pods are missing or the declaration is wrong. The scheduler then tries
+// no member of the gang, however many resources are free.
 func (g *Gang) HoldsBack() bool {
 	return g != nil && (g.State == gangs.Forming || g.State == gangs.Wrong)
 }
