@@ -26,8 +26,9 @@ type admitter struct {
 	book     *book
 	admitted map[wire.GangKey]*admission
 	// spoiled has the namespaces in which resources were kept for a group, but no pod of the group
-	// got a node. Until the time in the map, groups of other namespaces may use what is kept for a
-	// group of such a namespace, unless a pod of that group has a node.
+	// got a node. Until the time in the map, resources that are kept for a group of such a
+	// namespace are kept only from groups of the same namespace, unless a pod of the group has a
+	// node.
 	spoiled map[string]time.Time
 	// vacant has the objects of groups that wait to be admitted and do not have enough pods.
 	vacant          map[wire.GangKey]vacancy
@@ -56,8 +57,8 @@ type admission struct {
 	// the author of a PodGroup may name any class.
 	priority, foreign int32
 	// until is the time when the kept resources are released; zero means that they were released
-	// early. until is extended only once, when the first members get nodes (placed), so that a
-	// tenant cannot extend it repeatedly.
+	// early. It is extended only once, when the first members get nodes (placed), so that a tenant
+	// cannot keep resources without end.
 	until  time.Time
 	placed bool
 }
@@ -80,7 +81,7 @@ func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	}
 }
 
-// spoiledFor times Admission.KeepFor is the time for which a namespace stays in spoiled.
+// A namespace stays in spoiled for spoiledFor times Admission.KeepFor.
 const spoiledFor = 10
 
 // expire is called when the kept resources of an admission become free (admission.until). If no pod
@@ -226,8 +227,8 @@ func (g *group) lowest(otherwise int32) int32 {
 	return otherwise
 }
 
-// unused returns the part of a group's minResources that its members do not use yet; attempt is as
-// for keptFrom. g is nil if the group has no members.
+// unused returns the part of a group's minResources that its members do not use yet. attempt has
+// the same meaning as in keptFrom. g is nil if the group has no members.
 func (g *group) unused(asked amounts.List, attempt bool) amounts.List {
 	if g == nil {
 		return asked

@@ -31,8 +31,8 @@ func (gs *Groups) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// Reserve returns the reason why a planned member must not get its node, or nil. The ledger has had
-// the reservation since the plan was made.
+// Reserve returns the reason why a planned member must not get its node, or nil. It reserves
+// nothing, because the ledger has had the reservation since the plan was made.
 func (gs *Groups) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {
 	_, at := gs.book.find(pod.UID)
 	switch {

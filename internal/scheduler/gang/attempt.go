@@ -46,9 +46,9 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 	return gs.conclude(a, o)
 }
 
-// turn returns the Turn of a member, or an attempt that must be made first. turn checks the group's
-// state again, because a pod from the back-off queue does not pass PreEnqueue again. The caller
-// holds the lock.
+// turn returns the Turn of a member, or an attempt that must be made first. It checks the group's
+// state again, because a pod that comes from the back-off queue has not passed PreEnqueue since.
+// The caller holds the lock.
 func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	g := gs.book.of[pod.UID]
 	if g == nil {
@@ -89,8 +89,8 @@ func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Sta
 }
 
 // patient reports whether evictions for an unsuccessful attempt must wait, because the next reports
-// of nodes may show free resources. The parameter reports means that the attempt found such nodes.
-// gangs.Wait limits the waiting time.
+// of nodes may show free resources. The parameter reports means that the attempt found nodes that
+// wait for a report. gangs.Wait limits the waiting time.
 func (gs *Groups) patient(a *attempt, reports bool) bool {
 	gs.book.mu.Lock()
 	defer gs.book.mu.Unlock()
@@ -104,9 +104,8 @@ func (gs *Groups) patient(a *attempt, reports bool) bool {
 	return wait.Patient(reports, gs.book.Clock.Now())
 }
 
-// attempt is one attempt to place a group or a late member, in the scheduling cycle of the field
-// pod. A late member is a member that is placed after its gang has its minimum. Only methods of
-// Groups change the group.
+// attempt is one attempt to place a group or a late member, in the scheduling cycle of pod. A late
+// member is placed after its gang has its minimum. Only methods of Groups change the group.
 type attempt struct {
 	group *group
 	pod   *corev1.Pod
@@ -176,8 +175,8 @@ func (a *attempt) outcome(r *result) *outcome {
 }
 
 // doesNotFit returns the outcome for members that do not fit: the reason, and the pods to evict. If
-// pods are evicted for a group, doesNotFit also nominates the group's members, except the leader,
-// to the nodes that these pods leave.
+// there are pods to evict for a group, it also nominates the group's members, except the leader, to
+// the nodes that they get after the eviction.
 func (a *attempt) doesNotFit(r *result) *outcome {
 	o := &outcome{failed: failedCapacity, why: a.job.explain(r), asked: r.Short == nil}
 	waits := r.Hopes()

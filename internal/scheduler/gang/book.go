@@ -36,7 +36,7 @@ type Options struct {
 	Events events.EventRecorder
 	// Objects reads and writes the API objects of groups. It is nil if groups have no objects.
 	Objects Objects
-	// Ended has the members that have ended. Ended is nil if ended pods are not watched.
+	// Ended has the members that have ended. It is nil if ended pods are not watched.
 	Ended Ended
 	// Activate moves pods to the scheduler's active queue. Groups holds no lock when it calls
 	// Activate.
@@ -47,8 +47,8 @@ type Options struct {
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Ours reports whether this scheduler serves pods with the given spec.schedulerName.
 	Ours func(schedulerName string) bool
-	// Forgo ends the nomination of a pod to a node, and retries the pods that could not use the
-	// node. Groups holds no lock when it calls Forgo. Forgo may be nil.
+	// Forgo ends the nomination of a pod to a node, and retries pods that may fit on the node
+	// without it. Groups holds no lock when it calls Forgo. Forgo may be nil.
 	Forgo func(pod *corev1.Pod, node string)
 	// Room counts the cluster's resources, to admit groups without enough pods. If Room is nil,
 	// such groups are not admitted.
@@ -142,8 +142,8 @@ type book struct {
 
 // join adds the pod to its group, and returns the group. If the group does not exist, join creates
 // it. If the pod has no gang, join returns nil. Pods of other schedulers create no group, but are
-// added to an existing group that they name. Call join only for pods that a watch shows, because
-// any other pod may already be gone. The caller holds the lock.
+// added to an existing group that they name. Call join only for pods that a watch shows, because no
+// event would remove a pod that is already gone. The caller holds the lock.
 func (b *book) join(pod *corev1.Pod) *group {
 	if g := b.of[pod.UID]; g != nil {
 		return g
@@ -276,7 +276,7 @@ func (b *book) stillThere(g *group, p *planned) bool {
 	return g.wrong == nil && b.groups[g.key] == g && g.Doing != gangs.Ending
 }
 
-// find returns a member's plan and its place in the plan, or nil twice if no plan contains the
+// find returns a member's plan and its place in the plan. Both are nil if no plan contains the
 // member.
 func (b *book) find(uid types.UID) (*planned, *place) {
 	if !b.any.Load() {
@@ -297,11 +297,11 @@ func (b *book) timeout(g *group) time.Duration {
 	return b.Timeout
 }
 
-// boundSince returns the time at which the period before a gang's deadline begins: when this
-// process, as the leader, first saw a bound member. Any earlier time would be unsafe, because the
-// clocks of other machines may be wrong, and Bindings of the previous leader may still arrive.
-// boundSince returns zero if this process does not lead, if no member is bound, or if the gang
-// needs no new deadline. The caller holds the lock.
+// boundSince returns the time from which a gang's deadline is counted: when this process, as the
+// leader, first saw a bound member. Any earlier time would be unsafe, because the clocks of other
+// machines may be wrong, and Bindings of the previous leader may still arrive. boundSince returns
+// zero if this process does not lead, if no member is bound, or if the gang needs no new deadline.
+// The caller holds the lock.
 func (b *book) boundSince(g *group) (first time.Time) {
 	if !b.Lead.Leads() || g.Whole || !g.Deadline.IsZero() || g.spec.Minimum == 0 {
 		return first
@@ -317,8 +317,8 @@ func (b *book) boundSince(g *group) (first time.Time) {
 	return first
 }
 
-// notNow returns the status of a member that the scheduler does not try, for a reason other than
-// missing capacity.
+// notNow returns the status of a member that is not tried now, for a reason other than missing
+// capacity.
 func notNow(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+why)
 }
@@ -329,8 +329,8 @@ const requestTimeout = 10 * time.Second
 // that the object's kind is not served.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
-// job collects the input of a trial for all members or, if the gang has its minimum, for one
-// member. The caller holds the lock.
+// job collects the input of a trial. The trial is for all members or, if the gang has its minimum,
+// for the member one. The caller holds the lock.
 func (b *book) job(g *group, one types.UID) *job {
 	j := &job{stirs: b.stirs, single: g.settled(), terms: b.terms(g.scheduler())}
 	j.gang.Done = g.done.All

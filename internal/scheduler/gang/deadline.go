@@ -27,8 +27,8 @@ func (g *group) copy() *group {
 }
 
 // recount reads the group's object and pods from the API server, because the watch may not show the
-// last Bindings yet. recount sets g.Whole if the minimum has nodes, or has had nodes. It sets
-// g.wrong if the object has fields that Berth does not support.
+// last Bindings yet. It sets g.Whole if as many members as the minimum have nodes, or had nodes at
+// some time. It sets g.wrong if the object has fields that Berth does not support.
 func (t *teller) recount(g *group) error {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()
@@ -66,8 +66,8 @@ func (t *teller) recount(g *group) error {
 	return err
 }
 
-// concerns reports whether a pod was known as a member, or its Binding names the gang. If the pod
-// has no node, it is enough that the pod's own annotations name the gang.
+// concerns reports whether a pod was known as a member, or its Binding names the gang. For a pod
+// without a node, it also returns true if the pod's own annotations name the gang.
 func (g *group) concerns(pod *corev1.Pod) bool {
 	_, known := g.members[pod.UID]
 	part, _ := gangs.PartOf(pod, false)

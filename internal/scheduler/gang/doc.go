@@ -31,9 +31,9 @@
 //	ending       it missed its deadline, and its bound members are being deleted
 //
 // A group becomes whole when enough members for its minimum have nodes. A whole group stays whole,
-// so that no deadline deletes its members. If a whole group loses so many members that it falls
-// below its minimum, its members without nodes are planned together again. If wire.Gang.Once is
-// set, they are placed one by one instead.
+// and no deadline deletes its members. If a whole group loses so many members that it falls below
+// its minimum, its members without nodes are planned together again. If wire.Gang.Once is set, they
+// are placed one by one instead.
 //
 // If a member fails before all planned members have passed Permit, and the other members do not
 // reach the minimum, the plan is dropped. If a member fails later, the other planned members are
@@ -48,10 +48,11 @@
 //
 // The state of this package can be rebuilt from the API: members from pods, the minimum from the
 // group's object or the pods' annotations. The time until the deadline begins when this process, as
-// the leader, first sees a bound member, so that no other clock decides when pods are deleted. The
-// status of the group's object shows whether the group was ever whole. If the group has no object,
-// the condition wire.GangWholeCondition of a bound member shows it.
+// the leader, first sees a bound member, so the clocks of other machines do not affect when pods
+// are deleted. The status of the group's object shows whether the group was ever whole. If the
+// group has no object, the condition wire.GangWholeCondition of a bound member shows it.
 //
-// No code calls the framework while it holds the lock of the book: the scheduling queue holds its
-// own lock when it calls PreEnqueue, which takes the lock of the book.
+// No code may call the framework while it holds the lock of the book. The scheduling queue holds
+// its own lock when it calls PreEnqueue, which takes the lock of the book, so the opposite order
+// could deadlock.
 package gang

@@ -25,7 +25,7 @@ import (
 const endedPatience = 5 * time.Second
 
 // endings handles the ended pods of gangs. It adds them to their gangs, and removes the pods of
-// former runs.
+// former runs (gangs.Runs).
 type endings struct{ gs *Groups }
 
 // wanted reports whether an ended pod counts as a member. The pod counts if it already is a member.
@@ -56,7 +56,7 @@ func (e endings) gone(uid types.UID) {
 
 // part records that the scheduler's watch no longer shows a member. If the pod has ended, part
 // returns its last version. open means that it is not known yet whether the pod has ended. If ended
-// is nil and open is false, the pod is gone. The caller holds the lock.
+// is nil and open is false, the pod counts as gone. The caller holds the lock.
 func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	gs := e.gs
 	if gs.book.Ended == nil || m.pod.Spec.NodeName == "" {
@@ -96,7 +96,7 @@ func (e endings) parted(pod *corev1.Pod) {
 }
 
 // arrives reports whether a new pod is the first known pod of its run. If all pods of the gang have
-// ended, arrives may first begin the gang anew. The caller holds the lock.
+// ended, it first calls beginAnew. The caller holds the lock.
 func (e endings) arrives(pod *corev1.Pod) (first bool) {
 	if !belongs(pod) || wire.Ended(pod) {
 		return false
@@ -126,8 +126,8 @@ func (e endings) beginAnew(g *group, pod *corev1.Pod) {
 	}
 }
 
-// recall adds the pods that ended before the gang was known and belong to no former run. The caller
-// holds the lock.
+// recall adds to the gang those pods that ended before the gang was known and that belong to no
+// former run. The caller holds the lock.
 func (e endings) recall(g *group) {
 	gs := e.gs
 	if gs.book.Ended == nil {
@@ -140,8 +140,8 @@ func (e endings) recall(g *group) {
 	}
 }
 
-// prune forgets members of former runs if a run has begun or ended since the last call. The caller
-// holds the lock.
+// prune forgets members of former runs if the number of runs with pods that have not ended has
+// changed since the last call. The caller holds the lock.
 func (e endings) prune(g *group) {
 	live := g.runs.Live()
 	if live == g.pruned || g.ended == 0 {

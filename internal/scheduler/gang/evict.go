@@ -38,8 +38,8 @@ type eviction struct {
 	leaving int
 	// nodes has the node of each member that fits after the eviction, by UID.
 	nodes map[types.UID]string
-	// mixed means that some victim does not have a lower priority than the group, and is evicted
-	// because another pod of the victim's gang has.
+	// mixed means that some victim's priority is not lower than the group's. It is evicted because
+	// its gang is evicted as a whole, and another pod of that gang has a lower priority.
 	mixed bool
 	// cut means that the search stopped early, so fewer victims may be enough.
 	cut bool
@@ -79,8 +79,8 @@ func (c *crowd) Restore(victim int) {
 	}
 }
 
-// maxCleared limits the nodes that a trial clears of pods: maxCleared nodes, plus two per member.
-// Like kube-scheduler's preemption, Berth does not try all nodes of a large cluster.
+// A trial chooses at most maxCleared nodes, plus two per member, from which it removes pods. Like
+// kube-scheduler's preemption, Berth does not try all nodes of a large cluster.
 const maxCleared = 100
 
 // evict finds pods whose eviction makes the group's minimum fit. It returns nil if evictions do not
@@ -296,8 +296,8 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 // as a whole or not at all. node is the node on which the pod then fits, or "" if evictions do not
 // help. If asked is true, kube-scheduler's own preemption must not run, because it might evict
 // single members of gangs, or protected pods. If asked is false, MakeRoom has evicted nothing, and
-// kube-scheduler's own preemption may run: the pod has the preemption policy Never, or no such pod
-// could be among the victims.
+// kube-scheduler's own preemption may run: the pod has the preemption policy Never, or no member of
+// a gang and no protected pod could be among the victims.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)
@@ -323,7 +323,7 @@ func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod
 
 // couldTear reports whether kube-scheduler's own preemption could evict single members of a gang.
 // It returns true if a gang with placed members has a member with a priority below limit, or if
-// Berth evicted a pod within leaveTimeout.
+// Berth evicted a pod within the last leaveTimeout.
 func (gs *Groups) couldTear(limit int32) bool {
 	if gs.evictor.awaits() {
 		return true

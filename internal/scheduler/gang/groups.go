@@ -28,10 +28,11 @@ type Groups struct {
 	evictor  *evictor
 	// following has the plans from which nextMate may still return members.
 	following []*planned
-	// follows means that Follow takes the members of a plan from the queue one after another.
+	// follows means that Follow was called, so members of a plan are taken from the scheduling
+	// queue one after another.
 	follows bool
-	// lone has the late members that wait for a time or for a change of the cluster: the group of
-	// each, by the member's UID.
+	// lone has the groups of the late members (see attempt) that wait for a time or for a change of
+	// the cluster, by the member's UID.
 	lone map[types.UID]*group
 }
 
@@ -52,8 +53,8 @@ func New(o Options) *Groups {
 	return gs
 }
 
-// PodSeen records a new or changed pod from a watch: the scheduler's own, or the watch of ended
-// pods.
+// PodSeen records a new or changed pod. The pod comes from the scheduler's own watch or from the
+// watch of ended pods.
 func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	gs.evictor.note(pod, pod.Spec.NodeName != "" && !wire.Ended(pod))
 	if !gs.book.any.Load() && !belongs(pod) {
@@ -95,8 +96,8 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	}
 }
 
-// leaveOther removes a pod without a node from its group if the pod no longer declares the same
-// gang with the same properties. leaveOther returns the group that the pod left, or nil. The caller
+// leaveOther removes a pod without a node from its group if the pod's annotations no longer declare
+// this gang with the same properties. It returns the group that the pod left, or nil. The caller
 // holds the lock.
 func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 	g := gs.book.of[pod.UID]
@@ -242,8 +243,8 @@ func (gs *Groups) sweep(uid func(namespace, name string) types.UID, gone func(na
 	}
 }
 
-// left updates the group and its plan after a member was removed, has ended or is being deleted.
-// The caller holds the lock.
+// left updates the group and its plan. It is called when a member was removed, has ended or is
+// being deleted. The caller holds the lock.
 func (gs *Groups) left(g *group, uid types.UID) {
 	gs.on(g, gangs.News{})
 	if at := g.placeOf(uid); at != nil {
@@ -444,9 +445,9 @@ func (gs *Groups) unlockAndLook(g *group) {
 }
 
 // look activates the members that gangs.Next selects. If the known object may be older than the
-// members, look starts a request for the object. Without the request, an object that was created
-// before its pods would stay unknown, because its event came before the group was in the book. The
-// caller must not hold the lock.
+// members, look starts a request for the object. This request also finds an object that was created
+// before its pods, whose event came before the group was in the book. The caller must not hold the
+// lock.
 func (gs *Groups) look(g *group) {
 	gs.book.mu.Lock()
 	if !gs.book.synced {
@@ -615,9 +616,9 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 
 // Follow wraps next, the function that takes the next entry from the scheduling queue. The returned
 // function first takes the members of new plans, one after another and without other pods in
-// between. It gets them from take, which takes the entry of the given pod, or returns the zero
-// value if the queue does not have it. L is the type of the logger, and E the type of the queue's
-// entries.
+// between. For each member, it calls take, which removes the member's entry from the queue and
+// returns it, or returns the zero value if the queue does not have the entry. L is the type of the
+// logger, and E the type of the queue's entries.
 func Follow[L any, E comparable](gs *Groups, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	gs.book.mu.Lock()
 	gs.follows = true
@@ -655,8 +656,8 @@ func (gs *Groups) lookAlone(uid types.UID) {
 	gs.book.send(pod)
 }
 
-// end deletes the bound members if the API server confirms that the gang is not whole. If a request
-// fails, end runs again later.
+// end deletes the bound members of a gang that missed its deadline, after it has read from the API
+// server that the gang is not whole. If a request fails, end runs again later.
 func (gs *Groups) end(g *group) {
 	gs.book.mu.Lock()
 	fresh, overdue := g.copy(), !g.Whole && !g.Deadline.IsZero() && gs.book.groups[g.key] == g

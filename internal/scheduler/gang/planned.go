@@ -72,8 +72,8 @@ func inTurn(places []*place) {
 	}
 }
 
-// closing returns a place for which no other place waits, or nil: the last place on its node, if no
-// other place on the node has a later wave.
+// closing returns a place whose member can be bound after all others, or nil. It is the last place
+// on its node, and no place on the node has a later wave.
 func closing(places []*place) *place {
 	for i, p := range slices.Backward(places) {
 		waitedFor := slices.ContainsFunc(places[i+1:], func(o *place) bool { return o.node == p.node }) ||
@@ -144,7 +144,6 @@ func (p *planned) enough() bool {
 	return p.group.lacks(&p.group.done, &there) == ""
 }
 
-// members returns the UIDs of the members that are left in a plan.
 func (p *planned) members() (pass []types.UID) {
 	for _, at := range p.places {
 		pass = append(pass, at.uid)

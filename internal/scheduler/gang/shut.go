@@ -29,8 +29,8 @@ type domains struct {
 }
 
 // passes reports whether a refusal holds for a whole domain and may end when members are placed on
-// other nodes. passes returns false for a refusal by the anti-affinity of existing pods, because
-// that may use any label.
+// other nodes. It returns false for a refusal by the anti-affinity of existing pods, because their
+// terms may have any topology key.
 func passes(said *fwk.Status) bool {
 	switch said.Plugin() {
 	case names.PodTopologySpread:

@@ -32,8 +32,8 @@ type teller struct {
 // includes all changes during this time.
 const statusPause = 200 * time.Millisecond
 
-// tellStatus schedules a write of the group's status, or of its pods' conditions if the gang has no
-// object. It does nothing if this process does not lead.
+// tellStatus schedules a write of the group's status or, if the gang has no object, of its pods'
+// conditions. It does nothing if this process does not lead.
 func (t *teller) tellStatus(g *group) {
 	t.book.mu.Lock()
 	synced := t.book.synced
@@ -107,9 +107,9 @@ func (g *group) says(s standing) bool {
 	return g.told.version != "" && g.told.status == s && (g.object == g.told.version || !newer(g.object, g.told.version))
 }
 
-// leftBehind reports whether the group has lost its last member and its status must show this. The
-// status of a completed group, or of a group that was not admitted, does not change. The caller
-// holds the locks of the book and the teller.
+// leftBehind reports whether the group has lost its last member and its status must show this. It
+// returns false for a completed group and for a group that was not admitted. The caller holds the
+// locks of the book and the teller.
 func (g *group) leftBehind(s standing) bool {
 	completed := g.told.status.phase == volcano.PodGroupCompleted || g.spec.Phase == string(volcano.PodGroupCompleted)
 	return len(g.members) == 0 && s.phase == volcano.PodGroupInqueue && !completed
@@ -177,7 +177,6 @@ func (g *group) marks() (out []*member) {
 	return out[:min(len(out), max(0, maxMarks-have))]
 }
 
-// mark writes wire.GangWholeCondition into the status of the members.
 func (t *teller) mark(ctx context.Context, members []*member) error {
 	for _, m := range members {
 		t.book.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// sums has totals over the members of a group. Each change of a member updates the totals, because
-// a large group takes too long to count again.
+// sums has totals over the members of a group. Each change of a member updates them, because
+// counting a large group again would take too long.
 type sums struct {
 	// waiting counts members without a node. done counts members that have a node and members that
 	// have succeeded.
@@ -81,7 +81,6 @@ func (g *group) leader() *member {
 	return nil
 }
 
-// addTo adds n to a value of the map, and deletes the value if it becomes zero.
 func addTo[K comparable](m *map[K]int, key K, n int) {
 	if *m == nil {
 		*m = map[K]int{}
@@ -151,7 +150,6 @@ func (g *group) sum(m *member) {
 	}
 }
 
-// drop removes a member from the sums and the line.
 func (g *group) drop(m *member) {
 	g.add(&m.summed, -1)
 	g.weigh(m, &part{})
@@ -208,7 +206,6 @@ func (g *group) add(p *part, n int) {
 	}
 }
 
-// hear adds n to the counts of a member's declared values.
 func (s *sums) hear(m *said, n int) {
 	if m.wrong {
 		s.wrongs += n

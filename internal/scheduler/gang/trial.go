@@ -50,8 +50,8 @@ type (
 
 // Devices finds devices of DRA drivers for the members' claims.
 type Devices interface {
-	// Give reserves devices for the pod at its place on the node. If there are no such devices,
-	// Give returns false. Give may call again to move the pod to another place on the node.
+	// Give reserves devices for the pod at its place on the node. It returns false if it finds too
+	// few devices. Give may call the function again to move the pod to another place on the node.
 	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies, again Again) bool
 	// Take releases the devices that Give has reserved for the pod.
 	Take(uid types.UID)
@@ -71,8 +71,8 @@ func InTrial(state fwk.CycleState) bool {
 	return err == nil
 }
 
-// MateInTrial reports whether a cycle's state belongs to a trial that plans this pod. If it returns
-// true, the plan itself counts the pod on forks of the ledgers, so plugins must not count it again.
+// MateInTrial reports whether a cycle's state belongs to a trial that plans this pod. Plugins must
+// then not count the pod on its node, because the plan counts it on forks of the ledgers.
 func MateInTrial(state fwk.CycleState, uid types.UID) bool {
 	data, _ := state.Read(trialKey)
 	t, ok := data.(*trial)
@@ -94,18 +94,18 @@ type trial struct {
 	kinds []*kind
 	// bodies has the members in the form in which the framework adds pods to nodes.
 	bodies []fwk.PodInfo
-	// cleared has the nodes from which the trial may remove pods, or is nil. If cleared is set, the
-	// trial runs the filters for kinds that are not coupled only on these nodes, because it knows
-	// the answers of the other nodes.
+	// cleared has the nodes from which the trial may remove pods, or is nil. If it is set, a kind
+	// that is not coupled is filtered again only on these nodes; the answers of all other nodes are
+	// in kind.refused.
 	cleared map[int]bool
 	// wide means that Nodes must ask all nodes. left means that a call of Nodes has asked only some
 	// nodes.
 	wide, left bool
 	// loners has the placed members with required anti-affinity.
 	loners loners
-	// devices is nil if no devices are needed.
+	// devices is nil if the profile has no plugin that chooses devices.
 	devices Devices
-	// coupled is the number of coupled kinds.
+	// coupled is the number of coupled kinds (plan.Field.Coupled).
 	coupled int
 	// dirty means that the shut of some kind has refusals.
 	dirty bool
@@ -130,8 +130,8 @@ type kind struct {
 	size int
 	// shut has the refusals that depend on the places of other members.
 	shut shut
-	// refused has the refusals of nodes, by the index in trial.infos. Planned members are not the
-	// reason for these refusals.
+	// refused has the nodes' refusals for which no planned member is the reason, by the index in
+	// trial.infos.
 	refused map[int]*fwk.Status
 }
 
@@ -146,7 +146,7 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 
 // Countable returns the requested amounts without the extended resources that DRA drivers may
 // provide (KEP-5004). Only the plugin DynamicResources knows how much of such a resource is free.
-// If on is not nil, resources that this node itself offers stay in the list.
+// If on is not nil, resources in that node's allocatable stay in the list.
 func Countable(handle fwk.Handle, asked amounts.List, on *amounts.Node) amounts.List {
 	out := asked
 	for name := range asked {
@@ -291,8 +291,8 @@ func (t *trial) Widen() bool {
 }
 
 // best returns the first nodes in Berth's order that every plugin accepts for members of the kind.
-// It does not ask the other nodes, because the framework scores only the first few. best returns
-// nil if it finds too few nodes, or if Berth has no order. In a large cluster with many kinds, best
+// It does not ask the other nodes, because the framework scores only the first few. It returns nil
+// if it finds too few nodes, or if Berth has no order. In a large cluster with many kinds, it
 // examines only the first nodes of infos.
 func (t *trial) best(k *kind) []int {
 	few := t.few(k)
@@ -377,9 +377,8 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 	return t.filter(k, t.info(node))
 }
 
-// scoredNodes is the number of nodes that the framework scores for a kind: the first nodes in
-// Berth's order. It scores two nodes per member instead if that is more. The other nodes follow in
-// Berth's order.
+// scoredNodes is the number of nodes that the framework scores for a kind, or two per member if
+// that is more (few). These are the first nodes in Berth's order; the others keep that order.
 const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }
@@ -474,8 +473,8 @@ func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 // Coupled implements plan.Field.
 func (t *trial) Coupled(kind int) bool { return t.kinds[kind].coupled }
 
-// Node implements plan.Field. The result has only the ledger, because the framework's nodes count
-// the free amounts.
+// Node implements plan.Field. The result has no amounts, because NodeResourcesFit checks them on
+// the framework's nodes.
 func (t *trial) Node(node int) suppose.Node { return suppose.On(t.Account(node), nil) }
 
 // Account returns the ledger of a node.
@@ -533,7 +532,7 @@ const (
 	coupledLooks = 45
 )
 
-// Suits implements plan.Field. Suits does not count devices that evictions would release.
+// Suits implements plan.Field. Suits ignores devices that evictions would release.
 func (t *trial) Suits(member, node int, would Lies, again Again) bool {
 	return t.devices == nil || t.devices.Give(t.job.Pods[member], t.infos[node], would, again)
 }

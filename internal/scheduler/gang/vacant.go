@@ -39,11 +39,11 @@ type vacancy struct {
 	wrong error
 	// looked is the value of admitter.vacantLooks at the last check of the group.
 	looked int
-	// known has the results of earlier checks. Only lookAtVacant changes them.
+	// known has the results of earlier checks. Only lookAtVacant changes it.
 	known *known
 }
 
-// known has the facts that earlier checks have found about a group without enough pods.
+// known has the results of earlier checks of a group without enough pods.
 type known struct {
 	// scheduler is the name of the group's scheduler, or "" if the Job was not read yet. classes
 	// are the PriorityClasses that the group's pods will name. priority is the group's priority,
@@ -143,9 +143,10 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	t.book.callAt(t.book.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
-// lookAtVacant admits groups whose minResources are free, one after another: by priority, and then
-// the longest unchecked first. It then schedules its next run. The next run is soon if this run
-// removed groups from vacant and did not check all of them.
+// lookAtVacant admits groups whose minResources are free, one after another: the group with the
+// highest priority first, and among equals the one that was unchecked for longest. It then
+// schedules its next run, soon if this run removed groups from vacant and did not check all of
+// them.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -354,8 +355,8 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) 
 	return short, nil
 }
 
-// tellVacantEvery is the shortest time between two different reasons that are reported for a group
-// that is not admitted. Without this pause, each change of the free amounts would be reported.
+// tellVacantEvery is the minimum time between two reports of different reasons why a group is not
+// admitted. Without it, each change of the free amounts would be reported.
 const tellVacantEvery = time.Minute
 
 // shut writes the reason why a group is not admitted into the group's status and into an event.
@@ -425,8 +426,9 @@ func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, erro
 	return read.Status.State, err
 }
 
-// read reads an object of Volcano into the value to which into points. Tenants choose the name, but
-// cannot change the request path with it, because the REST client refuses such names.
+// read reads an object of Volcano into *into. Tenants choose the name, but cannot change the
+// request path with it, because the REST client accepts only a valid path segment
+// (IsValidPathSegmentName).
 func (o *APIObjects) read(ctx context.Context, version schema.GroupVersion, namespace, resource, name string, into any) error {
 	c, err := o.client(wire.GangOfVolcano)
 	if err != nil {
