@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Wish is a requirement or preference of one member about its NUMA nodes: those of another member,
-// or different ones.
+// Wish is a member's requirement or preference to have the same NUMA nodes as another member, or
+// different ones.
 type Wish struct {
 	// Mate is the index of the other member in Gang.Members. Index len(Members)+i stands for
 	// Gang.Seated[i], a pod that already has a node.
@@ -22,8 +22,8 @@ type Wish struct {
 	// has no meaning. If the wish belongs to a seated pod, it applies only to Members. All saves
 	// memory: the number of separate wishes would grow with the square of the number of members.
 	All bool
-	// Apart asks for NUMA nodes that the mate does not have. Without Apart, the wish asks for the
-	// mate's NUMA nodes.
+	// Apart asks for NUMA nodes that the mate does not have. Without Apart, the wish asks for
+	// exactly the mate's NUMA nodes.
 	Apart bool
 	// Required means that the member gets no node on which the wish is not fulfilled. If Required
 	// is not set, the plan first tries to fulfil the wish, and ignores it if that fails.
@@ -96,8 +96,8 @@ func (g *Gang) wishesOf(m int) []Wish {
 const maxTogether = 4
 
 // outcomes returns the possible NUMA nodes of the members on a node; got is the allocation of the
-// last member. If the node is not loose, there is one outcome. If it is loose, there is one outcome
-// for each order of admission. outcomes returns nil if the NUMA nodes are not known.
+// last member. There is one outcome or, if the node is loose, one for each order in which the
+// kubelet may admit the members. outcomes returns nil if the NUMA nodes are not known.
 func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
 	if !t.plan.Nodes.At(node).Loose() {
 		numa := make([]topology.NUMASet, len(members))
@@ -166,8 +166,9 @@ func (t *trial) sequence(members, order []int) (key [maxTogether + 1]int64) {
 	return key
 }
 
-// play promises places to the members, in an order, on the node without planned members. It returns
-// the NUMA nodes of each member, or false if one is refused or not exact.
+// play promises places to the members, in the given order, on a fork of the node without planned
+// members. It returns the NUMA nodes of each member, or false if a member is refused or its
+// allocation is not certain.
 func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) {
 	on, numa := t.field.Node(node), make([]topology.NUMASet, len(members))
 	if on.Account() == nil {
@@ -266,9 +267,10 @@ func unitsOf(members []Member) []unit {
 	return out
 }
 
-// In a gang with wishes, a node that refuses one member may admit a later member, so the plan must
-// not skip the node. So the trial stores the refusals of each node, and does not ask again for a
-// known answer. Otherwise a gang of thousands of members could block the scheduler for minutes.
+// In a gang with wishes, a node that refuses one member may admit a later member, so the plan
+// cannot drop the node. Instead, the trial stores the refusals of each node, and does not ask again
+// for a known answer. Otherwise a gang of thousands of members could block the scheduler for
+// minutes.
 
 // site has the members on a node, and the node's refusals while it has exactly these members. If
 // the node gets another member, the trial replaces the site.
@@ -293,7 +295,8 @@ type pair struct {
 }
 
 // refusal describes the members that a node refuses: members with the same kind and age. If wishes
-// are the reason, it is only for members of the same class; otherwise class is nowhere.
+// are the reason, it covers only members of the same class (wishes.classes); otherwise class is
+// nowhere.
 type refusal struct {
 	kind, class int
 	strict      bool
@@ -420,8 +423,8 @@ func (t *trial) numaNodes(node int) int {
 	return math.MaxInt
 }
 
-// settle is called after the search for a unit's node. It marks the node of the last place as taken
-// if every NUMA node of it belongs to a member that accepts no other member on its NUMA node.
+// settle is called after the search for a unit's node. It marks the unit's node as taken if every
+// NUMA node of it belongs to a member that accepts no other member on its NUMA node.
 func (t *trial) settle(placed bool) {
 	if !placed || t.wishes == nil || len(t.plan.Places) == 0 || t.work.slow {
 		return
@@ -483,8 +486,8 @@ func (t *trial) meets(u *unit) (only int, joins bool) {
 	return only, joins
 }
 
-// alike reports whether every node gives equal answers about the two units. Units of several
-// members are never alike.
+// alike reports whether it is certain that every node gives the same answer about the two units. It
+// returns false for units of several members.
 func (t *trial) alike(a, b *unit) bool {
 	x, y := a.members[0], b.members[0]
 	return len(a.members)+len(b.members) == 2 && t.wishes.classes[x] == t.wishes.classes[y] && t.created(x) == t.created(y)

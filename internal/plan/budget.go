@@ -14,8 +14,8 @@ const (
 	// Looks is the maximum cost of a plan, in looks. A look is about a microsecond of processor
 	// time, the cost of checking one member on one node without asking the node's ledger.
 	Looks = 150_000
-	// Patience is the maximum time for a plan. On a busy machine, it may end before Looks are used
-	// up.
+	// Patience is the maximum time for a plan. On a busy machine, it may be over before Looks are
+	// used up.
 	Patience = 5 * time.Second
 )
 
@@ -25,8 +25,7 @@ const MaxKinds = 256
 // Dear has the numbers that explain why a gang is too expensive to plan.
 type Dear struct {
 	// Members is the number of members that are planned together, and Kinds the number of their
-	// kinds. Names is the number of times that pods of the gang name each other in wishes about
-	// their places.
+	// kinds. Names counts how often pods of the gang name each other in their wishes (Wish).
 	Members, Kinds, Names int
 	// Late means that the plan was stopped because it took too long.
 	Late bool

@@ -11,8 +11,8 @@
 // begins with the smallest members. Make does not search all combinations. If members of several
 // sizes fit in only one way, Make does not always find this way.
 //
-// Evict finds pods whose eviction makes room for a whole gang at a low cost. A Wish asks for the
-// NUMA nodes of another member, or for other NUMA nodes.
+// Evict finds pods whose eviction makes room for a whole gang at a low cost. With a Wish, a member
+// asks for the same NUMA nodes as another member, or for different ones.
 //
 // The package is pure: it uses no random numbers, does no I/O, and reads the clock only for a
 // Budget. The package changes forks of ledgers, but not the ledgers.

@@ -22,7 +22,7 @@ type Victim struct {
 	// Started is the earliest start time of the pods, in Unix seconds. Of equal victims, the one
 	// that started last is evicted first.
 	Started int64
-	// Leaving means that the pods are already being deleted, so that they cost nothing.
+	// Leaving means that the pods are already being deleted, so they cost nothing.
 	Leaving bool
 }
 
@@ -51,15 +51,15 @@ type Eviction struct {
 	Victims []int
 	// Places are the members' places after the eviction.
 	Places []Place
-	// Asked is the number of questions to nodes about members. Cut means that the search reached
+	// Asked counts how often a node was checked for a member. Cut means that the search reached
 	// MaxAsked or used up its budget, so there may be more victims than necessary.
 	Asked int
 	Cut   bool
 }
 
-// MaxAsked is the maximum number of questions to nodes about members in one search. A question
-// takes about 20 to 50 microseconds, including the filters of the scheduling framework. The
-// scheduler places no other pod during the search.
+// MaxAsked is the maximum of Eviction.Asked in one search. A check takes about 20 to 50
+// microseconds, including the filters of the scheduling framework. The scheduler places no other
+// pod during the search.
 const MaxAsked = 50_000
 
 // Evict finds victims whose eviction lets the gang's minimum fit. Evict first removes the pods that
@@ -75,7 +75,7 @@ func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
 	return evictAsking(g, f, r, MaxAsked, b)
 }
 
-// evictAsking is Evict with a limit on the number of questions.
+// evictAsking is Evict with a limit in place of MaxAsked.
 func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Eviction, ok bool) {
 	c := newClearing(f, r)
 	c.work.limit, c.work.budget = limit, b
@@ -316,8 +316,8 @@ func (c *clearing) guess(order []int) int {
 }
 
 // single finds one victim whose eviction is enough for a gang with wishes, although the eviction of
-// all victims is not enough. On an emptier node, the kubelet may place a pod on NUMA nodes that
-// contradict the wishes. The caller has evicted all victims.
+// all victims is not enough. That can happen because, on an emptier node, the kubelet may place a
+// pod on NUMA nodes that contradict the wishes. The caller has evicted all victims.
 func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	if !g.Wishes() {
 		return Eviction{}, false

@@ -19,7 +19,8 @@ type Member struct {
 	Task string
 	// Size orders members: larger members are harder to place.
 	Size int64
-	// Beside are the member's wishes about the places of other members.
+	// Beside are the member's wishes to have the same NUMA nodes as other members, or different
+	// ones.
 	Beside []Wish
 }
 
@@ -37,11 +38,11 @@ type Field interface {
 	// constraints. For such a kind, Nodes also returns nodes that may admit a member only later.
 	// Admits always answers for the present state.
 	Coupled(kind int) bool
-	// Closed reports whether the node, or its domain, has refused a member of the coupled kind, so
-	// that the plan must not ask the node again now.
+	// Closed reports whether the node, or its topology domain, has refused a member of the coupled
+	// kind. The plan then does not ask the node again before Reopen.
 	Closed(kind, node int) bool
-	// Reopen forgets the refusals of the kind that may have ended since, and reports whether there
-	// were any. The plan calls Reopen if no node admits a member.
+	// Reopen forgets those refusals of the kind (Closed) that may no longer hold, and reports
+	// whether there were any. The plan calls Reopen if no node admits a member.
 	Reopen(kind int) bool
 	// Node returns the node as it is before the plan.
 	Node(node int) suppose.Node
@@ -49,8 +50,8 @@ type Field interface {
 	// Node is checked separately.
 	Admits(member, node int) bool
 	// Suits reports whether the member can get the devices of its resource claims at its place on
-	// the node. Suits may call again to move the member to another place on the node, for example
-	// near devices.
+	// the node. Suits may call the function again to move the member to another place on the node,
+	// for example near devices.
 	Suits(member, node int, would Lies, again Again) bool
 	// Put records that the member is on the node, and Take reverts this.
 	Put(member, node int)
@@ -62,8 +63,8 @@ type Lies struct {
 	// Decision is the member's allocation. It has no containers if nothing is pinned for the
 	// member.
 	Decision *placement.Decision
-	// Sure means that the allocation is certain. Loose means that the ledger promises no member on
-	// the node which CPUs it gets.
+	// Sure means that the allocation is certain. Loose means that the ledger promises the members
+	// on the node admission, but no particular CPUs.
 	Sure, Loose bool
 }
 
@@ -116,7 +117,6 @@ func (g *Gang) Wish(of int, w Wish) {
 // Wishes reports whether any member has a wish about another member's place.
 func (g *Gang) Wishes() bool { return g.wishes(func(Wish) bool { return true }) }
 
-// wishes reports whether the function is returns true for any wish of the gang.
 func (g *Gang) wishes(is func(Wish) bool) bool {
 	return slices.ContainsFunc(g.Members, func(m Member) bool { return slices.ContainsFunc(m.Beside, is) }) ||
 		slices.ContainsFunc(g.Seated, func(s Seat) bool { return slices.ContainsFunc(s.Beside, is) })
@@ -125,10 +125,10 @@ func (g *Gang) wishes(is func(Wish) bool) bool {
 // Place is the node of a member.
 type Place struct {
 	Member, Node int
-	// Loose is for ledger.Candidate.Loose. It is set if the CPUs of the member depend on the order
-	// in which the kubelet admits the members on the node.
+	// Loose is the value for ledger.Candidate.Loose: the CPUs of the member depend on the order in
+	// which the kubelet admits the members on the node.
 	Loose bool
-	// Wave is for ledger.Candidate.Wave.
+	// Wave is the value for ledger.Candidate.Wave.
 	Wave int
 	// Got is the member's allocation on the node.
 	Got Decided
@@ -152,8 +152,8 @@ type Plan struct {
 	// may admit the members on the node, but not in all of them, and that have used all their
 	// waves.
 	Tangled map[int]bool
-	// Crowded means that a node with members refused another member, which it might accept in a
-	// later wave.
+	// Crowded means that a node with planned members refused a further member that it might accept
+	// in a later wave.
 	Crowded bool
 	// Cut means that the budget was used up before the minimum was reached. The gang might still
 	// fit.
@@ -165,14 +165,14 @@ type Plan struct {
 // Make plans the gang. A kubelet may admit members that were created in the same second in any
 // order, so Make finds places that are valid in every order. If Make finds no such plan, it plans
 // several waves. The members of a wave are bound after a report shows that the node has admitted
-// the previous wave. If the plan is Whole, the members stay Put on the Field. If it is not, Make
+// the previous wave. If the plan is Whole, the members stay Put on the Field. Otherwise Make
 // reverts all changes of the Field.
 func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
 }
 
-// work counts in asked the questions to nodes about members. If limit is not 0, it is the maximum
-// of asked.
+// work limits the effort of a plan. asked counts how often a node was checked for a member. If
+// limit is not 0, the plan stops when asked reaches it.
 type work struct {
 	asked, limit int
 	budget       *Budget
@@ -257,8 +257,8 @@ func (p *Plan) Undo(f Field) {
 	}
 }
 
-// pass goes through the members once, in units. If inWaves is set and a node does not admit its
-// members in every order, pass may put them into waves, which fix the order.
+// pass tries to place each unit of members once, in the given order. If inWaves is set and a node
+// does not admit its members in every order, pass may put them into waves, which fix the order.
 func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	count := len(g.Members) + len(g.Seated)
 	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, at: make([]int, count), placed: make([]Decided, count)}
@@ -343,8 +343,8 @@ type trial struct {
 	strict bool
 }
 
-// place puts the unit on a node, if there is one that admits it. If the next unit is equal to this
-// unit, only the returned nodes can admit it.
+// place puts the unit on a node if any node admits it. It returns the nodes that may admit the next
+// unit, if that unit is like this one.
 func (t *trial) place(u *unit, open []int) []int {
 	if u.prefers {
 		t.strict = true
@@ -367,7 +367,7 @@ func (t *trial) place(u *unit, open []int) []int {
 }
 
 // first puts the unit on the first node that admits it, and returns the nodes that may admit
-// another equal unit. found is false if no node admits the unit.
+// another unit like it. found is false if no node admits the unit.
 func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	only, joins := t.meets(u)
 	takes := func(node int) bool { return (!joins || node == only) && t.putAll(u.members, node) }
@@ -516,7 +516,7 @@ func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) b
 	return false
 }
 
-// asks checks the Field's rules, the node's amounts and the node's ledger, which promises the
+// asks checks the Field's rules and the node's amounts, and makes the node's ledger promise the
 // member a place. It does not check wishes.
 func (t *trial) asks(m, node int, was *before) (Decided, bool) {
 	if !t.field.Admits(m, node) {
@@ -606,10 +606,9 @@ func (t *trial) waits(node int, on *suppose.Node, why ledger.Wait) {
 	t.plan.Waits[node] = why
 }
 
-// loosen promises the pod a place on a node where the pod might change the CPUs of the members,
-// because the kubelet may admit the pod before them. For this, loosen gives up the promises of
-// particular CPUs to the members. loosen returns the earlier state of the node, or nil if the node
-// has not changed.
+// loosen promises the pod a place on a node where the kubelet may admit the pod before the planned
+// members, which may then get other CPUs. So it first withdraws the promises of particular CPUs to
+// these members. It returns the earlier state of the node, or nil if it has not changed the node.
 func loosen(p *suppose.Pod, on *suppose.Node, d *placement.Decision) (ledger.Answer, *suppose.Node) {
 	loose := on.Clone()
 	loose.Loosen()
