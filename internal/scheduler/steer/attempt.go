@@ -35,8 +35,7 @@ const (
 type attempt struct {
 	mode   claims.Mode
 	claims []claims.PodClaim
-	// byNode has the ResourceSlices of each node, and shared has the ResourceSlices of several
-	// nodes.
+	// byNode has the ResourceSlices with spec.nodeName, by node. shared has all others.
 	byNode map[string][]*resourceapi.ResourceSlice
 	shared []*resourceapi.ResourceSlice
 	taken  *taken
@@ -49,13 +48,13 @@ type attempt struct {
 	chosen map[string]fwk.StateData
 	// versions has, by node, the version of the node before the pod was reserved on it.
 	versions map[string]version
-	// misplaced has the allocated claims whose node has no place for the pod near their devices.
+	// misplaced has the allocated claims near whose devices the pod has no place on their node.
 	misplaced map[types.UID]bool
 
 	// pending has the claims that Reserve has allocated in this attempt.
 	pending []claims.PodClaim
-	// written means that PreBind has begun to write the claims. refused means that the plugin has
-	// ended the attempt itself, so that no Binding was sent.
+	// written means that PreBind has begun to write the claims. refused means that this plugin has
+	// refused the node in Reserve or later, so no Binding was sent.
 	written, refused bool
 	// alignment is the result of the last check of the devices. judged means that there was a
 	// check.
@@ -215,14 +214,13 @@ type onNode struct {
 	claims.OnNode
 	plugin *Plugin
 	info   fwk.NodeInfo
-	// lately is the reason why the last way failed. lying is the placement of the first way for
-	// which the node had no free devices.
+	// lately is the reason why the last way (claims.Way) failed. lying is the placement of the
+	// first way for which the node had no free devices.
 	lately string
 	lying  Lying
 	// cut is a note for the message if MaxWays ended the search; otherwise "".
 	cut string
-	// loose means that Filter cannot know whether the devices are aligned, so that Reserve checks
-	// this.
+	// loose means that Filter cannot know whether the devices will be aligned. Reserve checks this.
 	loose bool
 	// apart means that a device can be aligned for one claim but not for another.
 	apart bool
@@ -258,8 +256,8 @@ func (p *Plugin) on(a *attempt, pod *corev1.Pod, info fwk.NodeInfo) *onNode {
 	return n
 }
 
-// steer tries the ways on the node until the pod gets its devices in one of them. It returns false
-// if the pod does not get them in any way.
+// steer tries the pod's possible placements on the node (ways), one after another, until the pod
+// gets its devices. It returns false if the pod gets them with none of the placements.
 func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (status *fwk.Status, found bool) {
 	if ways.Known != Foreseen {
 		return nil, false
@@ -281,7 +279,7 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 	return nil, false
 }
 
-// lie tries one way on the node. It returns false if the pod does not get its devices in this way.
+// lie tries one placement. It returns false if the pod does not get its devices with it.
 func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status *fwk.Status, found bool) {
 	only, fits := n.reach(way.Lying)
 	if !fits {
@@ -327,7 +325,6 @@ func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status
 	return nil, true
 }
 
-// all has every NUMA node.
 const all = claims.Everywhere
 
 // reach returns the NUMA nodes on which devices would be aligned (claims.OnNode.Reach), and stores
@@ -354,7 +351,7 @@ func (n *onNode) missing(only topology.NUMASet) string {
 	return text
 }
 
-// misplace records that the pod cannot be aligned with the devices that a claim has on this node.
+// misplace records that the pod cannot be placed near the devices that a claim has on this node.
 func (n *onNode) misplace(uid types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -424,8 +421,8 @@ const asRequired = "berth.dev/claims: required: "
 // of DynamicResources for one claim: 8 for each of 32 requests.
 const nearer = 8 * 32
 
-// PreScore implements fwk.PreScorePlugin. It skips Score for a pod without claims, because
-// DynamicResources has no PreScore, and its Score would return 0 for every node.
+// PreScore implements fwk.PreScorePlugin. It skips Score for a pod that can get no devices, because
+// Score would return 0 for every node. DynamicResources itself has no PreScore.
 func (p *Plugin) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if claims.MayClaim(pod) {
 		return nil
@@ -669,7 +666,7 @@ func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
 	return false
 }
 
-// misplacedClaims returns the allocated claims with whose devices the pod cannot be aligned.
+// misplacedClaims returns the allocated claims near whose devices the pod cannot be placed.
 func (a *attempt) misplacedClaims() []claims.PodClaim {
 	a.mu.Lock()
 	uids := maps.Clone(a.misplaced)
