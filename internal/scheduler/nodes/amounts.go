@@ -121,8 +121,9 @@ func (f *Feed) loseAmounts(n *Node, kind int) news {
 	return noNews
 }
 
-// goByAmounts makes the node use the reported amounts. It does nothing if there is a report of an
-// agent, or if nothing has changed. The caller holds f.reports, and passes the result to tell.
+// goByAmounts makes the node use its reports with only amounts. It does nothing if there is a
+// report of an agent, or if nothing has changed. The caller holds f.reports, and passes the result
+// to tell.
 func (f *Feed) goByAmounts(n *Node) news {
 	a := &n.amounts
 	if a.full || a.none() {
@@ -153,9 +154,9 @@ func (f *Feed) goByAmounts(n *Node) news {
 }
 
 // amountsWith records a pod on a node that uses reports with only amounts, and reads these reports
-// again, because their meaning depends on the node's pods. It returns false if the pod's node does
-// not use such reports. It forgets an ended pod at once, because the kubelet releases a pod's
-// resources before it reports the end.
+// again, because their meaning depends on the node's pods. It forgets an ended pod at once, because
+// the kubelet releases a pod's resources before it reports the end. It returns false, and does
+// nothing, if the pod's node does not use reports with only amounts.
 func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false

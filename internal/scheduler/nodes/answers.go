@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Answers stores the nodes' last answers. K is the key of a set of pods that get the same answers.
+// Answers stores the nodes' last answers. Pods with the same key, of type K, get the same answers.
 type Answers[K comparable] struct {
 	mu    sync.Mutex
 	byKey map[K]*answerTable
@@ -43,7 +43,7 @@ type batch struct {
 
 // answerTable has the last answers of the nodes about the pods of one key. Filter and Score read it
 // without a lock. Even in a large cluster, it takes only some consecutive pages of memory. An
-// answer is valid until the node's counter changes.
+// answer is valid until the node's ledger.ChangeCounter changes.
 //
 // The table also has answers by StateID. If several nodes are in the same state, only one of them
 // is asked about a new shape. If there is no answer for a node's StateID, the node's own answer is

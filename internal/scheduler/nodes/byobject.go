@@ -26,9 +26,9 @@ type slots []atomic.Pointer[Node]
 
 const minSlots = 64
 
-// place returns the index of the object's first slot. It hashes only the address, which costs a
-// tenth of a Go hash. If the Go runtime moved an object in memory, the table would find its node by
-// name and add it again.
+// place returns the index at which the search for the object begins. It hashes only the address,
+// which costs a tenth of a Go hash. If the Go runtime moved an object in memory, Table.Of would
+// find its node by name and add the object again.
 func (s slots) place(object *corev1.Node) uint64 {
 	const spread = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: it spreads neighbouring addresses
 	return uint64(uintptr(unsafe.Pointer(object))) * spread >> 32
@@ -36,8 +36,8 @@ func (s slots) place(object *corev1.Node) uint64 {
 
 func (s slots) at(i uint64) *atomic.Pointer[Node] { return &s[i&uint64(len(s)-1)] }
 
-// add gives the node a slot for the object unless it has one, and returns true if it used a new
-// slot.
+// add gives the node a slot for the object, and returns true. It returns false if the node has that
+// slot already.
 func (s slots) add(object *corev1.Node, n *Node) bool {
 	for i := s.place(object); ; i++ {
 		switch at := s.at(i); at.Load() {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
-// FollowDemand works for at most 1/demandShare of the time. After demandLate, it updates the demand
-// for the nodes even if the demand levels have not changed, because nodes and their labels may have
+// FollowDemand works for at most about 1/demandShare of the time. After demandLate, it updates the
+// demand for the nodes even if no demand level has changed, because nodes and their labels may have
 // changed.
 const (
 	demandShare = 100

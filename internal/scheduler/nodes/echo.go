@@ -13,15 +13,15 @@ const (
 	soonShown = 200 * time.Millisecond
 	// slowFor is the time for which the watch counts as slow after a late Binding.
 	slowFor = 5 * time.Second
-	// lostAfter is the time after which a Binding that no event shows counts as lost instead of
-	// late.
+	// lostAfter is the time after which a Binding that the watch has not shown counts as lost. A
+	// lost Binding does not make the watch slow.
 	lostAfter = time.Minute
 )
 
 // Prompt reports whether the watch of pods is fast: it showed each Binding of the last slowFor
 // within soonShown, and no Binding is overdue. If the watch is slow, a decision cannot promise
-// CPUs. A pod on the node may have been deleted without the scheduler's knowledge, and the kubelet
-// may give its CPUs to the next pod.
+// CPUs: the scheduler may not know yet that a pod on the node was deleted, and the kubelet may give
+// that pod's CPUs to the next pod.
 func (f *Feed) Prompt() bool {
 	now := f.Table.clock.Now()
 	if last := f.slow.Load(); last != nil && now.Sub(*last) < slowFor {
@@ -48,8 +48,9 @@ func (f *Feed) shown(uid types.UID) (post, bool) {
 	return p, true
 }
 
-// Again records that the Binding of a pod is sent once more. Prompt then ignores this Binding,
-// because any user who can write the pod can make its Binding fail repeatedly.
+// Again records that the Binding of a pod is sent once more. Prompt ignores a repeated Binding,
+// even if it is late. Otherwise a user who keeps changing one pod, so that its Binding must be
+// repeated, could prevent exact promises to all pods.
 func (f *Feed) Again(uid types.UID) {
 	v, ok := f.posted.Load(uid)
 	if !ok {

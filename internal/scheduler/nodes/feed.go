@@ -67,7 +67,7 @@ type Feed struct {
 	// posted has, by UID, the pods (type post) whose Bindings may have been written, and which the
 	// watch has not yet shown on a node.
 	posted sync.Map
-	// slow is the time of the last late Binding, or nil.
+	// slow is the time at which a Binding was last found to be late (echo.go), or nil.
 	slow atomic.Pointer[time.Time]
 	// lowest is the result of LowestPriority.
 	lowest atomic.Int32
@@ -84,7 +84,8 @@ type post struct {
 	at   time.Time
 }
 
-// Posted records that the Binding of a pod to the node may be written from now on.
+// Posted records that the Binding of a pod to the node is about to be sent, so it may be written
+// from now on.
 func (f *Feed) Posted(pod *corev1.Pod, n *Node) {
 	f.posted.Store(pod.UID, post{pod, n, f.Table.clock.Now()})
 }
@@ -101,8 +102,8 @@ func (f *Feed) PostedOn(node string) (pods []*corev1.Pod) {
 	return pods
 }
 
-// Took records that a pod has come to its node, or that the requests of a pod on its node have
-// changed. It ignores pods that Posted has recorded, because the account has them already.
+// Took records that a pod has come to its node, or that a pod on its node has new requests. It
+// ignores pods that Posted has recorded, because the account has them already.
 func (f *Feed) Took(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -118,12 +119,13 @@ func (f *Feed) Took(pod *corev1.Pod) {
 // TakenBack records that the Binding of a pod was not written.
 func (f *Feed) TakenBack(uid types.UID) { f.posted.Delete(uid) }
 
-// LowestPriority returns the lowest priority of any pod with possibly pinned resources that was
-// ever seen on a node, but at most 0. A pod whose priority is not higher cannot evict such a pod.
+// LowestPriority returns the lowest priority of all pods that may have pinned resources and were
+// ever seen on a node, but at most 0. A pod with this priority or a lower one cannot evict any of
+// them.
 func (f *Feed) LowestPriority() int32 { return f.lowest.Load() }
 
-// PodGone records a deletion. If the watch was interrupted, pod is the last known version, after
-// which the pod may have been bound.
+// PodGone records a deletion. If the watch was interrupted, pod is the last version that it showed,
+// and the pod may have been bound since.
 func (f *Feed) PodGone(pod *corev1.Pod) {
 	f.podGone(pod)
 	if f.coarse.Load() {
@@ -281,7 +283,7 @@ const (
 
 // tell wakes the pods that the news may help. The caller must not hold f.reports, so that the Feed
 // can accept pods and amounts while nodes are asked. Meanwhile, further reports of agents wait in
-// the watch's store.
+// the reflectorStore.
 func (f *Feed) tell(n *Node, what news) {
 	switch what {
 	case nodeChanged:
@@ -377,8 +379,8 @@ func (f *Feed) NodeGone(name string) {
 }
 
 // forgetOfLost forgets the deleted pods of a node after SettleAfter, if the node then has neither a
-// report nor a Node object. No report will show that these pods left. This is safe, because the
-// scheduler places no pods on the node before a new report, and this report makes the ledger forget
+// report nor a Node object, because no report will show that these pods left. This is safe: the
+// scheduler places no pods on the node before a new report, and that report makes the ledger forget
 // the pods anyway. forgetOfLost is called when a pod, a report or a Node is gone.
 func (f *Feed) forgetOfLost(n *Node) {
 	if n.account.View().Report() == nil {
@@ -397,7 +399,7 @@ func (f *Feed) letGoLater(n *Node, right func() bool) {
 	})
 }
 
-// letGo forgets the pods of a node that had left the API at the time by.
+// letGo forgets the node's pods that left the API at the time by, or earlier.
 func (f *Feed) letGo(n *Node, by time.Time) {
 	if n.account.ForgetGone(by, 0) {
 		f.Waiters.NodeChanged(n.account)

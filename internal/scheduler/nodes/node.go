@@ -85,7 +85,7 @@ type Node struct {
 	// amounts has the node's reports that have only amounts.
 	amounts amountReports
 
-	// took is the last time, since began, for which Feed.Took recorded a pod on the node, or 0.
+	// took is the time, since began, at which Feed.Took last recorded a pod on the node, or 0.
 	took atomic.Int64
 	// koordlet means that koordlet carries out decisions on the node.
 	koordlet atomic.Bool
@@ -180,7 +180,7 @@ func (n *Node) Machine() *topology.Machine {
 }
 
 // GivesWhole reports whether the node's kubelet gives exclusive CPUs to the pod as a whole, because
-// of its spec.resources.
+// of the pod's spec.resources.
 func (n *Node) GivesWhole(r *placement.Request) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -202,7 +202,8 @@ func (n *Node) outline() *ledger.Outline {
 	return o
 }
 
-// still reports whether s has a StateID and the node has not changed since s was taken.
+// still reports whether s has a StateID, and the node and its Model have not changed since s was
+// taken.
 func (n *Node) still(s *ledger.Stamp) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -247,9 +248,10 @@ func (n *Node) lastKind() *nodestate.NodeKind {
 	return n.kind
 }
 
-// accept accepts a report and returns the outcomes of the promises that it settles. If the report
-// is invalid, it returns an error, and the caller must not use the node. The caller has checked
-// that the report is not older than the last one. The ledger does not get the same report twice.
+// accept accepts a report and returns the outcomes of the promises that the report settles. If the
+// report is not reliable, it returns the reason, and the caller must call Feed.refuse. The caller
+// has checked that the report is not older than the last one. The ledger does not get the same
+// report twice in a row.
 func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate.Unusable) {
 	same := n.noteNewest(r)
 	if r.Unusable != nil {
@@ -322,7 +324,7 @@ func (n *Node) refused(sequence int64) bool {
 	return n.newest.Sequence() == sequence && n.newest != n.accepted
 }
 
-// lose records that the node no longer has a report.
+// lose records that the node has no report any more.
 func (n *Node) lose() {
 	n.mu.Lock()
 	n.restored, n.accepted = nil, nodestate.Mark{}

@@ -18,8 +18,7 @@ type Onlooker interface {
 	// ReportGone is called when a node no longer has a report.
 	ReportGone(node string)
 	// Alive is called when a report or a heartbeat shows that a node's newest report is still
-	// valid. by is that report or heartbeat, which clients other than the agent may also have
-	// written.
+	// valid. by is that report or heartbeat; a client other than the agent may have written it.
 	Alive(node string, by metav1.Object)
 	// Bound is called when a pod comes to a node, with the expected answer of the node's kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
@@ -74,8 +73,8 @@ func (f *Feed) answered(pod *corev1.Pod) (over bool) {
 	return refused
 }
 
-// foresee passes to the Onlooker the expectations that the last event of the node has made
-// possible.
+// foresee tells the Onlooker about expectations that were not possible before the last event of the
+// node.
 func (f *Feed) foresee(n *Node) {
 	if f.Onlooker == nil {
 		return
@@ -85,9 +84,9 @@ func (f *Feed) foresee(n *Node) {
 	}
 }
 
-// early reports whether a report lists pods whose Bindings the API has not shown. The watch of pods
-// may be slower than the watch of reports. If the report were used at once, there would be no
-// expectation for these pods.
+// early reports whether a report lists pods that the watch of pods has not shown on the node yet,
+// because it may be slower than the watch of reports. If the report were used at once, there would
+// be no expectation for these pods.
 func (f *Feed) early(o metav1.Object) bool {
 	n := f.Table.Known(o.GetName())
 	if n == nil {

@@ -14,14 +14,14 @@ type Query struct {
 
 	table   *Table
 	scoring *rank.Scoring
-	// setting adds the demand for a node to its rank.
+	// setting includes the demand for a node's devices in the node's rank.
 	setting rank.Setting
 	// answers has the nodes' answers for the pod's shape. It is nil if the pod has rules of its
 	// own, because the nodes must then be asked about the pod itself.
 	answers *answerTable
-	// amid has the nodes' answers or estimates for the pod's batch. They are valid even if the
-	// kubelet could admit pods in flight after the pod. It is nil if answers is nil or Share was
-	// not called.
+	// amid has the nodes' answers or estimates for the pod's batch (type batch). Unlike answers,
+	// they may be used even if the kubelet could admit the pod before pods in flight. amid is nil
+	// if answers is nil or Share was not called.
 	amid *answerTable
 	// begun is the start of the attempt, as the time since the package variable began.
 	begun time.Duration
@@ -63,16 +63,16 @@ func (q *Query) Refused(n *Node) {
 	}
 }
 
-// Recall returns a stored answer for the pod if a valid one exists. It is the node's answer to a
-// pod of the same shape or batch, or the answer of another node in the same state.
+// Recall returns a stored answer for the pod if there is a valid one: the node's answer to a pod of
+// the same shape or batch, or the answer of another node in the same state.
 func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
 	p, ok := q.recall(n)
 	return p, ok && p.Kind() != AtBest
 }
 
-// Foresee returns a stored answer if a valid one exists. Otherwise it returns an upper bound of the
-// node's rank, as an answer of kind AtBest, and stores it like an answer. It does not ask the node.
-// It returns false if it knows neither an answer nor a bound.
+// Foresee does not ask the node. It returns the stored answer if there is a valid one. Otherwise it
+// computes the best rank that the node could have, and returns and stores it as an answer of kind
+// AtBest. It returns false if it can do neither.
 func (q *Query) Foresee(n *Node) (PackedAnswer, bool) {
 	if p, ok := q.recall(n); ok || q.answers == nil || !n.hot.trusted(q.begun, q.table.staleAfter) {
 		return p, ok
@@ -149,9 +149,10 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 	return p
 }
 
-// Confirm checks the stored answer of a node that admits the pod. If that answer is an estimate and
-// ask is true, Confirm asks the node for the exact answer, and stores a refusal. takes reports
-// whether the node admits the pod, and estimated whether the stored answer was an estimate.
+// Confirm checks a stored answer by which the node admits the pod. If the answer may be an estimate
+// and ask is true, Confirm asks the node for the exact answer, and stores a refusal. takes reports
+// whether the node admits the pod, and estimated whether the stored answer may have been an
+// estimate.
 func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	switch {
 	case n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n):
@@ -167,8 +168,8 @@ func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 }
 
 // Estimates reports whether the node may answer with an estimate, which assumes that the kubelet
-// admits pods in the order of Reserve. If Reserve then refuses the pod, the scheduler should try
-// another node at once.
+// admits pods in the order of Reserve. If Reserve refuses the pod after an estimate, the pod should
+// be tried again at once.
 func (q *Query) Estimates(n *Node) bool {
 	return q.table.Large() || q.Candidate.Loose && !rank.IsBusy(n.hot.changes.InFlight())
 }

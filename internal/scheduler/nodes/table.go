@@ -40,9 +40,9 @@ type Table struct {
 	unproven int
 }
 
-// maxUnproven is the maximum number of nodes that only a pod's spec.nodeName has mentioned. A
-// tenant may write any name into this field. The number is higher than the number of nodes in a
-// cluster, because the watch may at first show pods before reports.
+// maxUnproven is the maximum number of nodes that only a pod's spec.nodeName has mentioned, because
+// a tenant may write any name into this field. It is higher than the number of nodes in a cluster,
+// because the watch may at first show pods before reports.
 const maxUnproven = 1 << 14
 
 // place is a free node number, with the last change count of the node that had the number. Answer
@@ -192,7 +192,7 @@ func (t *Table) countObeying(n *Node) {
 // largeTable is the minimum number of nodes of a large cluster.
 const largeTable = 256
 
-// Large reports whether the cluster is so large that a Query uses estimates.
+// Large reports whether the cluster is so large that every Query may use estimates.
 func (t *Table) Large() bool { return t.Size() >= largeTable }
 
 // Size returns the largest number of nodes that the table has ever had at a time.
@@ -222,10 +222,10 @@ func (t *Table) Silence(n *Node) time.Duration {
 	return max(0, since(t.clock.Now())-time.Duration(n.hot.heard.Load()))
 }
 
-// DoubtSilent corrects the times of heartbeats after a start, because this process received all of
-// them at the same moment. If the time in a node's newest heartbeat, by the agent's clock, is older
-// than staleAfter, the node's agent counts as silent since then. If the agent is alive and only its
-// clock is slow, it sends another heartbeat soon.
+// DoubtSilent corrects the times of heartbeats after a start, because this process received all
+// heartbeats at that moment. If the time in a node's newest heartbeat, by the agent's clock, is
+// more than staleAfter ago, the agent counts as silent since that time. If the agent is alive and
+// only its clock is slow, its next heartbeat soon ends this.
 func (t *Table) DoubtSilent() {
 	now := t.clock.Now()
 	for n := range t.All {

@@ -72,9 +72,9 @@ func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	return reports.synced.Load
 }
 
-// reflectorStore receives the objects of a watch. It forwards each new version of an object, or, if
-// objects are paced, at least the newest. It stores only enough to distinguish a change from a
-// repetition.
+// reflectorStore receives the objects of a watch. It forwards each new version of an object; if
+// objects are paced (pace), it may omit versions, but not the newest. It stores only enough to
+// distinguish a change from a repetition.
 type reflectorStore[T metav1.Object] struct {
 	seen func(T)
 	gone func(name string)
@@ -86,14 +86,15 @@ type reflectorStore[T metav1.Object] struct {
 	// clock is the clock for pacing objects, or nil if they are not paced.
 	clock clock.WithDelayedExecution
 	// limits has the rate limit of each object, by name. aside has the newest version of each
-	// object that changed faster than its limit or is early. A deleted object is removed from aside
-	// but keeps its limit, so that a client cannot evade the limit by deleting and creating the
-	// object again. If there are too many limits, those of deleted objects are dropped.
+	// object that changed faster than its limit or is early (the field early). A deleted object is
+	// removed from aside but keeps its limit, so that a client cannot evade the limit by deleting
+	// and creating the object again. If there are too many limits, those of deleted objects are
+	// dropped.
 	limits map[string]flowcontrol.PassiveRateLimiter
 	aside  map[string]T
 	// early reports whether an object should be put aside, because another watch will soon show
 	// pods that the object lists. It is nil if no object is put aside for this reason. waits
-	// counts, by name, how often this has happened to an object.
+	// counts, by name, how often an object was put aside for it.
 	early func(T) bool
 	waits map[string]int
 }
@@ -122,7 +123,6 @@ func newReflectorStore[T metav1.Object](seen func(T), gone func(string)) *reflec
 	return &reflectorStore[T]{seen: seen, gone: gone, versions: map[string]string{}}
 }
 
-// run watches until ctx ends.
 func (s *reflectorStore[T]) run(ctx context.Context, source cache.ListerWatcher, expected runtime.Object) {
 	cache.NewReflector(source, expected, s, 0).RunWithContext(ctx)
 }
