@@ -7,22 +7,22 @@ import (
 	"github.com/berth-dev/berth/internal/turns"
 )
 
-// maxAgain is the maximum number of pods that are woken between two RoundPauses although the
-// changed node may have admitted them before its change too. This is not known if more shapes wait
-// than a node stores answers for (ledger.MaxAnswers). Without the limit, a tenant with many shapes
-// could make each report wake pods that other plugins refuse.
+// maxAgain limits, between two RoundPauses, the pods that are woken although the changed node may
+// have admitted them before its change too. Whether it did is not known if more shapes wait than a
+// node stores answers for (ledger.MaxAnswers). Without the limit, a tenant with many shapes could
+// make each report wake pods that other plugins refuse.
 const maxAgain = 128
 
-// again has the shapes that some node admits and may have admitted before. A turn goes to a class,
-// and wakes pods of the class's shape.
+// again has the shapes that a changed node admits, but may have admitted before the change too.
+// Classes take turns. The turn of a class wakes pods of its shape, whatever their class.
 type again struct {
-	// line has the classes that wait for a turn. Namespaces take turns, so that a namespace with
-	// few classes gets a turn soon. later has the classes whose shape has already had its turn
-	// since the pause.
+	// line has the classes that wait for a turn. Namespaces take turns, so a class of a namespace
+	// with few classes does not wait long. later has the classes whose shape has already had a turn
+	// since the last pause.
 	line    turns.Line[*members]
 	later   []*members
 	byShape map[ledger.Shape]*renewal
-	// spent is the number of woken pods since the last pause.
+	// spent is the number of pods that were woken since the last pause; maxAgain limits it.
 	spent int
 	timed bool
 }

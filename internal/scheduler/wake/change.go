@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// change is one or more changes of a node. The node is asked about each class once, in the order of
-// the ring; change has the position in the ring.
+// change is one or more changes of a node, with the position up to which the node was asked about
+// the classes in the ring. The node is asked about each class once, in the order of the ring.
 type change struct {
 	node Node
 	// changed means that NodeChanged was called, and returned that NodeReturned was called. Both
@@ -54,7 +54,7 @@ func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	return list, end
 }
 
-// passed records that the node was asked about the first classes of list, as many as asked. It
+// passed records that the node was asked about the first classes of list; asked is their number. It
 // reports whether the node was asked about all classes since its last change. The caller holds the
 // lock.
 func (c *change) passed(list []question, asked int, end bool) (closed bool) {

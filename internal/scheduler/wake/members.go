@@ -36,9 +36,9 @@ type class struct {
 type members struct {
 	class class
 	place place // the place of the class in the ring
-	// candidate is the candidate of the pod that was tried last, or of any pod of the class if that
-	// pod no longer waits. If a node has this pod in flight already, it answers about this pod, not
-	// about another pod of the class.
+	// candidate is the candidate with which nodes are asked about the class: that of the pod that
+	// was tried last or, if that pod no longer waits, of any pod of the class. If a node has this
+	// pod in flight already, it answers about this pod, not about another pod of the class.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 	// inLine means that the class is in again.line.
@@ -58,13 +58,13 @@ type waiter struct {
 	// temptedFrom is the time when the pod first skipped a node because a better node waits for a
 	// report, or zero.
 	temptedFrom time.Time
-	// trying means that an attempt has begun and has not ended (the pod is on trial).
+	// trying means that an attempt has begun and has not ended.
 	trying bool
 	// woken means that the pod was activated and has not been tried since.
 	woken bool
 }
 
-// blames reports whether the node may be the reason why the pod waits. It is true for n == nil.
+// blames reports whether the node may be the reason why the pod waits. It returns true if n is nil.
 func (w *waiter) blames(n Node) bool {
 	if n == nil || w.blamed == nil {
 		return true
@@ -86,8 +86,8 @@ const (
 	wakeRoom
 	// wakeWaited wakes the members that wait for a report of the node.
 	wakeWaited
-	// wakeLater wakes pods on trial, which may have missed the node. The node's next report wakes
-	// the other pods.
+	// wakeLater wakes pods that are being tried, which may have missed the node. The node's next
+	// report wakes the other pods.
 	wakeLater
 	// wakeAll wakes all members that blame the node, or all members after NodeReturned.
 	wakeAll
@@ -103,7 +103,7 @@ func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	}
 }
 
-// waitFor makes the node's report wake the members, and wakes pods on trial now.
+// waitFor makes the node's next report wake the members. It wakes members that are being tried now.
 func (m *members) waitFor(n Node, pods batch) {
 	for _, p := range m.pods {
 		switch {
@@ -115,8 +115,8 @@ func (m *members) waitFor(n Node, pods batch) {
 	}
 }
 
-// blame makes the members also blame a node that was not usable in their attempts. So the node's
-// next change wakes the pods that this change does not wake.
+// blame makes the members also blame a node that was not usable in their attempts, so that the
+// node's next change wakes the members that this change does not wake.
 func (m *members) blame(n Node) {
 	for _, p := range m.pods {
 		if _, known := p.blamed[n]; known || p.blamed == nil {

@@ -1,7 +1,7 @@
 package wake
 
-// wakeAgain records that a node admits a class and may have admitted it before. The caller holds
-// the lock.
+// wakeAgain records that a node admits a class and may have admitted it before its change too. The
+// caller holds the lock.
 func (w *Waiters) wakeAgain(c *change, m *members, free room) {
 	a := &w.again
 	r := a.byShape[m.class.shape]

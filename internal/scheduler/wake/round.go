@@ -14,8 +14,8 @@ const (
 	// maxRoom is the maximum number of pods of one shape that are woken at a time for the room on
 	// one node.
 	maxRoom = 8
-	// RoundPause is the time between two steps of a round. After this time the scheduler has
-	// usually tried the woken pods, so that the remaining room is known.
+	// RoundPause is the time between two steps of a round. By then, the scheduler has usually tried
+	// the woken pods, and the remaining room is known.
 	RoundPause = 200 * time.Millisecond
 )
 
@@ -35,8 +35,8 @@ const (
 )
 
 // beginRound begins a round for a node and a shape, which replaces the previous round. If the
-// previous round woke pods whichever nodes they blame, the new round does too. The caller holds the
-// lock.
+// previous round ignored which nodes the pods blame, the new round ignores it too. The caller holds
+// the lock.
 func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 	r := newRound(c, shape)
 	if before := w.rounds[r.roundKey]; before != nil && before.blamed == nil {
@@ -49,16 +49,16 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 // room limits the pods of a shape that are woken at once for a node.
 type room struct {
 	pods int
-	// apart has the moments of the woken pods. Only one pod of each moment is woken, because a
-	// promise to one pod of a second can exclude the others from the node. It is nil if pods of one
-	// second do not exclude each other.
+	// apart has the moments of the woken pods. Only one pod of each moment is woken, because the
+	// node's promise to one pod can exclude other pods that were created in the same second. It is
+	// nil if pods of one second do not exclude each other.
 	apart moments
 }
 
 type moments map[moment]bool
 
-// moment is a second in which pods of a namespace were created. It includes the namespace, so that
-// a tenant's pod does not prevent another tenant's pod from being woken.
+// moment is a second in which pods of one namespace were created. It includes the namespace, so
+// that a tenant's pod does not keep another tenant's pod from being woken.
 type moment struct {
 	namespace string
 	created   int64 // in seconds since 1970
@@ -77,9 +77,9 @@ func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 
 // wakeNext wakes pods that the round has not woken yet, as many as there is room for. Pods that
 // were not woken since their last attempt come first, then pods of higher priority, then pods that
-// have waited longer; namespaces take turns. It also wakes pods on trial, which it does not count.
-// If pods are left, the round continues after a pause, because a woken pod may be placed on another
-// node or refused by other plugins. The caller holds the lock.
+// have waited longer; namespaces take turns. It also wakes pods that are being tried, but does not
+// count them. If pods are left, the round continues after a pause, because a woken pod may be
+// placed on another node or refused by other plugins. The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 	if _, left := w.wakeSome(r, free, pods); left == 0 {
 		delete(w.rounds, r.roundKey)
@@ -88,9 +88,9 @@ func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 	w.edge.After(RoundPause, func() { w.goOn(r) })
 }
 
-// wakeSome wakes all pods of a round that are on trial, and the first of the other pods, as many as
-// there is room for. It skips pods that were already woken or that blame only other nodes. It
-// returns how many pods not on trial it has woken, and how many are left. The caller holds the
+// wakeSome wakes all pods of a round that are being tried, and the first of the other pods, as many
+// as there is room for. It skips pods that were already woken or that blame only other nodes. Of
+// these other pods, it returns how many it has woken, and how many are left. The caller holds the
 // lock.
 func (w *Waiters) wakeSome(r *wakeRound, free room, pods batch) (some, left int) {
 	var rest []*waiter

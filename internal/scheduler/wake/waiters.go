@@ -25,9 +25,9 @@ const ReportLimit = 30 * time.Second
 // nodes counts as blaming all nodes.
 const maxBlamed = 128
 
-// Waiters has the pods that need a node. They are grouped by class, so that a change of a node
-// costs one question per class, not per pod. A pod is included from the start of its attempt, so
-// that a change during the attempt also wakes it. Waiters is safe for concurrent use.
+// Waiters has the pods that need a node. They are grouped by class, so a change of a node costs one
+// question per class, not per pod. A pod is included from the start of its attempt, so a change
+// during the attempt also wakes it. Waiters is safe for concurrent use.
 type Waiters struct {
 	edge Edge
 
@@ -107,8 +107,8 @@ func (w *Waiters) forget(m *members) {
 // Blame records that an attempt has failed because the nodes in waiting wait for a report and the
 // nodes in refusing refuse the pod. NodeChanged for other nodes does not wake the pod. Blame
 // returns the time since which every attempt has found a waiting node, or zero if this attempt has
-// found none. This time begins again after ReportLimit. If the pod is not among the Waiters, Blame
-// returns the current time.
+// found none. If that time was ReportLimit ago, the next attempts count from now. If the pod is not
+// among the Waiters, Blame returns the current time.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -142,9 +142,9 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	return since
 }
 
-// Tempted records that a pod could skip a node that admits it, because a better node waits for a
-// report. It returns the time of the first such record, or the current time if the pod no longer
-// needs a node.
+// Tempted records that a pod may wait although a node admits it, because a better node must report
+// first. It returns the time of the pod's first such record, or the current time if the pod no
+// longer needs a node.
 func (w *Waiters) Tempted(uid string) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -160,8 +160,8 @@ func (w *Waiters) Tempted(uid string) time.Time {
 }
 
 // BlameToo records that the pod also waits for the report of node n, so that the node's change
-// wakes the pod. The node refuses the pod, and only its report will show whether evictions would
-// help.
+// wakes the pod. It is for a node that refuses the pod, if only its report will show whether
+// evictions would help.
 func (w *Waiters) BlameToo(uid string, n Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -233,7 +233,8 @@ func (w *Waiters) Len() int {
 	return len(w.classOf)
 }
 
-// wakeRound is the waking of a shape's pods, in several steps, after one change of a node.
+// wakeRound is the process that wakes pods of a shape, in several steps, after one change of a
+// node.
 type wakeRound struct {
 	roundKey
 	// blamed is the node that pods must blame to be woken, or nil if pods are woken whichever nodes

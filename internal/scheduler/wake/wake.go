@@ -13,10 +13,10 @@ import (
 // help.
 func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
 
-// NodeReturned is called for a node that is usable again, has become another machine, or is no
-// longer reserved for a pod. It wakes pods that the node admits, and all pods that the node refuses
-// if evictions would help, whatever the node answered before and whichever nodes the pods blame. If
-// the node waits for a report, the pods now wait for that report.
+// NodeReturned is called for a node that is usable again, has become another machine, or no longer
+// keeps resources for a nominated pod. It wakes pods that the node admits, and all pods that the
+// node refuses if evictions would help, whatever the node answered before and whichever nodes the
+// pods blame. If the node waits for a report, the pods now wait for that report.
 func (w *Waiters) NodeReturned(n Node) { w.wake(&change{node: n, returned: true}) }
 
 // WakeAll wakes every pod.
@@ -45,8 +45,8 @@ func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
 	w.edge.After(d, func() { w.WakeOne(uid) })
 }
 
-// follow uses the node's answers to wake the pods that a change may help. The caller holds the
-// lock.
+// follow wakes the pods that a change may help according to the node's answers. The caller holds
+// the lock.
 func (w *Waiters) follow(c *change, said *replies, pods batch) {
 	for key, r := range said.reached {
 		m := w.byClass[key]
@@ -216,8 +216,8 @@ func (w *Waiters) nextBehind(limit int) (turn, bool) {
 	return t, true
 }
 
-// caughtUp uses a node's answers to wake pods. It puts the change back into the queue unless the
-// node was asked about all classes.
+// caughtUp wakes pods according to the node's answers. It puts the change back into the queue
+// unless the node was asked about all classes.
 func (w *Waiters) caughtUp(t *turn, said *replies, asked int) {
 	pods := batch{}
 	w.mu.Lock()
