@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Open returns the UID and the node of the Reservation whose place is open for the pod. Both are ""
-// if there is none. Only for the pod of the current cycle can a place be open.
+// Open returns the UID and the node of the Reservation whose place is open for the pod, or "" and
+// "". A place can be open only for the pod of the current cycle.
 func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	if !rs.any.Load() {
 		return "", ""
@@ -26,8 +26,8 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	return string(rs.open.object.UID), rs.open.node
 }
 
-// readLimit is the time after the start for which discover ignores that the API server forbids
-// reading Reservations. It is also the interval at which awaitRead logs that it still waits.
+// For the time readLimit after the start, discover only retries if the API server forbids reading
+// Reservations. It is also the interval at which awaitRead logs that it still waits.
 const readLimit = 30 * time.Second
 
 // Between is called before the scheduler takes the next pod. The last scheduling cycle has then
@@ -77,8 +77,9 @@ func (rs *Reservations) awaitRead() {
 	}
 }
 
-// Begins is called at the beginning of a scheduling cycle, with the cycle's pod. If the pod is an
-// owner and fits into a place, Begins opens the place for the pod.
+// Begins is called at the beginning of a scheduling cycle, with the cycle's pod. If the pod owns
+// Reservations and fits into the place of one, Begins opens the place of the oldest such
+// Reservation for the pod.
 func (rs *Reservations) Begins(pod *corev1.Pod) {
 	affinity, err := wire.ReadReservationAffinity(pod)
 	if err != nil || !rs.any.Load() && affinity == nil || wire.OfReservation(pod) || !rs.Ours(pod.Spec.SchedulerName) || pod.Spec.SchedulingGroup != nil || wire.InGang(pod) {
@@ -113,7 +114,8 @@ func (rs *Reservations) Begins(pod *corev1.Pod) {
 	}
 }
 
-// Took records that the pod of this cycle has taken the open place.
+// Took records that the pod of the current cycle has taken the part of the open place that it
+// needs.
 func (rs *Reservations) Took(pod *corev1.Pod) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -155,8 +157,8 @@ func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 	}
 }
 
-// WhyInVain names the last Reservation whose node refused the pod, and the reason. It returns "" if
-// there is none, or if the pod has been tried without a Reservation since.
+// WhyInVain names the last Reservation in whose place the node refused the pod, and the reason. It
+// returns "" if there is none, or if the pod has been tried without a Reservation since.
 func (rs *Reservations) WhyInVain(pod *corev1.Pod) string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -186,8 +188,8 @@ func (rs *Reservations) Wants(uid types.UID) bool {
 	return it != nil && it.queued != nil
 }
 
-// Raise is called when a node was found for a pod that stands for a Reservation. Raise replaces the
-// pod with the version for the scheduler's cache, which cannot be evicted (wire.Held).
+// Raise is called when a node was found for a pod. If the pod stands for a Reservation, Raise
+// replaces it with the version for the scheduler's cache, which cannot be evicted (wire.Held).
 func Raise(info *framework.QueuedPodInfo) {
 	if !wire.OfReservation(info.Pod) {
 		return

@@ -46,8 +46,8 @@ type Options struct {
 	Account func(node string) *ledger.Node
 	// HasNode reports whether there is a node with the given name.
 	HasNode func(name string) bool
-	// Changed is called when a place was released, because the node may now accept pods that it has
-	// refused. held is the pod that held the place in the scheduler's cache, or nil.
+	// Changed is called when a place was released: the node may now accept pods that it refused
+	// before. held is the pod that held the place in the scheduler's cache, or nil.
 	Changed func(node string, held *corev1.Pod)
 	// Done is called when the pod that stands for a Reservation no longer needs a node.
 	Done func(uid string)
@@ -60,7 +60,8 @@ type Options struct {
 	Lead *lead.Gate
 }
 
-// host enters Reservations into the scheduler's cache and queue, and into the accounts of nodes.
+// host keeps the scheduler's cache and queue and the accounts of nodes in line with the
+// Reservations.
 type host struct {
 	Options
 	// cache and queue are nil until Attach.
@@ -117,8 +118,8 @@ func (h *host) hold(it *item, owners []*corev1.Pod) {
 	h.keep(it, held)
 }
 
-// keep replaces the pod that stands for the Reservation in the scheduler's cache by the argument
-// held, or removes it if held is nil.
+// keep replaces the pod that stands for the Reservation in the scheduler's cache by held, or
+// removes it if held is nil.
 func (h *host) keep(it *item, held *corev1.Pod) {
 	var err error
 	switch was := it.cached; {

@@ -36,8 +36,8 @@ type item struct {
 	node  string
 	// decision is Berth's decision about the place, or nil if the kubelet decides on the node.
 	decision *placement.Decision
-	// unchecked means that the place has not been checked with a report since it was read from the
-	// object's status, or since its node was missing.
+	// unchecked means that no report has confirmed the place since it was read from the object's
+	// status, or since its node was missing.
 	unchecked bool
 	// taking has the pods that have taken a part of the place and that the watch has not shown as
 	// bound yet.
@@ -45,8 +45,8 @@ type item struct {
 	// had has the UIDs of the pods that use a part of the place, and of former users that the
 	// node's account still has.
 	had []string
-	// disbelieved is the last version of the object whose place was not free, or "". adopt is not
-	// called for this version.
+	// disbelieved is the last version of the object that named a place that was not free, or "".
+	// adopt is not called for this version.
 	disbelieved string
 	// queued is the pod that stands for the Reservation in the scheduling queue or in its cycle.
 	// cached is the pod that stands for it in the scheduler's cache. queued and cached may be nil.
@@ -110,7 +110,7 @@ func (it *item) unwind() {
 	}
 }
 
-// opens reports whether the place may be opened for an owner. It does not check the amounts.
+// opens reports whether the place may be opened for an owner. It does not check if the owner fits.
 func (it *item) opens(pod *corev1.Pod, affinity *wire.ReservationAffinity) bool {
 	return it.stage == placed && !it.unchecked && !it.read.Closed && affinity.Tolerates(it.read, pod)
 }

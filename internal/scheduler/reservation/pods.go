@@ -18,9 +18,9 @@ func (rs *Reservations) Synced() {
 	rs.users.synced = true
 }
 
-// saysOwner reports whether a pod has the annotation berth.dev/bound-for, or names the UID of a
-// Reservation in wire.AllocatedAnnotation. It may return true for a pod that uses no Reservation,
-// because the Binding of a gang's member also has berth.dev/bound-for.
+// saysOwner reports whether a pod may use a Reservation: it has the annotation berth.dev/bound-for,
+// or names the UID of a Reservation in wire.AllocatedAnnotation. The Binding of a gang's member
+// also has berth.dev/bound-for.
 func saysOwner(pod *corev1.Pod) bool {
 	return pod.Annotations[wire.BoundForAnnotation] != "" || wire.ReadAllocated(pod) != ""
 }

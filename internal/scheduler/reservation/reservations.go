@@ -60,7 +60,7 @@ func New(o Options) *Reservations {
 	return rs
 }
 
-// begin is called when this process begins to lead. It sets the timers of expiry, and makes Write
+// begin is called when this process begins to lead. It sets the expiry timers, and makes Write
 // check the status of all Reservations.
 func (rs *Reservations) begin() {
 	rs.mu.Lock()
@@ -109,7 +109,7 @@ func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	rs.dirty.Add(o.UID)
 }
 
-// understand parses an object. The error describes fields that are not supported.
+// understand parses an object. The error describes a field that is wrong or not supported.
 func (o *Options) understand(r *koordinator.Reservation) (*wire.Reservation, error) {
 	if o.OwnersNeedNamespace {
 		if err := wire.CheckOwnerNamespaces(r); err != nil {
@@ -219,8 +219,7 @@ func (rs *Reservations) lose(it *item) {
 	later.Call(rs.Clock, nodeGrace, func() { rs.lost(uid) })
 }
 
-// lost ends a Reservation whose node has been missing for nodeGrace. It does nothing if this
-// process does not lead.
+// lost ends a Reservation whose node has been missing for nodeGrace, if this process leads.
 func (rs *Reservations) lost(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -236,8 +235,8 @@ func (rs *Reservations) lost(uid types.UID) {
 	rs.dirty.Add(uid)
 }
 
-// NodeBack records that a node exists again. The places on the node are checked with the node's
-// next report.
+// NodeBack records that a node exists. If the node was missing, the places on it are checked with
+// its next report.
 func (rs *Reservations) NodeBack(name string) {
 	rs.placedOn(name, func(it *item) {
 		if !it.lostAt.IsZero() {
@@ -275,8 +274,8 @@ func (rs *Reservations) sync(it *item) {
 }
 
 // unbelieved checks the unchecked places whose nodes have reports. If other pods have resources of
-// a place, the place's Reservation needs a new place. If the node is gone, lose handles the
-// Reservation.
+// such a place, the Reservation needs a new place. If the place's node is gone, lose handles the
+// Reservation. The caller holds the lock.
 func (rs *Reservations) unbelieved() {
 	if !rs.Lead.Leads() {
 		return // only the leader checks
@@ -304,7 +303,7 @@ func (rs *Reservations) unbelieved() {
 }
 
 // Stir is called after a node has changed. It checks unchecked places, and retries owners that did
-// not fit into a place on a node that has changed.
+// not fit into a place whose node has changed since.
 func (rs *Reservations) Stir() {
 	if !rs.any.Load() {
 		return
@@ -332,8 +331,8 @@ func (rs *Reservations) tryPending(uid types.UID) bool {
 	return false
 }
 
-// wakeWhereChanged wakes the owners of each of these Reservations whose node has changed since an
-// owner did not fit.
+// wakeWhereChanged wakes the owners of those Reservations whose node has changed since an owner did
+// not fit into the place.
 func (rs *Reservations) wakeWhereChanged(uids []types.UID) {
 	for _, uid := range uids {
 		if it := rs.all[uid]; it != nil && it.hungry && it.stage == placed && rs.changes(it) != it.vainAt {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// users has the pods that were bound as owners of Reservations. A pod is removed when the pod or
+// users has the pods that were bound for Reservations, as their owners. A pod is removed when it or
 // its Reservation is gone.
 type users struct {
 	// of has the pods, by the UID of their Reservation and their own UID. bookOf has the UID of
@@ -86,7 +86,7 @@ func byUID(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// there returns the owners that were bound for the Reservation and are on the place's node, in no
+// there returns the owners that were bound for the Reservation to the place's node, in no
 // particular order.
 func (u *users) there(it *item) []*corev1.Pod {
 	var out []*corev1.Pod

@@ -46,8 +46,8 @@ type reader struct {
 	client       rest.Interface
 }
 
-// discover starts to watch as soon as the kind is served and may be read. If the kind is not
-// served, discover calls allRead, because there are no Reservations.
+// discover starts the watch as soon as the kind is served and may be read. If the kind is not
+// served, discover calls allRead, because there are no Reservations, and asks again later.
 func (r *reader) discover(ctx context.Context) {
 	begun := r.reservations.Clock.Now()
 	for ctx.Err() == nil {

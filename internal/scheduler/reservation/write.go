@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// errElsewhere means that a Reservation does not need the place: it has another place, is over or
-// is gone.
+// errElsewhere means that the Reservation no longer needs the place, because it has another place,
+// is over or is gone.
 var errElsewhere = errors.New("the Reservation no longer needs a place")
 
 // Place writes the place of a Reservation into its object, and holds the place. The node's account
@@ -52,8 +52,9 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale returns a patch of annotations. The patch sets the annotations in now, and removes
-// those annotations in has that describe an earlier place and are not in now.
+// withoutStale returns a patch of annotations. The patch sets the annotations in now. It removes
+// the annotations that describe an earlier place if the object has them (has) and now does not set
+// them.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {
@@ -86,8 +87,8 @@ func (rs *Reservations) settle(uid types.UID, node string, decision *placement.D
 	return nil
 }
 
-// Write writes the status of Reservations whose objects do not have the current status, until ctx
-// ends.
+// Write writes the status of the Reservations in dirty into their objects unless the objects
+// already show it, until ctx ends.
 func (rs *Reservations) Write(ctx context.Context) {
 	go func() {
 		<-ctx.Done()
