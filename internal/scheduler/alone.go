@@ -22,12 +22,11 @@ type alone struct {
 	// patientUntil, or without a limit if it requires devices near its CPUs.
 	patient      bool
 	patientUntil time.Time
-	// waiting has the nodes that must report before they can admit the pod, so that reserve can
-	// compare the chosen node with them (better). It is nil if the pod does not wait for better
-	// nodes.
+	// waiting has the nodes that must report before they can admit the pod. The method better
+	// compares the chosen node with them. It is nil if the pod does not wait for better nodes.
 	waiting *waitingNodes
-	// again means that the pod is tried again at once after Reserve has refused it. Either Filter
-	// had only an estimate, or the pod did not fit into the place of its Reservation.
+	// again means that the pod, which Reserve has refused, is tried again at once: Filter had only
+	// an estimate, or the pod did not fit into the place of its Reservation.
 	again bool
 	// betterFor is the remaining time for which the pod waits for a better node, or 0 if it does
 	// not wait.
@@ -124,10 +123,10 @@ func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Sta
 	return status
 }
 
-// postFilter prevents evictions while a node only waits for its report. It does so for at most
-// wake.ReportLimit, or for as long as the pod is patient and a node would admit it. The report
-// wakes the pod, and the next attempt may evict. Otherwise postFilter explains why the nodes refuse
-// the pod, and evicts pods or lets preemption run (makeRoom).
+// postFilter prevents evictions while some node must report first: for at most wake.ReportLimit, or
+// for as long as the pod is patient and a node would admit it. The report wakes the pod, and its
+// next attempt may evict. Otherwise postFilter explains why the nodes refuse the pod, and evicts
+// pods or lets preemption run (makeRoom).
 func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d := &diagnosis{c, statuses}
 	var by [3][]*nodes.Node
@@ -213,9 +212,9 @@ func (a *alone) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	return max(0, betterPatience*c.plugin.args.Patience.Duration-core.clock.Now().Sub(since))
 }
 
-// unreserve releases the pod's place. If the node refused the pod, a change of a node or the end of
-// a short pause wakes the pod, even before its back-off ends. If another plugin refused the pod,
-// only the end of its back-off wakes it.
+// unreserve releases the pod's place. If the node refused the pod in Reserve or Bind, the pod is
+// tried again when a node changes or a short pause ends, even before its back-off ends. If another
+// plugin refused the pod, it is tried again when its back-off ends.
 func (a *alone) unreserve(_ fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) {
 	if a.betterFor == 0 { // otherwise nothing was reserved
 		c.giveBack(pod, n)

@@ -109,7 +109,7 @@ func (c *core) watchNodes(informer cache.SharedIndexInformer) error {
 	return err
 }
 
-// mayHelp reports whether a change of a node may help a pod that waits.
+// mayHelp reports whether a change of a Node object may help a pod that waits.
 func mayHelp(old, now *corev1.Node) bool {
 	return old.Spec.Unschedulable != now.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, now.Spec.Taints) ||
 		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
@@ -121,9 +121,9 @@ func mayHelp(old, now *corev1.Node) bool {
 const othersLate = 2 * time.Second
 
 // tooLate explains why the node has too few resources for the pod, or returns "" if it has enough.
-// It counts them as the node's kubelet does. Since the framework checked these resources, other
-// schedulers may have bound pods to the node, and pods on the node may have been resized. tooLate
-// also counts the pods in written, because the watch may not show their Bindings yet.
+// It is needed because, since the framework checked the resources, other schedulers may have bound
+// pods to the node, and pods on the node may have been resized. tooLate counts resources as the
+// kubelet does. It also counts the pods in written, whose Bindings the watch may not show yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

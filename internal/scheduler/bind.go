@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Bind writes Binding and decision in one request. For each node, it sends one request at a time,
+// Bind writes Binding and decision in one request. For each node, it sends one Binding at a time,
 // so that the kubelet's watch shows pods in the order of the decisions.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := p.cycle(state)
@@ -79,7 +79,7 @@ func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 func (c *cycle) decided() bool { return c.number > 0 }
 
 // bindReservation writes the place into the Reservation that the pod stands for. decided means that
-// the node's account holds the place.
+// the node's account has reserved the place.
 func (c *core) bindReservation(ctx context.Context, pod *corev1.Pod, nodeName string, decided bool) *fwk.Status {
 	if err := c.handover.Enter(ctx); err != nil {
 		return fwk.AsStatus(err)
@@ -144,9 +144,10 @@ func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, fr
 	return fwk.AsStatus(err)
 }
 
-// wordsOf returns the annotations that a Binding has in addition to the decision. One names the
-// Reservation and the gang for which the pod is bound, another names the Reservation in
-// Koordinator's format. from is the UID of the Reservation, or "" if the pod uses none.
+// wordsOf returns the annotations that a Binding has in addition to the decision, if the pod is in
+// a gang or uses a Reservation. One names the gang and the Reservation, another names the
+// Reservation in Koordinator's format. from is the UID of the Reservation, or "" if the pod uses
+// none.
 func (c *core) wordsOf(from string, pod *corev1.Pod) map[string]string {
 	words, bound := map[string]string{}, c.gangs.BoundFor(pod.UID)
 	if from != "" {
@@ -232,7 +233,8 @@ func (b *binding) writeInTurn(ctx context.Context) *fwk.Status {
 		return fwk.AsStatus(err)
 	}
 	defer n.Leave()
-	// Wait before the decision, because no time may pass between decision and Binding.
+	// Pace comes before the decision, because no time may pass between the decision and the
+	// Binding.
 	var err error
 	if b.sent, err = core.handover.Pace(ctx, b.pod.Namespace); err != nil {
 		return fwk.AsStatus(err)
@@ -253,8 +255,8 @@ func (b *binding) writeInTurn(ctx context.Context) *fwk.Status {
 	return status
 }
 
-// decideAndWrite returns the status of Bind. The error is the result of the write; it is nil if
-// nothing was sent.
+// decideAndWrite decides again and writes the Binding. It returns the status for Bind, and the
+// error of the write. The error is nil if nothing was sent.
 func (b *binding) decideAndWrite(ctx context.Context) (*fwk.Status, error) {
 	core, n := b.plugin.core, b.node
 	if n.TookSince(b.began.Add(-othersLate)) {

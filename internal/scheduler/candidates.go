@@ -28,10 +28,10 @@ const fewNodes = 100
 // overlap, and the nodes are still in the CPU's cache when they are asked.
 const stretch = 64
 
-// Candidates has the nodes that, according to Berth, admit a pod. The best nodes come first: by
-// tier, then by score, then in a random rotation. Refusals by other plugins are predicted only if
-// the plugins are in Foresight. If other plugins score nodes by preferences of the pod, the nodes
-// are divided into classes (preferences), and each class is ordered separately.
+// Candidates has the nodes that admit a pod according to Berth. The best nodes come first: by tier,
+// then by score, then in a random rotation. Refusals by other plugins are predicted only if the
+// plugins are in Foresight. If other plugins score nodes by preferences of the pod, the nodes are
+// divided into classes (preferences), and each class is ordered separately.
 type Candidates struct {
 	cycle *cycle
 	way   *alone
@@ -47,8 +47,8 @@ type Candidates struct {
 	few     int
 	// space is the memory of classes and taking. It is nil before and after the search.
 	space *space
-	// unconfirmed counts the nodes that admitted the pod by an estimate and refused it in their
-	// exact answer.
+	// unconfirmed counts the nodes that admitted the pod in an estimate but not in their exact
+	// answer.
 	unconfirmed int
 }
 
@@ -123,7 +123,7 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 }
 
 // space is memory that successive searches reuse. For 15,000 nodes, a class may need 120 KiB, and
-// taking 240 KiB.
+// the list taking needs up to 240 KiB.
 type space struct {
 	classes []ranked
 	taking  []fwk.NodeInfo
@@ -165,7 +165,7 @@ func (s *Candidates) class(class int) *ranked {
 func (s *Candidates) Classes() int { return len(s.classes) }
 
 // Taking returns all nodes that admit the pod and that no plugin of the Foresight will certainly
-// refuse. It is nil if the nodes are not divided into classes. It is valid until Done.
+// refuse. The result is nil if the nodes are not divided into classes. It is valid until Done.
 func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 
 // foresee puts the nodes that admit the pod, or may admit it, into their classes. It reports
@@ -196,9 +196,9 @@ func (s *Candidates) foresee() (shunned bool) {
 	return shunned
 }
 
-// classify puts the i-th node of the rotation into its class. It returns false if it leaves the
-// node out, because the node does not admit the pod or a plugin of Foresight refuses the node. If
-// there is only one class, Next checks the plugins instead.
+// classify puts the i-th node of the rotation into its class. It omits the node and returns false
+// if the node does not admit the pod, or if a plugin of the Foresight refuses it. If there is only
+// one class, Next checks these plugins instead.
 func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	order, takes := s.orderOf(n, s.answer(n), i)
 	if !takes {
@@ -219,8 +219,9 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	return true
 }
 
-// answer returns the node's stored answer if there is one. Otherwise it asks the node. If there is
-// only one class, it does not ask the node if it knows a bound for the answer (nodes.AtBest).
+// answer returns the node's stored answer if there is one. If there is only one class, it otherwise
+// returns a bound for the answer (nodes.AtBest), if it knows one. If it has neither, it asks the
+// node.
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {
 		if a, known := s.cycle.query.Foresee(n); known {
@@ -231,7 +232,7 @@ func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 }
 
 // orderOf returns the value in the heap for a node that admits the pod, or may admit it. takes is
-// false for any other node. orderOf records a node that makes the pod wait.
+// false for any other node. If the node makes the pod wait, orderOf adds it to alone.waiting.
 func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order uint64, takes bool) {
 	c := s.cycle
 	order = uint64(i) << 1
@@ -266,7 +267,7 @@ func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	return c.query.Ask(n)
 }
 
-// place returns the index in infos of the i-th node of the rotation.
+// place returns the index in infos of the i-th node of the rotation (the field from).
 func (s *Candidates) place(i int) int {
 	if i += s.from; i >= len(s.infos) {
 		return i - len(s.infos)
@@ -306,7 +307,8 @@ func (r *ranked) drop() {
 }
 
 const (
-	// fewConfirmed is the number of confirmed estimates after which Next returns.
+	// fewConfirmed is the number of confirmed estimates after which Next returns, because exact
+	// answers are expensive.
 	fewConfirmed = 2
 	// maxUnconfirmed is the number of wrong estimates after which Next no longer checks estimates.
 	maxUnconfirmed = 128
@@ -314,8 +316,8 @@ const (
 
 // Next returns a few nodes of a class that it has not returned yet, the best first. It returns none
 // if no node is left. If a node's answer is an estimate, Next first asks the node for the exact
-// answer, because otherwise Reserve might refuse the pod. The pod would then be tried again only
-// after all other pods.
+// answer. Otherwise Reserve might refuse the pod, which would then go to the end of the scheduling
+// queue.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {
@@ -345,8 +347,8 @@ func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	return few
 }
 
-// Waits returns Berth's status for a node that must report before it can admit the pod. It is nil
-// for other nodes, and for nodes that a plugin will certainly refuse.
+// Waits returns Berth's status for a node that must report before it can admit the pod. It returns
+// nil for other nodes, and for nodes that a plugin of the Foresight will certainly refuse.
 func (s *Candidates) Waits(ctx context.Context, info fwk.NodeInfo) *fwk.Status {
 	if s.pod.refusedBy(info) {
 		return nil

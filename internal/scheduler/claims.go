@@ -26,8 +26,7 @@ import (
 const ClaimsName = steer.Name
 
 // steerers has the plugins of package steer (type *steer.Plugin) by scheduler and profile (type
-// ofProfile). It is needed because a plugin cannot ask the framework for another plugin of its
-// profile.
+// ofProfile), because a plugin cannot ask the framework for another plugin of its profile.
 var steerers sync.Map
 
 type ofProfile struct {
@@ -112,7 +111,7 @@ func (l *lyings) Bound(mode dra.Mode, a dra.Alignment) {
 }
 
 // Doubtful implements steer.Berth. It also returns true if another plugin writes the Binding,
-// because the result is then not known here.
+// because Berth then does not learn the result.
 func (l *lyings) Doubtful(state fwk.CycleState) bool {
 	c := cycleOf(state)
 	return c == nil || !c.decided() || c.doubtful
@@ -224,8 +223,8 @@ const (
 	isUncertain   = "it is not certain yet which CPUs the pod would get there"
 )
 
-// ways asks decide for the possible placements of the pod on a node. If the kubelet decides on the
-// node, ways returns only one placement.
+// ways returns the possible placements of the pod on a node, as the function decide finds them. If
+// the kubelet decides on the node, there is only one: the predicted placement.
 func (c *cycle) ways(n *nodes.Node, decide func(*ledger.Candidate, *placement.Decision) ledger.Answer, mode dra.Mode, stock func() *placement.Claimed) steer.Ways {
 	var d placement.Decision
 	a := decide(&c.query.Candidate, &d)

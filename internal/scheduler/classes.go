@@ -40,12 +40,13 @@ type preferences struct {
 // without candidates.
 const maxClasses = 64
 
-// fewOfClass is the minimum number of nodes of a class that are named at a time.
+// fewOfClass is the number of nodes that Next may return for each class, even if there are many
+// classes.
 const fewOfClass = 8
 
-// preferencesOf reads a pod's preferences; nil means none. It returns false if the nodes cannot be
-// divided into classes. This is the case for a preferred inter-pod term whose domains are single
-// nodes, because preferences do not count the pods that the term selects.
+// preferencesOf reads a pod's preferences; nil means that it has none. It returns false if the
+// nodes cannot be divided into classes, for example because of a preferred inter-pod term whose
+// domains are single nodes: preferences do not count the pods that the term selects.
 func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
 	found := &preferences{namespace: pod.Namespace, classes: map[string]int{}}
 	if !found.affine(pod.Spec.Affinity) {

@@ -44,9 +44,10 @@ type core struct {
 	outcomes *outcome.Writer
 	pauses   *groupPauses
 	gangs    *gang.Groups
-	// trial is the first trial of a Kubernetes PodGroup in the scheduler's current cycle, or nil.
+	// trial is the first trial of the Kubernetes PodGroup of the scheduler's current cycle, or nil.
 	trial *groupTrial
-	// minimum returns the minCount of a Kubernetes PodGroup, or 0 for a group that is not a gang.
+	// minimum returns the minCount of a Kubernetes PodGroup, or 0 for a PodGroup without the gang
+	// policy.
 	minimum func(namespace, name string) (int, error)
 	// annotating holds pods until Volcano's own controller gives them a group.
 	annotating annotating
@@ -120,9 +121,9 @@ func commonOf(a *Args) commonArgs {
 	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String(), a.VolcanoLease, a.ReservationOwnersNeedNamespace}
 }
 
-// cores has the cores of the schedulers in this process. The key is the informers, which the
-// profiles of a scheduler share. The framework makes a plugin for every profile and offers no other
-// way to share data between them.
+// cores has the core of each scheduler in this process, by the scheduler's informers. The framework
+// makes one plugin for every profile, and the informers are the only thing by which a plugin can
+// find the core that it shares with the other profiles.
 var cores struct {
 	sync.Mutex
 	byInformers map[informers.SharedInformerFactory]*core
@@ -264,8 +265,8 @@ func WhoLeads(shared informers.SharedInformerFactory, leads func(context.Context
 	}
 }
 
-// couldBind reports whether a scheduler with the same profiles could be binding this pod with a
-// decision. The pod has no node yet.
+// couldBind reports whether another scheduler with the same profiles, such as the previous leader,
+// could be binding this pod with a decision. The pod has no node yet.
 func (c *core) couldBind(pod *corev1.Pod) bool {
 	return c.profiles.ours(pod.Spec.SchedulerName) && (wire.MightPin(pod) || c.table.Obeying())
 }
@@ -289,7 +290,7 @@ func (c *core) notYet(ctx context.Context) string {
 }
 
 // MerelyWaits reports whether the pod of a failed attempt waits for a node's report, for the
-// initial reports or for the takeover. Other nodes may have refused the pod.
+// initial reports or for the takeover. It returns true even if other nodes have refused the pod.
 func MerelyWaits(status *fwk.Status) bool {
 	var none *framework.FitError
 	if !errors.As(status.AsError(), &none) {
@@ -299,7 +300,7 @@ func MerelyWaits(status *fwk.Status) bool {
 	return d.PendingPlugins.HasAny(Name, ClaimsName) || d.PreFilterMsg == waitReports || d.PreFilterMsg == waitTakeover
 }
 
-// refusesAlone reports whether an attempt has failed only because of Berth.
+// refusesAlone reports whether only the plugin Berth has refused nodes in a failed attempt.
 func refusesAlone(status *fwk.Status) bool {
 	var none *framework.FitError
 	if !errors.As(status.AsError(), &none) {
@@ -349,10 +350,10 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	return nil
 }
 
-// maxTakeover is the maximum time for which the takeover blocks the first pod in the queue, and all
-// pods behind it. The API server usually answers the three requests of a takeover without fences in
-// that time. After it, the scheduler tries pods again, but until the takeover ends it places only
-// pods for which nothing is pinned.
+// maxTakeover is the maximum time for which the scheduler waits for the end of the takeover before
+// it tries the first pod. Within that time, the API server usually answers the three requests of a
+// takeover without fences. After it, the scheduler tries pods, but until the takeover ends it
+// places only pods for which nothing is pinned.
 const maxTakeover = 2 * time.Second
 
 // begin permits placements after all existing objects have been read.

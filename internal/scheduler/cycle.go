@@ -59,11 +59,11 @@ type cycle struct {
 	// unpinned means that no kubelet would pin anything for the pod. Berth then ignores the pod on
 	// each node for which passes returns true.
 	unpinned bool
-	// number is the pod's place in the order of Reserve, in which Bindings to a node are written.
-	// It is 0 without a decision.
+	// number is the pod's number in the order of the calls of Reserve. Bindings to a node are
+	// written in this order. It is 0 if there is no decision.
 	number uint64
-	// kept has the devices near which the pod must be placed. It is nil if the pod does not ask for
-	// CPUs near the devices of its claims.
+	// kept has, by node, the devices near which the pod must be placed. It is nil if the pod does
+	// not ask for CPUs near the devices of its claims.
 	kept *kept
 	// judge compares the pod's devices with the decision that is about to be written. It is nil if
 	// the pod has no claims, or the profile does not have BerthClaims.
@@ -72,8 +72,8 @@ type cycle struct {
 	doubtful bool
 }
 
-// dryRun has the nodes to which a cycle adds pods, or from which it removes them, only to see the
-// nodes' answers. Preemption and nominated pods need this.
+// dryRun has the nodes on which a cycle assumes more or fewer pods, to see how they would then
+// answer. The framework makes such dry runs for preemption and for nominated pods.
 type dryRun struct {
 	suppose.Field[*nodes.Node]
 	// removed has the pods that the dry run has removed, by UID. It includes pods that the dry run
@@ -146,12 +146,12 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 	return n.Account().View().Ask(ledger.Question{Candidate: &c.query.Candidate})
 }
 
-// suppose asks the node with the assumed changes. A dry run does not wait for better nodes.
+// suppose asks the node with the changes that the dry run assumes.
 //
-// Preemption first removes all pods of lower priority. It puts a pod back only if the node then
-// still certainly admits the preemptor, and evicts the pods that it did not put back. If pods in
-// flight make the answer uncertain, preemption would put none back and evict all of them. In this
-// case the preemptor waits for the report.
+// Preemption first removes all pods of lower priority. It then puts each pod back with which the
+// node still admits the preemptor, and evicts the others. If pods in flight make the answers
+// uncertain, preemption would put no pod back and evict all of them. In this case the preemptor
+// waits for the node's report.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {
@@ -222,8 +222,8 @@ func (p *Plugin) unexpectedNamed(name string) bool {
 	return err == nil && p.unexpected(info.Node())
 }
 
-// unasked returns the refusal of a node that need not be asked, because its report is not reliable
-// or its configuration cannot meet the pod's rules. It returns nil for other nodes.
+// unasked returns the refusal of a node that need not be asked, because its report is not usable or
+// its configuration cannot meet the pod's rules. It returns nil for other nodes.
 func (c *cycle) unasked(n *nodes.Node) *fwk.Status {
 	if why := c.plugin.core.table.Unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)

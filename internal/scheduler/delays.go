@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// cause is the reason for a pod's delay until its Binding is written.
+// cause is the reason why a pod's Binding is not written yet.
 type cause int
 
 // The causes. A pod has one cause at a time.
@@ -75,8 +75,8 @@ type delay struct {
 	ours bool
 }
 
-// Queued records that a pod may be tried from now on. It ignores a pod that a gang, a gate or a
-// claim may still hold.
+// Queued records that a pod may be tried from now on. It ignores a pod whose gang, scheduling gate
+// or claim may still prevent this.
 func (d *Delays) Queued(pod *corev1.Pod) {
 	if !wire.MightPin(pod) || mayBeHeld(pod) {
 		return
@@ -129,9 +129,10 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 	return true
 }
 
-// A namespace with more than crowdFrom waiting pods per node is crowded, until it has at most one
-// waiting pod per crowdTo nodes. With one exact promise per node and report, the last pod of a
-// crowded namespace would wait for more than eight reports.
+// A namespace with more than crowdFrom waiting pods per node becomes crowded, and stays crowded
+// until it has at most one waiting pod per crowdTo nodes. A node can make one exact promise per
+// report, so the last of more than crowdFrom pods per node would wait for more than crowdFrom
+// reports.
 const crowdFrom, crowdTo = 8, 8
 
 // crowded reports whether the namespace is crowded (crowdFrom, crowdTo) in a cluster with this
@@ -167,8 +168,8 @@ func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	}
 }
 
-// Ours reports whether only Berth refused the pod in its last attempt, so that only events for
-// which Berth asks can help it. It returns false if this is not known.
+// Ours reports whether only Berth refused the pod in its last attempt. Then only events that Berth
+// has registered can help the pod. Ours returns false if this is not known.
 func (d *Delays) Ours(pod *corev1.Pod) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,8 +218,8 @@ func (d *Delays) end(uid types.UID) {
 }
 
 // bound removes a pod whose Binding is written, and records its time for each cause in the metric.
-// It records nothing if the pod is in this replica's queue, because then another replica has bound
-// the pod and records its time.
+// It records nothing if the pod was in this replica's queue, because then another replica has bound
+// the pod.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()
 	pod := d.of[uid]

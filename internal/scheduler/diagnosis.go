@@ -63,14 +63,15 @@ func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
 	return out, nil
 }
 
-// fits reports whether one of the waiting nodes would admit the pod now, although it is not certain
-// which CPUs the pod would get.
+// fits reports whether one of the waiting nodes would admit the pod now, so that it only waits
+// until its CPUs are certain.
 func (d *diagnosis) fits(waiting []*nodes.Node) bool {
 	return slices.ContainsFunc(waiting, func(n *nodes.Node) bool { return d.statuses.Get(n.Name()).Message() == waitCertainty })
 }
 
-// sortOut selects two kinds of nodes on which evictions do not help: nodes whose kubelet would
-// refuse the pod, and nodes whose agent is silent. It omits all other nodes.
+// sortOut selects two kinds of nodes from a list of nodes on which evictions do not help: nodes
+// that refuse the pod although their reports are usable, and nodes whose agent is silent. It omits
+// all other nodes.
 func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node) {
 	for _, n := range list {
 		switch why := d.plugin.core.table.Unusable(n); {
@@ -83,9 +84,9 @@ func (d *diagnosis) sortOut(list []*nodes.Node) (refusing, silent []*nodes.Node)
 	return refusing, silent
 }
 
-// hopeless returns nodes that another plugin refused, for example because they are full, and whose
-// kubelets would refuse the pod even on an empty node. For the user, the kubelet's refusal is more
-// important. hopeless asks at most maxExplained nodes.
+// hopeless returns nodes that another plugin refused, for example because they are full, and that
+// would refuse the pod even if they were empty. For the user, the second reason is more important.
+// hopeless asks at most maxExplained nodes.
 func (d *diagnosis) hopeless() ([]*nodes.Node, error) {
 	infos, err := d.statuses.NodesForStatusCode(d.plugin.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {

@@ -31,7 +31,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	return p.preFilterAlone(ctx, state, pod)
 }
 
-// preFilterAlone is PreFilter for pods that are not planned with a gang.
+// preFilterAlone is PreFilter for a pod that is not planned with a gang now.
 func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	from, heldOn := p.core.reservations.Open(pod)
 	if status := p.core.onlyHeld(ctx, pod, from); status != nil {

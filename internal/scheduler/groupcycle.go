@@ -49,14 +49,15 @@ type groupTrial struct {
 	nodes suppose.Field[*nodes.Node]
 	// placed has the members that were tried, by UID.
 	placed map[types.UID]*suppose.Pod
-	// evicting means that this is a later trial of the same cycle, which looks for victims.
+	// evicting means that this is not the first trial of the cycle, but a later one that looks for
+	// victims.
 	evicting bool
 	// waited means that a node must report before it can answer.
 	waited atomic.Bool
 	// waitsFrom is the time since which every attempt has found a node that waits for a report. It
 	// is zero if this attempt has found no such node.
 	waitsFrom time.Time
-	// lost counts the members that the commit could not place.
+	// lost counts the members that did not get their nodes in the commit.
 	lost atomic.Int64
 }
 
@@ -173,9 +174,9 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 
 // ask asks the trial's copy of a node. It returns false if the trial has not changed the node.
 //
-// A cycle that looks for victims keeps a pod only if the group certainly fits next to this pod, and
-// evicts all others. If the kubelet may place the pods in flight in several ways, the cycle might
-// evict pods without need. Then the group waits for the report.
+// A cycle that looks for victims spares a pod only if the group certainly fits next to it, and
+// evicts all others. If it is not certain which CPUs the kubelet gives the pods in flight, the
+// cycle might evict pods without need. In this case the group waits for the node's report.
 func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
 	assumed, on := c.assumed(n), g.nodes.Known(n)
 	t := assumed.Trial()
@@ -301,8 +302,8 @@ func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuse
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// spares returns the reason why no pod is evicted for the group yet, or "". A node that waits for
-// its report may turn out to have room.
+// spares returns the reason why no pod is evicted for the group yet, or "". The reason is a node
+// that must report first, because its report may show enough room.
 func (g *inGroup) spares(core *core) string {
 	if !g.evicting {
 		return ""

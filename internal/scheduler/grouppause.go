@@ -21,7 +21,8 @@ import (
 // before that queue.
 //
 // Only members that have failed are held. Groups of ordinary pods and new members are left to
-// kube-scheduler. groupPauses also stores since when each group has waited for a node's report.
+// kube-scheduler. groupPauses also stores the time since which each group has waited for a node's
+// report.
 type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate moves pods to the active queue.
@@ -39,7 +40,7 @@ func newGroupPauses(c clock.WithDelayedExecution, activate func(map[string]*core
 type groupPause struct {
 	// failures counts consecutive attempts in which no member was placed.
 	failures int
-	// until is the time when its members may be tried again.
+	// until is the time when the pause ends.
 	until time.Time
 	// waitsFrom is the time since which every attempt has found a node that waits for a report. It
 	// is zero if the last attempt found no such node.
@@ -66,8 +67,8 @@ func ownGroup(pod *corev1.Pod) string {
 }
 
 // failed records a failed attempt, before kube-scheduler puts the pod back into the queue. ours
-// means that Berth decides about the pod. Then the failure begins a pause of the pod's group, if
-// there is none yet.
+// means that Berth decides about the pod. If it is set, the failure begins a pause of the pod's
+// group, unless the group pauses already.
 func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 	key := ownGroup(pod)
 	if key == "" {

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// earlyLasts is the time for which a standby replica stores its events. It writes them if it
-	// becomes the leader, because at the first start of the scheduler no other replica has written
-	// them. Older events are dropped, because their cause may be gone.
+	// earlyLasts is the time for which a replica that does not lead stores its events. If it
+	// becomes the leader within that time, it writes them, because at the first start of the
+	// scheduler no other replica has written them. Older events are dropped, because their cause
+	// may be gone.
 	earlyLasts = time.Minute
 	// maxEarly is the maximum number of stored events.
 	maxEarly = 1024
@@ -66,7 +67,6 @@ func (l *leading) keep(tell func()) bool {
 	return true
 }
 
-// begin writes the recently stored events.
 func (l *leading) begin() {
 	l.mu.Lock()
 	early := l.early

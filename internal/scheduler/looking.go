@@ -15,8 +15,8 @@ type Look func(pod *corev1.Pod, all int, set int32) int32
 func MightPin(pod *corev1.Pod) bool { return wire.MightPin(pod) }
 
 // LookFurther returns the Look of a scheduler. For a pod that could be pinned, the search ends only
-// after Args.MaxNodes feasible nodes. In a cluster of 5,000 nodes, kube-scheduler's own search
-// would end after 500 feasible nodes, and so might miss the best node.
+// after about Args.MaxNodes feasible nodes. In a cluster of 5,000 nodes, kube-scheduler's own
+// search would end after 500 feasible nodes, and so might miss the best node.
 func (p Parts) LookFurther() Look { return p.core.look }
 
 func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {

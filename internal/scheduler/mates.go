@@ -98,8 +98,9 @@ func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 	}
 }
 
-// FollowMates returns a replacement for next, so that the scheduler tries the members of a gang one
-// after another. next takes the first entry from the scheduling queue, and take takes a given pod.
+// FollowMates returns a replacement for next with which the scheduler tries the members of a gang
+// one after another. next takes the first entry from the scheduling queue, and take takes a given
+// pod.
 func FollowMates[L any, E comparable](in Parts, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	return gang.Follow(in.core.gangs, next, take)
 }
@@ -123,10 +124,11 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 
 const evictsNobody = "Berth: no pods are evicted for a Reservation"
 
-// makeRoom decides about evictions for a pod that is not in a gang. If the status is nil,
-// kube-scheduler's own preemption runs. Otherwise the status prevents it: either the pod must not
-// evict pods, or a gang or a protected pod could be among the victims. In the latter case makeRoom
-// evicts pods itself, if that helps. text explains why the nodes refuse the pod.
+// makeRoom decides about evictions for a pod that is not in a gang. If the returned status is nil,
+// kube-scheduler's own preemption runs. Otherwise the status prevents it, for one of two reasons.
+// Either the pod must not evict pods, or members of a gang or protected pods could be among the
+// victims; in that case makeRoom evicts pods itself, if that helps. text explains why the nodes
+// refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
@@ -169,8 +171,8 @@ func (p *Plugin) gangProfile() gang.Profile {
 	}
 }
 
-// weighing has the plugins that score nodes by preferences of the pod or the profile. Without
-// preferences, these plugins skip the pod.
+// weighing has the plugins that score nodes by preferences of the pod or the profile. If there are
+// no preferences, these plugins return Skip in PreScore.
 var weighing = []string{names.NodeAffinity, names.InterPodAffinity, names.PodTopologySpread}
 
 // bestFirst returns the indexes of the nodes that admit a pod, in Berth's order. It returns nil if

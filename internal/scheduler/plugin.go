@@ -101,9 +101,10 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Opt
 }
 
 // claimsOf creates a DynamicResources plugin that Berth calls itself, because a plugin cannot call
-// another plugin of its profile. The two DynamicResources plugins share an entry of the cycle's
-// state. Berth creates the plugin only when a pod with claims needs it, because the plugin adds an
-// index of pods. If creation fails, the result is nil.
+// another plugin of its profile. It works because this plugin and the profile's own
+// DynamicResources use the same key of the cycle's state. Berth creates the plugin only when a pod
+// with claims needs it, because the plugin adds an index of pods. If creation fails, the result is
+// nil.
 func claimsOf(ctx context.Context, handle fwk.Handle) claims {
 	made, err := dynamicresources.New(ctx, new(config.DynamicResourcesArgs), apart{handle}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {

@@ -35,9 +35,9 @@ var (
 	taintUpdate = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
 )
 
-// EventsToRegister returns the events of the framework that can help a pod which this plugin has
-// refused. A node's next report, which helps most often, is not among these events, because package
-// wake wakes the pods after it.
+// EventsToRegister returns the framework's events that can help a pod that this plugin has refused.
+// A node's next report helps more often, but it is no event of the framework: package wake wakes
+// the pods after it.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: podDelete, QueueingHintFn: p.afterPodDelete},
@@ -71,7 +71,8 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 	}
 }
 
-// mayEvict reports whether the pod is allowed to evict pods, and a pod of lower priority may exist.
+// mayEvict reports whether the pod is allowed to evict pods, and a pod of lower priority may be on
+// a node.
 func (p *Plugin) mayEvict(pod *corev1.Pod) bool {
 	policy := pod.Spec.PreemptionPolicy
 	return !p.args.EvictsNobody && (policy == nil || *policy != corev1.PreemptNever) && corev1helpers.PodPriority(pod) > p.core.feed.LowestPriority()

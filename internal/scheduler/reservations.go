@@ -30,8 +30,8 @@ func (c *core) stir() {
 	c.refits.Stir()
 }
 
-// Freed is called when resources of the node that were held or kept become free for other pods.
-// held is a pod with these resources.
+// Freed is called when resources of the node become free that a Reservation held, or that were kept
+// for a nominated pod. held is a pod with these resources.
 type Freed func(node string, held *corev1.Pod)
 
 // CycleBegins must be called before each cycle of the scheduler.

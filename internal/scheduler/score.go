@@ -22,8 +22,8 @@ func skipUntouched(state fwk.CycleState) *fwk.Status {
 	return nil
 }
 
-// Score returns the score of a node that admits the pod, which the framework adds to the scores of
-// other plugins. The criteria that override other plugins are in Tiers.Score.
+// Score returns the score of a node that admits the pod. The framework adds it to the scores of
+// other plugins. Tiers.Score has the criteria that override other plugins.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {

@@ -17,8 +17,8 @@ const waitCertainty = "waiting a moment until the CPUs are certain"
 // nodes for the pod or fewer stranded devices, must report first.
 const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes, or strand fewer devices"
 
-// keptByReservation is the message for a node whose kubelet would admit the pod, but would then
-// have to refuse an owner of a Reservation.
+// keptByReservation is the message for a node that would admit the pod if it held no resources for
+// a Reservation.
 const keptByReservation = "a Reservation holds the resources that the pod would use"
 
 // waitTexts has the reasons why a pod waits for a node's next report, by ledger.Wait. They are

@@ -22,17 +22,17 @@ const (
 // askWithoutSome asks the node with the changes that the cycle assumes. If the node refuses the
 // pod, but would admit it after the removal of only some of the pods, the result is this admission.
 //
-// The framework's dry run removes all pods of lower priority. If the pod then does not fit, it
-// stops; otherwise it adds as many pods again as it can. But a kubelet may refuse a pod on an empty
-// node and admit it on the same node with more pods (placement.Monotone). So this function reports
-// that the pod fits if the removal of a small set of these pods makes room. The dry run then ends
-// with such a set, after it has added all other pods again. The search tries all sets of up to
-// maxChosen pods, because an overlooked set could mean an unnecessary eviction.
+// The framework's dry run removes all pods of lower priority. If the pod does not fit then, the dry
+// run stops; otherwise it adds as many pods again as possible. But a kubelet may refuse a pod on an
+// empty node and admit it on the same node with more pods (placement.Monotone). So this function
+// reports that the pod fits if the removal of a small set of these pods makes room. The dry run
+// then ends with such a set, after it has added all other pods again. The search tries all sets of
+// up to maxChosen pods, because an overlooked set could mean an unnecessary eviction.
 //
 // The search accepts a set only if the node has enough amounts of all resources (NodeResourcesFit)
-// after the removal of only this set. Otherwise the dry run would evict further pods because of
-// NodeResourcesFit, and without them the node may refuse the pod. The search does not predict other
-// plugins (ports, affinity to pods).
+// after the removal of only this set. Otherwise the dry run would also evict other pods to satisfy
+// NodeResourcesFit, and the kubelet might refuse the pod after these evictions. The search does not
+// predict other plugins (ports, affinity to pods).
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)
 	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()

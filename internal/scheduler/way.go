@@ -48,7 +48,7 @@ func (p *Plugin) giveClaimsBack(ctx context.Context, state fwk.CycleState, pod *
 	klog.FromContext(ctx).V(4).Info("Tried to deallocate claims of a pod that no node admits", "pod", klog.KObj(pod), "status", said)
 }
 
-// awaitsReport reports whether some node makes the pod wait for its report.
+// awaitsReport reports whether the pod waits for the report of some node.
 func (p *Plugin) awaitsReport(statuses fwk.NodeToStatusReader) bool {
 	waiting, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), fwk.Pending)
 	return err != nil || len(waiting) > 0
