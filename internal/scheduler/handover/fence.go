@@ -61,7 +61,8 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		g.Go(func() error { return h.fenceOne(ctx, pod) })
 	}
-	// Until ctx ends, the API server may still bind a pod that could not be fenced.
+	// Wait until ctx ends if a pod could not be fenced, because the API server may bind it until
+	// then.
 	err = g.Wait()
 	select {
 	case <-done:
@@ -108,7 +109,8 @@ func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// patch sends the request of fenceOne once. It returns true if no further request is needed.
+// patch sends the request of fenceOne once. It returns true if the pod is fenced, or no longer
+// exists.
 func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bool, error) {
 	pods := h.Pods.Pods(pod.Namespace)
 	_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
@@ -144,14 +146,14 @@ func (h *Handover) Seen(pod *corev1.Pod) {
 // Gone must be called for every deleted pod, after the ledgers have processed the deletion.
 func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }
 
-// fences records for which pods the watch must still show the fence. The zero value waits for no
+// fences has the pods for which the watch must still show the fence. The zero value waits for no
 // pod.
 type fences struct {
 	active atomic.Bool
 	mu     sync.Mutex
 	name   string
-	// awaited has the pods that the watch must still show as fenced. The value is true if it is
-	// also enough that the watch shows the pod with a node.
+	// awaited has the pods that the watch must still show as fenced. If the value is true, it is
+	// enough that the watch shows the pod with a node.
 	awaited map[types.UID]bool
 	done    chan struct{}
 }

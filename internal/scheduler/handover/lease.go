@@ -26,13 +26,13 @@ const (
 	bindingsUnderWay = "under-way"
 	bindingsNone     = "none"
 	// leaseIdle is the time that a leader waits after its last Binding before it records that no
-	// Binding is under way. So a leader writes the Lease at most twice in leaseIdle. Under load, it
-	// writes the Lease once per leaseFresh.
+	// Binding is under way, so that single Bindings cause at most two writes of the Lease per
+	// leaseIdle. Under load, the leader writes the Lease once per leaseFresh.
 	leaseIdle = time.Second
 	// leaseFresh is the time for which a leader assumes that the Lease is still its own. A process
-	// that was suspended for longer writes the Lease before its next Binding, and so learns that
-	// another process leads. The election makes another process the leader no sooner than a lease
-	// duration after the last renewal.
+	// that was suspended for longer writes the Lease before its next Binding, and so learns if
+	// another process leads. leaseFresh is short enough, because the election makes another process
+	// the leader no sooner than a lease duration after the last renewal.
 	leaseFresh = time.Second
 	// writeTimeout is the timeout of one attempt to record whether Bindings are under way.
 	writeTimeout = 10 * time.Second
@@ -71,8 +71,8 @@ type bindingsLease struct {
 	confirmed time.Time
 	// bindings is the number of Bindings under way.
 	bindings int
-	// quietFrom is the time from which the API server can no longer write any Binding for which
-	// leave was called.
+	// quietFrom is the time from which the API server can no longer write any of the Bindings for
+	// which leave was called.
 	quietFrom time.Time
 	// armed means that a call of clear is scheduled.
 	armed bool
@@ -80,13 +80,13 @@ type bindingsLease struct {
 	giveUp context.CancelFunc
 }
 
-// found is the state in which the previous leader left its Bindings.
+// found is what the Lease shows about the Bindings of the previous leader.
 type found uint8
 
 const (
 	// foundUnknown means that the Lease could not be read or claimed.
 	foundUnknown found = iota
-	// foundNobody means that there was no Lease, so that no earlier leader is known.
+	// foundNobody means that there was no Lease, so no earlier leader is known.
 	foundNobody
 	// foundQuiet means that no Binding of the previous leader is under way.
 	foundQuiet
@@ -142,7 +142,7 @@ func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
 	l.lease = lease
 }
 
-// endFound records that no Binding of the previous leader is under way any longer.
+// endFound records that no Binding of the previous leader is under way any more.
 func (l *bindingsLease) endFound() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,10 +176,10 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	return nil
 }
 
-// goesOn reports whether a Binding needs no write of the Lease. If it returns true, it has counted
-// the Binding. No write is needed if the Lease already says under-way and was checked recently, or
-// if this process does not hold the Lease. goesOn cancels a running write of bindingsNone, because
-// enter will write the Lease again.
+// goesOn reports whether a Binding may go on without a write of the Lease, and then counts the
+// Binding. This is so if the Lease already says under-way and was checked recently, or if this
+// process does not hold the Lease. goesOn cancels a running write of bindingsNone, because enter
+// will write the Lease again.
 func (l *bindingsLease) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,8 +194,8 @@ func (l *bindingsLease) goesOn() bool {
 	return true
 }
 
-// unclaimed reports whether this process does not hold the Lease and must check whether it leads,
-// because the last check is older than the time fresh.
+// unclaimed reports whether this process does not hold the Lease and has not checked for the time
+// fresh whether it leads.
 func (l *bindingsLease) unclaimed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

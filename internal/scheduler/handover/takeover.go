@@ -27,8 +27,8 @@ type Options struct {
 	Pods   corev1client.PodsGetter
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// SettleAfter is the maximum time until a kubelet knows that a pod was bound to its node and
-	// then force-deleted.
+	// SettleAfter is the maximum time until a kubelet knows about a pod that was bound to its node
+	// and then force-deleted.
 	SettleAfter time.Duration
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	BindTimeout time.Duration
@@ -43,9 +43,9 @@ type Options struct {
 	Decided func(*corev1.Pod) bool
 	// Done is called when the takeover ends and pods may be placed.
 	Done func()
-	// Leads asks the API server whether the election's Lease names this process. Leads is nil
-	// without leader election. After a suspension, a process believes for some seconds that it
-	// still leads, because client-go's leaderelection tries to renew until RenewDeadline.
+	// Leads asks the API server whether the election's Lease names this process. It is nil without
+	// leader election. It is needed because a process that was suspended believes for some seconds
+	// that it still leads: client-go's leaderelection tries to renew until RenewDeadline.
 	Leads func(ctx context.Context) (bool, error)
 }
 
@@ -59,7 +59,7 @@ type Handover struct {
 	state  atomic.Int32
 	// decided means that at least one pod has a decision (Options.Decided).
 	decided atomic.Bool
-	// synced is the time at which all objects that existed at the start had been processed.
+	// synced is the time from which all objects that existed at the start have been processed.
 	synced time.Time
 	// led is closed when this scheduler has taken over for the first time.
 	led  chan struct{}
@@ -79,9 +79,10 @@ const (
 
 // maxUnderWay is the maximum number of concurrent Bindings. The API server allows 100 requests at a
 // time on one connection (--http2-max-streams-per-connection), including watches. With more
-// Bindings, client-go opens further connections. An API server under high load may answer a Binding
-// with "too many requests", and the pod then waits for seconds. A pod that waits for its turn in
-// Pace has no such pause, and its decision uses the newest report of its node.
+// Bindings, client-go would open further connections, and an API server under high load might
+// answer a Binding with "too many requests", after which the pod waits for seconds. It is better if
+// the pod waits in Pace: it continues at once when its turn comes, and its decision then uses the
+// newest report of its node.
 const maxUnderWay = 64
 
 // New returns a Handover that has not taken over yet.
@@ -92,9 +93,9 @@ func New(o Options) *Handover {
 
 // Pace waits until the number of running Bindings allows another Binding of the namespace. The
 // caller calls done at least once, when the API server has answered the Binding. Namespaces take
-// turns, so that a namespace with many pods hardly delays the pods of other namespaces, except on a
-// node to which one of its own pods must be bound first. A repeated Binding does not wait in Pace
-// again. If ctx ends first, Pace returns the error of ctx.
+// turns, so a namespace with many pods hardly delays the pods of other namespaces, except on a node
+// to which one of its pods must be bound first. A repeated Binding does not wait in Pace again. If
+// ctx ends first, Pace returns the error of ctx.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)
 }
@@ -115,8 +116,8 @@ func (h *Handover) Ready(ctx context.Context) bool {
 	return false
 }
 
-// takeOver returns when the API server can no longer write Bindings of the previous leader. After
-// awaitLead, takeOver takes at most the sum of Options.BindTimeout and Options.SettleAfter.
+// takeOver returns when the API server can no longer write Bindings of the previous leader. From
+// the end of awaitLead, this takes at most Options.BindTimeout plus Options.SettleAfter.
 func (h *Handover) takeOver(ctx context.Context) {
 	h.awaitLead(ctx)
 	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
@@ -126,8 +127,8 @@ func (h *Handover) takeOver(ctx context.Context) {
 		left = foundUnderWay
 	}
 	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
-		// Possibly, a kubelet does not know yet that a pod was bound to it and force-deleted before
-		// this watch began.
+		// Before this watch began, a pod may have been bound and force-deleted, and its kubelet may
+		// not know this yet.
 		<-h.Clock.After(young)
 	}
 	if left == foundUnderWay || left == foundUnknown {
@@ -147,8 +148,9 @@ func (h *Handover) takeOver(ctx context.Context) {
 // claimPause is the time after which a leader tries again to claim the Lease.
 const claimPause = 10 * time.Second
 
-// claimLater tries again to claim the Lease. Without a claim, the next leader would read the record
-// of the previous leader as the record of this process.
+// claimLater tries to claim the Lease until it succeeds. Without a claim, the Lease would still
+// have the record of the previous leader, and the next leader would take it for the record of this
+// process.
 func (h *Handover) claimLater(ctx context.Context) {
 	for later.Wait(ctx, h.Clock, claimPause) {
 		h.awaitLead(ctx)
@@ -243,8 +245,8 @@ func (h *Handover) stillLeads(ctx context.Context) error {
 	return nil
 }
 
-// Leave is called after Enter, with the error of Write. If the error is ErrInDoubt, the API server
-// may write the Binding until Options.BindTimeout has passed.
+// Leave must be called after each successful Enter, with the error of Write. If the error is
+// ErrInDoubt, the API server may still write the Binding for Options.BindTimeout.
 func (h *Handover) Leave(err error) {
 	quietFrom := h.Clock.Now()
 	if errors.Is(err, ErrInDoubt) {

@@ -14,8 +14,8 @@ import (
 var (
 	// ErrInDoubt means that the scheduler cannot find out whether a Binding was written.
 	ErrInDoubt = errors.New("it is not known whether the Binding was written")
-	// errUnread means that the pod could not be read, so that it is not known whether the Binding
-	// was written.
+	// errUnread means that the pod could not be read, so it is not known whether the Binding was
+	// written.
 	errUnread = errors.New("the pod could not be read back")
 )
 
@@ -51,15 +51,15 @@ type write struct {
 	node string
 	// now is the version of the pod that is bound.
 	now *corev1.Pod
-	// lost means that a request had no definite answer, so that the API server may still write its
+	// lost means that a request had no definite answer, so the API server may still write its
 	// Binding.
 	lost bool
 }
 
 // Write writes the Binding of a pod to a node; now is the newest known version of the pod. If the
-// result is unknown or the pod has changed, Write reads the pod. If the pod is not bound, Write
-// repeats the Binding. A repeated Binding is safe, because the API server refuses a second Binding
-// for the same pod. It returns ErrInDoubt if the result is still unknown at the end.
+// result is unknown or the pod has changed, Write reads the pod, and repeats the Binding if the pod
+// is not bound. This is safe, because the API server refuses a second Binding for the same pod.
+// Write returns ErrInDoubt if the result is still unknown after readBackFor.
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)
@@ -118,15 +118,15 @@ func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	if err := w.Reconsider(); err != nil {
 		return !w.lost, err
 	}
-	// Check again even after a definite refusal, because the first request may have caused the
-	// refusal.
+	// A failed request is not final, even if it was refused: an earlier request may have been
+	// carried out, and may be the reason for the refusal.
 	err = w.send(ctx)
 	return err == nil, err
 }
 
-// isWritten reports whether the pod is bound to the node. If the pod may still be bound, isWritten
-// sets w.now to the version that it has read. Any error except errUnread is final: ErrInDoubt, or a
-// reason why this Binding will never be written.
+// isWritten reports whether the pod is bound to the node. If the pod has no node and may be bound,
+// isWritten sets w.now to the version that it has read. Any error except errUnread is final: it is
+// ErrInDoubt, or a reason why this Binding will never be written.
 func (w *write) isWritten(ctx context.Context) (bool, error) {
 	pod, err := w.Read(ctx)
 	switch {

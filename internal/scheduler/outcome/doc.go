@@ -1,10 +1,9 @@
 // Package outcome writes the results of scheduling attempts into pods: the condition PodScheduled,
 // and the nominated node.
 //
-// kube-scheduler itself writes them before it tries the next pod. The duration of that write
-// depends on the pod: for a pod with several thousand containers, the API server needs more than a
-// second. This package writes outside of the scheduling loop, so that no pod waits for the write of
-// another:
+// kube-scheduler itself writes them before it tries the next pod, and a write may be slow: for a
+// pod with several thousand containers, the API server needs more than a second. This package
+// writes outside of the scheduling loop, so that no pod waits for the write of another:
 //
 //   - A namespace has one write at a time, and namespaces take turns. Only a few writes of all
 //     namespaces run at a time, so that Bindings, which use the same client, do not wait for them.
@@ -21,6 +20,6 @@
 //     because only the leader tries pods, and a process that loses its Lease ends.
 //
 // With the feature gate SchedulerAsyncAPICalls, which is off by default, kube-scheduler also writes
-// outside of the loop. It does not limit concurrent writes, so that Bindings wait for them
+// outside of the loop. It does not limit concurrent writes, so Bindings wait for them
 // (kubernetes#135900). If the gate is on, kube-scheduler writes instead of this package.
 package outcome

@@ -35,9 +35,9 @@ func (o *outcome) follow(was *outcome) {
 	}
 }
 
-// write writes the event of the outcome, and then the outcome into the pod. It does nothing if the
-// watch shows that the pod is bound or gone. It writes only the event if the pod already has the
-// outcome. It returns an error if another try may help.
+// write writes the event of the outcome, and then the outcome into the pod unless the pod has it
+// already. It does nothing if the watch shows that the pod is bound or gone. It returns an error if
+// another try may help.
 func (w *Writer) write(ctx context.Context, o *outcome) error {
 	pod, err := w.Pods.Pods(o.ref.Namespace).Get(o.ref.Name)
 	if err != nil || pod.UID != o.uid || pod.Spec.NodeName != "" {

@@ -20,7 +20,7 @@ import (
 const (
 	// maxWriting is the maximum number of concurrent writes.
 	maxWriting = 4
-	// long is the longest duration of a write after which the namespace does not pause.
+	// If a write takes longer than long, its namespace pauses afterwards.
 	long = 100 * time.Millisecond
 	// retryPause is the pause of a namespace after the first failed write. It doubles after each
 	// further failure for the same pod.
@@ -53,8 +53,8 @@ type Writer struct {
 	due, held map[types.UID]*outcome
 	// nominated has the pods' nominated nodes, until the watch shows them.
 	nominated map[types.UID]string
-	// line queues the pods with a due outcome. It admits one write per namespace
-	// at a time. The next write starts only after the pause that follows a write.
+	// line queues the pods with a due outcome. A namespace has at most one write at a time, and its
+	// next write starts only after the pause that follows a write.
 	line    turns.Line[types.UID]
 	writing int
 }
@@ -64,8 +64,8 @@ func NewWriter(o Options) *Writer {
 	return &Writer{Options: o, due: map[types.UID]*outcome{}, held: map[types.UID]*outcome{}, nominated: map[types.UID]string{}, line: turns.Line[types.UID]{Each: 1}}
 }
 
-// Write queues the result of an attempt. condition and nominating may be nil. Write does not keep
-// the pod object.
+// Write queues the result of an attempt. condition and nominating may be nil. The Writer keeps no
+// reference to the pod object.
 func (w *Writer) Write(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,9 +97,9 @@ func (w *Writer) Shown(pod *corev1.Pod) {
 	}
 }
 
-// Nominated returns the node to which the last outcome nominates a pod, if the watch has not shown
-// this nomination yet. Otherwise unshown is false. node is "" if the outcome removes the
-// nomination.
+// Nominated returns the node to which the last outcome nominates a pod, and whether the watch has
+// not shown this nomination yet. If the watch has shown it, or there is none, unshown is false. If
+// unshown is true and node is "", the outcome removes the nomination.
 func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -54,7 +54,7 @@ const (
 	// write.
 	retryAfter = 5 * time.Second
 	// maxWriting is the maximum number of concurrent writes. maxOfNamespace is the maximum for one
-	// namespace, whose admission webhook may delay its writes.
+	// namespace, because an admission webhook for the namespace may delay its writes.
 	maxWriting     = 32
 	maxOfNamespace = 8
 )
@@ -78,8 +78,7 @@ func New(o Options) *Refitter {
 }
 
 // Shown records a version of a pod that the watch shows. The account of the pod's node must have
-// this version already. A pod whose decision is being written stays due, because the write may
-// fail.
+// this version already. A pod whose status is being written stays due, because the write may fail.
 func (r *Refitter) Shown(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +101,7 @@ func (r *Refitter) misfits(pod *corev1.Pod) bool {
 }
 
 // undone reports whether the pod's condition still says that a resize is deferred, although the
-// resize was reverted.
+// decision matches the allocated amounts again.
 func undone(pod *corev1.Pod) bool {
 	if isDeferred(pod) == nil || pod.Spec.NodeName == "" || wire.Ending(pod) {
 		return false

@@ -48,7 +48,7 @@ type write struct {
 	quiet bool
 }
 
-// errStale means that the watch has not shown the newest decision yet.
+// errStale means that the pod's version from the watch does not have the newest decision yet.
 var errStale = errors.New("there is a newer decision")
 
 // decided returns the write of a decision. The write is conditional on this version of the pod: if
@@ -127,8 +127,8 @@ func (w *write) make(status corev1.ConditionStatus, annotations map[string]strin
 	return err
 }
 
-// do sends the write. It returns true if the write succeeded, or if only the watch can show whether
-// the write succeeded.
+// do sends the write. It returns false if the write failed and should be tried again. If only the
+// watch can show whether it failed, do returns true.
 func (w *write) do(ctx context.Context) bool {
 	if w.node == nil {
 		err := w.send(ctx)
