@@ -15,8 +15,8 @@ const (
 	// noteMore is the end of a shortened note. The complete text is in the pod's condition
 	// PodScheduled, and in kubectl berth explain.
 	noteMore = "; more: kubectl berth explain"
-	// leastHead is the minimum number of bytes that a shortened note leaves for kube-scheduler's
-	// own reasons.
+	// leastHead is the number of bytes that a shortened note leaves for kube-scheduler's own
+	// reasons, even if Berth's reasons are long.
 	leastHead = 110
 )
 
@@ -38,7 +38,7 @@ func (s shortened) Eventf(about, related runtime.Object, kind, reason, action, n
 }
 
 // briefNote shortens a note that is longer than clip.Event bytes. It removes the result of
-// preemption, and keeps kube-scheduler's reasons before Berth's.
+// preemption, and shortens kube-scheduler's reasons, which come first, and Berth's.
 func briefNote(note string) string {
 	if len(note) <= clip.Event {
 		return note

@@ -137,9 +137,10 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 	return nil
 }
 
-// attentive is a scheduling queue that does not check pods which only Berth has refused against
-// events that cannot help them. kube-scheduler itself checks each event against every waiting pod,
-// and so would check thousands of pods at each Binding while they wait for reports.
+// attentive is a scheduling queue that saves useless checks: if an event cannot help pods that only
+// Berth has refused, it is not checked against them. kube-scheduler itself checks each event
+// against every waiting pod. While thousands of pods wait for reports, it would check all of them
+// at each Binding.
 type attentive struct {
 	queue.SchedulingQueue
 	// ours reports whether only Berth refused the pod in its last attempt (Delays.Ours).
@@ -177,7 +178,7 @@ func (e *equipment) nextEntity() nextEntity {
 }
 
 // sayNomination sets the nominated node of a pod if the watch has not shown the nomination yet.
-// Without the nominated node, kube-scheduler would evict pods for this pod once more.
+// Otherwise kube-scheduler might evict pods for this pod a second time.
 func sayNomination(outcomes *outcome.Writer, info *framework.QueuedPodInfo) {
 	if node, unshown := outcomes.Nominated(info.Pod.UID); unshown {
 		says, pod := *info.PodInfo, *info.Pod
@@ -186,7 +187,8 @@ func sayNomination(outcomes *outcome.Writer, info *framework.QueuedPodInfo) {
 }
 
 // schedulePod returns SchedulePod with Berth's own search for pods that could be pinned. If the pod
-// stands for a Reservation, its priority is raised before it is assumed, so that it is not evicted.
+// stands for a Reservation, its priority is raised before it enters the scheduler's cache, so that
+// it is not evicted.
 func (e *equipment) schedulePod() schedulePod {
 	place := lookingFurther(e.sched.SchedulePod, e.parts.LookFurther(), e.global, know(e.sched.Profiles, e.profiles))
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
@@ -217,8 +219,8 @@ func (e *equipment) failureHandler() failureHandler {
 	}
 }
 
-// writingAside returns a handler that calls failed, but leaves the write of the outcome to the
-// Writer, and shortens events. It keeps the nomination of a pod until the watch shows it.
+// writingAside returns a handler that calls failed, but lets the Writer write the outcome, and
+// shortens events. It keeps the nomination of a pod until the watch shows it.
 func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandler {
 	said := brief.NewSaid()
 	return func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
@@ -231,7 +233,8 @@ func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandle
 }
 
 // aside replaces a profile in kube-scheduler's FailureHandler, for one call. If a profile has an
-// APICacher, the handler writes the pod's status through it instead of writing it itself.
+// APICacher, the handler writes the pod's status through the APICacher instead of sending a request
+// itself.
 type aside struct {
 	framework.Framework
 	outcomes *outcome.Writer
@@ -258,8 +261,8 @@ func (a *aside) EventRecorder() events.EventRecorderLogger {
 	return own
 }
 
-// keeping is a recorder that holds back a pod's event. The event is written together with the pod's
-// condition.
+// keeping is a recorder that stores a pod's event in aside.event instead of writing it. The Writer
+// writes the event together with the pod's condition.
 type keeping struct {
 	events.EventRecorderLogger
 	of *aside

@@ -25,8 +25,8 @@ type known struct {
 	spreads bool
 	// defaults has the spread constraints for pods without their own.
 	defaults []corev1.TopologySpreadConstraint
-	// ours means that all PreScore plugins are kube-scheduler's or Berth's, which do not keep the
-	// list of nodes after the call.
+	// ours means that all PreScore plugins are kube-scheduler's or Berth's. These plugins do not
+	// keep the list of nodes after the call.
 	ours bool
 }
 
@@ -90,8 +90,8 @@ func defaultsOf(configs []config.PluginConfig) []corev1.TopologySpreadConstraint
 
 // spreadBy returns the topology keys and selectors by which PodTopologySpread scores nodes for the
 // pod. It reads constraints as that plugin does (filterTopologySpreadConstraints,
-// buildDefaultConstraints). It omits the default constraint that spreads pods over nodes, so that
-// the plugin applies this constraint only to the nodes that Berth names.
+// buildDefaultConstraints). It omits the default constraint that spreads pods over nodes.
+// PodTopologySpread then applies this constraint only to the nodes that Berth names.
 func (k *known) spreadBy(profile framework.Framework, pod *corev1.Pod) ([]scheduler.Spread, error) {
 	if k == nil || !k.spreads {
 		return nil, nil

@@ -42,8 +42,8 @@ func loop(sched *kubescheduler.Scheduler) *func(klog.Logger) (entity, error) {
 // taking returns two functions. next takes the next entity from the queue. take takes a given pod,
 // or returns nil if the pod cannot be tried. The queue can only return its first entity. Therefore
 // take names the pod in firstPod, so that Sort puts it first, and updates the pod, so that the
-// queue sorts it again. If the queue still returns another entity, the next call of next returns
-// that entity.
+// queue sorts it again. If the queue still returns another entity, take returns nil, and the next
+// call of next returns that entity.
 func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, error), take func(klog.Logger, *corev1.Pod) entity) {
 	shared := informersOf(sched)
 	pop, waiting, pods := sched.NextEntity, sched.SchedulingQueue, shared.Core().V1().Pods().Lister()

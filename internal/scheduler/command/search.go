@@ -16,8 +16,8 @@ import (
 )
 
 // lookingFurther returns a SchedulePod that calls next with a search in place of the profile, for
-// each pod that could be pinned. If look returns the profile's own percentage, next gets the
-// profile itself.
+// each pod that could be pinned. If look returns the profile's own percentage, there is nothing to
+// replace, and next gets the profile itself.
 func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profiles map[string]*known) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		if !scheduler.MightPin(pod.Pod) {
@@ -50,8 +50,8 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 	}
 }
 
-// search replaces a profile in the cycle of one pod. Its PreFilter names the best nodes, by Berth's
-// order, among the nodes that no plugin refuses. The framework runs Filter and Score only on the
+// search replaces a profile in the cycle of one pod. Its PreFilter runs Filter on Berth's best
+// nodes, and names those that no plugin refuses. The framework runs Filter and Score only on the
 // named nodes. If PreFilter names no nodes, the cycle continues with all nodes as usual.
 //
 // kube-scheduler uses a search for one call of SchedulePod. Plugins, preemption and the cycles of
@@ -68,10 +68,9 @@ type search struct {
 	named sets.Set[string]
 	// waits is Candidates.Waits if the search found no candidates, and otherwise nil.
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
-	// weighed has all nodes that accept the pod. It is nil if no score plugin compares nodes with
-	// each other.
+	// weighed is the result of Candidates.Taking. It uses memory of candidates.
 	weighed []fwk.NodeInfo
-	// weighed uses the memory of candidates.
+	// candidates is nil if the search has no candidates for the pod.
 	candidates *scheduler.Candidates
 }
 
@@ -123,8 +122,8 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 // nodes. More batches would cost more than a check of all nodes.
 const maxRounds = 8
 
-// findInAll returns the best candidates of each class that no plugin refuses. It returns nil if
-// there are none, or if maxRounds batches of some class have none.
+// findInAll returns the names of the best candidates of each class that no plugin refuses. It
+// returns nil if there are none, or if maxRounds batches of a class contain none.
 func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, c *scheduler.Candidates) sets.Set[string] {
 	named, most := sets.Set[string]{}, 0
 	for class := range c.Classes() {
@@ -172,7 +171,7 @@ func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 }
 
 // RunPreScorePlugins implements framework.Framework. Plugins that score a node relative to all
-// feasible nodes see all nodes that accept the pod, not only the named nodes.
+// feasible nodes see all nodes that probably accept the pod (weighed), not only the named nodes.
 func (s *search) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	if s.weighed != nil {
 		nodes = s.weighed

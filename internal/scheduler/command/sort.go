@@ -22,10 +22,10 @@ import (
 // receives several pods at once admits older pods first (HandlePodAdditions of
 // pkg/kubelet/kubelet.go). If the scheduler tried an old pod after younger pods, the old pod could
 // take CPUs that were promised to them, so it would have to wait for reports. After the first
-// minute, pods enter the queue in the order of their creation anyway. The exception then ends, so
-// that a tenant gains nothing by keeping old pods.
+// minute, pods enter the queue in the order of their creation anyway. So the exception ends then,
+// and a tenant gains nothing by keeping old pods in reserve.
 type Sort struct {
-	// started is the time at which the first minute of the process ends.
+	// started is the end of the first minute of the process.
 	started time.Time
 	// first names the pod that precedes all others. It is nil in a release that does not need it.
 	first *firstPod
