@@ -23,8 +23,8 @@ type Known uint8
 
 // The values of Known.
 const (
-	// Unasked means that Berth does not predict NUMA nodes, as in a dry run. Only DynamicResources
-	// filters the node.
+	// Unasked means that Berth does not predict NUMA nodes, for example in a dry run. Only
+	// DynamicResources filters the node then.
 	Unasked Known = iota
 	// Unforeseen means that Berth does not know the NUMA nodes now, usually because only the node's
 	// next report will show them.
@@ -38,8 +38,8 @@ type Ways struct {
 	Known Known
 	// Why explains Unforeseen.
 	Why string
-	// All yields the ways, the best first. The caller reports a failed way with Way.Near.Refute, so
-	// that All does not yield the same placement again.
+	// All yields the ways, the best first. The caller must report a failed way with
+	// Way.Near.Refute, so that All does not yield the same placement again.
 	All iter.Seq[Way]
 }
 
@@ -66,8 +66,8 @@ type Berth interface {
 	Bound(mode claims.Mode, a claims.Alignment)
 	// Doubtful reports whether the pod's Binding may have been written though Bind failed.
 	Doubtful(state fwk.CycleState) bool
-	// Waits is called before a pod with a reserved node waits, possibly for minutes, for its
-	// devices to become ready. Meanwhile other pods may start on the node.
+	// Waits is called before a pod with a reserved node waits for its devices to become ready,
+	// possibly for minutes. Meanwhile other pods may start on the node.
 	Waits(pod *corev1.Pod, node string)
 	// Decided returns the pod's placement on its reserved node, or false if Berth has not decided.
 	Decided(pod *corev1.Pod, node string) (Lying, bool)

@@ -17,8 +17,8 @@ import (
 
 // PostFilter implements fwk.PostFilterPlugin. DynamicResources deallocates one claim if the claim's
 // devices exclude every node that could otherwise accept the pod. It does not deallocate a claim
-// whose devices are on a suitable node, but too far from the CPUs that the pod could get on this
-// node. PostFilter deallocates such a claim itself. If the attempt ended before PreFilter of
+// whose devices are on a suitable node, but not on the NUMA nodes of the CPUs that the pod could
+// get there. PostFilter deallocates such a claim itself. If the attempt ended before PreFilter of
 // DynamicResources, PostFilter does not call PostFilter of DynamicResources, because users would
 // see the error "not found" in the pod's event.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
@@ -44,9 +44,9 @@ func Saw(state fwk.CycleState) bool {
 
 // Unreserve implements fwk.ReservePlugin. DynamicResources keeps an allocation that PreBind has
 // written, and this allocation ties the pod to the node. If the pod is gone, no component would
-// deallocate the claim later. So Unreserve removes allocation and reservation in one write, before
-// DynamicResources removes the reservation. If the scheduler stops in between, no allocation
-// remains.
+// deallocate the claim later. So Unreserve removes both the allocation and the reservation in one
+// write, before DynamicResources would remove the reservation only. If the scheduler stops after
+// this write, no allocation remains.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
 	if a := attemptOf(state); a != nil && a.written && (a.refused || !p.berth.Doubtful(state) || p.gone(ctx, pod)) {
 		for _, c := range a.pending {

@@ -89,8 +89,8 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) 
 	}, nil
 }
 
-// parseArgs reads the arguments of DynamicResources and sets defaults. kube-scheduler sets them
-// only for a plugin of the name DynamicResources.
+// parseArgs reads the arguments of DynamicResources and sets defaults. kube-scheduler sets defaults
+// only for a plugin with the name DynamicResources.
 func parseArgs(obj runtime.Object) (*config.DynamicResourcesArgs, error) {
 	said := struct {
 		metav1.TypeMeta `json:",inline"`

@@ -16,8 +16,8 @@ import (
 // ResourceSlices of the cluster.
 type view struct {
 	fwk.Handle
-	// mu is held while DynamicResources prepares a pod, because DynamicResources lists slices
-	// without naming the pod.
+	// mu is held while DynamicResources prepares a pod. Only one pod can be prepared at a time,
+	// because DynamicResources does not name the pod when it lists slices.
 	mu sync.Mutex
 	// shown is the part of the cluster that DynamicResources sees; nil means the whole cluster.
 	shown atomic.Pointer[prepared]
@@ -64,8 +64,8 @@ func (v *view) during(p *prepared, prepare func()) {
 	prepare()
 }
 
-// reserving runs reserve. It returns the claim that reserve allocates for extended resources,
-// because this claim exists in the API only from PreBind on.
+// reserving runs reserve, and returns the claim that reserve allocates for extended resources.
+// Before PreBind, this claim cannot be read from the API.
 func (v *view) reserving(reserve func() *fwk.Status) (*extended, *fwk.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -108,8 +108,8 @@ func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error)
 	return l.ResourceSliceLister.ListWithDeviceTaintRules()
 }
 
-// tracker collects the allocated devices once for an attempt. DynamicResources would collect them
-// for every way on every node.
+// tracker collects the allocated devices once for an attempt. Otherwise DynamicResources would
+// collect them again for every way on every node.
 type tracker struct {
 	fwk.ResourceClaimTracker
 	view *view

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// elsewhere returns the node that Berth would have chosen for a pod that, on its own node, is
-// rejected, is split over NUMA nodes, or strands devices. This is the first node in Berth's order
-// that admits the pod and that kube-scheduler could have chosen. elsewhere returns nil if the pod
-// is well placed, or if no node is better. looked is false if the search was not possible.
+// elsewhere returns the node that Berth would have chosen for a pod that is rejected on its own
+// node, split over NUMA nodes there, or strands devices there. This is the first node in Berth's
+// order that admits the pod and that kube-scheduler could have chosen. elsewhere returns nil if the
+// pod is well placed, or if no node is better. looked is false if the search was not possible.
 func (w *Witness) elsewhere(pod *corev1.Pod, own *nodes.Node, e *ledger.Expectation) (better *shadow.Elsewhere, looked bool) {
 	if len(e.Either) > 0 {
 		return nil, false
@@ -96,7 +96,7 @@ func (w *Witness) best(pod *corev1.Pod, own *nodes.Node, c *ledger.Candidate) *n
 	return nil
 }
 
-// plain reports whether feasible checks all requirements of the pod.
+// plain reports whether the pod has only requirements that feasible checks.
 func plain(pod *corev1.Pod) bool {
 	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
 		return false

@@ -79,8 +79,8 @@ func (s *podStore) Add(obj any) error { return s.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (s *podStore) Update(obj any) error { return s.take(obj, watched) }
 
-// take stores a version of a pod and passes it on. how is the way in which the pod became known.
-// take replaces it by known if the pod has been seen on this node before.
+// take stores a version of a pod and passes it on, with how or, if the pod has been seen on this
+// node before, with known.
 func (s *podStore) take(obj any, how arrival) error {
 	slim, err := source.Slim(obj)
 	if err != nil {

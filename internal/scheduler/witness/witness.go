@@ -41,7 +41,7 @@ type Options struct {
 	Heartbeats string
 	// StaleAfter and SettleAfter mean the same as the scheduler's arguments of these names.
 	StaleAfter, SettleAfter time.Duration
-	// Share is the part of one CPU that the search for better nodes may use.
+	// Share is the fraction of one CPU that the search for better nodes may use.
 	Share  float64
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
@@ -79,7 +79,7 @@ type report struct {
 	mark    nodestate.Mark
 	started time.Time // when the kubelet started; zero if the report does not contain the time
 	since   uint64    // the revision of the first report after that start
-	// off means that the node's clock differs from our clock.
+	// off means that the node's clock differs from our clock by more than StaleAfter.
 	off bool
 	// again means that the newest version of the object repeats the previous report.
 	again bool
@@ -104,7 +104,7 @@ func New(o Options) *Witness {
 	return w
 }
 
-// heartbeats is the longest interval at which heartbeats are listed.
+// heartbeats is the maximum interval at which heartbeats are listed.
 const heartbeats = 20 * time.Second
 
 // Run watches until ctx ends.
@@ -214,9 +214,9 @@ func ofNode(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Node" })
 }
 
-// uncounted opens a record for a pod that no account has: nothing is pinned for the pod, it cannot
-// be read, the order of its Binding is not known, or its kubelet has already answered. It ignores
-// pods whose kubelets had answered before the watch began.
+// uncounted opens a record for a pod that no account has, because nothing is pinned for the pod, it
+// cannot be read, the order of its Binding is not known, or its kubelet has already answered. It
+// ignores pods whose kubelets had answered before the watch began.
 func (w *Witness) uncounted(pod *corev1.Pod, how arrival) {
 	answered := wire.Admitted(pod) || wire.Ended(pod)
 	if how == inherited && answered {
@@ -444,7 +444,7 @@ func (w *Witness) differs(observed time.Time) bool {
 	return age < -w.StaleAfter || age > w.StaleAfter && w.ready.Load()
 }
 
-// close calls do with the book and the time, and counts the records that do closes.
+// close calls do with the book and the time, and counts the closed records that do returns.
 func (w *Witness) close(do func(*shadow.Book, time.Time) []shadow.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
