@@ -13,8 +13,8 @@ import (
 )
 
 // RoomOn counts the resources of a cluster. It ignores unschedulable nodes, nodes without
-// allocatable resources, and the pods on these nodes. It gets the Occupant for a pod from the
-// function as, and sets the field Asks itself.
+// allocatable resources, and the pods on these nodes. The function as returns the Occupant for a
+// pod without the field Asks, which RoomOn sets.
 func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangfit.Occupant) *gangfit.Room {
 	room, open := new(gangfit.Room), map[string]bool{}
 	for _, n := range nodes {

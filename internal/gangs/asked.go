@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Asked has the inputs from which Ask builds a Question: the pods of a gang, and functions for
-// other data.
+// Asked has the inputs from which Ask builds a gangfit.Question: the pods of a gang, and functions
+// that return other data.
 type Asked struct {
 	// Pods are the pods that need nodes and are planned together, the oldest first. Tasks has the
 	// task of each of them. Seated are the pods of the gang that already have nodes. Seated may be
@@ -85,8 +85,9 @@ func (a *Asked) wish(q *gangfit.Question) error {
 	return nil
 }
 
-// LowestPriority returns the lowest priority of the pods. Preemption for a gang uses this priority,
-// so that a member of low priority does not benefit from the priority of the other members.
+// LowestPriority returns the lowest priority of the pods. It counts as the gang's priority when the
+// gang preempts, so that a member of low priority does not benefit from the priority of the other
+// members.
 func LowestPriority(pods []*corev1.Pod) int32 {
 	lowest := corev1helpers.PodPriority(pods[0])
 	for _, pod := range pods[1:] {
@@ -132,10 +133,9 @@ func CountTerms(pod *corev1.Pod) int {
 	return len(pod.Spec.TopologySpreadConstraints) + len(PodTerms(pod, true))
 }
 
-// lookedAt returns the label keys by which pods are selected: by affinity terms and spread
-// constraints of the gang's own pods, and by the required anti-affinity of pods on nodes. Only
-// labels with these keys can affect which nodes a pod may use. lookedAt returns nil if all pods
-// have equal labels, or if Looked is nil.
+// lookedAt returns the label keys that can affect which nodes a pod may use: the keys with which
+// affinity terms and spread constraints of the gang's pods, and the required anti-affinity of pods
+// on nodes, select pods. lookedAt returns nil if all pods have equal labels, or if Looked is nil.
 func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
 	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
 		return nil
@@ -174,8 +174,8 @@ func addSelected(keys sets.Set[string], s *metav1.LabelSelector) {
 }
 
 // likeness returns the key of a pod's kind. Every scheduler plugin treats pods with equal keys
-// equally. The key contains only the labels that some selector uses. If a pod has a resource claim,
-// or a volume that is not harmless, its key is unique.
+// equally. The key contains only the labels that some selector uses (looked). If a pod has a
+// resource claim, or a volume that may affect its node (isHarmless), its key is unique.
 func likeness(pod *corev1.Pod, c *ledger.Candidate, looked sets.Set[string]) []byte {
 	s, like := &pod.Spec, struct {
 		Namespace, Owner string

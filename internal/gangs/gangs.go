@@ -1,6 +1,6 @@
 // Package gangs computes the state of a gang from its members: which members count, which members
 // need or have a node, how many are missing, which members are planned together, and the gang's
-// stage. The scheduler, the command line and the web page use the package, so that they agree. Next
+// stage. The scheduler, the command line and the web page use the package, so they agree. Next
 // computes what a scheduler must do for a gang after an event. The package has no side effects.
 package gangs
 
@@ -26,8 +26,8 @@ type Part struct {
 // PartOf returns the pod's membership of a gang, or false. A bound pod is a member of the gang that
 // its Binding names. A bound pod's own annotations do not count, because a user may have changed
 // them to get the pod deleted or to protect it from eviction. If trusting is set, the annotations
-// of a bound pod count if its Binding names no gang, because older releases wrote Bindings without
-// it.
+// of a bound pod do count if its Binding has no annotation about this, because older releases wrote
+// Bindings without it.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}
@@ -74,8 +74,8 @@ func Gated(pods []*corev1.Pod) string {
 	return fmt.Sprintf("%d pods have scheduling gates, such as pod %s with %s", n, first.Name, first.Spec.SchedulingGates[0].Name)
 }
 
-// Done reports whether a member has a node, or had a node and has succeeded. A member that has
-// failed or is being deleted is not done.
+// Done reports whether a member counts for the minimum: it has a node, or had a node and has
+// succeeded. A member that has failed or is being deleted does not count.
 func Done(pod *corev1.Pod, placed bool) bool {
 	return placed && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
@@ -126,9 +126,9 @@ func Needed(spec *wire.Gang, done *Count) Count {
 	return left
 }
 
-// Together selects the members of line that are planned together. Their number is limited to most.
-// Together first selects members of each task, up to the task's number in tasks, and then the first
-// of the others. The result has the order of line.
+// Together selects the members of line that are planned together, at most most. It selects as many
+// members of each task as tasks requires, and then the first of the other members. The result has
+// the order of line.
 func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
 	if len(line) <= most {
 		return line

@@ -33,8 +33,8 @@ type (
 	Arrived struct{ All bool }
 	// Lost: a member of the plan has failed or was removed. Enough means that the remaining members
 	// reach the minimum, and All that each of them has reached Permit. Before means that another
-	// member was already lost after Actions.Release: all members that are lost after
-	// Actions.Release count as one failure, because a node often refuses all its planned members.
+	// member was already lost after Actions.Release. All losses after Actions.Release count as one
+	// failure, because a node often refuses all its planned members.
 	Lost struct {
 		Why                 string
 		Enough, All, Before bool
@@ -61,7 +61,8 @@ type Actions struct {
 	// Delete means that the caller must begin to delete the bound members, and later send the event
 	// Ended.
 	Delete bool
-	// SayWhy means that the caller must tell users why the gang is not tried.
+	// SayWhy means that the caller must tell users why the gang cannot be tried
+	// (Conditions.Blocked).
 	SayWhy bool
 	// TellMates means that the caller must tell users, for each member, that the gang does not fit.
 	TellMates bool
@@ -106,8 +107,8 @@ func (s *step) due(at *time.Time) bool {
 	return true
 }
 
-// Silence is the time for which a gang must be blocked, or must not fit, before users are told why.
-// A gang that is blocked for a shorter time often has pods that are still being created.
+// Silence is the time after which users are told why a gang is blocked or does not fit. During this
+// time, pods of a blocked gang are often still being created.
 const Silence = 10 * time.Second
 
 func (Looked) happen(s *step) {
@@ -145,8 +146,8 @@ func (s *step) notice() {
 }
 
 // expire drops a plan whose members have not all reached Permit in time. If a gang is not whole at
-// its deadline, expire begins to delete the bound members. While Bindings are being written, expire
-// does not delete members, because one of the Bindings may complete the gang.
+// its deadline, expire makes the caller delete the bound members, but not while Bindings are being
+// written, because one of them may complete the gang.
 func (s *step) expire() {
 	if s.Doing == Reserved && !s.now.Before(s.Together) {
 		s.drop("its members did not come together in time")
@@ -169,7 +170,6 @@ func (s *step) drop(why string) {
 	s.backOff(s.now)
 }
 
-// release starts the binding of the planned members.
 func (s *step) release() { s.Doing, s.do.Release = Binding, true }
 
 func (News) happen(s *step) { s.Why = "" }

@@ -41,13 +41,14 @@ type Progress struct {
 	Doing Phase
 	// Whole means that as many members as the minimum had nodes at some time.
 	Whole bool
-	// Open means that the gang is settled and that Next has selected all pending members. From then
-	// on, members are placed one by one.
+	// Open means that the gang is settled and Next has selected all pending members for
+	// Actions.Try. From then on, members are placed one by one.
 	Open bool
 	// Lacking means that the last attempt failed only for lack of capacity, and that no pod was
 	// evicted for the gang.
 	Lacking bool
-	// Complete is the time since which the gang has not been blocked, or zero if it is blocked.
+	// Complete is the time since which the gang has not been blocked (Conditions.Blocked), or zero
+	// if it is blocked.
 	Complete time.Time
 	// Together is the time at which the plan is dropped, unless all its members have reached
 	// Permit.

@@ -10,9 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Run returns the UID of the controller that created a pod, or "". The UID distinguishes gangs that
-// have the same name one after another, such as the gangs of a CronJob, because ended pods of an
-// earlier gang may still exist.
+// Run returns the UID of the controller that created a pod, or "". The UID distinguishes successive
+// gangs of one name, such as the gangs of a CronJob: ended pods of an earlier gang may still exist.
 func Run(pod *corev1.Pod) types.UID {
 	if c := metav1.GetControllerOfNoCopy(pod); c != nil {
 		return c.UID

@@ -10,20 +10,21 @@ import (
 // that the gangs of one tenant do not delay those of another. The zero Shares has no attempts.
 // Shares is not safe for concurrent use.
 type Shares struct {
-	// until is the time until which the unsuccessful attempts of a namespace exceed its share.
+	// until has, by namespace, the time until which the namespace has used up its share.
 	until map[string]time.Time
 }
 
 // Rarely is the inverse of the share of time that all unsuccessful attempts together may take.
 const Rarely = 10
 
-// Credit is the pause that a namespace may collect before its gangs wait. A gang whose node changed
-// during the plan is therefore tried again at once, and unsuccessful attempts of Credit/Rarely in a
-// row, about one whole plan, cost other gangs of the namespace nothing.
+// Credit is the pause that a namespace may accumulate before its gangs have to wait. So a gang
+// whose node changed during the plan is tried again at once. While no other namespace has
+// unsuccessful attempts, attempts of Credit/Rarely (200 ms, about the time of one plan) do not
+// delay other gangs of the namespace.
 const Credit = 2 * time.Second
 
-// Spend records how long an unsuccessful attempt that ends now has taken, and returns when a gang
-// of the namespace may be tried again.
+// Spend records the duration of an unsuccessful attempt that ends now. It returns the time when a
+// gang of the namespace may be tried again.
 func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time.Time {
 	s.Forget(now, func(string) bool { return false })
 	if s.until == nil {
@@ -38,8 +39,7 @@ func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time
 	return s.Until(namespace)
 }
 
-// Forget removes the namespaces that do not exceed their share any more, and the namespaces that
-// are gone.
+// Forget removes the namespaces that have their share again, and the namespaces that are gone.
 func (s *Shares) Forget(now time.Time, gone func(namespace string) bool) {
 	maps.DeleteFunc(s.until, func(namespace string, at time.Time) bool { return !now.Before(at) || gone(namespace) })
 }

@@ -15,7 +15,7 @@ type Wait struct {
 	reports time.Time // since when attempts have found nodes that wait for a report, or zero
 }
 
-// Misfit is the event that an attempt found no nodes for a gang or a pod.
+// Misfit is the event that an attempt found no nodes for a gang or a late member.
 type Misfit struct {
 	Why string
 	// Tried is the number of changes of the cluster (Stirred) when the attempt began. Stirs is the
@@ -62,7 +62,7 @@ const ReportLimit = 30 * time.Second
 
 // Patient reports whether evictions must wait because a report may show room. reports means that
 // the attempt has found nodes that wait for a report. Patient still returns false once per
-// ReportLimit, because in a large cluster there may always be such nodes.
+// ReportLimit, because in a large cluster some node may always wait for a report.
 func (w *Wait) Patient(reports bool, now time.Time) bool {
 	switch {
 	case !reports:
