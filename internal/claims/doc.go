@@ -4,10 +4,10 @@
 //
 // Read finds the NUMA node of every device that a node can use (Inventory). Judge compares the
 // devices of allocated claims with the containers that use them (Judgement). Stock counts the
-// devices that each request could get, by NUMA node, so that the engine can place a pod near them.
-// Inventory.Show removes devices on other NUMA nodes from a copy of a ResourceSlice, so that an
-// allocator chooses only among the remaining devices. Unserved returns the reason why Berth cannot
-// align a claim.
+// devices that each request could get, by NUMA node. With these counts, the engine can place a pod
+// near devices. Inventory.Show removes devices on other NUMA nodes from a copy of a ResourceSlice,
+// so that an allocator chooses only among the remaining devices. Unserved returns the reason why
+// Berth cannot align a claim.
 //
 // # Where a device is
 //
@@ -21,6 +21,6 @@
 //
 // A negative number gives no NUMA node. A device is neutral if no source gives a NUMA node, or if
 // the device belongs to no single node (a network-attached device). A neutral device counts as near
-// to every NUMA node. Place.Odd describes the problem if a source has the wrong type, names a NUMA
-// node that the machine lacks, or contradicts the machine's PCI tree.
+// to every NUMA node. If a source has the wrong type, names a NUMA node that the machine lacks, or
+// contradicts the machine's PCI tree, Place.Odd describes the problem.
 package claims

@@ -42,8 +42,8 @@ func UsersOfExtended(pod *corev1.Pod, lying Lying) (out []User) {
 // Extended returns the claim that kube-scheduler creates on a node for the extended resources of a
 // pod (dynamicresources, createRequestsAndMappings), or nil. class must return the device class of
 // a resource that a DRA driver provides on the node, and nil for other resources. An init container
-// that is no sidecar uses the devices of later containers, and Extended only adds what it needs
-// beyond them.
+// that is not a sidecar can use the devices of later containers. For these init containers,
+// Extended only adds the devices that they need in addition.
 func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.DeviceClass) *resourceapi.ResourceClaim {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	ends := func(i int) bool {
@@ -90,8 +90,8 @@ func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.Devi
 	return c
 }
 
-// asked returns the resources that a container asks for. The API server sets missing requests to
-// the limits.
+// asked returns the resources that a container requests. A resource that only has a limit counts
+// with the limit, as if the API server had set the request.
 func asked(c *corev1.Container) map[corev1.ResourceName]int64 {
 	out := map[corev1.ResourceName]int64{}
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {

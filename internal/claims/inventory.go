@@ -41,11 +41,12 @@ type Place struct {
 	Standing Standing
 	// NUMA is the node of a Located device.
 	NUMA topology.NUMAID
-	// From is the source of the NUMA node of a Located or Misstated device: an attribute, a PCI
-	// address, or "its parent". For a Neutral device it is the reason why no NUMA node is known.
+	// From is the source of the NUMA node of a Located or Misstated device: the name of an
+	// attribute, a PCI address, or "its parent". For a Neutral device, it is the reason why it has
+	// no known NUMA node.
 	From string
-	// Odd describes the first contradiction in the data about the device, for administrators, or is
-	// "".
+	// Odd describes, for administrators, the first error or contradiction in the data about the
+	// device. It is "" if there is none.
 	Odd string
 }
 
@@ -138,7 +139,7 @@ func (i *Inventory) Contradictions(most int) (first []Contradiction, count int) 
 	return first, count
 }
 
-// NUMANodes returns the NUMA nodes on which the node has devices.
+// NUMANodes returns the NUMA nodes on which the node has Located devices.
 func (i *Inventory) NUMANodes() (out topology.NUMASet) {
 	for _, p := range i.places {
 		if p.Standing == Located {
@@ -177,8 +178,8 @@ func NodeOf(s *resourceapi.ResourceSlice) string {
 	return *s.Spec.NodeName
 }
 
-// ownerOf returns the only node that can use a device of the slice, or "" for a network-attached
-// device.
+// ownerOf returns the only node that can use a device of the slice. It returns "" for a device that
+// belongs to no single node.
 func ownerOf(s *resourceapi.ResourceSlice, d *resourceapi.Device) string {
 	if d.NodeName != nil && s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection {
 		return *d.NodeName
@@ -245,8 +246,8 @@ func (r *reader) relate(of pool, id DeviceID, d *resourceapi.Device, p Place) {
 	}
 }
 
-// partitions gives devices without a NUMA node of their own the NUMA node of their parent. A device
-// that consumes counters of several parents on different NUMA nodes stays neutral.
+// partitions gives each device without a NUMA node of its own the NUMA node of its parent. A device
+// that consumes counters of parents on different NUMA nodes stays neutral.
 func (r *reader) partitions() {
 	for _, o := range r.orphans {
 		p := r.places[o.id]
@@ -290,14 +291,13 @@ func (r *reader) place(driver string, d *resourceapi.Device) Place {
 	return p
 }
 
-// odd records a contradiction, unless one is already recorded.
 func (p *Place) odd(format string, args ...any) {
 	if p.Odd == "" {
 		p.Odd = fmt.Sprintf(format, args...)
 	}
 }
 
-// stated evaluates the attributes whose value is the number of a NUMA node.
+// stated looks for the NUMA node in the attributes whose value is the number of a NUMA node.
 func (r *reader) stated(driver string, d *resourceapi.Device, p *Place) {
 	ask := func(name string) (done bool) {
 		a, found := attribute(driver, d, name)

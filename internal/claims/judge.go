@@ -11,7 +11,7 @@ import (
 // User is a container that uses a claim.
 type User struct {
 	Container string
-	// NUMA has the NUMA nodes of the container as in a Lying, or 0 if the node does not pin the
+	// NUMA has the NUMA nodes of the container (see Lying), or 0 if the node does not pin the
 	// container.
 	NUMA topology.NUMASet
 }
@@ -58,8 +58,9 @@ type Finding struct {
 	Device         DeviceID
 	Alignment      Alignment
 	Place          Place
-	// If the device is misaligned, User is a container on other NUMA nodes. If the device is not
-	// misaligned, User is the first pinned container, or the zero value.
+	// User is a container that uses the device. If the device is misaligned, it is a container on
+	// other NUMA nodes. Otherwise it is the first pinned container, or the zero value if no
+	// container is pinned.
 	User User
 }
 
@@ -138,8 +139,8 @@ func (j Judgement) Alignment() Alignment {
 func (j Judgement) Keeps(m Mode) bool { return m != Required || j.Alignment() <= Indifferent }
 
 // Serves reports whether the scheduler accepts these devices for a pod with this mode without
-// looking for better ones. It accepts them if no device is worse than Indifferent. Without
-// Required, it also accepts them if the worst device is Unpinned.
+// looking for better ones: no device is worse than Indifferent or, if the mode is not Required,
+// than Unpinned.
 func (j Judgement) Serves(m Mode) bool {
 	return j.Keeps(Required) || m != Required && j.Alignment() == Unpinned
 }
@@ -190,7 +191,8 @@ const Everywhere = ^topology.NUMASet(0)
 
 // Reach returns the NUMA nodes on which devices of the claim would be aligned. It returns
 // Everywhere if the pod accepts any device for the claim, and an empty set if it accepts only
-// devices without a NUMA node. why is "" unless the claim's users have no NUMA node in common.
+// devices without a NUMA node. If the claim's users have no NUMA node in common, why explains this;
+// otherwise why is "".
 func (c *Claim) Reach(m Mode) (only topology.NUMASet, why string) {
 	wanted, pinned := c.Wanted()
 	switch {

@@ -7,10 +7,11 @@ type Mode uint8
 const (
 	// Free, the default, means that devices may be on any NUMA nodes.
 	Free Mode = iota
-	// Near means that the pod gets devices on the NUMA nodes of its CPUs if such devices are free.
+	// Near means that the pod gets devices on the NUMA nodes of its CPUs if possible, and otherwise
+	// any devices.
 	Near
-	// Required means that a pod only gets a node where each of its devices is on a NUMA node of its
-	// CPUs, or has no NUMA node.
+	// Required means that the pod gets a node only if each of its devices there is on a NUMA node
+	// of its CPUs, or has no NUMA node.
 	Required
 )
 

@@ -19,12 +19,12 @@ type PodClaim struct {
 	*resourceapi.ResourceClaim
 }
 
-// Judged returns the claim in the form for Judge, without its devices.
+// Judged returns the claim as Judge expects it, but without its devices.
 func (c *PodClaim) Judged(pod *corev1.Pod, lying Lying) Claim {
 	return Claim{Name: c.Namespace + "/" + c.Name, Users: Users(pod, c.Ref, lying)}
 }
 
-// OnNode has the claims of a pod, and the devices of one node that is considered for the pod.
+// OnNode has the claims of a pod, and the devices of a node on which the pod may be placed.
 type OnNode struct {
 	Pod    *corev1.Pod
 	Mode   Mode
@@ -54,8 +54,8 @@ func (n *OnNode) Allocated() bool {
 	return n.Extended == nil && !slices.ContainsFunc(n.Claims, func(c PodClaim) bool { return c.Status.Allocation == nil })
 }
 
-// all yields the claims of the pod, with the claim for extended resources last. Each Claim is in
-// the form for Judge, without its devices.
+// all yields the claims of the pod, with the claim for extended resources last. Each Claim is as
+// Judge expects it, but without its devices.
 func (n *OnNode) all(lying Lying) iter.Seq2[*resourceapi.ResourceClaim, Claim] {
 	return func(yield func(*resourceapi.ResourceClaim, Claim) bool) {
 		for i := range n.Claims {
@@ -86,12 +86,12 @@ func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 
 // Reached describes which devices would be aligned for the claims of a pod.
 type Reached struct {
-	// Only has the NUMA nodes on which a device would be aligned for at least one claim. Claims
-	// that accept any device do not count; if there are no others, Only is Everywhere. Only is
-	// empty if the claims that count accept only devices without a NUMA node.
+	// Only has the NUMA nodes on which a device would be aligned for at least one claim without
+	// devices. Claims that accept any device do not count; if there are no others, Only is
+	// Everywhere. Only is empty if the claims that count accept only devices without a NUMA node.
 	Only topology.NUMASet
-	// Misplaced is a claim that already has devices on other NUMA nodes, or nil. Why explains this,
-	// or explains why no device would be aligned.
+	// Misplaced is a claim that already has devices that are not aligned, or nil. Why explains
+	// this, or explains why no device would be aligned.
 	Misplaced *resourceapi.ResourceClaim
 	Why       string
 	// Loose means that some claim accepts any device. Apart means that a device can be aligned for

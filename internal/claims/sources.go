@@ -20,7 +20,8 @@ const (
 
 // Sources are attributes in which drivers publish the NUMA node or the PCI address of a device, in
 // order of precedence. The standard attributes take precedence over all of them. Each name here
-// includes its domain. In a ResourceSlice a driver may omit the domain if it is the driver's name.
+// includes its domain, although a driver may omit the domain in a ResourceSlice if it equals the
+// driver's name.
 type Sources struct {
 	// NUMA are the names of attributes with the number of a NUMA node.
 	NUMA []string
@@ -68,7 +69,6 @@ func attribute(driver string, d *resourceapi.Device, name string) (resourceapi.D
 	return resourceapi.DeviceAttribute{}, false
 }
 
-// number returns an attribute's number, or the first of its numbers.
 func number(a *resourceapi.DeviceAttribute) (n int64, ok bool) {
 	switch {
 	case a.IntValue != nil:
@@ -79,7 +79,6 @@ func number(a *resourceapi.DeviceAttribute) (n int64, ok bool) {
 	return 0, false
 }
 
-// text returns an attribute's text, or the first of its texts.
 func text(a *resourceapi.DeviceAttribute) (s string, ok bool) {
 	switch {
 	case a.StringValue != nil:

@@ -14,7 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Stock has the devices of one node among which an allocator can choose. Claimed counts them.
+// Stock has the devices of one node among which an allocator can choose. Its method Claimed counts
+// them.
 type Stock struct {
 	Inventory *Inventory
 	Slices    []*resourceapi.ResourceSlice
@@ -40,10 +41,10 @@ const (
 	maxStockKinds = 128
 )
 
-// Claimed counts, for each request of the claims, the devices by NUMA node. The count is never too
-// low. The count may be too high, because Claimed ignores counters and capacities, and checks each
-// constraint separately. Claimed returns nil if there is nothing to count, or if the devices are of
-// more than maxStockKinds kinds.
+// Claimed counts, for each request of the claims, the devices that the request could get, by NUMA
+// node. The count is never too low. It may be too high, because Claimed ignores counters and
+// capacities, and checks each constraint separately. Claimed returns nil if there is nothing to
+// count, or if the devices are of more than maxStockKinds kinds.
 func (s *Stock) Claimed(ctx context.Context, asks []Ask) *placement.Claimed {
 	c := counting{Stock: s, left: maxEvaluated}
 	for i := range asks {
@@ -72,7 +73,8 @@ type counting struct {
 	left     int // the number of selectors that may still be evaluated
 }
 
-// counted is a request for devices. If it has no alternatives, its devices are already allocated.
+// counted is a request for devices. It has no alternatives if it stands for a device that the pod
+// has already.
 type counted struct {
 	placement.ClaimRequest
 	alternatives []alternative
@@ -171,7 +173,6 @@ func countOf(n int64) int {
 	return int(min(max(n, 1), resourceapi.AllocationResultsMaxSize+1))
 }
 
-// count finds the devices that the requests could get.
 func (c *counting) count(ctx context.Context) {
 	for _, s := range Newest(c.Slices) {
 		for i := range s.Spec.Devices {
@@ -251,7 +252,8 @@ func (c *counting) mayHave(ctx context.Context, a *alternative, driver string, d
 	return true
 }
 
-// group returns the counts. Devices that the requests cannot tell apart share one entry.
+// group returns the counts. Devices between which no request and no constraint in matches can
+// distinguish share one entry.
 func (c *counting) group(matches []match) *placement.Claimed {
 	out := &placement.Claimed{}
 	for i := range c.requests {
@@ -298,8 +300,8 @@ func (c *counting) group(matches []match) *placement.Claimed {
 	return out
 }
 
-// valuesOf returns the value of an attribute, or all values of a list, as texts that contain the
-// type.
+// valuesOf returns the value of an attribute, or all values of a list. The texts include the type,
+// because values of different types are not equal.
 func valuesOf(driver string, d *resourceapi.Device, name string) []string {
 	a, found := attribute(driver, d, name)
 	if !found {

@@ -29,8 +29,8 @@ type given struct {
 // Would describes the placement that a pod would have on a node.
 type Would struct {
 	Lying Lying
-	// Sure means that Lying is certain. Loose means that the pod makes the placements of all the
-	// Trial's pods on the node uncertain.
+	// Sure means that Lying is certain. Loose means that, with this pod, the placements of all the
+	// Trial's pods on the node become uncertain.
 	Sure, Loose bool
 	// Again returns a different placement of the pod on the node: near these devices, or anywhere
 	// if near is nil. Again is nil if Berth does not decide on the node.
@@ -43,8 +43,8 @@ func NewTrial(taken *structured.AllocatedState) *Trial {
 }
 
 // Give allocates devices to all claims of the pod. It returns false if the node does not have them.
-// n is nil for a pod without claims. If n is not nil, n.Taken must return true for the devices in
-// State.
+// n is nil for a pod without claims. Otherwise n.Taken must return true for all devices that are
+// allocated in State.
 func (t *Trial) Give(ctx context.Context, node string, n *OnNode, would *Would) bool {
 	switch {
 	case would.Loose && t.requires(node):
@@ -68,7 +68,7 @@ func (t *Trial) Take(pod types.UID) { delete(t.given, pod) }
 func (t *Trial) Given(pod types.UID) []resourceapi.AllocationResult { return t.given[pod].results }
 
 // give chooses devices that meet the pod's requirements. If Berth decides on the node, give tries
-// the same Ways as the pod's own scheduling cycle.
+// the same placements as the pod's own scheduling cycle (Ways).
 func (n *OnNode) give(ctx context.Context, would *Would) (results []resourceapi.AllocationResult, found bool) {
 	if n.Mode == Free || n.Whole || n.Allocated() || would.Again == nil {
 		return n.giveAt(ctx, would.Lying, true)
@@ -98,8 +98,8 @@ func (n *OnNode) give(ctx context.Context, would *Would) (results []resourceapi.
 	return nil, false
 }
 
-// stays places the pod near its devices, and reports whether the placement is the one in way. The
-// next members of the gang are planned with this placement.
+// stays places the pod near the devices for good, and reports whether the result is the placement
+// in way. The next members of the gang are planned with this result.
 func (n *OnNode) stays(way *Way, again func(near *placement.Claimed) (Lying, bool)) bool {
 	if way.Near == nil {
 		return true
@@ -109,7 +109,7 @@ func (n *OnNode) stays(way *Way, again func(near *placement.Claimed) (Lying, boo
 }
 
 // giveAt chooses devices for a pod with this placement. If last is set, a pod that only prefers
-// aligned devices may get any devices.
+// aligned devices gets other devices if there are no aligned ones.
 func (n *OnNode) giveAt(ctx context.Context, lying Lying, last bool) ([]resourceapi.AllocationResult, bool) {
 	only, fits := Everywhere, true
 	if n.Mode != Free {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Unserved explains why a pod cannot request alignment with a claim, or returns "". uid is the UID
-// of the pod. The text names the claim, and what would be right.
+// Unserved explains why Berth cannot align the claim with the pod's CPUs, or returns "". uid is the
+// UID of the pod. The text names the claim, and what would be right.
 func Unserved(uid types.UID, c *resourceapi.ResourceClaim) string {
 	name := c.Namespace + "/" + c.Name
 	for i := range c.Spec.Devices.Requests {
