@@ -68,9 +68,9 @@ type search struct {
 	named sets.Set[string]
 	// waits is Candidates.Waits if the search found no candidates, and otherwise nil.
 	waits func(context.Context, fwk.NodeInfo) *fwk.Status
-	// weighed is the result of Candidates.Taking. It uses memory of candidates.
+	// weighed is the result of Candidates.Taking, or a copy of it. It may use memory of candidates.
 	weighed []fwk.NodeInfo
-	// candidates is nil if the search has no candidates for the pod.
+	// candidates is nil if CandidatesOf has returned nil.
 	candidates *scheduler.Candidates
 }
 
