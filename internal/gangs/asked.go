@@ -85,9 +85,9 @@ func (a *Asked) wish(q *gangfit.Question) error {
 	return nil
 }
 
-// LowestPriority returns the lowest priority of the pods. It counts as the gang's priority when the
-// gang preempts, so that a member of low priority does not benefit from the priority of the other
-// members.
+// LowestPriority returns the lowest priority of the pods. This counts as the gang's priority when
+// the gang preempts, so that a member of low priority does not benefit from the priority of the
+// other members.
 func LowestPriority(pods []*corev1.Pod) int32 {
 	lowest := corev1helpers.PodPriority(pods[0])
 	for _, pod := range pods[1:] {
@@ -133,9 +133,10 @@ func CountTerms(pod *corev1.Pod) int {
 	return len(pod.Spec.TopologySpreadConstraints) + len(PodTerms(pod, true))
 }
 
-// lookedAt returns the label keys that can affect which nodes a pod may use: the keys with which
-// affinity terms and spread constraints of the gang's pods, and the required anti-affinity of pods
-// on nodes, select pods. lookedAt returns nil if all pods have equal labels, or if Looked is nil.
+// lookedAt returns the label keys that can affect which nodes a pod may use. These are the keys in
+// the selectors of the affinity terms and spread constraints of the gang's pods, and of the
+// required anti-affinity of pods on nodes. lookedAt returns nil if all pods have equal labels, or
+// if Looked is nil.
 func (a *Asked) lookedAt(b *plan.Budget) sets.Set[string] {
 	if a.Looked == nil || !slices.ContainsFunc(a.Pods, func(p *corev1.Pod) bool { return !maps.Equal(p.Labels, a.Pods[0].Labels) }) {
 		return nil

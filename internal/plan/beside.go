@@ -199,7 +199,7 @@ func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) 
 	return numa, true
 }
 
-// permute calls do with every permutation of the numbers from 0 to n-1.
+// permute calls the function do with every permutation of the numbers from 0 to n-1.
 func permute(n int, do func([]int)) {
 	var rest func(done []int)
 	rest = func(done []int) {
@@ -391,8 +391,8 @@ func (t *trial) with(m, node int) *site {
 const pairsPerLook = 128
 
 // crowdedOut reports whether the node would have more members that must be apart from each other
-// than it has NUMA nodes. crowdedOut asks no ledger for a place. The parameter with is the node's
-// site including the new member.
+// than it has NUMA nodes. The check is cheap, because it asks no ledger. The parameter with is the
+// node's site including the new member.
 func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false
@@ -412,8 +412,8 @@ func (t *trial) crowdedOut(node int, with *site) bool {
 	return count > 1 && count > t.numaNodes(node)
 }
 
-// numaNodes returns the number of NUMA nodes of the node, or a very large number if it is not
-// known.
+// numaNodes returns the number of NUMA nodes of the node. If the number is not known, it returns a
+// very large one.
 func (t *trial) numaNodes(node int) int {
 	if account := t.plan.Nodes.At(node).Account(); account != nil {
 		if report := account.View().Report(); report != nil {
@@ -500,7 +500,8 @@ func (t *trial) created(m int) int64 {
 	return 0
 }
 
-// refused reports whether the node, with its present members, has already refused an equal member.
+// refused reports whether the node, with its present members, has already refused a member like m
+// (type refusal).
 func (t *trial) refused(m, node int) bool {
 	s := t.sites[node]
 	if s == nil || len(s.refusals) == 0 || t.work.slow {
@@ -540,8 +541,8 @@ func (t *trial) note(m, node int, wish bool) {
 	s.refusals[t.refusal(s, m, wish)] = true
 }
 
-// date fills in s.seconds and s.foreign, which decide in which order the kubelet may admit a new
-// member and the members of the site.
+// date fills in s.seconds and s.foreign. They determine the orders in which the kubelet may admit a
+// new member and the members of the site.
 func (t *trial) date(s *site, node int) {
 	on, seconds := t.plan.Nodes.At(node), map[int64]bool{}
 	for _, m := range s.members {

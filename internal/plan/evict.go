@@ -302,9 +302,9 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	return places, true
 }
 
-// guess returns the number of victims with which prefix begins: as many as have one pod for each
-// member without a place. If prefix began with all victims, it could reach its limit before it
-// finds a small set.
+// guess returns the number of victims with which prefix begins. Together, these victims have one
+// pod for each member without a place, if there are enough victims. If prefix began with all
+// victims, it could reach its limit before it finds a small set.
 func (c *clearing) guess(order []int) int {
 	pods := 0
 	for at, i := range order {

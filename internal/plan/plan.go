@@ -114,7 +114,7 @@ func (g *Gang) Wish(of int, w Wish) {
 	seat.Beside = append(seat.Beside, w)
 }
 
-// Wishes reports whether any member has a wish about another member's place.
+// Wishes reports whether any member or seated pod has a wish.
 func (g *Gang) Wishes() bool { return g.wishes(func(Wish) bool { return true }) }
 
 func (g *Gang) wishes(is func(Wish) bool) bool {

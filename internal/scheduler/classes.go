@@ -25,7 +25,7 @@ type Spread struct {
 // InterPodAffinity, and the taints of TaintToleration.
 type preferences struct {
 	namespace string
-	// keys has the labels whose values the plugins read.
+	// keys has the keys of the node labels that the plugins read.
 	keys []string
 	// counted selects the pods that PodTopologySpread counts on each node, if a constraint spreads
 	// pods over nodes.

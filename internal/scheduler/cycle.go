@@ -41,7 +41,7 @@ type way interface {
 	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)
 }
 
-// cycle is the plugin's state of one attempt to place one pod.
+// cycle is the plugin's state during one attempt to place one pod.
 type cycle struct {
 	way way
 	pod *corev1.Pod
@@ -68,7 +68,7 @@ type cycle struct {
 	// judge compares the pod's devices with the decision that is about to be written. It is nil if
 	// the pod has no claims, or the profile does not have BerthClaims.
 	judge func() error
-	// doubtful means that the pod's Binding may have been written though Bind failed.
+	// doubtful means that the pod's Binding may have been written although Bind failed.
 	doubtful bool
 }
 
@@ -109,8 +109,8 @@ func (p *Plugin) cycle(state fwk.CycleState) *cycle {
 	return &cycle{plugin: p, way: untouched{}}
 }
 
-// bare returns a node without assumed changes and without amounts. NodeResourcesFit checks the
-// amounts.
+// bare returns a node without assumed changes, and without amounts, because NodeResourcesFit checks
+// those.
 func bare(n *nodes.Node) suppose.Node { return suppose.On(n.Account(), nil) }
 
 // assume begins or continues a dry run.
@@ -194,10 +194,10 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 }
 
 // passes reports whether Berth ignores an unpinned pod on the node. On nodes where a kubelet
-// decides, Berth ignores the pod unless the pod requests a number of NUMA nodes, which the kubelet
-// would not provide. If the node's report is not usable, Berth ignores the pod unless the pod has
-// rules of its own. A pod without rules runs on shared CPUs, and it may be the agent that the node
-// lacks.
+// decides, Berth ignores the pod unless the pod requests a number of NUMA nodes, a request that the
+// kubelet would ignore. If the node's report is not usable, Berth ignores the pod unless the pod
+// has rules of its own. A pod without rules runs on shared CPUs, and it may be the agent that the
+// node lacks.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil

@@ -31,8 +31,8 @@ const (
 //
 // The search accepts a set only if the node has enough amounts of all resources (NodeResourcesFit)
 // after the removal of only this set. Otherwise the dry run would also evict other pods to satisfy
-// NodeResourcesFit, and the kubelet might refuse the pod after these evictions. The search does not
-// predict other plugins (ports, affinity to pods).
+// NodeResourcesFit, and the kubelet might refuse the pod after these evictions. The search ignores
+// other plugins, such as NodePorts and InterPodAffinity.
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)
 	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()

@@ -28,8 +28,8 @@ const TiersWeight = 1_000_000
 // rank.Tier.
 //
 // It is a separate plugin because the framework gives each plugin one weight and integer scores
-// from 0 to 100. With a weight that overrides other plugins, the finer differences of Plugin.Score
-// would override them too.
+// from 0 to 100. If Plugin.Score included the tier, and had a weight with which tiers override
+// other plugins, its finer differences would override them too.
 type Tiers struct{}
 
 var (

@@ -52,9 +52,9 @@ type admission struct {
 	// phase, because Volcano's definition has no status subresource. If unchecked is set, only
 	// groups of the same namespace must leave resources to the group.
 	unchecked bool
-	// priority is the group's priority while it has no pods. foreign is its priority towards groups
-	// of other namespaces. foreign is at most the priority of pods without a PriorityClass, because
-	// the author of a PodGroup may name any class.
+	// priority is the group's priority while it has no pods. foreign is the priority that counts
+	// against groups of other namespaces. It is at most the priority of pods without a
+	// PriorityClass, because the author of a PodGroup may name any class.
 	priority, foreign int32
 	// until is the time when the kept resources are released; zero means that they were released
 	// early. It is extended only once, when the first members get nodes (placed), so that a tenant

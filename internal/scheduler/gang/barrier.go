@@ -49,9 +49,9 @@ func (b *barrier) reject(uids []types.UID, why string) {
 	}
 }
 
-// nowAndAgain calls do now, in a goroutine, and again before the next scheduling cycle. The second
-// call reaches a member whose Permit has already returned, but which does not wait yet: the
-// framework makes it wait within the same cycle (prepareForBindingCycle in
+// nowAndAgain calls the function do now, in a goroutine, and once more before the next scheduling
+// cycle. The second call reaches a member whose Permit has already returned, but which does not
+// wait yet: the framework makes it wait within the same cycle (prepareForBindingCycle in
 // pkg/scheduler/schedule_one.go).
 func (b *barrier) nowAndAgain(do func()) {
 	b.mu.Lock()

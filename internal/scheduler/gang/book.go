@@ -215,7 +215,8 @@ func swears(pod *corev1.Pod, key wire.GangKey) bool {
 	return said && bound.Gang == key
 }
 
-// callAt calls do in the background at the given time, or now if the time has passed.
+// callAt calls the function do in the background at the given time, or at once if that time has
+// passed.
 func (b *book) callAt(at time.Time, do func()) {
 	later.Call(b.Clock, max(0, at.Sub(b.Clock.Now())), do)
 }

@@ -423,8 +423,8 @@ func (gs *Groups) Stir() {
 	}
 }
 
-// change calls do, with the lock held, for the group of a member. If do returns true, change then
-// checks the group, without the lock.
+// change calls the function do for the group of a member, with the lock held. If it returns true,
+// change releases the lock and checks the group.
 func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 	if !gs.book.any.Load() {
 		return

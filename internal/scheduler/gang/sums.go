@@ -159,7 +159,7 @@ func (g *group) drop(m *member) {
 	}
 }
 
-// weigh updates the totals shown and posted for a member that changes from m.summed to now.
+// weigh updates g.shown and g.posted for a member that changes from m.summed to now.
 func (g *group) weigh(m *member, now *part) {
 	was := &m.summed
 	if was.done == now.done && was.shown == now.shown {

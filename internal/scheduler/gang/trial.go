@@ -107,7 +107,7 @@ type trial struct {
 	devices Devices
 	// coupled is the number of coupled kinds (plan.Field.Coupled).
 	coupled int
-	// dirty means that the shut of some kind has refusals.
+	// dirty means that kind.shut of some kind has refusals.
 	dirty bool
 }
 

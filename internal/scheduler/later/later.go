@@ -8,9 +8,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Call calls do after d, in its own goroutine, unless the returned timer is stopped first. The
-// goroutine is necessary because the clocks of k8s.io/utils/clock/testing call do with their lock
-// held. Without it, a do that asks for the time would block.
+// Call calls the function do when d has passed, in its own goroutine, unless the returned timer is
+// stopped first. The goroutine is necessary because the clocks of k8s.io/utils/clock/testing hold
+// their lock during the call, so a function that asks for the time would block.
 func Call(c clock.WithDelayedExecution, d time.Duration, do func()) clock.Timer {
 	return c.AfterFunc(d, func() { go do() })
 }

@@ -39,7 +39,7 @@ func (g *Gate) Open() {
 	}
 }
 
-// Then calls do once when the gate opens, or at once if it is open.
+// Then calls the function do once: when the gate opens, or now if it is open.
 func (g *Gate) Then(do func()) {
 	g.mu.Lock()
 	open := g.open.Load()

@@ -388,8 +388,8 @@ func (f *Feed) forgetOfLost(n *Node) {
 	}
 }
 
-// letGoLater waits for SettleAfter. If right then returns true, letGoLater forgets the pods that
-// had left the node before the wait.
+// letGoLater waits for SettleAfter, and then calls the function right. If it returns true,
+// letGoLater forgets the pods that had left the API before the wait.
 func (f *Feed) letGoLater(n *Node, right func() bool) {
 	now := f.Table.clock.Now()
 	later.Call(f.Table.clock, f.SettleAfter, func() {

@@ -108,7 +108,8 @@ func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 }
 
 // WriteLater is like Write, for a pod that only waits, for example for a report. If the pod still
-// waits after the time quiet, the Writer calls event and writes the condition of the last attempt.
+// waits after a pause (the constant quiet), the Writer calls event and writes the condition of the
+// last attempt.
 func (w *Writer) WriteLater(pod *corev1.Pod, condition *corev1.PodCondition, event func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

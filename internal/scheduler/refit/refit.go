@@ -214,7 +214,8 @@ func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
 	}()
 }
 
-// begin counts a concurrent write for the pod. It returns false if a limit is reached.
+// begin adds the pod to the running writes. It returns false if its status is being written
+// already, or if a limit is reached.
 func (r *Refitter) begin(pod *corev1.Pod) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

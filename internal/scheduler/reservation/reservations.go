@@ -194,7 +194,8 @@ const nodeGrace = time.Minute
 // NodeGone records that a node no longer exists.
 func (rs *Reservations) NodeGone(name string) { rs.placedOn(name, rs.lose) }
 
-// placedOn calls do for each Reservation that has its place on a node, with the lock held.
+// placedOn calls the function do for each Reservation that has its place on a node, with the lock
+// held.
 func (rs *Reservations) placedOn(name string, do func(*item)) {
 	if !rs.any.Load() {
 		return

@@ -48,7 +48,8 @@ type attempt struct {
 	chosen map[string]fwk.StateData
 	// versions has, by node, the version of the node before the pod was reserved on it.
 	versions map[string]version
-	// misplaced has the allocated claims near whose devices the pod has no place on their node.
+	// misplaced has the claims whose devices are allocated on a node where the pod cannot be placed
+	// near them.
 	misplaced map[types.UID]bool
 
 	// pending has the claims that Reserve has allocated in this attempt.

@@ -64,7 +64,7 @@ type Berth interface {
 	Refused(state fwk.CycleState)
 	// Bound tells Berth how the devices of a bound pod are aligned.
 	Bound(mode claims.Mode, a claims.Alignment)
-	// Doubtful reports whether the pod's Binding may have been written though Bind failed.
+	// Doubtful reports whether the pod's Binding may have been written although Bind failed.
 	Doubtful(state fwk.CycleState) bool
 	// Waits is called before a pod with a reserved node waits for its devices to become ready,
 	// possibly for minutes. Meanwhile other pods may start on the node.

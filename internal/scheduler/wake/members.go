@@ -89,7 +89,7 @@ const (
 	// wakeLater wakes pods that are being tried, which may have missed the node. The node's next
 	// report wakes the other pods.
 	wakeLater
-	// wakeAll wakes all members that blame the node, or all members after NodeReturned.
+	// wakeAll wakes all members that blame the node. After NodeReturned, it wakes all members.
 	wakeAll
 )
 

@@ -11,7 +11,7 @@ import (
 // Edge gives Waiters a clock and access to the scheduling queue.
 type Edge interface {
 	Now() time.Time
-	// After calls do after d. It holds no lock during the call.
+	// After calls the function do when d has passed. It holds no lock during the call.
 	After(d time.Duration, do func())
 	// Activate moves pods to the active queue. It is called without a lock.
 	Activate(pods []Pod)
@@ -107,8 +107,8 @@ func (w *Waiters) forget(m *members) {
 // Blame records that an attempt has failed because the nodes in waiting wait for a report and the
 // nodes in refusing refuse the pod. NodeChanged for other nodes does not wake the pod. Blame
 // returns the time since which every attempt has found a waiting node, or zero if this attempt has
-// found none. If that time was ReportLimit ago, the next attempts count from now. If the pod is not
-// among the Waiters, Blame returns the current time.
+// found none. If the returned time is at least ReportLimit ago, later attempts count from now. If
+// the pod is not among the Waiters, Blame returns the current time.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()

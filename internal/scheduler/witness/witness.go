@@ -73,7 +73,7 @@ type Witness struct {
 	claimed chan claimed
 }
 
-// report has the facts about a node's newest report that Witness stores.
+// report is what the Witness stores about a node's newest report.
 type report struct {
 	object  metav1.Object
 	mark    nodestate.Mark
@@ -200,7 +200,7 @@ func (w *Witness) answered(pod *corev1.Pod) {
 }
 
 // revision returns the resource version of an object as a number, which is a revision of etcd. It
-// returns 0 if it is not a number.
+// returns 0 if the version is not a number.
 func revision(o metav1.Object) uint64 {
 	at, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -444,7 +444,8 @@ func (w *Witness) differs(observed time.Time) bool {
 	return age < -w.StaleAfter || age > w.StaleAfter && w.ready.Load()
 }
 
-// close calls do with the book and the time, and counts the closed records that do returns.
+// close calls the function do with the book and the time, and counts the closed records in its
+// result.
 func (w *Witness) close(do func(*shadow.Book, time.Time) []shadow.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
