@@ -58,9 +58,9 @@ type Finding struct {
 	Device         DeviceID
 	Alignment      Alignment
 	Place          Place
-	// User is a container that uses the device. If the device is misaligned, it is a container on
-	// other NUMA nodes. Otherwise it is the first pinned container, or the zero value if no
-	// container is pinned.
+	// User is a container that uses the device. If the device is misaligned, User is on other NUMA
+	// nodes. Otherwise User is the first pinned container, or the zero value if no container is
+	// pinned.
 	User User
 }
 

@@ -63,7 +63,7 @@ func (d *diagnosis) with(code fwk.Code) ([]*nodes.Node, error) {
 	return out, nil
 }
 
-// fits reports whether one of the waiting nodes would admit the pod now, so that it only waits
+// fits reports whether one of the waiting nodes would admit the pod now. The pod then only waits
 // until its CPUs are certain.
 func (d *diagnosis) fits(waiting []*nodes.Node) bool {
 	return slices.ContainsFunc(waiting, func(n *nodes.Node) bool { return d.statuses.Get(n.Name()).Message() == waitCertainty })

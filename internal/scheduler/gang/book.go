@@ -29,7 +29,8 @@ import (
 type Options struct {
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// Timeout is the time that members wait for each other if their group names no time.
+	// Timeout is the time that members wait for each other if their group names no timeout
+	// (wire.Gang.Timeout).
 	Timeout time.Duration
 	// Client lists, deletes and patches pods, and lists PriorityClasses.
 	Client kubernetes.Interface
