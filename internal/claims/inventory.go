@@ -39,7 +39,7 @@ const (
 // Place is the NUMA node of a device, with its source. It is comparable.
 type Place struct {
 	Standing Standing
-	// NUMA is the node of a Located device.
+	// NUMA is the NUMA node of a Located device.
 	NUMA topology.NUMAID
 	// From is the source of the NUMA node of a Located or Misstated device: the name of an
 	// attribute, a PCI address, or "its parent". For a Neutral device, it is the reason why it has

@@ -139,8 +139,8 @@ func (j Judgement) Alignment() Alignment {
 func (j Judgement) Keeps(m Mode) bool { return m != Required || j.Alignment() <= Indifferent }
 
 // Serves reports whether the scheduler accepts these devices for a pod with this mode without
-// looking for better ones: no device is worse than Indifferent or, if the mode is not Required,
-// than Unpinned.
+// looking for better ones. With Required, no device may be worse than Indifferent. With another
+// mode, no device may be worse than Unpinned.
 func (j Judgement) Serves(m Mode) bool {
 	return j.Keeps(Required) || m != Required && j.Alignment() == Unpinned
 }

@@ -150,8 +150,8 @@ const (
 	LongestPause = 10 * time.Second
 )
 
-// Doubled returns FirstPause, doubled as often as the first parameter says but at most six times.
-// It returns most if that is shorter.
+// Doubled returns FirstPause, doubled the given number of times, but at most six times. The
+// parameter most limits the result.
 func Doubled(times int, most time.Duration) time.Duration {
 	return min(most, FirstPause<<min(times, 6))
 }

@@ -19,8 +19,8 @@ const Rarely = 10
 
 // Credit is the pause that a namespace may accumulate before its gangs have to wait. So a gang
 // whose node changed during the plan is tried again at once. While no other namespace has
-// unsuccessful attempts, attempts of Credit/Rarely (200 ms, about the time of one plan) do not
-// delay other gangs of the namespace.
+// unsuccessful attempts, attempts that take Credit/Rarely in all (200 ms, about the time of one
+// plan) do not delay other gangs of the namespace.
 const Credit = 2 * time.Second
 
 // Spend records the duration of an unsuccessful attempt that ends now. It returns the time when a

@@ -148,9 +148,9 @@ type Plan struct {
 	// Waits has the nodes that refused a member only because they wait for a report, with the
 	// reason of each.
 	Waits map[int]ledger.Wait
-	// Tangled has the nodes that would admit a member in some of the orders in which the kubelet
-	// may admit the members on the node, but not in all of them, and that have used all their
-	// waves.
+	// Tangled has the nodes that refused a member although they may admit it: they would admit it
+	// only in some of the orders in which the kubelet may admit the members, and have used all
+	// their waves.
 	Tangled map[int]bool
 	// Crowded means that a node with planned members refused a further member that it might accept
 	// in a later wave.

@@ -59,7 +59,8 @@ func briefNote(note string) string {
 	return head + cutAt(own, "; ", room-len(head)) + noteMore
 }
 
-// cutAt shortens the text to at most most bytes. It cuts before a separator if possible.
+// cutAt shortens the text; the parameter most is the maximum number of bytes. It cuts before a
+// separator if possible.
 func cutAt(text, separator string, most int) string {
 	if len(text) <= most {
 		return text

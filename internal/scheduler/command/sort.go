@@ -15,8 +15,7 @@ import (
 
 // Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort with one
 // exception. If a pod enters the queue in the first minute of the process and has not been tried,
-// it is sorted by the end of the second in which it was created, instead of by the time when it was
-// queued.
+// it is sorted by the end of the second of its creation instead of the time when it was queued.
 //
 // A starting scheduler finds all waiting pods at once, in no particular order. A kubelet that
 // receives several pods at once admits older pods first (HandlePodAdditions of

@@ -26,9 +26,8 @@ type admitter struct {
 	book     *book
 	admitted map[wire.GangKey]*admission
 	// spoiled has the namespaces in which resources were kept for a group, but no pod of the group
-	// got a node. Until the time in the map, resources that are kept for a group of such a
-	// namespace are kept only from groups of the same namespace, unless a pod of the group has a
-	// node.
+	// got a node. Until the time in the map, only groups of the same namespace must leave resources
+	// to a group of such a namespace, unless a pod of that group has a node.
 	spoiled map[string]time.Time
 	// vacant has the objects of groups that wait to be admitted and do not have enough pods.
 	vacant          map[wire.GangKey]vacancy

@@ -52,9 +52,8 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale returns a patch of annotations. The patch sets the annotations in now. It removes
-// the annotations that describe an earlier place if the object has them (has) and now does not set
-// them.
+// withoutStale returns a patch of annotations. The patch sets the annotations in the argument now.
+// It removes those annotations in the argument has that describe an earlier place and are not set.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {

@@ -280,7 +280,8 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 	return nil, false
 }
 
-// lie tries one placement. It returns false if the pod does not get its devices with it.
+// lie tries one placement. It returns false if the pod does not get its devices with this
+// placement.
 func (n *onNode) lie(ctx context.Context, state fwk.CycleState, way Way) (status *fwk.Status, found bool) {
 	only, fits := n.reach(way.Lying)
 	if !fits {
