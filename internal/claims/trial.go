@@ -48,7 +48,7 @@ func NewTrial(taken *structured.AllocatedState) *Trial {
 func (t *Trial) Give(ctx context.Context, node string, n *OnNode, would *Would) bool {
 	switch {
 	case would.Loose && t.requires(node):
-		return false // the loose pod makes the CPUs of the other pod uncertain
+		return false // a pod that requires aligned devices would lose its certain CPUs
 	case n == nil:
 		return true
 	case n.Mode == Required && !would.Sure:

@@ -268,7 +268,7 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 		}
 		return c.try(g)
 	}
-	low, high := 0, len(order) // the first low victims are not enough, the first high victims are enough
+	low, high := 0, len(order) // order[:low] is not enough, order[:high] is enough
 	guess := c.guess(order)
 	if guess < high {
 		if places, enough = tries(guess); enough {

@@ -329,7 +329,7 @@ func (f *Feed) refuse(n *Node, r *nodestate.Reading, why *nodestate.Unusable) {
 		return
 	}
 	var notReady *wire.NotReadyError
-	if errors.As(why, &notReady) { // the report says so itself, and is not wrong
+	if errors.As(why, &notReady) { // not an error: the report itself says that it is not Ready
 		f.Logger.Info("Report not Ready", "node", n.name, "kind", r.Source.Kind, "err", why.Cause)
 		return
 	}

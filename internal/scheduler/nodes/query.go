@@ -133,7 +133,7 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 		}
 	}
 	s := n.account.View().Sample(ledger.Question{Candidate: &q.Candidate, Estimate: q.Estimates(n) && n.name != q.nominated})
-	if q.Candidate.Loose && !s.Answer.Certain { // a loose pod gets no promise, so that certainty does not matter
+	if q.Candidate.Loose && !s.Answer.Certain { // a loose pod gets no promise, so certainty does not matter
 		s.Answer.Certain, s.Lasts = true, false
 	}
 	p := q.pack(n, &s)

@@ -130,7 +130,7 @@ func (rs *Reservations) follow(it *item, before *wire.Reservation) {
 	}
 	switch {
 	case r == nil && it.stage == placed && before != nil:
-		it.read = before // the place stays as the last valid version has it
+		it.read = before // the place does not change: the last valid version counts
 		it.says.Message = it.wrong.Error()
 		return
 	case r == nil:

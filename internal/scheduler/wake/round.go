@@ -166,7 +166,7 @@ func (w *Waiters) goOn(r *wakeRound) {
 	case free.pods == 0:
 		delete(w.rounds, r.roundKey)
 	default:
-		if w.tried(r) { // the node still admits such pods, so that no promise excludes them
+		if w.tried(r) { // the node still admits these pods, so no promise excludes them
 			free.apart = nil
 		}
 		w.wakeNext(r, free, pods)
