@@ -92,7 +92,7 @@ func TestSMIRefuses(t *testing.T) {
 		t.Errorf("129 GPUs: got %v", err)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n", `"2 GPUs": want the 8 GPUs of NVIDIA`},
+		{"GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n", `"2 GPUs": want 8, the number of NVIDIA GPUs of the machine`},
 		{"GPU1\nGPU1 X\n", "want GPUs that count from 0"},
 	} {
 		s, err := topology.ParseSMI(c.text)

@@ -158,7 +158,7 @@ func TestClusterErrors(t *testing.T) {
 		"no such pod, pods": {[]string{"pods", "nobody", "--kubeconfig", good}, ExitFailure, "no pod nobody"},
 		"no such node":      {[]string{"nodes", "n99", "--kubeconfig", good}, ExitFailure, "there is no Node n99"},
 		"explain on no":     {[]string{"explain", "big", "--node", "n99", "--kubeconfig", good}, ExitFailure, "there is no Node n99"},
-		"nothing to ask":    {[]string{"explain"}, ExitUsage, "the name of a pod, or a file"},
+		"nothing to ask":    {[]string{"explain"}, ExitUsage, "the name of a pod, gang NAME, podgroup NAME, or pods with -f"},
 		"pod and file":      {[]string{"explain", "p", "-f", "testdata/pods.yaml"}, ExitUsage, "not both"},
 		"two pods":          {[]string{"explain", "p", "q"}, ExitUsage, "is not a kind that this verb knows"},
 		"fewer than none":   {[]string{"explain", "big", "--nodes", "-1", "--kubeconfig", good}, ExitUsage, "--nodes -1"},

@@ -123,7 +123,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 		"whole at last": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "z", "2")
 			ofGang(w.addPod("mate", "", 2, 0), "z", "2").CreationTimestamp = metav1.NewTime(noon.Add(-time.Second))
-		}, ExitOK, []string{"member of: gang default/z, waiting (explain gang z)"}, []string{unserved}, "gang default/z: its pods are there"},
+		}, ExitOK, []string{"member of: gang default/z, waiting (explain gang z)"}, []string{unserved}, "gang default/z: its pods exist"},
 		"a mate was told": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "z", "2")
 			told := ofGang(w.addPod("mate", "", 2, 0), "z", "2")

@@ -52,7 +52,7 @@ func TestHeldBack(t *testing.T) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 		}, []string{"held back by VolumeBinding: there is no PersistentVolumeClaim data", "do: create it, or correct the name in spec.volumes"}},
 		"no volumes":                 {says(fails + "2 node(s) didn't find available persistent volumes to bind."), []string{"held back by VolumeBinding: didn't find available persistent volumes to bind"}},
-		"a plugin that nobody knows": {says(fails + "2 moon is in the wrong house."), []string{"held back by another plugin: moon is in the wrong house", "do: read its scheduler's events"}},
+		"a plugin that nobody knows": {says(fails + "2 moon is in the wrong house."), []string{"held back by another plugin: moon is in the wrong house", "do: Berth does not refuse the pod: look at the pod's events"}},
 	} {
 		w, pod := freeWorld(t)
 		c.spoil(pod)

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Berths has the data that a drawing shows about the pods on a machine: the names of the pods, and
-// the resources that each pod has.
+// Berths has what a drawing shows of the pods on a machine: the resources that each pod has, and
+// the names of the pods.
 type Berths struct {
 	// Title is the title of the drawing. Facts are additional lines below the title, or "".
 	Title, Facts string
@@ -166,7 +166,7 @@ func tagOf(n int) string {
 // letters is the length of the longest tag.
 func (o *occupancy) letters() int { return len(tagOf(max(0, len(o.berths)-1))) }
 
-// words describes a pod's resources: "8 CPUs, 16 GiB on NUMA node 0, 2 nvidia.com/gpu".
+// words describes a pod's resources: "8 CPUs, 16 GiB on 0, 2 nvidia.com/gpu".
 func (b *berth) words() string {
 	var parts []string
 	if n := b.cpus.Len(); n > 0 {
@@ -179,11 +179,7 @@ func (b *berth) words() string {
 		if m.Resource != "memory" {
 			text += " of " + m.Resource
 		}
-		on := " on NUMA nodes "
-		if m.NUMA.Len() == 1 {
-			on = " on NUMA node "
-		}
-		parts = append(parts, text+on+m.NUMA.String())
+		parts = append(parts, text+" on "+m.NUMA.String())
 	}
 	held := map[string]int{}
 	var resources []string

@@ -116,10 +116,10 @@ func TestMemoryAndDevicesHaveTheirPods(t *testing.T) {
 	}}
 	svg := drawnBerths(t, m, b)
 	for text, want := range map[string]int{
-		">n1</text>": 1, ">u: 30 GiB on NUMA node 0<": 1, ">u: 20 GiB on NUMA nodes 0-1<": 2, ">memory: 20 GiB of 60 GiB free<": 1, ">hugepages-1Gi: 4 GiB of 4 GiB free<": 2,
+		">n1</text>": 1, ">u: 30 GiB on 0<": 1, ">u: 20 GiB on 0-1<": 2, ">memory: 20 GiB of 60 GiB free<": 1, ">hugepages-1Gi: 4 GiB of 4 GiB free<": 2,
 		">device g0: u<": 1, ">device g1: free<": 1, ">device g2: unhealthy<": 1, ">device g3: free<": 1, ">example.com/gpu: 1 of 3 free<": 1,
 		">Plugin devices without a NUMA node<": 1, `<rect class="device own p0"`: 1, ">1 pod with a berth<": 1, ">1 more pod without a berth<": 1,
-		">30 GiB on NUMA node 0, 20 GiB on NUMA nodes 0-1, 1 example.com/gpu, 1 example.com/nic<": 1,
+		">30 GiB on 0, 20 GiB on 0-1, 1 example.com/gpu, 1 example.com/nic<": 1,
 		": shared<": 8, // all CPUs, because Pinning is not set
 	} {
 		if got := strings.Count(svg, text); got != want {

@@ -55,7 +55,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 func TestUnmarshalNamesTheOptionThatLacksQuotes(t *testing.T) {
 	err := Unmarshal("KubeletConfiguration", []byte("cpuManagerPolicyOptions: {full-pcpus-only: true}"), new(kubeletv1beta1.KubeletConfiguration))
 	var field *wire.FieldError
-	if !errors.As(err, &field) || field.Field != "cpuManagerPolicyOptions[full-pcpus-only]" || !strings.Contains(field.Want, `quotes around it, "true"`) {
+	if !errors.As(err, &field) || field.Field != "cpuManagerPolicyOptions[full-pcpus-only]" || !strings.Contains(field.Want, `a string in quotes: "true"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -93,7 +93,7 @@ func TestAnswers(t *testing.T) {
 		{"/api/rows?since=2", 200, []string{`"anew":false`, `"rows":[]`}},
 		{"/api/rows?since=99", 200, []string{`"anew":true`, `"name":"gpu-1"`}},
 		{"/api/rows?since=x", 400, []string{`since=\"x\": want a number`}},
-		{"/api/nodes/gpu-2", 200, []string{`data-pod=\"A\"`, `"tag":"A"`, `"name":"research/train-1"`, `"words":"16 CPUs, 128 GiB on NUMA node 0, 2 nvidia.com/gpu"`, `"type":"Ready"`}},
+		{"/api/nodes/gpu-2", 200, []string{`data-pod=\"A\"`, `"tag":"A"`, `"name":"research/train-1"`, `"words":"16 CPUs, 128 GiB on 0, 2 nvidia.com/gpu"`, `"type":"Ready"`}},
 		{"/api/nodes/nobody", 404, []string{"there is no node nobody"}},
 		{"/api/pods/research/train-1", 200, []string{`"outcome":"kept"`, `"node":"gpu-2"`}},
 		{"/api/pods/inference/wide-0", 200, []string{"70 CPUs need 2 NUMA nodes", `"refusal"`}},

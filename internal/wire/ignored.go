@@ -385,7 +385,7 @@ func cpuKeys(pod *corev1.Pod, ask *Ask) (keys []string) {
 		key     string
 		insists bool
 	}{
-		{CPUsAnnotation, r.CPUs.BindHow == joint.Required}, {ExclusiveAnnotation, r.CPUs.ExclusiveHow == joint.Required}, {L3Annotation, r.CPUs.L3 == joint.Required},
+		{CPUsAnnotation, r.CPUs.BindHow == joint.Required}, {ExclusiveAnnotation, r.CPUs.ExclusiveHow == joint.Required && r.CPUs.Exclusive != joint.ExclusiveNUMA}, {L3Annotation, r.CPUs.L3 == joint.Required},
 	} {
 		if key := ask.Said.In(wish.key); wish.insists && !slices.Contains(keys, key) {
 			keys = append(keys, key)

@@ -291,8 +291,8 @@ func TestUnmetWishes(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 		// A kubelet pins no CPUs or memory for a pod of another class, so only the rules for
-		// devices remain.
-		if asked.Guaranteed = false; key != DevicesAnnotation {
+		// devices and for whole NUMA nodes remain.
+		if asked.Guaranteed = false; key != DevicesAnnotation && value != "numa" {
 			want = ""
 		}
 		if got := Unmet(m, &asked); got != want {
