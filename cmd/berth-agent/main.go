@@ -150,7 +150,7 @@ func (s *settings) check(rest []string) error {
 		return err
 	}
 	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "") {
-		return errors.New("--configz: want neither --kubelet-config nor --kubelet-config-dir: the kubelet's answer includes its files")
+		return errors.New("--configz: want neither --kubelet-config nor --kubelet-config-dir, because the kubelet's answer already includes the settings of these files")
 	}
 	switch a := v1alpha1.Authority(s.authority); a {
 	case v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth, agent.ByLabel:
@@ -172,7 +172,7 @@ func (s *settings) check(rest []string) error {
 		return fmt.Errorf("--cdi-dirs %q: want folders separated by commas, without an empty entry", s.specDirs)
 	}
 	if s.devices != "" && s.options.Authority == v1alpha1.AuthorityKubelet {
-		return errors.New("--devices with --authority=kubelet: want --authority=berth or --authority=label: if the kubelet decides, the vendors' device plugins offer the devices")
+		return errors.New("--devices: want --authority=berth or --authority=label, because with --authority=kubelet the vendors' device plugins offer the devices")
 	}
 	var err error
 	if s.options.Rivals, err = agent.ParseRivals(s.rivals); err != nil {

@@ -89,7 +89,7 @@ func (p *playground) complete() error {
 		return usageError{fmt.Errorf("--volcano-controller: %w", err)}
 	}
 	if p.stock && p.config != "" {
-		return usageError{errors.New("--scheduler-config: want no --stock: the file configures Berth, and --stock runs kube-scheduler")}
+		return usageError{errors.New("--scheduler-config and --stock: want only one of them, because the file configures Berth, but --stock runs kube-scheduler")}
 	}
 	if len(p.Own) == 0 {
 		if _, err := demo.Nodes(p.Nodes); err != nil {
@@ -106,7 +106,7 @@ func (p *playground) completeVolcano() error {
 		return nil
 	}
 	if p.stock {
-		return errors.New("want no --stock: Jobs of this controller need Berth's scheduler")
+		return errors.New("leave out --stock, because only Berth schedules the pods of its Jobs")
 	}
 	v.Definitions = cmp.Or(v.Definitions, filepath.Join(filepath.Dir(v.Program), "..", "volcano-crds"))
 	return v.Check()

@@ -141,7 +141,7 @@ func (e *enforcer) serve(ctx context.Context) {
 	p.Lives = func(cgroup string) bool { return populated(cgroups, cgroup) }
 	p.Online = e.opts.online()
 	if err := e.decisions.follow(p.Decide); err != nil { // containers might run on the wrong CPUs
-		e.set(nil, nil, fmt.Errorf("the decisions for resized pods: %w", err))
+		e.set(nil, nil, fmt.Errorf("cannot read the decisions for resized pods: %w", err))
 		return
 	}
 	defer e.decisions.unfollow()
@@ -426,7 +426,7 @@ func populated(cgroups fs.FS, runtimePath string) bool {
 // or for another enforcer.
 func (s *sighting) contested() error {
 	if s.rival != "" {
-		return fmt.Errorf("%s: remove that plugin and the pods with its devices from the node, or remove the resource from the agent's offers (--devices)", s.rival)
+		return fmt.Errorf("%s: remove that plugin and the pods with its devices from the node, or remove the resource from the agent's flag --devices", s.rival)
 	}
 	for _, f := range sortedFacts(s.pods) {
 		if s.obeyed.koordlet && f.owner == koordlet {

@@ -158,7 +158,7 @@ func (s *sighting) underWay() bool {
 type unknownDevices struct{ ids []string }
 
 func (e *unknownDevices) Error() string {
-	return fmt.Sprintf("the NUMA nodes of %s are not known, for example of %s: want the kubelet's PodResources socket, which lists them",
+	return fmt.Sprintf("the NUMA nodes of %s are not known (the first is %s): want the kubelet's PodResources socket, which lists them",
 		wire.Counted(len(e.ids), "device"), e.ids[0])
 }
 

@@ -273,12 +273,12 @@ func TestOccupancyMetrics(t *testing.T) {
 berth_agent_stranded_cpus 0
 `,
 		"berth_agent_stranded_devices": `
-# HELP berth_agent_stranded_devices Free devices that would remain if each NUMA node were filled with copies of one of the node's pods with such devices; the pod that leaves the fewest counts. If no pod has such devices, each device counts as usable with one free CPU and some free memory on its NUMA node.
+# HELP berth_agent_stranded_devices Free devices that would remain if each NUMA node were filled with copies of one of the node's pods with such devices (the pod that leaves the fewest). If no pod has such devices, each copy needs one device, one CPU and 1 byte of memory.
 # TYPE berth_agent_stranded_devices gauge
 berth_agent_stranded_devices{resource="x.y/d"} 1
 `,
 		"berth_agent_numa_available_cpus": `
-# HELP berth_agent_numa_available_cpus CPUs of a NUMA node that are free for pods to have exclusively.
+# HELP berth_agent_numa_available_cpus CPUs of a NUMA node that are free and that pods can get exclusively.
 # TYPE berth_agent_numa_available_cpus gauge
 berth_agent_numa_available_cpus{numa="0"} 0
 berth_agent_numa_available_cpus{numa="1"} 2
@@ -286,7 +286,7 @@ berth_agent_numa_available_cpus{numa="2"} 2
 berth_agent_numa_available_cpus{numa="3"} 2
 `,
 		"berth_agent_numa_available_devices": `
-# HELP berth_agent_numa_available_devices Devices of a NUMA node that are free for pods to have exclusively.
+# HELP berth_agent_numa_available_devices Devices of a NUMA node that are free and that pods can get exclusively.
 # TYPE berth_agent_numa_available_devices gauge
 berth_agent_numa_available_devices{numa="0",resource="x.y/d"} 1
 berth_agent_numa_available_devices{numa="3",resource="x.y/d"} 1

@@ -111,7 +111,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("agent: Node is empty: want the name of the node")
 	}
 	if o.Client == nil {
-		return o, errors.New("agent: Client is nil: want credentials for the API server")
+		return o, errors.New("agent: Client is nil: want the address of the API server and credentials for it")
 	}
 	for name, d := range map[string]time.Duration{"Heartbeat": o.Heartbeat, "Rescan": o.Rescan, "MinInterval": o.MinInterval} {
 		if d < 0 {

@@ -268,7 +268,7 @@ func (s *Shortage) Advice() string {
 	left, name := max(0, s.Capacity-s.Used), Name(s.Resource, s.Capacity)
 	switch {
 	case s.Resource == Pods:
-		return fmt.Sprintf("wait until other pods end, or use other nodes: this one admits at most %d pods", s.Capacity)
+		return fmt.Sprintf("wait until other pods end, or use other nodes (the maximum number of pods on this node: %d)", s.Capacity)
 	case s.Capacity == 0:
 		return "use nodes that have " + name
 	case s.Unresolvable() && left > 0:

@@ -82,7 +82,7 @@ func TestAdvice(t *testing.T) {
 		"wait until other pods release CPUs (none is free here), or use other nodes":                                   {Resource: CPU, Requested: 1000, Used: 8000, Capacity: 8000},
 		"wait until other pods release CPUs, use other nodes, or ask for at most 1 CPU in total":                       {Resource: CPU, Requested: 2000, Used: 7000, Capacity: 8000},
 		"use nodes that have nvidia.com/gpu":                                                                           {Resource: "nvidia.com/gpu", Requested: 1},
-		"wait until other pods end, or use other nodes: this one admits at most 110 pods":                              {Resource: Pods, Requested: 1, Used: 110, Capacity: 110},
+		"wait until other pods end, or use other nodes (the maximum number of pods on this node: 110)":                 {Resource: Pods, Requested: 1, Used: 110, Capacity: 110},
 		"wait until other pods release example.com/x, use other nodes, or ask for at most 2048 example.com/x in total": {Resource: "example.com/x", Requested: 3000, Used: 1001, Capacity: 3049},
 	} {
 		if got := s.Advice(); got != want {

@@ -72,7 +72,11 @@ func (f Finding) String() string {
 	case f.Alignment == Aligned:
 		return head + ", as are the CPUs and memory of container " + f.User.Container
 	case f.User.NUMA != 0 && f.Place.Standing == Located:
-		return fmt.Sprintf("%s, but the CPUs and memory of container %s are on NUMA node %s", head, f.User.Container, f.User.NUMA)
+		node := "node"
+		if f.User.NUMA.Len() > 1 {
+			node = "nodes"
+		}
+		return fmt.Sprintf("%s, but the CPUs and memory of container %s are on NUMA %s %s", head, f.User.Container, node, f.User.NUMA)
 	case f.Alignment == Unpinned:
 		return head + ", and the node pins no container that uses it"
 	case f.Place.Standing == Located:

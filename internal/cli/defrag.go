@@ -63,9 +63,9 @@ stops; pods that have moved stay.`,
 			case len(args) == 0 && len(q.files) == 0:
 				return Usagef("defrag: want the name of a pod that waits, gang NAME, or a file with --for")
 			case q.execute && len(args) == 0:
-				return Usagef("--execute: want the name of a pod that waits, or gang NAME: create the pods first, so that Berth makes the room for these pods only")
+				return Usagef("--execute: want the name of a pod that waits, or gang NAME: Berth moves pods only to make room for pods that exist, so create the pods first")
 			case q.execute && q.cluster.snapshot != "":
-				return Usagef("--execute --snapshot %s: want a cluster: no pod can be moved in a file", q.cluster.snapshot)
+				return Usagef("--execute --snapshot %s: want a cluster: the pods of a snapshot cannot be moved", q.cluster.snapshot)
 			case q.moves < 1:
 				return Usagef("--moves %d: want at least 1", q.moves)
 			}
@@ -151,12 +151,12 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 func roomText(w io.Writer, r *query.Room) error {
 	switch {
 	case r.Outcome == defrag.NoRoom.String():
-		fmt.Fprintf(w, "No plan within --moves makes room. In total, %s can be moved.\n", wire.Counted(r.Movable, "pod"))
+		fmt.Fprintf(w, "No plan within --moves makes room. In the whole cluster, %s may be moved.\n", wire.Counted(r.Movable, "pod"))
 		if r.Ending > 0 {
 			fmt.Fprintf(w, "%s ending: ask again afterwards, because there may be room then.\n", wire.Counted(r.Ending, "pod")+map[bool]string{true: " is", false: " are"}[r.Ending == 1])
 		}
 	case r.Outcome == defrag.GaveUp.String():
-		fmt.Fprintf(w, "The search found no plan and ended at its limit, after %s to nodes. A plan may exist.\n", wire.Counted(r.Asked, "question"))
+		fmt.Fprintf(w, "The search reached its limit before it found a plan: it has tried %s of pods on nodes. A plan may exist.\n", wire.Counted(r.Asked, "placement"))
 	case len(r.Moves) == 0:
 		fmt.Fprintln(w, "There is room already: nothing has to move.")
 	case len(r.Moves) == 1:

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/whatif"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // drawAnswers draws the node with the pods that it would admit. If it refused pods, drawAnswers
@@ -33,7 +34,7 @@ func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) er
 func (q *nodesQuestion) draw(cmd *cobra.Command, s *survey.Survey, watch watchFlags) error {
 	switch {
 	case q.only() == "":
-		return Usagef("-o svg: want the name of one node, got %d", len(q.names))
+		return Usagef("-o svg: want the name of one node, got %s", wire.Counted(len(q.names), "name"))
 	case watch.on():
 		return Usagef("-o svg --watch: a drawing cannot be watched: want one of the two, or berth serve, which shows a live drawing")
 	}

@@ -240,7 +240,7 @@ func explainedText(w io.Writer, e *query.Explained, limit int) error {
 		indented(w, "do: "+t.Advice)
 	}
 	if e.Gang != "" {
-		fmt.Fprintf(w, "member of: %s%s (explain gang %s)\n", e.Gang, gangHalf(e.MemberOf), e.GangName)
+		fmt.Fprintf(w, "member of: %s%s (see explain gang %s)\n", e.Gang, gangHalf(e.MemberOf), e.GangName)
 	} else if e.MemberOf != nil {
 		fmt.Fprintf(w, "member of: a gang%s\n", gangHalf(e.MemberOf))
 	}
@@ -320,7 +320,7 @@ func boundText(w io.Writer, e *query.Explained) error {
 	var rows [][]string
 	switch p := e.Promise; {
 	case p != nil && !p.Pins():
-		fmt.Fprintf(w, "promised: admission only, without exclusive CPUs, memory or devices (Binding %d)\n", p.Sequence)
+		fmt.Fprintf(w, "promised: admission only, without exclusive CPUs, memory or devices (Binding %d to this node)\n", p.Sequence)
 	case p != nil:
 		fmt.Fprintf(w, "promised: NUMA nodes %s, %s, guarantee %s, Binding %d, decided on report %d\n", dash(p.NUMANodes), p.Certainty, p.Guarantee, p.Sequence, p.Report)
 		rows = append(rows, containerRows("promise", p.Containers)...)
@@ -396,7 +396,7 @@ func answersText(w io.Writer, e *query.Explained, limit int) {
 		indented(w, wire.Counted(others, "node")+" excluded or not relied on")
 	}
 	if len(e.Fewer) > 0 {
-		indented(w, fmt.Sprintf("nodes that would admit the pod on fewer NUMA nodes than now: %s", someNames(e.Fewer)))
+		indented(w, fmt.Sprintf("nodes where the pod would use fewer NUMA nodes than now: %s", someNames(e.Fewer)))
 	}
 	for i := range e.Alternatives {
 		a := &e.Alternatives[i]

@@ -104,7 +104,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 		"forming": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "z", "4")
 			ofGang(w.addPod("mate", "", 2, 0), "z", "4")
-		}, ExitFailure, []string{"member of: gang default/z, forming: 2 of 4 pods are there (explain gang z)", "2 nodes, asked about this pod without its gang", "the pod's gang is incomplete"}, []string{unserved}, "gang default/z: 2 of 4 pods are there"},
+		}, ExitFailure, []string{"member of: gang default/z, forming: 2 of 4 pods are there (see explain gang z)", "2 nodes, asked about this pod without its gang", "the pod's gang is incomplete"}, []string{unserved}, "gang default/z: 2 of 4 pods are there"},
 		"no number": {func(_ *world, p *corev1.Pod) { ofGang(p, "k", "three") }, ExitFailure,
 			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want the number`, "the gang asks for something that Berth does not support"}, []string{unserved}, `"three"`},
 		"no minimum": {func(_ *world, p *corev1.Pod) {
@@ -123,7 +123,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 		"whole at last": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "z", "2")
 			ofGang(w.addPod("mate", "", 2, 0), "z", "2").CreationTimestamp = metav1.NewTime(noon.Add(-time.Second))
-		}, ExitOK, []string{"member of: gang default/z, waiting (explain gang z)"}, []string{unserved}, "gang default/z: its pods exist"},
+		}, ExitOK, []string{"member of: gang default/z, waiting (see explain gang z)"}, []string{unserved}, "gang default/z: its pods exist"},
 		"a mate was told": {func(w *world, p *corev1.Pod) {
 			ofGang(p, "z", "2")
 			told := ofGang(w.addPod("mate", "", 2, 0), "z", "2")
@@ -207,7 +207,7 @@ func TestExplainElsewhere(t *testing.T) {
 	w.addNode("n3", 0)
 	w.addTopology(reportOf(t, "n3", requestOf(t, w.addPod("third", "n3", 4, 0)), requestOf(t, w.addPod("fourth", "n3", 4, 0))), nil)
 	for _, a := range []asked{
-		{args: []string{"explain", "pod"}, want: []string{"now, 2 other nodes:", "would take the pod on 1 NUMA node", "on fewer NUMA nodes than now: n1"}, never: []string{"RESOURCE  ASKED"}},
+		{args: []string{"explain", "pod"}, want: []string{"now, 2 other nodes:", "would take the pod on 1 NUMA node", "would use fewer NUMA nodes than now: n1"}, never: []string{"RESOURCE  ASKED"}},
 		{args: []string{"explain", "pod", "--nodes", "1"}, want: []string{"node n3 (report 7", "RESOURCE  ASKED"}},
 		{args: []string{"explain", "pod", "--node", "n3"}, want: []string{"now, 1 other node:", "RESOURCE  ASKED"}, never: []string{"(n1)"}},
 		{args: []string{"explain", "pod", "--node", "nope"}, code: ExitFailure, want: []string{"there is no Node nope"}},

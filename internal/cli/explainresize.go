@@ -25,7 +25,7 @@ func (q *podQuestion) resized(cmd *cobra.Command, name string, o output) error {
 		return err
 	}
 	if q.only != "" {
-		return Usagef("explain --resize --node %s: want no --node: a pod is resized on its own node", q.only)
+		return Usagef("explain --resize --node %s: leave out --node, because a pod is resized on its own node", q.only)
 	}
 	c, err := q.prepare()
 	if err != nil {

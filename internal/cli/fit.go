@@ -50,7 +50,7 @@ Exit code 1 means that some pod does not fit even once.`,
 					return err
 				}
 				if used := changedOf(cmd, onlyLive); used != "" {
-					return Usagef("--%s applies only to a cluster: want no machine, and no flags that describe one", used)
+					return Usagef("--%s applies only to a cluster: leave out the machine and the flags that describe it", used)
 				}
 				return q.fit(cmd, l.limit)
 			}

@@ -36,7 +36,7 @@ func TestFitCluster(t *testing.T) {
 		return append([]string{"fit", "-f", train, "--snapshot", playgroundSnapshot}, args...)
 	}
 	expect(t, ExitOK, "8: 4, 1: 4", ask("--set", "numaNodesPerPackage=1", "--on", "gpu-1", "-o", "jsonpath={.pods[0].copies}: {.pods[0].nodes[0].byNUMANodes['0']}, 1: 4")...)
-	expect(t, ExitUsage, "applies only to a cluster: want no machine", ask("--compare", oneByTwo)...)
+	expect(t, ExitUsage, "applies only to a cluster: leave out the machine", ask("--compare", oneByTwo)...)
 	compared := ask("--compare", "--set", "topologyManagerPolicy=none")
 	code, stdout, stderr = run(t, compared...)
 	if code != ExitOK {
@@ -51,7 +51,7 @@ func TestFitCluster(t *testing.T) {
 	expect(t, ExitFailure, "there is no Node nobody", ask("--on", "nobody")...)
 	expect(t, ExitUsage, "--nodes -1", ask("--nodes", "-1")...)
 	expect(t, ExitUsage, "--limit 0", ask("--limit", "0")...)
-	expect(t, ExitUsage, "--snapshot applies only to a cluster: want no machine", ask(oneByTwo)...)
+	expect(t, ExitUsage, "--snapshot applies only to a cluster: leave out the machine", ask(oneByTwo)...)
 	wide := in.pod("wide", `{limits: {cpu: "70", memory: 8Gi, nvidia.com/gpu: "1"}}`)
 	expect(t, ExitFailure, "RESOURCE", "fit", "-f", wide, "--snapshot", playgroundSnapshot)
 	expect(t, ExitFailure, "at least one pod does not fit even once", "fit", "-f", wide, "--snapshot", playgroundSnapshot)

@@ -168,7 +168,7 @@ func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error
 		return err
 	}
 	if q.only != "" {
-		return Usagef("explain gang %s --node %s: want no --node: pods of a gang may go to any node", s.name, q.only)
+		return Usagef("explain gang %s --node %s: leave out --node, because a gang is explained for all nodes together", s.name, q.only)
 	}
 	g, notes, err := c.GangNamed(cmd.Context(), s.source, s.name)
 	if err != nil {
@@ -205,7 +205,7 @@ func explainedGangText(w io.Writer, e *query.ExplainedGang, limit int) error {
 	if err := gangPodsText(w, e); err != nil || e.Lacking == nil {
 		return err
 	}
-	fmt.Fprintf(w, "\npod %s gets no node while the other pods of the gang keep their places:\n", e.Lacking.Pod)
+	fmt.Fprintf(w, "\npod %s gets no node if the other pods of the gang get their planned places:\n", e.Lacking.Pod)
 	groupsText(w, e.Lacking.Groups)
 	refusalsText(w, e.Lacking.Nodes, limit, "")
 	return nil

@@ -71,7 +71,7 @@ func TestGangsMisuse(t *testing.T) {
 	for _, c := range []asked{
 		{args: []string{"explain", "gang", "nothing"}, code: ExitFailure, want: []string{"no gang nothing in namespace default"}},
 		{args: []string{"explain", "job", "fits"}, code: ExitUsage, want: []string{`"job" is not a kind that this verb knows: want pod, gang or podgroup`}},
-		{args: []string{"explain", "gang", "fits", "--node", "n1"}, code: ExitUsage, want: []string{"want no --node"}},
+		{args: []string{"explain", "gang", "fits", "--node", "n1"}, code: ExitUsage, want: []string{"leave out --node"}},
 		{args: []string{"explain", "podgroup.scheduling.x-k8s.io", "fits"}, code: ExitFailure, want: []string{"no podgroup.scheduling.x-k8s.io fits"}},
 		{args: []string{"explain", "gang", "fits", "large"}, code: ExitUsage, want: []string{"want the name of a pod, gang NAME"}},
 		{args: []string{"gangs", "fits"}, code: ExitUsage, want: []string{"gangs fits: want no arguments (see berth gangs --help)"}},

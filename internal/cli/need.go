@@ -63,7 +63,7 @@ Exit code 1 means that some pod does not fit even on an empty node.`,
 
 func (q *question) need(cmd *cobra.Command, machines, sets []string) error {
 	if q.node.state != "" {
-		return Usagef("--state %s: berth need counts new, empty nodes, which have no checkpoints: want no --state", q.node.state)
+		return Usagef("--state %s: leave out --state, because berth need counts new, empty nodes, which have no checkpoints", q.node.state)
 	}
 	pods, err := readManifests(cmd, q.files, q.recursive)
 	if err != nil {

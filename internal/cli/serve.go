@@ -103,7 +103,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, c *survey.Cluster) error {
 		at := source.Shadow{URL: f.shadow, Config: c.Config, Namespace: c.Heartbeats}
 		if f.shadow == ofService {
 			if at.URL = ""; c.Config == nil {
-				return Usagef("--shadow %s: a snapshot has no API server: want an address", ofService)
+				return Usagef("--shadow %s: a snapshot has no API server: want an address like http://127.0.0.1:10261", ofService)
 			}
 		}
 		options.Shadow = func(ctx context.Context) ([]byte, error) { return at.Ask(ctx, "shadow") }

@@ -96,7 +96,7 @@ func shadowText(w io.Writer, v *shadow.View) error {
 	d := &v.Day
 	var rows [][]string
 	row := func(what string, n int, means string) { rows = append(rows, []string{what, strconv.Itoa(n), means}) }
-	row("bound", d.Pods, fmt.Sprintf("%d pinned; %d wait for the kubelet's answer", d.Pinned, v.Open))
+	row("bound", d.Pods, fmt.Sprintf("%d pinned; %d waiting for the kubelet's answer", d.Pinned, v.Open))
 	row("judged", d.Judged, "the sum of the next seven rows")
 	row("exact", d.Exact, "admitted, with the CPUs, memory and devices that were predicted")
 	row("byVerdict", d.ByVerdict, "admitted as predicted; the CPUs could not be predicted")

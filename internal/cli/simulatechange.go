@@ -67,7 +67,7 @@ func startNodeNamed(nodes []simulate.StartNode, flag, name string) (int, error) 
 	}
 	i := slices.Index(names, name)
 	if i < 0 {
-		return 0, Usagef("%s: node %.253q is not simulated; the simulated nodes are %.200q%s", flag, name, names, suggest.DidYouMean(name, names))
+		return 0, Usagef("%s: node %.253q is not simulated; the simulated nodes are %s%s", flag, name, someNames(names), suggest.DidYouMean(name, names))
 	}
 	return i, nil
 }

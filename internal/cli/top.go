@@ -219,7 +219,7 @@ func topSum(nodes []survey.Node, waiting int) string {
 		}
 		pods, inFlight = pods+nodes[i].Pods, inFlight+nodes[i].InFlight
 	}
-	return fmt.Sprintf("%s, %d in trouble; %s, %d on their way, %d waiting", wire.Counted(len(nodes), "node"), troubled, wire.Counted(pods, "pod"), inFlight, waiting)
+	return fmt.Sprintf("%s, %d in trouble; %s, %d on the way, %d waiting", wire.Counted(len(nodes), "node"), troubled, wire.Counted(pods, "pod"), inFlight, waiting)
 }
 
 // topResources adds up the resources of all nodes. Resources of nodes in trouble do not count as

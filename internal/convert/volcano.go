@@ -129,7 +129,7 @@ func (c *converter) explain(what, name string, known map[string]string) {
 	}
 	switch {
 	case !ok:
-		c.Unknown = append(c.Unknown, fmt.Sprintf("%s%.80q: unknown%s; if it is your own, run it as a plugin of kube-scheduler",
+		c.Unknown = append(c.Unknown, fmt.Sprintf("%s%.80q: unknown%s; if it is your own, rewrite it as a plugin for kube-scheduler",
 			what, name, suggest.DidYouMean(name, sortedKeys(known))))
 	case why != "":
 		c.note("%s%s: %s", what, name, why)

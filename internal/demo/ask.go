@@ -108,7 +108,7 @@ func Ask(ctx context.Context, kubeconfig string, words ...string) (string, error
 func socketOf(kubeconfig string) (string, error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
-		return "", fmt.Errorf("%w: want the kubeconfig of a playground that runs, which berth-demo up writes", err)
+		return "", fmt.Errorf("%w: want the kubeconfig of a running playground, which berth-demo up writes", err)
 	}
 	var found extension
 	if raw, ok := config.Extensions[extensionName].(*runtime.Unknown); ok {

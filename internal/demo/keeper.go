@@ -287,7 +287,11 @@ func (k *Keeper) breakOne(parts []*part) (string, error) {
 		_ = p.process.Ended() // marks the end as reported, so that Stop does not report it again
 		killed = append(killed, fmt.Sprintf("%s (process %d)", p.name, p.process.PID()))
 	}
-	return fmt.Sprintf("Killed: %s. To start it again: berth-demo mend %s\n", strings.Join(killed, " and "), parts[0].name), nil
+	them := "it"
+	if len(killed) > 1 {
+		them = "them"
+	}
+	return fmt.Sprintf("Killed: %s. To start %s again: berth-demo mend %s\n", strings.Join(killed, " and "), them, parts[0].name), nil
 }
 
 func (k *Keeper) mend(parts []*part) (string, error) {

@@ -137,7 +137,7 @@ func TestBreakAndMend(t *testing.T) {
 		{"break agent a", "agent a is already broken (to mend it: berth-demo mend agent a)"},
 		{"break node a", "Killed: node a (process). To start it again: berth-demo mend node a\n"},
 		{"mend node a", "Started: node a and agent a.\n"},
-		{"break node b", "Killed: node b (process) and agent b (process). To start it again: berth-demo mend node b\n"},
+		{"break node b", "Killed: node b (process) and agent b (process). To start them again: berth-demo mend node b\n"},
 		{"break scheduler", "Killed: scheduler (process). To start it again: berth-demo mend scheduler\n"},
 		{"break scheduler", "Killed: scheduler-2 (process). To start it again: berth-demo mend scheduler\n"},
 		{"break scheduler", "scheduler is already broken (to mend it: berth-demo mend scheduler)"},

@@ -128,7 +128,11 @@ func (e *entry) lacking() string {
 	for i := range e.devices {
 		d := &e.devices[i]
 		if given := e.Given[wire.DevicesVariable(d.Resource)]; given != strings.Join(d.IDs, ",") {
-			return fmt.Sprintf("has devices %q of %s instead of the decided %s: it must be restarted", given, d.Resource, strings.Join(d.IDs, ","))
+			has := "no device"
+			if given != "" {
+				has = fmt.Sprintf("devices %q", given)
+			}
+			return fmt.Sprintf("has %s of %s instead of the decided %s: it must be restarted", has, d.Resource, strings.Join(d.IDs, ","))
 		}
 	}
 	return ""

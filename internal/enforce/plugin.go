@@ -182,7 +182,7 @@ func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.Ev
 		events.Set(api.Event_VALIDATE_CONTAINER_ADJUSTMENT)
 		l.blind = ""
 	} else {
-		l.blind = fmt.Sprintf("the runtime's NRI has release %s: want %s or newer, which can inject devices", cmp.Or(text, "unknown"), validating)
+		l.blind = fmt.Sprintf("the runtime's NRI has release %s: want %s or newer, with which Berth can inject devices", cmp.Or(text, "unknown"), validating)
 		l.Log("runtime %s %s has NRI %s, older than %s or unknown: a container starts without its CPUs if the agent does not answer in time",
 			runtime, release, cmp.Or(text, "unknown"), validating)
 	}

@@ -123,11 +123,10 @@ type Verdict struct {
 
 // Counted describes how many of the members that start together fit.
 func (v *Verdict) Counted() string {
-	text := fmt.Sprintf("%d of %d pods fit now", v.Fit, v.Start)
-	if !v.Whole && v.Lacking < 0 {
-		text += ", and too few of some task"
+	if !v.Whole && v.Fit >= v.Start { // only a task's minimum can be missing
+		return fmt.Sprintf("enough pods fit now: %d (the gang needs %d), but too few of some task", v.Fit, v.Start)
 	}
-	return text
+	return fmt.Sprintf("%d of %d pods fit now", v.Fit, v.Start)
 }
 
 // String returns the verdict as a sentence.
@@ -140,7 +139,7 @@ func (v *Verdict) String() string {
 	case v.Whole && v.Lacking < 0:
 		return "all fit now"
 	case v.Whole:
-		return fmt.Sprintf("the minimum fits now: %d of %d pods", v.Fit, v.Start)
+		return fmt.Sprintf("enough pods fit now: %d (the gang needs %d)", v.Fit, v.Start)
 	case v.Hopes():
 		return v.Counted() + "; nodes' next reports will decide on the others"
 	case len(v.Tangled) > 0:

@@ -59,10 +59,10 @@ func TestVerdict(t *testing.T) {
 		fit   int
 	}{
 		"all":            {asking(2, 4, 4), counted{cpus: []int64{8}}, "all fit now", true, 2},
-		"the minimum":    {asking(1, 4, 4), counted{cpus: []int64{7}}, "the minimum fits now: 1 of 1 pods", true, 1},
+		"the minimum":    {asking(1, 4, 4), counted{cpus: []int64{7}}, "enough pods fit now: 1 (the gang needs 1)", true, 1},
 		"too few":        {asking(2, 4, 4), counted{cpus: []int64{7}}, "1 of 2 pods fit now", false, 1},
 		"two have nodes": {done, counted{cpus: []int64{3}}, "2 of 3 pods fit now", false, 2},
-		"of a task":      {tasks, counted{cpus: []int64{8}}, "2 of 1 pods fit now, and too few of some task", false, 2},
+		"of a task":      {tasks, counted{cpus: []int64{8}}, "enough pods fit now: 2 (the gang needs 1), but too few of some task", false, 2},
 		"a report":       {asking(2, 4, 4), counted{cpus: []int64{4, 4}, waits: []int{1}}, "1 of 2 pods fit now; nodes' next reports will decide on the others", false, 1},
 		"no such report": {asking(2, 4, 4), counted{cpus: []int64{4, 3}, waits: []int{1}}, "1 of 2 pods fit now", false, 1},
 	} {

@@ -9,7 +9,7 @@ import (
 
 var (
 	phasesEntered = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "berth_controller_job_phases_total", Help: "How often Jobs of batch.volcano.sh entered a phase, by phase.",
+		Name: "berth_controller_job_phases_total", Help: "How often Jobs (batch.volcano.sh) entered each phase.",
 	}, []string{"phase"})
 	jobsRefused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_controller_jobs_refused_total", Help: "Jobs refused because they are malformed or use fields that Berth does not support.",

@@ -190,7 +190,7 @@ func refusedPolicies(at *field.Path, list []batch.LifecyclePolicy) (wrong field.
 		}
 	}
 	if seen[batch.AnyEvent] && len(seen) > 1 {
-		wrong = append(wrong, field.Invalid(at, "*", "want no other event with *, which stands for all events"))
+		wrong = append(wrong, field.Invalid(at, "*", "want only *, which stands for all events, or only other events"))
 	}
 	return wrong
 }

@@ -410,7 +410,7 @@ func TestReadFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadRaw(os.DirFS(file)); err == nil || !strings.Contains(err.Error(), "this is a file: want the folder that has it, such as /var/lib/kubelet") {
+	if _, err := ReadRaw(os.DirFS(file)); err == nil || !strings.Contains(err.Error(), "this is a file: want the folder that contains it, such as /var/lib/kubelet") {
 		t.Error(err)
 	}
 }

@@ -117,7 +117,7 @@ func (s *State) Check() error {
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, errors.New("kubelet checkpoints: this is a file: want the folder that has it, such as /var/lib/kubelet")
+		return nil, errors.New("kubelet checkpoints: this is a file: want the folder that contains it, such as /var/lib/kubelet")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubelet checkpoint: %w", err)

@@ -30,7 +30,7 @@ func (f *facts) checkStages() error {
 			return fmt.Errorf("pod %s is stored under the UID %s: want its own UID", p.uid, uid)
 		}
 		if p.stage == nowhere {
-			return fmt.Errorf("pod %s is stored with the stage nowhere: want another stage, or no entry", uid)
+			return fmt.Errorf("pod %s is stored with the stage \"nowhere\": want another stage, or no entry", uid)
 		}
 		if got, want := slices.Contains(f.pods.posted, p), p.stage == posted; got != want {
 			return fmt.Errorf("pod %s %s in the list of posted pods, contrary to its stage", uid, isOrNot(got))
@@ -81,7 +81,7 @@ func (o *outlook) checkWorlds() error {
 // sameWorlds returns an error if the two sets of states differ, or have different likeliest states.
 func sameWorlds(got, want *worlds) error {
 	if len(got.all) != len(want.all) || got.why != want.why {
-		return fmt.Errorf("%d cached states, wait reason %q: want %d and %q, as computed anew", len(got.all), got.why.String(), len(want.all), want.why.String())
+		return fmt.Errorf("%d cached states, wait reason %q: want %d and %q, the recomputed values", len(got.all), got.why.String(), len(want.all), want.why.String())
 	}
 	for i := range got.all {
 		if err := got.all[i].state.Check(); err != nil {

@@ -98,7 +98,7 @@ func TestExplainGang(t *testing.T) {
 	}{
 		{"fits", "all fit now", true, 4, ""},
 		{"large", "2 of 4 pods fit now; even empty nodes would not be enough: they have 14 CPUs in total, and these pods ask for 16", false, 2, "large-2"},
-		{"beyond", "the minimum fits now: 2 of 2 pods", true, 2, "beyond-2"},
+		{"beyond", "enough pods fit now: 2 (the gang needs 2)", true, 2, "beyond-2"},
 		{"broad", "minResources asks for 100 CPUs, and 14 are free", false, 0, ""},
 		{"in", "all fit now", true, 1, ""}, // its group is already Inqueue
 		{"light", "all fit now", true, 1, ""},
