@@ -342,5 +342,5 @@ func ready(w http.ResponseWriter, registry *prometheus.Registry) {
 			}
 		}
 	}
-	http.Error(w, "there is no confirmed report", http.StatusServiceUnavailable)
+	http.Error(w, fmt.Sprintf("no report was confirmed in the last %d s", readyAge), http.StatusServiceUnavailable)
 }

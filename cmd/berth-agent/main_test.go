@@ -132,9 +132,9 @@ func TestServe(t *testing.T) {
 		want string
 	}{
 		{"/healthz", -1, 200, "ok"},
-		{"/readyz", -1, 503, "no confirmed report"},
+		{"/readyz", -1, 503, "no report was confirmed in the last 60 s"},
 		{"/readyz", 3, 200, "3 s ago"},
-		{"/readyz", 600, 503, "no confirmed report"},
+		{"/readyz", 600, 503, "no report was confirmed in the last 60 s"},
 		{"/metrics", 3, 200, "berth_agent_report_age_seconds 3"},
 	} {
 		age = tc.age

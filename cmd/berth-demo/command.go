@@ -55,7 +55,7 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 
 // addFlags adds the common flags of run and up. nodes is the default number of nodes.
 func (o *options) addFlags(cmd *cobra.Command, nodes int) {
-	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes, at most %d; the first %d nodes can pin only CPUs; the first %d nodes include every kind of node",
+	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes (kubelet managers without machines), at most %d; the first %d can pin only CPUs; the first %d include every kind of node",
 		demo.MaxNodes, demo.MinNodes, demo.AllNodes))
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep the directories of the clusters, with all logs")
 	cmd.Flags().StringVar(&o.log, "log", "", "file for the log of the control plane")

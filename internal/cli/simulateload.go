@@ -188,5 +188,5 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 func unplayed(resource string, others []string) error {
 	known := append([]string{"cpu", "memory", simulatedGPU}, others...)
 	last := len(known) - 1
-	return fmt.Errorf("a request for %.60q: want %.200s and %.60s: nothing else is simulated%s", resource, strings.Join(known[:last], ", "), known[last], amounts.Meant(resource, known...))
+	return fmt.Errorf("a request for %.60q: only %.200s and %.60s are simulated%s", resource, strings.Join(known[:last], ", "), known[last], amounts.Meant(resource, known...))
 }

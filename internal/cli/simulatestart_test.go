@@ -111,7 +111,7 @@ func TestSimulateSkips(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	for _, want := range []string{
-		"note: 2 waiting pods not simulated (x/typo-1, x/typo-2): a request for \"nvidia.com/gpus\": want cpu, memory, nvidia.com/gpu, hugepages-1Gi, hugepages-2Mi and rdma/hca: nothing else is simulated (did you mean \"nvidia.com/gpu\"?)",
+		"note: 2 waiting pods not simulated (x/typo-1, x/typo-2): a request for \"nvidia.com/gpus\": only cpu, memory, nvidia.com/gpu, hugepages-1Gi, hugepages-2Mi and rdma/hca are simulated (did you mean \"nvidia.com/gpu\"?)",
 		"note: 2 waiting pods not simulated (x/m1, x/m2): members of the gang of x/m1 ask for different amounts",
 	} {
 		if !strings.Contains(stderr, want) {

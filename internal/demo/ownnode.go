@@ -56,7 +56,7 @@ func ParseNode(text string) (hollow.Spec, error) {
 			var p hollow.Plugin
 			p, err = parsePlugin(f.value)
 			if err == nil && slices.ContainsFunc(spec.Plugins, func(other hollow.Plugin) bool { return other.Resource == p.Resource }) {
-				err = fmt.Errorf("%s is given twice: want all its NUMA nodes after one device=", p.Resource)
+				err = fmt.Errorf("%s is given twice: want all its NUMA nodes in one device=, like device=%s=0:4,1:4", p.Resource, p.Resource)
 			}
 			spec.Plugins = append(spec.Plugins, p)
 		case "authority":

@@ -390,15 +390,15 @@ func (r *Runner) judge(p *livePod, held *placement.PodAllocation, holds bool) {
 // fewer NUMA nodes, and GPUs that were stranded without need.
 func (r *Runner) avoidable(suspects []places.Suspect) {
 	for _, s := range suspects {
-		what := wire.Counted(s.NUMA, "NUMA node")
+		does := "uses " + wire.Counted(s.NUMA, "NUMA node")
 		if s.Needs < s.NUMA {
 			r.report.AvoidablySplit++
 		} else {
 			r.report.AvoidablyStranded += s.Strands
-			what = wire.Counted(s.Strands, "GPU") + " without CPUs"
+			does = "leaves " + wire.Counted(s.Strands, "GPU") + " without CPUs"
 		}
 		if r.Predicts {
-			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %s, but %s had room for the pod on %s", s.Pod.Name, s.Pod.Spec.NodeName, what, s.On, wire.Counted(s.Needs, "NUMA node")))
+			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: it %s, but %s had room for the pod on %s", s.Pod.Name, s.Pod.Spec.NodeName, does, s.On, wire.Counted(s.Needs, "NUMA node")))
 		}
 	}
 }

@@ -269,7 +269,7 @@ func (s *stage) plansRoom(ctx context.Context, name string) error {
 		if m.ToNUMA != "" {
 			to += " NUMA node " + m.ToNUMA
 		}
-		fmt.Fprintf(s.out, "   pod %s, from %s NUMA node %s to %s\n", m.Name, m.From, m.FromNUMA, to)
+		fmt.Fprintf(s.out, "   pod %s moves from %s NUMA node %s to %s\n", m.Name, m.From, m.FromNUMA, to)
 	}
 	return nil
 }
