@@ -42,7 +42,7 @@ var (
 		"Searches for a node among Berth's candidates, by result: once (one of the first candidates passed), further (other plugins refused the first ones), all (other plugins refused every candidate that was tried, so all nodes were asked), nowhere (no node admits the pod, or each has to report first).", "result")
 	delays = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "pod_delay_seconds", StabilityLevel: metrics.ALPHA, Buckets: metrics.ExponentialBuckets(0.001, 4, 9),
-		Help: "How long each cause delayed the Binding of pods that could be pinned, one observation per pod and cause: queue (other pods came first), attempt, report (a node had to report first), mates (of a gang), room (no node admitted the pod), backoff (something else failed), binding (from the choice of a node until the Binding was written).",
+		Help: "How long each cause delayed the Binding of pods that could be pinned, one observation per pod and cause: queue (other pods came first), attempt (the pod was being tried), report (a node had to report first), mates (it waited for its gang), room (no node admitted the pod), backoff (something else failed), binding (from the choice of a node until the Binding was written).",
 	}, []string{"cause"})
 	podsRefused = counterVec("pod_inputs_refused_total",
 		"Inputs of pods that Berth cannot parse, counted at each reading: request and policy (the pod is refused), placement (ignored).", "input")

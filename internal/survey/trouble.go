@@ -52,7 +52,7 @@ func adviceFor(reason, node string) string {
 	case v1alpha1.ReasonContradiction:
 		return "do as the message says; if the kubelet's configuration was changed without a restart, undo the change (docs/operations.md)"
 	case v1alpha1.ReasonMachineChanged:
-		return "undo the change; or drain the node, stop the kubelet, remove the checkpoints that the message names, start the kubelet (docs/operations.md)"
+		return "do as the message says (docs/operations.md)"
 	case v1alpha1.ReasonNotEnforced:
 		return "switch on NRI in the container runtime's configuration, or let the kubelet decide there (docs/enforcement.md)"
 	case v1alpha1.ReasonTooLarge:
@@ -70,7 +70,7 @@ const adviceForFlood = "nothing: the node's next report ends this state; if the 
 func adviceForDoubt(reason, node string) string {
 	switch reason {
 	case v1alpha1.ReasonMachineChanged:
-		return "undo the change; or, when there is time, drain the node and restart its kubelet (docs/operations.md)"
+		return "when there is time, do as the message says, or undo the change (docs/operations.md)"
 	case v1alpha1.ReasonConfigurationChanged:
 		return "restart the kubelet as the message says, or undo the change"
 	case v1alpha1.ReasonConfigurationUnreadable:

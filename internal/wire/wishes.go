@@ -244,10 +244,15 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	case placement.OtherNumber:
 		return fmt.Sprintf("the kubelet uses %s for this pod, %s: the pod needs a node with authority berth", Counted(width, "NUMA node"), insists)
 	case placement.PolicyOpen:
-		return fmt.Sprintf("the kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: the pod needs a node with policy restricted or single-numa-node, or with authority berth",
-			m.Rules().Policy, insists)
+		fixed := "policy restricted"
+		if n == 1 {
+			fixed += " or single-numa-node,"
+		}
+		return fmt.Sprintf("the kubelet's policy %s allows any number of NUMA nodes, %s: the pod needs a node with %s or with authority berth",
+			m.Rules().Policy, insists, fixed)
 	case placement.SocketsOpen:
-		return "the kubelet's option align-by-socket leaves open how many NUMA nodes a pod is on, " + insists
+		return "the kubelet's option align-by-socket allows more NUMA nodes than necessary, " + insists +
+			": the pod needs a node without this option, or with authority berth"
 	case placement.ScopeOpen:
 		return fmt.Sprintf("the kubelet places each container separately, %s for all containers together: the pod needs a node with scope pod or with authority berth", insists)
 	case placement.DistanceOpen:
@@ -270,17 +275,23 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	case placement.Foretold:
 		return ""
 	case placement.OtherDevices:
-		if m.Rules().Policy == placement.PolicyRestricted {
-			return fmt.Sprintf("the kubelet puts %s on as few NUMA nodes as it can, %s: the pod must request a multiple of %d, and the same number of each resource", resource, insists, n)
+		switch own := m.Rules(); {
+		case own.Policy == placement.PolicySingleNUMANode:
+			return fmt.Sprintf("the kubelet takes all %s that the pod asks for from one NUMA node, %s: the pod needs a node with authority berth", resource, insists)
+		case own.Policy != placement.PolicyRestricted:
+			return fmt.Sprintf("the number of requested %s is not a multiple of %d, %s", resource, n, insists)
+		case own.Scope == placement.ContainerScope:
+			return fmt.Sprintf("the kubelet takes %s from as few NUMA nodes as it can, %s: each container must request the same multiple of %d of every device resource", resource, insists, n)
 		}
-		return fmt.Sprintf("the kubelet puts all %s that the pod asks for on one NUMA node, %s: the pod needs a node with authority berth", resource, insists)
+		return fmt.Sprintf("the kubelet takes %s from as few NUMA nodes as it can, %s: the pod must request the same multiple of %d of every device resource", resource, insists, n)
 	case placement.ClaimsOpen:
 		return fmt.Sprintf("a ResourceClaim provides %s on this node, from any NUMA node, %s: the pod needs a node with authority berth", resource, insists)
 	case placement.ScopeOpen:
 		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container separately, %s, counted over all containers: the pod needs a node with scope pod or with authority berth", insists)
 	case placement.SocketsOpen:
-		return "the kubelet's option align-by-socket leaves open on which NUMA nodes of the socket CPUs and devices are, " + insists
+		return "the kubelet's option align-by-socket allows CPUs and devices on different NUMA nodes of a socket, " + insists +
+			": the pod needs a node without this option, or with authority berth"
 	}
-	return fmt.Sprintf("the kubelet's policy %s leaves open on which NUMA nodes devices are, %s: the pod must ask for all devices of the machine, or use a node with policy restricted or single-numa-node, or with authority berth",
+	return fmt.Sprintf("the kubelet's policy %s allows devices from any NUMA nodes, %s: the pod must ask for all devices of the machine, or use a node with policy restricted or single-numa-node, or with authority berth",
 		m.Rules().Policy, insists)
 }

@@ -142,8 +142,8 @@ func TestUnforetold(t *testing.T) {
 		{number: "2", policy: "restricted", scope: "pod"},
 		{number: "1", policy: "restricted", want: "the kubelet uses 2 NUMA nodes for this pod" + insists + "1: the pod needs a node with authority berth"},
 		{number: "2", policy: "single-numa-node", want: "the kubelet uses 1 NUMA node for this pod" + insists + "2: the pod needs a node with authority berth"},
-		{number: "2", policy: "best-effort", want: "the kubelet's policy best-effort leaves open how many NUMA nodes a pod is on" + insists +
-			"2: the pod needs a node with policy restricted or single-numa-node, or with authority berth"},
+		{number: "2", policy: "best-effort", want: "the kubelet's policy best-effort allows any number of NUMA nodes" + insists +
+			"2: the pod needs a node with policy restricted or with authority berth"},
 		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.TopologyManagerPolicyOptions = nil },
 			want: "the kubelet lacks the option prefer-closest-numa-nodes" + insists + "2 NUMA nodes that are the nearest to each other"},
 		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.CPUManagerPolicy = "none" },
@@ -195,18 +195,19 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "single-numa-node", number: "1", counts: []int64{2}},
 		{policy: "single-numa-node", scope: "pod", counts: []int64{1, 1}},
 		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "the kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs a node with authority berth"},
-		{policy: "single-numa-node", counts: []int64{4}, want: "the kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": the pod needs a node with authority berth"},
-		{policy: "single-numa-node", counts: []int64{1, 1}, want: "the kubelet puts all nvidia.com/gpu that the pod asks for on one NUMA node" + insists + ": the pod needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{4}, want: "the kubelet takes all nvidia.com/gpu that the pod asks for from one NUMA node" + insists + ": the pod needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{1, 1}, want: "the kubelet takes all nvidia.com/gpu that the pod asks for from one NUMA node" + insists + ": the pod needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2, 2}, want: "the kubelet chooses NUMA nodes for each container separately" + insists + ", counted over all containers: the pod needs a node with scope pod or with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu on this node, from any NUMA node" + insists + ": the pod needs a node with authority berth"},
 		{policy: "restricted", counts: []int64{2}},
 		{policy: "restricted", counts: []int64{4}},
 		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs a node with authority berth"},
-		{policy: "restricted", counts: []int64{3}, want: "the kubelet puts nvidia.com/gpu on as few NUMA nodes as it can" + insists + ": the pod must request a multiple of 2, and the same number of each resource"},
-		{policy: "restricted", sockets: true, counts: []int64{2}, want: "the kubelet's option align-by-socket leaves open on which NUMA nodes of the socket CPUs and devices are" + insists},
+		{policy: "restricted", counts: []int64{3}, want: "the kubelet takes nvidia.com/gpu from as few NUMA nodes as it can" + insists + ": each container must request the same multiple of 2 of every device resource"},
+		{policy: "restricted", sockets: true, counts: []int64{2}, want: "the kubelet's option align-by-socket allows CPUs and devices on different NUMA nodes of a socket" + insists +
+			": the pod needs a node without this option, or with authority berth"},
 		{policy: "best-effort", counts: []int64{8}},
 		{policy: "best-effort", counts: []int64{4, 4}},
-		{policy: "best-effort", counts: []int64{2}, want: "the kubelet's policy best-effort leaves open on which NUMA nodes devices are" + insists +
+		{policy: "best-effort", counts: []int64{2}, want: "the kubelet's policy best-effort allows devices from any NUMA nodes" + insists +
 			": the pod must ask for all devices of the machine, or use a node with policy restricted or single-numa-node, or with authority berth"},
 	} {
 		cfg := placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope}
@@ -275,7 +276,7 @@ func TestUnmetWishes(t *testing.T) {
 		ExclusiveAnnotation + "=core":        "the kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive requires",
 		ExclusiveAnnotation + "=numa":        "the kubelet lacks a way to keep a NUMA node for one pod, which the pod's berth.dev/exclusive requires: the pod needs a node with authority berth",
 		L3Annotation + "=required":           "the kubelet lacks a way to guarantee level-3 caches, which the pod's berth.dev/l3 requires: the pod needs a node with authority berth",
-		DevicesAnnotation + "=perNUMANode=2": "the kubelet's policy none leaves open on which NUMA nodes devices are, and the pod's berth.dev/devices requires 2 devices of each resource on each NUMA node: the pod must ask for all devices of the machine, or use a node with policy restricted or single-numa-node, or with authority berth",
+		DevicesAnnotation + "=perNUMANode=2": "the kubelet's policy none allows devices from any NUMA nodes, and the pod's berth.dev/devices requires 2 devices of each resource on each NUMA node: the pod must ask for all devices of the machine, or use a node with policy restricted or single-numa-node, or with authority berth",
 		DevicesAnnotation + "=same-switch":   "the kubelet lacks a way to choose devices by switch, root complex or function, which the pod's berth.dev/devices requires: the pod needs a node with authority berth",
 		MemoryAnnotation + "=pinned":         "the kubelet lacks the memory manager Static, which the pod's berth.dev/memory requires",
 		CPUsAnnotation + "=spread,preferred": "",

@@ -221,7 +221,7 @@ func (j *job) reserve(g *group, r *result) *outcome {
 		tried.Loose, tried.Wave = at.Loose, at.Wave
 		if a := account.Reserve(&tried, &d); !a.OK() {
 			p.forget()
-			return &outcome{failed: failedChanged, why: fmt.Sprintf("node %s has changed while the gang was planned", made.node)}
+			return &outcome{failed: failedChanged, why: fmt.Sprintf("node %s changed while the gang was being planned", made.node)}
 		}
 		if err := r.trial.profile.Check(pod, &d); err != nil {
 			p.forget()

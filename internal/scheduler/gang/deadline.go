@@ -123,7 +123,7 @@ func (t *teller) delete(pod *corev1.Pod) error {
 		return nil
 	}
 	if err == nil {
-		t.book.Events.Eventf(pod, nil, corev1.EventTypeWarning, "GangFailed", "Scheduling", "Deleted: the gang did not get nodes for its minimum before the deadline")
+		t.book.Events.Eventf(pod, nil, corev1.EventTypeWarning, "GangFailed", "Scheduling", "Deleted: the gang did not get nodes for its minimum number of pods before the deadline")
 	}
 	return err
 }

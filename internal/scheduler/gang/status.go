@@ -184,7 +184,7 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 		t.book.mu.Unlock()
 		err := t.book.patchCondition(ctx, pod, corev1.PodCondition{
 			Type: wire.GangWholeCondition, Status: corev1.ConditionTrue,
-			Reason: "GangWhole", Message: "the minimum number of pods of the gang has had nodes",
+			Reason: "GangWhole", Message: "the gang has had nodes for its minimum number of pods",
 		})
 		if err != nil && !isGone(err) {
 			return err

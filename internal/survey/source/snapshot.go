@@ -242,7 +242,7 @@ func (s *Snapshot) open(r io.Reader, name string) (o Options, err error) {
 	limited := &io.LimitedReader{R: unpacked, N: maxSnapshot}
 	if err := json.NewDecoder(limited).Decode(s); err != nil {
 		if limited.N == 0 {
-			return o, fmt.Errorf("%s: more than %s after decompression: want a snapshot of one cluster", name, topology.FormatBytes(maxSnapshot))
+			return o, fmt.Errorf("%s: more than %s after decompression, which is the maximum size of a snapshot", name, topology.FormatBytes(maxSnapshot))
 		}
 		return o, fmt.Errorf("%s: want a complete file that berth snapshot wrote: %w", name, err)
 	}
