@@ -29,7 +29,7 @@ func ViewOf(m *topology.Machine) (*KubeletView, error) {
 	for i := range m.NUMANodes {
 		id := m.NUMANodes[i].ID
 		if id >= topology.MaxNUMANodes || seen.Has(id) {
-			return nil, fmt.Errorf(`NUMANodes[%d].ID: "%d": want a NUMA id from 0 to %d that no other node has, because the kubelet supports no other ids`,
+			return nil, fmt.Errorf(`NUMANodes[%d].ID: "%d": want a unique NUMA id from 0 to %d, because the kubelet supports no other ids`,
 				i, id, topology.MaxNUMANodes-1)
 		}
 		seen = seen.With(id)

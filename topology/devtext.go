@@ -222,7 +222,7 @@ func (d *Device) setAttribute(key, value string) (err error) {
 	case "driver":
 		d.Driver, err = unescape(value)
 	default:
-		err = fmt.Errorf("a key among numa, root, switch, pf, driver, name, rdma")
+		err = fmt.Errorf("one of the keys numa, root, switch, pf, driver, name, rdma")
 	}
 	return err
 }

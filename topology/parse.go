@@ -84,7 +84,7 @@ func (p *parser) split(text string) error {
 		case slices.Contains(levelNames[:], key):
 			p.levels = append(p.levels, key)
 		case !slices.Contains(itemKeys, key):
-			return &ParseError{"machine", item, "a key among " + strings.Join(levelNames[:], ", ") + ", " + strings.Join(itemKeys, ", ")}
+			return &ParseError{"machine", item, "one of the keys " + strings.Join(levelNames[:], ", ") + ", " + strings.Join(itemKeys, ", ")}
 		}
 		if _, twice := p.values[key]; twice {
 			return &ParseError{key, value, "the key once"}

@@ -65,7 +65,7 @@ func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"", "either pu:N with the levels above it, or cpu:LIST"},
 		{"numa", `machine: "numa": want items of the form KEY:VALUE`},
-		{"sockets:2 pu:4", `"sockets:2": want a key among package`},
+		{"sockets:2 pu:4", `"sockets:2": want one of the keys package`},
 		{"numa:x pu:4", `numa: "x": want a count of at least 1`},
 		{"numa:4294967296 pu:4", "want a count of at least 1"},
 		{"numa:64 core:64 pu:2", "at most 1024 CPUs"},

@@ -190,7 +190,7 @@ func TestOfferedIsRefused(t *testing.T) {
 		"a plugin of the same name": {func(w *world) { w.devices(registeredTokens(map[string][]string{"a.b/gpu": {"GPU-1"}})) },
 			`False Contradiction: another device plugin offers a.b/gpu to the kubelet ("GPU-1" is one of its devices), and Berth offers the same resource: remove that plugin`},
 		"a plugin of the same devices": {func(w *world) { w.devices(registeredTokens(map[string][]string{"nvidia.com/gpu": {"GPU-1"}})) },
-			`False Contradiction: another device plugin offers GPU-1 to the kubelet under the name nvidia.com/gpu`},
+			`False Contradiction: another device plugin offers device GPU-1 to the kubelet as nvidia.com/gpu`},
 		"a pod from before": {func(w *world) {
 			w.see("a", corev1.PodRunning)
 			w.admitted("a")

@@ -39,7 +39,7 @@ func TestPastedInputs(t *testing.T) {
 	expect(t, ExitOK, "0      1,3 ", "place", "-f", pod, rows, "--kubelet-flags", "--cpu-manager-policy=static --reserved-cpus=0")
 	numactl := in.file("numactl.txt", "available: 1 nodes (0)\nnode 0 cpus: 0 1\nnode 0 size: 5 MB\n")
 	for _, args := range [][]string{{"topology", numactl}, {"topology", "--lscpu", numactl}, {"topology", "--root", numactl}, {"place", "-f", pod, "--node", numactl}} {
-		expect(t, ExitFailure, "this is the output of numactl -H: it does not say which CPUs share a core", args...)
+		expect(t, ExitFailure, "this is the output of numactl -H, which does not show which CPUs share a core", args...)
 	}
 	expect(t, ExitFailure, "this is the output of numactl -H: want a KubeletConfiguration", "place", "-f", pod, machine, "--kubelet-config", numactl)
 }

@@ -107,7 +107,7 @@ func TestForms(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ text, flags, dir, want string }{
-		"empty":               {" \n", "", "", `want kubelet.config.k8s.io/v1beta1, KubeletConfiguration; it is empty`},
+		"empty":               {" \n", "", "", `want kubelet.config.k8s.io/v1beta1, KubeletConfiguration; the text is empty`},
 		"Markdown":            {"```yaml\n" + conf + "```\n", "", "", "; line 1 is a fence of Markdown: want only the text inside"},
 		"a table":             {"| a | b |\n|---|---|\n", "", "", "; line 1 is a row of a table"},
 		"a template":          {strings.Replace(conf, "static", "{{ .policy }}", 1), "", "", "; line 3 has {{ of a template"},

@@ -88,8 +88,11 @@ func sameWorlds(got, want *worlds) error {
 			return err
 		}
 		same := func(w world) bool { return w.state.Equal(got.all[i].state) }
-		if !slices.ContainsFunc(want.all, same) || i == 0 && !same(want.all[0]) {
-			return fmt.Errorf("cached state %d is not among the recomputed states, or is first without being the likeliest: %+v", i, got.all[i].state.Snapshot())
+		switch {
+		case !slices.ContainsFunc(want.all, same):
+			return fmt.Errorf("cached state %d: %+v: want one of the recomputed states", i, got.all[i].state.Snapshot())
+		case i == 0 && !same(want.all[0]):
+			return fmt.Errorf("cached state 0: %+v: want the likeliest of the recomputed states", got.all[0].state.Snapshot())
 		}
 	}
 	return nil

@@ -64,7 +64,7 @@ func (w Wait) String() string { return waitNames[min(w, waitCount-1)] }
 
 var waitTexts = [waitCount]string{"",
 	"whether the pod fits depends on pods that are coming to the node or leaving it",
-	fmt.Sprintf("more than %d pods or containers of the node may come, start or end at any moment", maxEvents),
+	fmt.Sprintf("more than %d pods or containers of the node may arrive, start or end at any moment", maxEvents),
 	fmt.Sprintf("pods on their way to the node can arrive in more than %d orders", maxOrders),
 	fmt.Sprintf("the node may be in more than %d states", maxWorlds),
 	"a pod on its way to the node triggers a defect of its kubelet",

@@ -300,5 +300,5 @@ func (r *reader) machine() (*topology.Machine, error) {
 	for i, cpus := range r.caches {
 		all.caches = append(all.caches, inOne{id: i, cpus: cpus})
 	}
-	return all.machine("lscpu")
+	return all.machine("the output of lscpu")
 }

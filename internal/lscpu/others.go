@@ -16,7 +16,7 @@ func errNumactl(text string) error {
 	if said := numactlItems(text); said != "" {
 		hint = "; add numactl's memory and distances to the machine string: " + said
 	}
-	return fmt.Errorf("this is %s: it does not say which CPUs share a core, a package or a cache: want the output of lscpu -p%s", pasted.Numactl, hint)
+	return fmt.Errorf("this is %s, which does not show which CPUs share a core, a package or a cache: want the output of lscpu -p%s", pasted.Numactl, hint)
 }
 
 var (
@@ -46,7 +46,7 @@ func errNvidia(text string) error {
 	if said := nvidiaPool(text); said != "" {
 		hint = "add the GPUs with --device " + said
 	}
-	return fmt.Errorf("this is %s: it does not say which cores there are: want the output of lscpu -p; %s", pasted.NvidiaTopology, hint)
+	return fmt.Errorf("this is %s, which does not list the cores: want the output of lscpu -p; %s", pasted.NvidiaTopology, hint)
 }
 
 var (

@@ -229,5 +229,5 @@ func (r *rowReader) machine() (*topology.Machine, error) {
 		return nil, rowError(r.form, "", columnNode, inNodes.String(), "a NUMA node for each CPU that is online: "+online.String())
 	}
 	all := sets{online: online, offline: offline, packages: r.group(columnSocket), nodes: nodes, caches: r.group(columnL3), cores: r.group(columnCore)}
-	return all.machine("as " + string(r.form))
+	return all.machine(string(r.form))
 }

@@ -57,7 +57,7 @@ func (s *sets) machine(from string) (*topology.Machine, error) {
 	add("core", ";", cores)
 	m, err := topology.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: such a machine is not possible: %w", from, err)
+		return nil, fmt.Errorf("%s describes a machine that cannot exist: %w", from, err)
 	}
 	if !s.offline.IsEmpty() {
 		m.Offline = s.offline

@@ -202,7 +202,7 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 		if replicas < 0 || o.pods+replicas > MaxPods {
 			want := fmt.Sprintf("0 to %d pods", MaxPods-o.pods)
 			if o.pods > 0 {
-				want += fmt.Sprintf(", because an object may have %d pods and other fields ask for %d", MaxPods, o.pods)
+				want += fmt.Sprintf(", because an object may have at most %d pods, and its other fields already ask for %d", MaxPods, o.pods)
 			}
 			return &wire.FieldError{Object: h.object(), Field: cmp.Or(p.counted, "spec.replicas"), Value: fmt.Sprint(replicas), Want: want}
 		}

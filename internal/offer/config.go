@@ -159,7 +159,7 @@ func (c *Config) checkSelection(at string, r *Resource) error {
 	}
 	for i, a := range r.Addresses {
 		if !pciAddress.MatchString(a) || slices.Contains(r.Addresses[:i], a) {
-			return c.fail(fmt.Sprintf("%s.addresses[%d]", at, i), a, "a PCI address in lower case, such as 0000:3b:00.0, that the list has only once")
+			return c.fail(fmt.Sprintf("%s.addresses[%d]", at, i), a, "a PCI address in lower case, such as 0000:3b:00.0, and each address only once")
 		}
 	}
 	return nil

@@ -204,7 +204,7 @@ func Rival(pools []Pool, registered map[string][]string) string {
 				if hasAddress(pools, id) {
 					same = "the same device"
 				}
-				return fmt.Sprintf("another device plugin offers %s to the kubelet under the name %s, and Berth offers %s", clip.Text(id, 100), resource, same)
+				return fmt.Sprintf("another device plugin offers device %s to the kubelet as %s, and Berth offers %s", clip.Text(id, 100), resource, same)
 			}
 		}
 	}

@@ -214,8 +214,8 @@ func TestRival(t *testing.T) {
 		{nil, ""},
 		{map[string][]string{"example.com/gpu": {token(0), token(1)}, "a.b/disk": {}, "x.y/z": {"0"}, "nvidia.com/gpu": {}, "amd.com/gpu": {"0"}}, ""},
 		{map[string][]string{"example.com/gpu": {"GPU-1"}}, `another device plugin offers example.com/gpu to the kubelet ("GPU-1" is one of its devices), and Berth offers the same resource`},
-		{map[string][]string{"x.y/disks": {"0000:5e:00.0"}}, "another device plugin offers 0000:5e:00.0 to the kubelet under the name x.y/disks, and Berth offers the same device"},
-		{map[string][]string{"nvidia.com/gpu": {"GPU-1"}}, "another device plugin offers GPU-1 to the kubelet under the name nvidia.com/gpu, and Berth offers GPUs of the same vendor"},
+		{map[string][]string{"x.y/disks": {"0000:5e:00.0"}}, "another device plugin offers device 0000:5e:00.0 to the kubelet as x.y/disks, and Berth offers the same device"},
+		{map[string][]string{"nvidia.com/gpu": {"GPU-1"}}, "another device plugin offers device GPU-1 to the kubelet as nvidia.com/gpu, and Berth offers GPUs of the same vendor"},
 	} {
 		if got := Rival(pools, c.registered); got != c.says {
 			t.Errorf("%v: %q, want %q", c.registered, got, c.says)

@@ -211,11 +211,11 @@ func Explain(err error, text []byte) error {
 	text = text[:min(len(text), longestFirst)]
 	switch {
 	case len(bytes.TrimSpace(Text(text))) == 0:
-		return fmt.Errorf("%w; it is empty", err)
+		return fmt.Errorf("%w; the text is empty", err)
 	case isUTF16(text):
-		return fmt.Errorf("%w; it is in UTF-16, which Windows PowerShell writes: want UTF-8", err)
+		return fmt.Errorf("%w; the text is in UTF-16, which Windows PowerShell writes: want UTF-8", err)
 	case bytes.HasPrefix(text, []byte("\x1f\x8b")):
-		return fmt.Errorf("%w; it is compressed with gzip: want it uncompressed", err)
+		return fmt.Errorf("%w; it is compressed with gzip: decompress it first", err)
 	}
 	for _, s := range strays {
 		if at := s.sign.FindIndex(text); at != nil {

@@ -39,14 +39,17 @@ func (d Dear) String() string {
 	if d.Kinds > MaxKinds {
 		return fmt.Sprintf("its pods are of more than %d kinds: pods with the same requests, node selectors, affinity and priority are of one kind", MaxKinds)
 	}
-	if d.Late {
-		return fmt.Sprintf("its %d pods could not be planned within %v; this machine may be busy", d.Members, Patience)
+	pods, kinds := "1 pod", "one kind"
+	if d.Members != 1 {
+		pods = fmt.Sprintf("%d pods", d.Members)
 	}
-	kinds := "one kind"
+	if d.Late {
+		return fmt.Sprintf("its %s could not be planned within %v; this machine may be busy", pods, Patience)
+	}
 	if d.Kinds != 1 {
 		kinds = fmt.Sprintf("%d kinds", d.Kinds)
 	}
-	text := fmt.Sprintf("its plan would need more than %d checks of nodes: %d pods of %s", Looks, d.Members, kinds)
+	text := fmt.Sprintf("its plan would need more than %d checks of nodes: %s of %s", Looks, pods, kinds)
 	cheaper := "; use fewer pods"
 	if d.Kinds > 1 {
 		cheaper += " or fewer kinds of pods"
@@ -58,9 +61,14 @@ func (d Dear) String() string {
 		text += fmt.Sprintf(", with %d spread constraints and affinity terms", d.Terms)
 		cheaper += " or fewer such terms"
 	}
+	switch {
+	case d.Names == 1:
+		text += ", with 1 reference to another pod in an annotation"
+	case d.Names > 1:
+		text += fmt.Sprintf(", with %d references to other pods in annotations", d.Names)
+	}
 	if d.Names > 0 {
-		text += fmt.Sprintf(", and their annotations name other pods %d times", d.Names)
-		cheaper += " or fewer such names"
+		cheaper += " or fewer such references"
 	}
 	return text + cheaper
 }

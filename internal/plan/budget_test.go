@@ -108,7 +108,7 @@ func TestContainersCost(t *testing.T) {
 // TestDearIsNamed: a refusal says why the plan is too expensive.
 func TestDearIsNamed(t *testing.T) {
 	for want, d := range map[string]Dear{
-		"4096 pods of one kind, and their annotations name other pods 8192 times; use fewer pods or fewer such names": {Members: 4096, Kinds: 1, Names: 8192},
+		"4096 pods of one kind, with 8192 references to other pods in annotations; use fewer pods or fewer such references": {Members: 4096, Kinds: 1, Names: 8192},
 		"with 3 spread constraints": {Members: 4096, Kinds: 3, Terms: 3},
 		"more than 256 kinds":       {Members: 4096, Kinds: MaxKinds + 1},
 		"within 5s":                 {Members: 4096, Kinds: 1, Late: true},

@@ -187,7 +187,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*
 	if c, ok := cores.byInformers[key]; ok {
 		c.profiles.add(handle.ProfileName(), &args)
 		if c.profiles.common != commonOf(&args) {
-			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter, staleAfter, volcanoLease and reservationOwnersNeedNamespace: %v and %v: want the same in every profile",
+			return nil, fmt.Errorf("arguments of plugin %s: %v and %v: want the same heartbeatNamespace, settleAfter, staleAfter, volcanoLease and reservationOwnersNeedNamespace in every profile",
 				Name, c.profiles.common, commonOf(&args))
 		}
 		return c, nil

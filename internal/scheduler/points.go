@@ -90,7 +90,7 @@ func (p Points) checkClaims() (wrong []string) {
 		}
 	}
 	if at("reserve", ClaimsName) < at("reserve", Name) {
-		wrong = append(wrong, fmt.Sprintf("reserve has %s before %s: %s compares devices with the decision of %s", ClaimsName, Name, ClaimsName, Name))
+		wrong = append(wrong, fmt.Sprintf("reserve has %s before %s: %s compares devices with the decision of %s, so it must come later", ClaimsName, Name, ClaimsName, Name))
 	}
 	if evicts := at("postFilter", "DefaultPreemption"); evicts >= 0 && evicts < at("postFilter", ClaimsName) {
 		wrong = append(wrong, "postFilter has DefaultPreemption before "+ClaimsName+": DefaultPreemption would evict pods even if the deallocation of a claim is enough")

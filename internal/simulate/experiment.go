@@ -52,7 +52,7 @@ func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	}
 	for i := range e.Strategies {
 		if s := &e.Strategies[i]; s.Defrag > 0 && (s.Blind || e.Times == nil || e.Ground == nil) {
-			return nil, fmt.Errorf("strategy %s moves pods: want a strategy that sees NUMA nodes, a cluster with NUMA nodes, and pods that end", s.Name)
+			return nil, fmt.Errorf("strategy %s moves pods: want a strategy that considers NUMA nodes, a cluster with NUMA nodes, and pods that end", s.Name)
 		}
 	}
 	shapes, of := shapes(e.Pods)

@@ -115,7 +115,7 @@ func TestMakesRoom(t *testing.T) {
 		{Nodes: nodes, Pods: pods, Strategies: e.Strategies, Seeds: e.Seeds, Times: e.Times},
 		{Nodes: nodes, Pods: pods, Strategies: []Strategy{stock()[0].Defragmented(time.Hour)}, Seeds: e.Seeds, Ground: ground, Times: e.Times},
 	} {
-		if _, err := bad.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "defrag 1h moves pods: want a strategy that sees NUMA nodes, a cluster with NUMA nodes") {
+		if _, err := bad.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "defrag 1h moves pods: want a strategy that considers NUMA nodes, a cluster with NUMA nodes") {
 			t.Errorf("%v", err)
 		}
 	}

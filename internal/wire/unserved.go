@@ -39,5 +39,5 @@ func UnservedKinds() []UnservedKind { return slices.Clone(unservedKinds) }
 
 // Warning returns the warning that an object of the kind has no effect.
 func (k *UnservedKind) Warning() string {
-	return fmt.Sprintf("Berth does not serve the kind %s of %s: %s", k.Kind, k.Group, k.Instead)
+	return fmt.Sprintf("Berth does not support the kind %s of %s: %s", k.Kind, k.Group, k.Instead)
 }

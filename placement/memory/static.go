@@ -27,7 +27,7 @@ var (
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
 	// ErrNoRegular means that the kubelet would crash, because it looks up hints for ordinary
 	// memory although none is requested.
-	ErrNoRegular = errors.New("the kubelet would crash: no ordinary memory is asked for")
+	ErrNoRegular = errors.New("the kubelet would crash: the container requests no ordinary memory")
 )
 
 // Query is the input of Hints and Choose.

@@ -45,7 +45,7 @@ it predicts the kubelet's answer before the kubelet gives it, and counts the cor
 			case o.SettleAfter < 0:
 				return fmt.Errorf("--settle-after %s: want a duration that is not negative", o.SettleAfter)
 			case o.Share < 0 || o.Share > 1:
-				return fmt.Errorf("--elsewhere-cpu %v: want a part of one CPU, from 0 to 1", o.Share)
+				return fmt.Errorf("--elsewhere-cpu %v: want a fraction of a CPU, from 0 to 1", o.Share)
 			}
 			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 			if err != nil {
@@ -79,6 +79,6 @@ it predicts the kubelet's answer before the kubelet gives it, and counts the cor
 	f.StringVar(&o.Heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
 	f.DurationVar(&o.StaleAfter, "stale-after", time.Minute, "how long an agent may be silent, and by how much its clock may differ from this program's clock")
 	f.DurationVar(&o.SettleAfter, "settle-after", 5*time.Second, "time after which a pod that has left the API counts as released by the kubelet, if the report does not list it")
-	f.Float64Var(&o.Share, "elsewhere-cpu", 0.05, "part of one CPU that the search for better nodes may use")
+	f.Float64Var(&o.Share, "elsewhere-cpu", 0.05, "fraction of a CPU that the search for better nodes may use")
 	return cmd
 }

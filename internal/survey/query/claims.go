@@ -187,7 +187,7 @@ func claimantWith(c *survey.Cluster, s *survey.Survey, q *question, h *source.Ha
 	mode, _ := c.Terms.ReadClaims(q.pod) // if there is an error, every node refuses the pod
 	x := &claimant{survey: s, question: q, mode: mode, allocator: a, handedOut: h, extends: q.extends()}
 	if q.pod.Annotations[wire.ClaimsAnnotation] == "" {
-		x.assumed = fmt.Sprintf("the pod has no annotation %s, so the plugin argument claims of scheduler profile %s decides; it cannot be read here, and this answer assumes %q (--claims changes that)",
+		x.assumed = fmt.Sprintf("the pod has no annotation %s, so the argument \"claims\" of Berth's plugin in scheduler profile %s decides; it cannot be read here, so this answer assumes %q (--claims changes that)",
 			wire.ClaimsAnnotation, nameOfScheduler(q.pod), c.Terms.Claims)
 	}
 	return x

@@ -145,7 +145,7 @@ func makeRoom(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted [
 	}
 	all, err := c.From.Budgets(ctx)
 	if err != nil {
-		m.out.Notes = append(m.out.Notes, fmt.Sprintf("PodDisruptionBudgets are not known, so the API server may refuse an eviction: %v", err))
+		m.out.Notes = append(m.out.Notes, fmt.Sprintf("PodDisruptionBudgets could not be read, so the API server may refuse an eviction: %v", err))
 	}
 	m.budgets = readBudgets(all)
 	for _, b := range m.budgets {

@@ -34,7 +34,7 @@ func HardwareOf(ctx context.Context, c *survey.Cluster, name string) (*Hardware,
 	case knownMachine(n) == nil && n.Trouble != nil:
 		return nil, fmt.Errorf("node %s: %s", name, n.Trouble.Message)
 	case knownMachine(n) == nil:
-		return nil, fmt.Errorf("node %s: its report has only amounts: want a report of berth-agent", name)
+		return nil, fmt.Errorf("node %s: its report has only amounts, and does not describe the machine: want a report of berth-agent", name)
 	}
 	h, err := c.From.HandedOut(ctx, c.Namespace)
 	if err != nil {

@@ -101,7 +101,7 @@ func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 		}
 		switch {
 		case !requested:
-			return nil, fmt.Errorf("%sthe container does not request %s, and a resize cannot add a request: want a resource that the container requests", at, change.Resource)
+			return nil, fmt.Errorf("%sthe container does not request %s: want a resource that it requests", at, change.Resource)
 		case limited && limit.Cmp(asked) == 0:
 			c.Resources.Limits[change.Resource] = change.Amount
 		case limited && limit.Cmp(change.Amount) < 0:

@@ -105,7 +105,7 @@ func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
 		return "annotation " + annotationPrefer + " keeps it"
 	}
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil && *grace > int64(moving.MostGrace/time.Second) {
-		return fmt.Sprintf("it may take longer than %v to end, and its new place cannot be held for so long", moving.MostGrace)
+		return fmt.Sprintf("it may take longer than %v to end, and its new place cannot be held for that long", moving.MostGrace)
 	}
 	if why := m.clings(pod, owner.Kind); why != "" && pod.Annotations[annotationEvict] != "true" {
 		return why

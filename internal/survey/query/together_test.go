@@ -304,7 +304,7 @@ func TestClaimsOfTheProfile(t *testing.T) {
 		if takes := f.Nodes[0].Answer.Answer == Admits; f.Claims[0].Asks != c.asks || takes != c.takes {
 			t.Errorf("%+v: asks %q, takes %v", c, f.Claims[0].Asks, takes)
 		}
-		told := strings.Contains(strings.Join(notes, "\n"), `plugin argument claims of scheduler profile berth-scheduler decides; it cannot be read here, and this answer assumes "`+c.profile+`" (--claims changes that)`)
+		told := strings.Contains(strings.Join(notes, "\n"), `argument "claims" of Berth's plugin in scheduler profile berth-scheduler decides; it cannot be read here, so this answer assumes "`+c.profile+`" (--claims changes that)`)
 		if told != (c.own == "") {
 			t.Errorf("%+v: notes %q", c, notes)
 		}
