@@ -132,7 +132,7 @@ var dialects = []Dialect{
 				"scheduling.koordinator.sh/usage-thresholds", "scheduling.koordinator.sh/load-estimated-scaling-factors",
 				"scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled", "scheduling.koordinator.sh/load-estimated-seconds-after-initialized",
 			}},
-			{"Berth does not serve this part of Reservations", []string{
+			{"Berth does not support this part of Reservations", []string{
 				"scheduling.koordinator.sh/reservation-ignored", "scheduling.koordinator.sh/reservation-order", "scheduling.koordinator.sh/pre-allocation-required",
 				"scheduling.koordinator.sh/exact-match-reservation", "scheduling.koordinator.sh/reservation-restricted-options", "scheduling.koordinator.sh/operating-mode",
 				"scheduling.koordinator.sh/reservation-owners", "pod.koordinator.sh/is-pre-allocatable", "pod.koordinator.sh/pre-allocatable-priority",

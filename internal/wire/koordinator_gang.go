@@ -115,7 +115,7 @@ func (r gangReader) once() (bool, error) {
 	case onceWords[false]:
 		return false, nil
 	default:
-		return false, r.at(annotation(koordinatorGangPolicy), policy, onceWords[true]+" or "+onceWords[false]+": Berth does not serve only-waiting")
+		return false, r.at(annotation(koordinatorGangPolicy), policy, onceWords[true]+" or "+onceWords[false]+": Berth does not support only-waiting")
 	}
 }
 

@@ -161,7 +161,7 @@ func (r reservationReader) spec() error {
 	case r.o.Malformed != "":
 		return r.malformed(r.o.Malformed)
 	case len(s.Unknown) > 0:
-		return r.at(at.Child(s.Unknown[0]), "set", "nothing: Berth does not serve this field")
+		return r.at(at.Child(s.Unknown[0]), "set", "nothing: Berth does not support this field")
 	case s.Template == nil:
 		return r.at(at.Child("template"), "nothing", "a pod template")
 	case s.PreAllocation:
@@ -201,7 +201,7 @@ func (r reservationReader) template() error {
 		if !there {
 			return nil
 		}
-		return r.at(at.Child(name), "set", "nothing: Berth does not serve this field in a Reservation")
+		return r.at(at.Child(name), "set", "nothing: Berth does not support this field in a Reservation")
 	}
 	a := p.Affinity
 	for _, err := range []error{
@@ -246,7 +246,7 @@ func (r reservationReader) containers(at *field.Path) error {
 		case r.o.Spec.Template.Spec.HostNetwork && len(c.Ports) > 0: // with hostNetwork, every port is a host port (PortsOf)
 			return r.at(at.Index(i).Child("ports"), c.Ports[0].ContainerPort, "none together with hostNetwork, which makes it a host port: Berth does not reserve ports")
 		case len(c.Resources.Claims) > 0:
-			return r.at(at.Index(i).Child("resources", "claims"), "set", "nothing: Berth does not serve this field in a Reservation")
+			return r.at(at.Index(i).Child("resources", "claims"), "set", "nothing: Berth does not support this field in a Reservation")
 		}
 		names[c.Name] = true
 		for _, q := range c.Resources.Requests {
@@ -287,7 +287,7 @@ func (r reservationReader) checkOwner(at *field.Path, o *koordinator.Reservation
 	case o.Controller != nil && o.Controller.UID == "" && o.Controller.Name == "" && o.Controller.Namespace == "":
 		return r.at(at.Child("controller"), "nothing", "a name, a namespace or a uid")
 	case o.Object != nil && (o.Object.FieldPath != "" || o.Object.ResourceVersion != ""):
-		return r.at(at.Child("object"), o.Object.FieldPath+o.Object.ResourceVersion, "no fieldPath and no resourceVersion: Berth does not serve them")
+		return r.at(at.Child("object"), o.Object.FieldPath+o.Object.ResourceVersion, "no fieldPath and no resourceVersion: Berth does not support them")
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ var foreign = slices.Concat(
 			Want: "a positive duration in Go syntax, such as 10m or 1h30m"},
 		{Key: koordGang + "mode", Right: unnamed + "V in ['', 'Strict', 'NonStrict']", Want: "Strict or NonStrict"},
 		{Key: koordGang + "match-policy", Right: unnamed + "V in ['', 'once-satisfied', 'waiting-and-running']",
-			Want: "once-satisfied or waiting-and-running: Berth does not serve only-waiting"},
+			Want: "once-satisfied or waiting-and-running: Berth does not support only-waiting"},
 		{Key: koordGang + "groups", Right: unnamed + `V == '' || V.matches('^` + w + `\\[` + w + `("[^"]*"(` + w + `,` + w + `"[^"]*")*)?` + w + `\\]` + w + `$')`,
 			Want: `a JSON list of at most 64 gangs, such as ["ns/a","ns/b"]`},
 		{Key: wire.VolcanoPolicyAnnotation, Right: "V in ['', 'none', 'best-effort', 'restricted', 'single-numa-node']", Want: "none, best-effort, restricted or single-numa-node"},
