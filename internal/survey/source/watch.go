@@ -235,7 +235,7 @@ func (w *Watch) failed(resource string) cache.WatchErrorHandlerWithContext {
 		case apierrors.IsForbidden(err) && !slices.Contains(vital, resource):
 		case apierrors.IsForbidden(err):
 			select {
-			case w.fatal <- fmt.Errorf("no permission to watch %s (without --watch, permission to list is enough): %w", resource, err):
+			case w.fatal <- fmt.Errorf("no permission to watch %s (berth nodes and berth pods need it only with --watch): %w", resource, err):
 			default:
 			}
 		case apierrors.IsResourceExpired(err), apierrors.IsGone(err), err == io.EOF:
