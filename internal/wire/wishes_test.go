@@ -198,7 +198,7 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "single-numa-node", counts: []int64{4}, want: "the kubelet takes all nvidia.com/gpu that the pod asks for from one NUMA node" + insists + ": the pod needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{1, 1}, want: "the kubelet takes all nvidia.com/gpu that the pod asks for from one NUMA node" + insists + ": the pod needs a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2, 2}, want: "the kubelet chooses NUMA nodes for each container separately" + insists + ", counted over all containers: the pod needs a node with scope pod or with authority berth"},
-		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu on this node, from any NUMA node" + insists + ": the pod needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu on this node, with devices from any NUMA nodes" + insists + ": the pod needs a node with authority berth where Berth's plugin offers them"},
 		{policy: "restricted", counts: []int64{2}},
 		{policy: "restricted", counts: []int64{4}},
 		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs a node with authority berth"},
