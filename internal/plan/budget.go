@@ -39,38 +39,38 @@ func (d Dear) String() string {
 	if d.Kinds > MaxKinds {
 		return fmt.Sprintf("its pods are of more than %d kinds: pods with the same requests, node selectors, affinity and priority are of one kind", MaxKinds)
 	}
-	pods, kinds := "1 pod", "one kind"
-	if d.Members != 1 {
-		pods = fmt.Sprintf("%d pods", d.Members)
-	}
+	pods := counted(d.Members, "pod", "pods")
 	if d.Late {
 		return fmt.Sprintf("its %s could not be planned within %v; this machine may be busy", pods, Patience)
 	}
+	kinds := "one kind"
 	if d.Kinds != 1 {
 		kinds = fmt.Sprintf("%d kinds", d.Kinds)
 	}
 	text := fmt.Sprintf("its plan would need more than %d checks of nodes: %s of %s", Looks, pods, kinds)
-	cheaper := "; use fewer pods"
+	cheaper, with := "; use fewer pods", ", with "
 	if d.Kinds > 1 {
 		cheaper += " or fewer kinds of pods"
 	}
-	switch {
-	case d.Terms == 1:
-		text += ", with 1 spread constraint or affinity term"
-	case d.Terms > 1:
-		text += fmt.Sprintf(", with %d spread constraints and affinity terms", d.Terms)
+	if d.Terms > 0 {
+		text += with + counted(d.Terms, "spread constraint or affinity term", "spread constraints and affinity terms")
+		with = ", and "
+	}
+	if d.Terms > 1 {
 		cheaper += " or fewer such terms"
 	}
-	switch {
-	case d.Names == 1:
-		text += ", with 1 reference to another pod in an annotation"
-	case d.Names > 1:
-		text += fmt.Sprintf(", with %d references to other pods in annotations", d.Names)
-	}
 	if d.Names > 0 {
+		text += with + counted(d.Names, "reference to another pod in an annotation", "references to other pods in annotations")
 		cheaper += " or fewer such references"
 	}
 	return text + cheaper
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // Budget limits the cost of a plan, by a number of looks and by a context. A nil Budget has no
