@@ -525,7 +525,11 @@ func (p *parser) perNode(key, text string) ([]string, error) {
 		return slices.Repeat(values, n), nil
 	}
 	if len(values) != n {
-		return nil, &ParseError{key, text, fmt.Sprintf("one value for all NUMA nodes, or %d values, not %d", n, len(values))}
+		want := "one value for all NUMA nodes"
+		if n > 1 {
+			want += fmt.Sprintf(", or %d values, not %d", n, len(values))
+		}
+		return nil, &ParseError{key, text, want}
 	}
 	return values, nil
 }

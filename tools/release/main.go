@@ -123,7 +123,7 @@ func parse(f *flag.FlagSet, args []string, want int) error {
 		return err
 	}
 	if f.NArg() != want {
-		return fmt.Errorf("%s: %d arguments %q: want %d", f.Name(), f.NArg(), f.Args(), want)
+		return fmt.Errorf("%s: arguments %q: want exactly %d", f.Name(), f.Args(), want)
 	}
 	return nil
 }
