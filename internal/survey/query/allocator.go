@@ -278,7 +278,7 @@ func (n *devicesFor) missing(only topology.NUMASet) string {
 	if free == 1 {
 		is = "is"
 	}
-	return fmt.Sprintf("%d of %d matching devices%s %s free, which is not enough for the claim", free, matching, where, is)
+	return fmt.Sprintf("%d of %d matching devices%s %s free, but the claim needs more or other devices", free, matching, where, is)
 }
 
 // rows returns the matching devices by NUMA node. Devices without a NUMA node come last. If known
