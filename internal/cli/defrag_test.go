@@ -82,7 +82,7 @@ func TestDefragGang(t *testing.T) {
 	}
 	for _, a := range []asked{
 		{args: []string{"defrag", "gang", "large"}, code: ExitFailure, want: []string{"no plan makes room"}},
-		{args: []string{"defrag", "gang", "early"}, code: ExitFailure, want: []string{"gang default/early: the gang is forming, and making room does not help: 0 of 2 pods are there"}},
+		{args: []string{"defrag", "gang", "early"}, code: ExitFailure, want: []string{"gang default/early: its state is forming, so making room does not help: 0 of 2 pods are there"}},
 		{args: []string{"defrag", "gang", "nobody"}, code: ExitFailure, want: []string{"no gang nobody in namespace default"}},
 		{args: []string{"defrag", "job", "fits"}, code: ExitUsage, want: []string{`"job" is not a kind that this verb knows: want pod, gang or podgroup`}},
 	} {

@@ -50,10 +50,10 @@ func MakeRoomForGang(ctx context.Context, b Base, g *survey.Gang, o RoomOptions)
 // gang has started, it returns all waiting pods.
 func wanting(g *survey.Gang) ([]*corev1.Pod, error) {
 	if g.State == gangs.Wrong || g.State == gangs.Forming {
-		return nil, fmt.Errorf("the gang is %s, and making room does not help: %s", g.State, g.Why)
+		return nil, fmt.Errorf("its state is %s, so making room does not help: %s", g.State, g.Why)
 	}
 	if len(g.Waiting) == 0 {
-		return nil, fmt.Errorf("the gang is %s: want a gang with pods that wait for a place", g.State)
+		return nil, fmt.Errorf("its state is %s: want a gang with pods that wait for a place", g.State)
 	}
 	if g.State == gangs.Whole {
 		return g.Waiting, nil

@@ -48,7 +48,7 @@ func TestMakeRoomForGang(t *testing.T) {
 	for _, one := range []struct {
 		counts []string
 		want   string
-	}{{[]string{"1"}, "the gang is forming, and making room does not help: 1 of 2 pods are there"}, {nil, "no gang train in namespace"}} {
+	}{{[]string{"1"}, "its state is forming, so making room does not help: 1 of 2 pods are there"}, {nil, "no gang train in namespace"}} {
 		c := owning(t)
 		waitingGang(c, 2, one.counts...)
 		if _, err := makeRoomForGang(t.Context(), c, "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), one.want) {
@@ -58,7 +58,7 @@ func TestMakeRoomForGang(t *testing.T) {
 	c = owning(t)
 	waitingGang(c, 1, "1")
 	c.From.(*source.Snapshot).Pods[len(c.From.(*source.Snapshot).Pods)-1].Spec.NodeName = "gpu-1"
-	if _, err := makeRoomForGang(t.Context(), c, "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "the gang is whole: want a gang with pods that wait") {
+	if _, err := makeRoomForGang(t.Context(), c, "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "its state is whole: want a gang with pods that wait") {
 		t.Error(err)
 	}
 }
