@@ -97,11 +97,9 @@ func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 		limit, limited := c.Resources.Limits[change.Resource]
 		asked, requested := c.Resources.Requests[change.Resource]
 		if !requested {
-			asked, requested = limit, limited
+			asked = limit
 		}
 		switch {
-		case !requested:
-			return nil, fmt.Errorf("%sthe container does not request %s: want a resource that it requests", at, change.Resource)
 		case limited && limit.Cmp(asked) == 0:
 			c.Resources.Limits[change.Resource] = change.Amount
 		case limited && limit.Cmp(change.Amount) < 0:
