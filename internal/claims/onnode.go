@@ -31,9 +31,11 @@ type OnNode struct {
 	Claims []PodClaim
 	// Extended is the claim for extended resources on the node (function Extended), or nil.
 	Extended *resourceapi.ResourceClaim
-	// Whole means that the allocator must see all devices of the node.
+	// Whole means that the allocator must see all devices of the node, for example because a claim
+	// takes all of them (TakesAll).
 	Whole bool
-	// Stock has the node's devices. Read creates the Inventory at its first use.
+	// Stock has the node's devices. Its Inventory may be nil; the method Devices then creates it
+	// with Read.
 	Stock
 	Read func() *Inventory
 	// Allocate calls kube-scheduler's allocator, which chooses devices for claims. If it finds too
@@ -90,8 +92,8 @@ type Reached struct {
 	// devices. Claims that accept any device do not count; if there are no others, Only is
 	// Everywhere. Only is empty if the claims that count accept only devices without a NUMA node.
 	Only topology.NUMASet
-	// Misplaced is a claim that already has devices that are not aligned, or nil. Why explains
-	// this, or explains why no device would be aligned.
+	// Misplaced is a claim whose allocated devices are not aligned, or nil. Why explains the
+	// misplacement, or explains why no device of some claim would be aligned. Otherwise Why is "".
 	Misplaced *resourceapi.ResourceClaim
 	Why       string
 	// Loose means that some claim accepts any device. Apart means that a device can be aligned for

@@ -74,7 +74,7 @@ type counting struct {
 }
 
 // counted is a request for devices. It has no alternatives if it stands for a device that the pod
-// has already.
+// already has.
 type counted struct {
 	placement.ClaimRequest
 	alternatives []alternative
@@ -252,8 +252,8 @@ func (c *counting) mayHave(ctx context.Context, a *alternative, driver string, d
 	return true
 }
 
-// group returns the counts. Devices between which no request and no constraint in matches can
-// distinguish share one entry.
+// group returns the counts. Devices share one entry if no request and no constraint in matches
+// distinguishes them.
 func (c *counting) group(matches []match) *placement.Claimed {
 	out := &placement.Claimed{}
 	for i := range c.requests {

@@ -32,8 +32,8 @@ type Would struct {
 	// Sure means that Lying is certain. Loose means that, with this pod, the placements of all the
 	// Trial's pods on the node become uncertain.
 	Sure, Loose bool
-	// Again returns a different placement of the pod on the node: near these devices, or anywhere
-	// if near is nil. Again is nil if Berth does not decide on the node.
+	// Again returns a different placement of the pod on the node: near the given devices, or
+	// anywhere if near is nil. Again is nil if Berth does not decide on the node.
 	Again func(near *placement.Claimed) (Lying, bool)
 }
 
@@ -42,9 +42,9 @@ func NewTrial(taken *structured.AllocatedState) *Trial {
 	return &Trial{taken: taken, given: map[types.UID]given{}}
 }
 
-// Give allocates devices to all claims of the pod. It returns false if the node does not have them.
-// n is nil for a pod without claims. Otherwise n.Taken must return true for all devices that are
-// allocated in State.
+// Give allocates devices to all claims of the pod. It returns false if the node has no suitable
+// devices, or if the CPUs of a pod with mode Required would not be certain. n is nil for a pod
+// without claims. Otherwise n.Taken must return true for all devices that are allocated in State.
 func (t *Trial) Give(ctx context.Context, node string, n *OnNode, would *Would) bool {
 	switch {
 	case would.Loose && t.requires(node):
@@ -98,8 +98,8 @@ func (n *OnNode) give(ctx context.Context, would *Would) (results []resourceapi.
 	return nil, false
 }
 
-// stays places the pod near the devices for good, and reports whether the result is the placement
-// in way. The next members of the gang are planned with this result.
+// stays finally places the pod near the devices, and reports whether it gets the placement in way.
+// The next members of the gang are planned with this result.
 func (n *OnNode) stays(way *Way, again func(near *placement.Claimed) (Lying, bool)) bool {
 	if way.Near == nil {
 		return true

@@ -18,9 +18,10 @@ type Wish struct {
 	// Mate is the index of the other member in Gang.Members. Index len(Members)+i stands for
 	// Gang.Seated[i], a pod that already has a node.
 	Mate int
-	// All makes the wish apply to all other members. If All is set, Apart must be set too, and Mate
-	// has no meaning. If the wish belongs to a seated pod, it applies only to Members. All saves
-	// memory: the number of separate wishes would grow with the square of the number of members.
+	// All makes the wish apply to all other members and seated pods. If a seated pod has the wish,
+	// it applies to Members only. If All is set, Apart must be set too, and Mate has no meaning.
+	// All saves memory: the number of separate wishes would grow with the square of the number of
+	// members.
 	All bool
 	// Apart asks for NUMA nodes that the mate does not have. Without Apart, the wish asks for
 	// exactly the mate's NUMA nodes.
@@ -55,8 +56,8 @@ type Decided struct {
 // grants reports whether the wishes among the members on the node, including the new member, are
 // fulfilled. If the trial is strict, preferred wishes count too. A wish must be fulfilled in each
 // order in which the node's kubelet may admit the members. It counts as not fulfilled if the
-// prediction is not exact, or if nothing is pinned. The parameter with is the node's site including
-// the new member.
+// prediction is not exact, or if nothing is pinned for one of the two members. The parameter with
+// is the node's site including the new member.
 func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
@@ -68,7 +69,8 @@ func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 // counts reports whether the trial must fulfil the wish.
 func (t *trial) counts(p pair) bool { return p.required || t.strict }
 
-// keep reports whether all pairs that count are fulfilled if the members have these NUMA nodes.
+// keep reports whether the trial's pairs that count (method counts) are all fulfilled if the
+// members of the site have these NUMA nodes.
 func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	return !slices.ContainsFunc(pairs, func(p pair) bool {
 		own, other := numa[p.asks], numa[p.mate]
@@ -216,13 +218,13 @@ func permute(n int, do func([]int)) {
 	rest(nil)
 }
 
-// unit is a set of members that must be on one node, because they require the same NUMA node. A
-// unit may have only one member.
+// unit is a set of members that must be on one node, because they require the same NUMA nodes. A
+// member without such a wish forms a unit of its own.
 type unit struct {
 	members []int
 	kind    int
 	size    int64
-	// prefers means that some wish is only preferred.
+	// prefers means that a member of the unit has a preferred wish.
 	prefers bool
 }
 
@@ -294,9 +296,9 @@ type pair struct {
 	apart, required bool
 }
 
-// refusal describes the members that a node refuses: members with the same kind and age. If wishes
-// are the reason, it covers only members of the same class (wishes.classes); otherwise class is
-// nowhere.
+// refusal describes the members that a node refuses: all members of one kind and age. If wishes are
+// the reason, only the members of one class (wishes.classes) are refused. Otherwise class has the
+// value nowhere.
 type refusal struct {
 	kind, class int
 	strict      bool
@@ -387,12 +389,14 @@ func (t *trial) with(m, node int) *site {
 	return &out
 }
 
-// pairsPerLook is the number of pairs of members that the search compares in the time of one look.
+// pairsPerLook is the number of pairs of members that the search compares in the time of one look
+// (see Looks).
 const pairsPerLook = 128
 
-// crowdedOut reports whether the node would have more members that must be apart from each other
-// than it has NUMA nodes. The check is cheap, because it asks no ledger. The parameter with is the
-// node's site including the new member.
+// crowdedOut returns true if it finds that the node has fewer NUMA nodes than members that must all
+// be apart from each other, including the new member. It searches greedily, so it may miss such a
+// set of members. It is cheap, because it asks no ledger. The parameter with is the node's site
+// including the new member.
 func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false
@@ -423,8 +427,9 @@ func (t *trial) numaNodes(node int) int {
 	return math.MaxInt
 }
 
-// settle is called after the search for a unit's node. It marks the unit's node as taken if every
-// NUMA node of it belongs to a member that accepts no other member on its NUMA node.
+// settle is called after the search for a unit's node. If each NUMA node of that node belongs to a
+// member that must be apart from all others, no further member fits, and settle marks the node as
+// taken.
 func (t *trial) settle(placed bool) {
 	if !placed || t.wishes == nil || len(t.plan.Places) == 0 || t.work.slow {
 		return
@@ -446,8 +451,8 @@ func (t *trial) settle(placed bool) {
 	}
 }
 
-// withoutTaken returns the nodes that are not taken. To save time, it returns all nodes if it would
-// remove at most one in eight.
+// withoutTaken returns the nodes that are not taken. To save time, it removes nodes only if more
+// than one in eight was taken since it last did so.
 func (t *trial) withoutTaken(all []int) []int {
 	if t.fresh <= len(all)/8 {
 		return all
@@ -466,8 +471,10 @@ func (s *site) pair(g *Gang, m, place, mate, its int) {
 	}
 }
 
-// meets returns the only node on which the unit can share NUMA nodes with members that already have
-// places, or Elsewhere if no node is possible. joins is false if the unit does not have to share.
+// meets returns the only node on which the unit can share NUMA nodes, as it must, with pods that
+// already have places. It returns Elsewhere if no node is possible, for example because these pods
+// are on different nodes. joins is false if the unit does not have to share NUMA nodes; the node
+// then has no meaning.
 func (t *trial) meets(u *unit) (only int, joins bool) {
 	if t.wishes == nil {
 		return 0, false

@@ -82,13 +82,13 @@ type Budget struct {
 	late  bool
 }
 
-// NewBudget returns the budget of a plan that begins now: Looks, at most for Patience, and not
-// longer than ctx.
+// NewBudget returns the budget of a plan that begins now. Its number of looks is the constant
+// Looks. It ends after Patience, or when ctx ends.
 func NewBudget(ctx context.Context) *Budget {
 	return &Budget{ctx: ctx, until: time.Now().Add(Patience), left: Looks}
 }
 
-// Spend subtracts looks from the budget, and returns false if none are left.
+// Spend subtracts looks from the budget, and returns false if the budget is then Over.
 func (b *Budget) Spend(looks int) bool {
 	if b != nil {
 		b.left = max(b.left-looks, -1)
@@ -96,7 +96,8 @@ func (b *Budget) Spend(looks int) bool {
 	return !b.Over()
 }
 
-// Over reports whether the looks are used up, the time is over, or the context has ended.
+// Over reports whether more looks were spent than the budget had, the time is over, or the context
+// has ended.
 func (b *Budget) Over() bool {
 	switch {
 	case b == nil:

@@ -7,9 +7,9 @@
 // planned. If a node reaches the limits of its ledger, the plan continues on other nodes. A Field
 // has all other rules about which nodes a pod may use, such as those of other scheduler plugins.
 //
-// If this pass does not reach a minimum that is less than the number of members, a second pass
-// begins with the smallest members. Make does not search all combinations. If members of several
-// sizes fit in only one way, Make does not always find this way.
+// If this pass does not reach the gang's minimum, but the minimum is less than the number of
+// members, a second pass begins with the smallest members. Make does not search all combinations.
+// If members of several sizes fit in only one way, Make does not always find this way.
 //
 // Evict finds pods whose eviction makes room for a whole gang at a low cost. With a Wish, a member
 // asks for the same NUMA nodes as another member, or for different ones.

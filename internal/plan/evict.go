@@ -37,7 +37,8 @@ type Removal struct {
 }
 
 // Crowd is a Field from whose nodes victims can be removed. A Crowd does not have to change
-// ledgers: Evict itself computes, on forks of ledgers, the CPUs and devices that a removal frees.
+// ledgers: the function Evict itself computes, on forks of ledgers, the CPUs and devices that a
+// removal frees.
 type Crowd interface {
 	Field
 	// Evict removes a victim's pods, and Restore puts them back.
@@ -51,8 +52,9 @@ type Eviction struct {
 	Victims []int
 	// Places are the members' places after the eviction.
 	Places []Place
-	// Asked counts how often a node was checked for a member. Cut means that the search reached
-	// MaxAsked or used up its budget, so there may be more victims than necessary.
+	// Asked counts the checks of a node for a member, and the nodes that the Field listed for a
+	// kind. Cut means that the search reached MaxAsked or used up its budget, so there may be more
+	// victims than necessary.
 	Asked int
 	Cut   bool
 }
@@ -302,9 +304,9 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	return places, true
 }
 
-// guess returns the number of victims with which prefix begins. Together, these victims have one
-// pod for each member without a place, if there are enough victims. If prefix began with all
-// victims, it could reach its limit before it finds a small set.
+// guess returns the number of victims with which prefix begins: the first victims that together
+// have as many pods as members lacked a place (Removal.Short), or all victims. If prefix began with
+// all victims, it could reach its limit before it finds a small set.
 func (c *clearing) guess(order []int) int {
 	pods := 0
 	for at, i := range order {

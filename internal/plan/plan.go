@@ -33,10 +33,10 @@ type Field interface {
 	// Widen makes Nodes return all nodes from now on. Widen reports whether an earlier call of
 	// Nodes omitted nodes.
 	Widen() bool
-	// Coupled reports whether each placed member may change which nodes are feasible for the kind
-	// in other ways than by the resources that it takes, for example because the kind has spread
-	// constraints. For such a kind, Nodes also returns nodes that may admit a member only later.
-	// Admits always answers for the present state.
+	// Coupled reports whether a placed member can change which nodes are feasible for the kind by
+	// more than the resources that it takes, for example through spread constraints. For such a
+	// kind, Nodes also returns nodes that may admit a member only later. Admits always answers for
+	// the present state.
 	Coupled(kind int) bool
 	// Closed reports whether the node, or its topology domain, has refused a member of the coupled
 	// kind. The plan then does not ask the node again before Reopen.
@@ -50,8 +50,8 @@ type Field interface {
 	// Node is checked separately.
 	Admits(member, node int) bool
 	// Suits reports whether the member can get the devices of its resource claims at its place on
-	// the node. Suits may call the function again to move the member to another place on the node,
-	// for example near devices.
+	// the node. To move the member to another place on the node, for example near devices, Suits
+	// may call the function of type Again.
 	Suits(member, node int, would Lies, again Again) bool
 	// Put records that the member is on the node, and Take reverts this.
 	Put(member, node int)
@@ -95,8 +95,8 @@ func (Uncoupled) Reopen(int) bool { return false }
 // Gang is the input of a plan.
 type Gang struct {
 	Members []Member
-	// Minimum is the number of members that must get a node, and Tasks has this number for each
-	// task.
+	// Minimum is the number of members that must get a node. Tasks has such a minimum for each
+	// task, by Member.Task.
 	Minimum int
 	Tasks   map[string]int
 	// Seated are the pods of the gang that already have nodes. Pods without wishes, about which no
@@ -104,7 +104,7 @@ type Gang struct {
 	Seated []Seat
 }
 
-// Wish adds a wish of a member or a seated pod. of is an index as in Wish.Mate.
+// Wish adds a wish to a member or a seated pod. The parameter of is its index, as in Wish.Mate.
 func (g *Gang) Wish(of int, w Wish) {
 	if of < len(g.Members) {
 		g.Members[of].Beside = append(g.Members[of].Beside, w)
@@ -149,8 +149,8 @@ type Plan struct {
 	// reason of each.
 	Waits map[int]ledger.Wait
 	// Tangled has the nodes that refused a member although they may admit it: they would admit it
-	// only in some of the orders in which the kubelet may admit the members, and have used all
-	// their waves.
+	// only in some of the orders in which the kubelet may admit the members, and already have the
+	// maximum number of waves.
 	Tangled map[int]bool
 	// Crowded means that a node with planned members refused a further member that it might accept
 	// in a later wave.
@@ -162,8 +162,8 @@ type Plan struct {
 	Nodes suppose.Field[int]
 }
 
-// Make plans the gang. A kubelet may admit members that were created in the same second in any
-// order, so Make finds places that are valid in every order. If Make finds no such plan, it plans
+// Make plans the gang. If members were created in the same second, a kubelet may admit them in any
+// order, so Make looks for places that are valid in every order. If it finds no such plan, it plans
 // several waves. The members of a wave are bound after a report shows that the node has admitted
 // the previous wave. If the plan is Whole, the members stay Put on the Field. Otherwise Make
 // reverts all changes of the Field.
@@ -171,8 +171,8 @@ func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
 }
 
-// work limits the effort of a plan. asked counts how often a node was checked for a member. If
-// limit is not 0, the plan stops when asked reaches it.
+// work limits the effort of a plan. asked counts the checks of a node for a member, and the nodes
+// that the Field listed for a kind. If limit is not 0, the plan stops when asked reaches it.
 type work struct {
 	asked, limit int
 	budget       *Budget
@@ -182,7 +182,7 @@ type work struct {
 
 func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit || w.budget.Over() }
 
-// wishesPerLook is the number of wishes that the plan reads in the time of one look.
+// wishesPerLook is the number of wishes that the plan reads in the time of one look (see Looks).
 const wishesPerLook = 8
 
 func (w *work) wishesOf(g *Gang) *wishes {
@@ -231,9 +231,9 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 	return third
 }
 
-// Node returns a copy of a node with its planned members, which are not promised their CPUs. If the
-// copy refuses a pod, the node refuses the pod in every order of the members. Node returns nil if
-// the plan has not tried the node.
+// Node returns a copy of a node with its planned members. The copy promises them no particular
+// CPUs. So if the copy refuses a pod, the node refuses the pod in every order of the members. Node
+// returns nil if the plan has not tried the node.
 func (p *Plan) Node(node int) *suppose.Node {
 	n := p.Nodes.Known(node)
 	if n == nil {
@@ -319,7 +319,7 @@ type trial struct {
 	work  *work
 	plan  Plan
 	at    []int // the node of each member and seated pod, by an index as in Wish.Mate; or nowhere
-	// inWaves is the parameter of pass.
+	// inWaves is the parameter of pass with this name.
 	inWaves bool
 	placed  []Decided // the allocation on that node, by the same index
 	// lies describes the place that was promised last.
@@ -333,8 +333,8 @@ type trial struct {
 	taken map[int]bool
 	fresh int
 	skips int
-	// full are the nodes whose ledgers or amounts have refused a member of a coupled kind since
-	// roomy last removed such nodes.
+	// full are the nodes that refused a member of a coupled kind, because of their ledgers or
+	// amounts, since roomy last removed such nodes.
 	full []int
 	// wishes and sites are nil if no member has wishes.
 	wishes *wishes
@@ -422,7 +422,7 @@ func (t *trial) putAll(members []int, node int) bool {
 }
 
 // skipsPerLook is the number of nodes with known refusals that the plan skips in the time of one
-// look.
+// look (see Looks).
 const skipsPerLook = 16
 
 // passesBy reports whether the plan already knows that the node refuses the member.
@@ -472,7 +472,7 @@ func (t *trial) put(m, node int) bool {
 	return true
 }
 
-// again returns the function Again for a member that is promised a place on the node.
+// again returns the function of type Again for a member that is promised a place on the node.
 func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again {
 	return func(near *placement.Claimed) (Lies, bool) {
 		on, pod := t.plan.Nodes.At(node), t.gang.Members[m].Pod

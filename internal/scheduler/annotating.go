@@ -119,7 +119,7 @@ func (a *annotating) gone(pod *corev1.Pod) {
 }
 
 // follow watches the Lease until ctx ends. Until the Lease has been read once, or the API server
-// has forbidden reading it, hold holds every pod that lacks its group.
+// has forbidden reading it, the controller counts as alive, and pods without a group are held.
 func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, lease types.NamespacedName) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, lease.Name).String()

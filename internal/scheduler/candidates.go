@@ -87,10 +87,10 @@ type podNeeds struct {
 }
 
 // CandidatesOf orders the nodes of a snapshot for a pod whose attempt has just passed PreFilter. It
-// returns nil if candidates have no advantage: for pods that are not pinned, in small clusters, and
-// if preferences divide the nodes into too many classes. It also returns nil for pods that must not
-// choose among all nodes: members of gangs, owners of Reservations, and pods in a group cycle or a
-// trial.
+// returns nil if candidates have no advantage: for pods that cannot be pinned, in small clusters,
+// and if preferences divide the nodes into too many classes. It also returns nil for pods that must
+// not choose among all nodes: members of gangs, owners of Reservations, and pods in a group cycle
+// or a trial.
 func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, by []Spread) *Candidates {
 	c := cycleOf(state)
 	if c == nil || len(infos) <= fewNodes || c.unpinned || c.dry != nil {
@@ -219,8 +219,8 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 	return true
 }
 
-// answer returns the node's stored answer if there is one. If there is only one class, it otherwise
-// returns a bound for the answer (nodes.AtBest), if it knows one. If it has neither, it asks the
+// answer returns the node's stored answer. If there is none and the nodes are not divided into
+// classes, it returns a bound for the answer (nodes.AtBest), if one is known. Otherwise it asks the
 // node.
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {

@@ -40,13 +40,13 @@ type preferences struct {
 // without candidates.
 const maxClasses = 64
 
-// fewOfClass is the number of nodes that Next may return for each class, even if there are many
-// classes.
+// fewOfClass is the minimum of Candidates.few, the number of nodes that Next returns at a time, if
+// there are several classes.
 const fewOfClass = 8
 
 // preferencesOf reads a pod's preferences; nil means that it has none. It returns false if the
-// nodes cannot be divided into classes, for example because of a preferred inter-pod term whose
-// domains are single nodes: preferences do not count the pods that the term selects.
+// nodes cannot be divided into classes, for example if a preferred inter-pod term has single nodes
+// as its domains, because a class does not depend on the pods that such a term selects.
 func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
 	found := &preferences{namespace: pod.Namespace, classes: map[string]int{}}
 	if !found.affine(pod.Spec.Affinity) {

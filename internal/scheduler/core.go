@@ -44,7 +44,8 @@ type core struct {
 	outcomes *outcome.Writer
 	pauses   *groupPauses
 	gangs    *gang.Groups
-	// trial is the first trial of the Kubernetes PodGroup of the scheduler's current cycle, or nil.
+	// trial is the first trial in the current group cycle of a Kubernetes PodGroup (groupTrial), or
+	// nil outside of group cycles.
 	trial *groupTrial
 	// minimum returns the minCount of a Kubernetes PodGroup, or 0 for a PodGroup without the gang
 	// policy.
@@ -169,7 +170,8 @@ func (p Parts) MemberFailed(pod *corev1.Pod) {
 	}
 }
 
-// decidesInGroup reports whether Berth places or refuses the pod in a cycle of its group.
+// decidesInGroup reports whether Berth may refuse nodes, or the pod itself, when kube-scheduler
+// places the pod's PodGroup: the pod could be pinned, or its request is invalid.
 func (c *core) decidesInGroup(pod *corev1.Pod) bool {
 	if !wire.MightPin(pod) {
 		return false
@@ -352,8 +354,8 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 
 // maxTakeover is the maximum time for which the scheduler waits for the end of the takeover before
 // it tries the first pod. Within that time, the API server usually answers the three requests of a
-// takeover without fences. After it, the scheduler tries pods, but until the takeover ends it
-// places only pods for which nothing is pinned.
+// takeover without fences. After maxTakeover, the scheduler tries pods even if the takeover has not
+// ended, but until then it places only pods for which nothing is pinned.
 const maxTakeover = 2 * time.Second
 
 // begin permits placements after all existing objects have been read.

@@ -148,10 +148,10 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 
 // suppose asks the node with the changes that the dry run assumes.
 //
-// Preemption first removes all pods of lower priority. It then puts each pod back with which the
-// node still admits the preemptor, and evicts the others. If pods in flight make the answers
-// uncertain, preemption would put no pod back and evict all of them. In this case the preemptor
-// waits for the node's report.
+// Preemption first removes all pods of lower priority. It then puts the pods back one by one, and
+// evicts only a pod with which the node would refuse the preemptor. If pods in flight make the
+// answers uncertain, preemption would put no pod back and evict all of them. In this case the
+// preemptor waits for the node's report.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {
@@ -274,7 +274,6 @@ func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
 	return status
 }
 
-// placed records that the pod has its node.
 func (c *cycle) placed(pod *corev1.Pod, nodeName string) {
 	core := c.plugin.core
 	core.delays.is(pod.UID, inBinding)

@@ -33,7 +33,8 @@ import (
 // To find victims, the cycle removes pods from the snapshot without calling RemovePod. Then it puts
 // the pods back one after another. For each of them, it tries all members again. Kubernetes up to
 // 1.36 tries them in the same cycle state, and from 1.37 on in a new cycle state. The plugin finds
-// the removed pods by a comparison with the earlier snapshot, and asks the nodes as in any dry run.
+// the removed pods by a comparison with the earlier snapshot, and asks how the nodes would answer
+// without them (dryRun).
 type groupTrial struct {
 	handle          fwk.Handle
 	namespace, name string

@@ -123,8 +123,8 @@ func (p *Plugin) claimsPlugin() claims {
 	return p.ownClaims()
 }
 
-// apart is a handle with a different profile name. A second DynamicResources plugin derives the
-// name of its index of pods from it, because two indexes of the same name are an error.
+// apart is a handle with a different profile name. DynamicResources derives the name of its index
+// of pods from the profile's name, and a second index with the same name would be an error.
 type apart struct{ fwk.Handle }
 
 func (a apart) ProfileName() string { return Name + "-" + a.Handle.ProfileName() }

@@ -36,7 +36,7 @@ var first = map[string]struct{ before, because string }{
 	"postFilter": {"DefaultPreemption", "DefaultPreemption would evict pods even if a node only waits for a report"},
 }
 
-// Has reports whether the profile has the plugin at any extension point.
+// Has reports whether the profile has the plugin Berth at any extension point.
 func (p Points) Has() bool {
 	for _, plugins := range p {
 		if slices.Contains(plugins, Name) {

@@ -30,8 +30,8 @@ func (c *core) stir() {
 	c.refits.Stir()
 }
 
-// Freed is called when resources of the node become free that a Reservation held, or that were kept
-// for a nominated pod. held is a pod with these resources.
+// Freed is called when resources that a Reservation held, or that were kept for a nominated pod,
+// become free on the node. held is a pod with these resources.
 type Freed func(node string, held *corev1.Pod)
 
 // CycleBegins must be called before each cycle of the scheduler.
@@ -43,8 +43,8 @@ func (p Parts) GroupsNeed(minimum func(namespace, name string) (int, error)) {
 }
 
 // HoldReservations makes a scheduler hold places for the owners of Reservations. The scheduler must
-// call methods of the result: Between between its cycles, Begins at the start of each cycle, and
-// Failed after a failed attempt.
+// call three methods of the result: Between (before it takes a pod from the queue), Begins (at the
+// start of each cycle) and Failed (after a failed attempt).
 func (p Parts) HoldReservations(in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {
 	c := p.core
 	c.freed = freed

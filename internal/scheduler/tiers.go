@@ -20,8 +20,8 @@ const TiersName = "BerthTiers"
 // pod's own preferred affinity.
 const Weight = 2
 
-// TiersWeight is the weight of Tiers. One tier outweighs all other plugins whose weights add up to
-// less than a hundredth of TiersWeight.
+// TiersWeight is the weight of Tiers. A difference of one tier outweighs all other plugins
+// together, if their weights add up to less than a hundredth of TiersWeight.
 const TiersWeight = 1_000_000
 
 // Tiers is the score plugin for the part of a node's rank that overrides all other plugins: the

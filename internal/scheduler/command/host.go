@@ -219,8 +219,8 @@ func (e *equipment) failureHandler() failureHandler {
 	}
 }
 
-// writingAside returns a handler that calls failed, but lets the Writer write the outcome, and
-// shortens events. It keeps the nomination of a pod until the watch shows it.
+// writingAside returns a handler that calls the handler failed, but lets the Writer write the
+// outcome, and shortens events. It keeps the nomination of a pod until the watch shows it.
 func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandler {
 	said := brief.NewSaid()
 	return func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {

@@ -21,8 +21,8 @@ import (
 )
 
 // watchAmounts passes the reports of a kind with only amounts (apiclient.CoarseKinds) to the Feed,
-// until ctx ends. If the API server does not serve the kind, watchAmounts asks again from time to
-// time, because the kind may be installed later.
+// until ctx ends. If the API server does not serve the kind, watchAmounts asks again every
+// lookForKinds, because the kind may be installed later.
 func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apiclient.Coarse) {
 	client, err := kind.Client(config)
 	if err != nil {

@@ -16,8 +16,8 @@ type Answers[K comparable] struct {
 // maxTables is the maximum number of tables. If another table is needed, all tables are dropped.
 const maxTables = 64
 
-// of returns the table of a key. If there is none, or if it is too small for count nodes, of makes
-// a new table.
+// of returns the table of a key. It makes a new table if there is none, or if the table is too
+// small for count nodes.
 func (a *Answers[K]) of(key K, count int) *answerTable {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,7 +53,7 @@ type answerTable struct {
 	byNumber column
 	// byState is a direct-mapped cache: the low bits of a StateID are the index. Its length is a
 	// power of two. An entry has the StateID in the bits where an entry of byNumber has the node's
-	// counter. A colliding StateID overwrites the entry.
+	// change count. A colliding StateID overwrites the entry.
 	byState column
 }
 
@@ -116,7 +116,6 @@ func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
 	return p
 }
 
-// noteState stores the answer for all nodes with the given StateID.
 func (t *answerTable) noteState(id ledger.StateID, p PackedAnswer) {
 	t.byState.note(int(id)&(t.byState.count-1), p.at(uint32(id)))
 }

@@ -22,8 +22,8 @@ type Onlooker interface {
 	Alive(node string, by metav1.Object)
 	// Bound is called when a pod comes to a node, with the expected answer of the node's kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
-	// Foreseen is called with the expectation for a pod if none was possible at its Binding, but
-	// one is possible after a report.
+	// Foreseen is called with the expectation for a pod if the expectation was not possible at the
+	// pod's Binding, but became possible with a later report.
 	Foreseen(*Node, *ledger.Foreseen)
 	// Settled is called with the outcome of an expectation, or of another scheduler's promise.
 	Settled(node string, o *ledger.PromiseOutcome)

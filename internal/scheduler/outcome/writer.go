@@ -20,7 +20,8 @@ import (
 const (
 	// maxWriting is the maximum number of concurrent writes.
 	maxWriting = 4
-	// If a write takes longer than long, its namespace pauses afterwards.
+	// long is the duration above which a write counts as slow, so that its namespace pauses after
+	// it.
 	long = 100 * time.Millisecond
 	// retryPause is the pause of a namespace after the first failed write. It doubles after each
 	// further failure for the same pod.

@@ -26,8 +26,9 @@ func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
 	return string(rs.open.object.UID), rs.open.node
 }
 
-// For the time readLimit after the start, discover only retries if the API server forbids reading
-// Reservations. It is also the interval at which awaitRead logs that it still waits.
+// readLimit is the time after the start for which discover keeps asking if the API server forbids
+// reading Reservations, because a starting API server forbids every request for a while. It is also
+// the interval at which awaitRead logs that it still waits.
 const readLimit = 30 * time.Second
 
 // Between is called before the scheduler takes the next pod. The last scheduling cycle has then

@@ -10,7 +10,7 @@
 //
 //	waiting   it has no place yet: the pod that stands for it is in the queue or in its cycle
 //	placed    its place is held; owners come and go
-//	over      nothing is held: an owner has used it up, or it has expired, failed or was deleted
+//	over      nothing is held: an owner has used it up, or it expired, failed or was deleted
 //
 // The scheduler first tries an owner on the place's node, in the place. During the owner's cycle,
 // the pod in the cache gives up the owner's part, so that every plugin sees these resources as

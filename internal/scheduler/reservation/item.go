@@ -42,8 +42,8 @@ type item struct {
 	// taking has the pods that have taken a part of the place and that the watch has not shown as
 	// bound yet.
 	taking map[types.UID]*corev1.Pod
-	// had has the UIDs of the pods that use a part of the place, and of former users that the
-	// node's account still has.
+	// had lists the UIDs of the pods that use a part of the place, and of former users that are
+	// still in the node's account.
 	had []string
 	// disbelieved is the last version of the object that named a place that was not free, or "".
 	// adopt is not called for this version.

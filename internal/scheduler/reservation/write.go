@@ -52,8 +52,9 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale returns a patch of annotations. The patch sets the annotations in the argument now.
-// It removes those annotations in the argument has that describe an earlier place and are not set.
+// withoutStale returns a patch that sets the annotations in the parameter now. The parameter has
+// contains the object's annotations. The patch removes those that describe an earlier place, unless
+// it sets them.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {

@@ -187,8 +187,8 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 }
 
 // keepOff returns the status of a node whose devices are not where the pod requires them. The
-// status prevents preemption, which ignores the position of devices and would evict pods for
-// nothing.
+// status prevents preemption, which ignores the NUMA nodes of devices and would evict pods without
+// a benefit.
 func keepOff(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
 func (a *attempt) note(node string, v version) {

@@ -51,8 +51,9 @@ type Berth interface {
 	Sources() *claims.Sources
 	// Machine returns the machine in a node's report, or nil.
 	Machine(node string) *topology.Machine
-	// Ways is called in Filter, for several nodes in parallel. stock counts the node's devices for
-	// the pod's claims; it returns nil if devices do not restrict the placement.
+	// Ways returns the pod's possible placements on the node. It is called in Filter, for several
+	// nodes in parallel. The function stock counts the node's devices for the pod's claims. It
+	// returns nil if devices do not restrict the placement.
 	Ways(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, mode claims.Mode, stock func() *placement.Claimed) Ways
 	// Keep makes Berth place the pod near the given devices if the pod gets the node; nil means no
 	// restriction.

@@ -12,7 +12,7 @@ import (
 )
 
 // view is the framework handle that DynamicResources uses. While the method during runs,
-// DynamicResources sees copies of one node's ResourceSlices. At all other times it sees the
+// DynamicResources may see copies of one node's ResourceSlices. At all other times it sees the
 // ResourceSlices of the cluster.
 type view struct {
 	fwk.Handle
@@ -22,7 +22,7 @@ type view struct {
 	// shown is the part of the cluster that DynamicResources sees; nil means the whole cluster.
 	shown atomic.Pointer[prepared]
 	// special receives the claim that DynamicResources allocates for extended resources. It is nil
-	// outside reserving.
+	// unless the method reserving runs.
 	special atomic.Pointer[extended]
 }
 
@@ -55,7 +55,7 @@ func (t *taken) has(id structured.DeviceID) bool {
 	return t.list.Has(id)
 }
 
-// during runs prepare while DynamicResources sees p.
+// during calls the function prepare. Meanwhile DynamicResources sees p.
 func (v *view) during(p *prepared, prepare func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -64,8 +64,8 @@ func (v *view) during(p *prepared, prepare func()) {
 	prepare()
 }
 
-// reserving runs reserve, and returns the claim that reserve allocates for extended resources.
-// Before PreBind, this claim cannot be read from the API.
+// reserving calls the function reserve, and returns the claim that it allocates for extended
+// resources. Before PreBind, this claim cannot be read from the API.
 func (v *view) reserving(reserve func() *fwk.Status) (*extended, *fwk.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

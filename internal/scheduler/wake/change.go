@@ -14,8 +14,9 @@ type change struct {
 	// changed means that NodeChanged was called, and returned that NodeReturned was called. Both
 	// may be set.
 	changed, returned bool
-	// at is the place of the last asked class. The node is asked about the classes after at to the
-	// end of the ring, and then from the start of the ring up to stop.
+	// at is the place of the last asked class. The node is asked about the classes that follow in
+	// the ring, up to its end, and then about the classes from the start of the ring to the place
+	// stop.
 	at, stop place
 	// wrapped means that the end of the ring has been passed.
 	wrapped bool

@@ -20,9 +20,9 @@
 //	WakeAll, WakeOne                                         all; the given pod
 //
 // If more pods wait for a node than it has room for, the remaining pods are woken in later rounds
-// as long as there is room. A kubelet may admit pods that were created in the same second in any
-// order, so a promise to one of them makes the others wait for a report. In this case only one pod
-// of each second and namespace is woken, whatever its shape.
+// as long as there is room. If pods were created in the same second, a kubelet may admit them in
+// any order, so a promise to one of them makes the others wait for a report. In this case only one
+// pod of each second and namespace is woken, whatever its shape.
 //
 // The number of questions after a change is limited, because tenants may create any number of
 // classes. At the change, the node is asked about at most 128 classes; namespaces take turns. It is

@@ -103,8 +103,8 @@ func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	}
 }
 
-// waitFor makes the node's next report wake the members. It also wakes the members that are being
-// tried, at once.
+// waitFor makes the node's next report wake the members. Members that are being tried are woken at
+// once.
 func (m *members) waitFor(n Node, pods batch) {
 	for _, p := range m.pods {
 		switch {

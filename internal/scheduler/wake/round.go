@@ -25,8 +25,8 @@ const (
 	// maxAsked is the maximum number of classes that a node is asked about at a change. In
 	// addition, up to maxRoom questions count the room for each shape that the node now admits.
 	maxAsked = 128
-	// maxBehind is the maximum number of classes that nodes in behind are asked about, in total,
-	// after each RoundPause.
+	// maxBehind is the maximum number of questions about classes, to all nodes in Waiters.behind
+	// together, after each RoundPause.
 	maxBehind = 4 * maxAsked
 	// maxAskTime limits the time of the questions at a change, and of the later questions after a
 	// RoundPause. The later questions take at most a twentieth of one CPU, plus the length of one
@@ -89,9 +89,9 @@ func (w *Waiters) wakeNext(r *wakeRound, free room, pods batch) {
 }
 
 // wakeSome wakes all pods of a round that are being tried, and the first of the other pods, as many
-// as there is room for. It skips pods that were already woken or that blame only other nodes. Of
-// these other pods, it returns how many it has woken, and how many are left. The caller holds the
-// lock.
+// as there is room for. It returns how many of the other pods it has woken, and how many are left.
+// It skips pods that this round has already woken, or that blame only other nodes. The caller holds
+// the lock.
 func (w *Waiters) wakeSome(r *wakeRound, free room, pods batch) (some, left int) {
 	var rest []*waiter
 	for _, m := range w.byShape[r.shape] {

@@ -79,8 +79,8 @@ func (s *podStore) Add(obj any) error { return s.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (s *podStore) Update(obj any) error { return s.take(obj, watched) }
 
-// take stores a version of a pod and passes it on together with its arrival. The arrival is known
-// if the pod has been seen on this node before, and otherwise the argument how.
+// take stores a version of a pod and passes it on together with its arrival. The arrival is the
+// constant known if the pod has been seen on this node before, and otherwise the argument how.
 func (s *podStore) take(obj any, how arrival) error {
 	slim, err := source.Slim(obj)
 	if err != nil {
