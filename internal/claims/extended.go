@@ -43,8 +43,8 @@ func UsersOfExtended(pod *corev1.Pod, lying Lying) (out []User) {
 // pod (dynamicresources, createRequestsAndMappings), or nil if it creates none. class must return
 // the device class of a resource that a DRA driver provides on the node, and nil for other
 // resources. Init containers that are not sidecars can use the devices of later containers, and use
-// them one after another. So Extended adds only the largest number of devices that one of them
-// needs in addition.
+// them one after another. So, for each resource, Extended adds only the largest number of devices
+// that one of them needs in addition.
 func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.DeviceClass) *resourceapi.ResourceClaim {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	ends := func(i int) bool {

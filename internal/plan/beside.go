@@ -274,8 +274,8 @@ func unitsOf(members []Member) []unit {
 // for a known answer. Otherwise a gang of thousands of members could block the scheduler for
 // minutes.
 
-// site has the members on a node, and the node's refusals while it has exactly these members. If
-// the node gets another member, the trial replaces the site.
+// site has the members on a node, and the refusals of the node with these members. If the node gets
+// another member, the trial replaces the site.
 type site struct {
 	// members are the members and the seated pods on the node.
 	members []int
@@ -471,10 +471,9 @@ func (s *site) pair(g *Gang, m, place, mate, its int) {
 	}
 }
 
-// meets returns the only node on which the unit can share NUMA nodes, as it must, with pods that
-// already have places. It returns Elsewhere if no node is possible, for example because these pods
-// are on different nodes. joins is false if the unit does not have to share NUMA nodes; the node
-// then has no meaning.
+// meets reports whether the unit must share NUMA nodes with pods that already have places (joins).
+// If it must, only is the one node on which it can, or Elsewhere if there is no such node, for
+// example because these pods are on different nodes.
 func (t *trial) meets(u *unit) (only int, joins bool) {
 	if t.wishes == nil {
 		return 0, false

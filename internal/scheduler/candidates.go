@@ -131,8 +131,8 @@ type space struct {
 
 var spaces = sync.Pool{New: func() any { return new(space) }}
 
-// Done ends the search: no more nodes are named, and the result of Taking is no longer used. It may
-// be called on nil, and more than once.
+// Done ends the search. After it, Next and the result of Taking must not be used. Done may be
+// called on nil, and more than once.
 func (s *Candidates) Done() {
 	if s == nil || s.space == nil {
 		return

@@ -52,9 +52,8 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale returns a patch that sets the annotations in the parameter now. The parameter has
-// contains the object's annotations. The patch removes those that describe an earlier place, unless
-// it sets them.
+// withoutStale returns a merge patch of annotations: the annotations in now, and a null for each
+// annotation of an earlier place in has that is not in now. A null removes the annotation.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {
