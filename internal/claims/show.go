@@ -13,7 +13,7 @@ import (
 // itself.
 //
 // A slice keeps all other parts even if it has no devices left, because an allocator ignores a pool
-// of which a slice is missing.
+// if one of its slices is missing.
 func (i *Inventory) Show(s *resourceapi.ResourceSlice, numa topology.NUMASet, keep func(DeviceID, *resourceapi.Device) bool) *resourceapi.ResourceSlice {
 	shown := func(d *resourceapi.Device) bool {
 		id := DeviceID{s.Spec.Driver, s.Spec.Pool.Name, d.Name}

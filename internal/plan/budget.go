@@ -29,8 +29,8 @@ type Dear struct {
 	Members, Kinds, Names int
 	// Late means that the plan was stopped because it took too long.
 	Late bool
-	// Terms is the number of spread constraints, and of affinity and anti-affinity terms that
-	// select pods, over all kinds.
+	// Terms counts the spread constraints, and the inter-pod affinity and anti-affinity terms, of
+	// all kinds.
 	Terms int
 }
 

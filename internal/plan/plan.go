@@ -555,7 +555,7 @@ func (b *before) restore(on *suppose.Node) {
 }
 
 // promise promises a pod its place. If loosen changes the node, promise records the earlier state
-// in was.
+// in was.tight.
 func (t *trial) promise(p *suppose.Pod, node int, on *suppose.Node, was *before) (Decided, bool) {
 	var d placement.Decision
 	a := on.Promise(p, &d)

@@ -22,9 +22,8 @@ type alone struct {
 	// patientUntil, or without a limit if it requires devices near its CPUs.
 	patient      bool
 	patientUntil time.Time
-	// waiting has the nodes that must report before they can admit the pod. The method better
-	// compares the chosen node with them. waiting is nil if the pod does not wait for better
-	// nodes.
+	// waiting has the nodes that must report before they can admit the pod. alone.better compares
+	// the chosen node with them. waiting is nil if the pod does not wait for better nodes.
 	waiting *waitingNodes
 	// again means that the pod, which Reserve has refused, is tried again at once: Filter had only
 	// an estimate, or the pod did not fit into the place of its Reservation.

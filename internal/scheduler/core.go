@@ -354,8 +354,8 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 
 // maxTakeover is the maximum time for which the scheduler waits for the end of the takeover before
 // it tries the first pod. Within that time, the API server usually answers the three requests of a
-// takeover without fences. After maxTakeover, the scheduler tries pods even if the takeover has not
-// ended, but until then it places only pods for which nothing is pinned.
+// takeover without fences. After that time, the scheduler tries pods, but until the takeover ends,
+// it places only pods for which nothing is pinned.
 const maxTakeover = 2 * time.Second
 
 // begin permits placements after all existing objects have been read.

@@ -29,10 +29,10 @@ const (
 // dry run then ends with such a set, after it has added all other pods again. The search tries all
 // sets of up to maxChosen pods, because an overlooked set could mean an unnecessary eviction.
 //
-// The search accepts a set only if the node has enough amounts of all resources (NodeResourcesFit)
-// after the removal of only this set. Otherwise the dry run would also evict other pods to satisfy
-// NodeResourcesFit, and the kubelet might refuse the pod after these evictions. The search ignores
-// other plugins, such as NodePorts and InterPodAffinity.
+// The search accepts a set only if NodeResourcesFit would also accept the node after the removal of
+// only this set. Otherwise the dry run would evict other pods too to satisfy NodeResourcesFit, and
+// the kubelet might refuse the pod after these evictions. The search ignores other plugins, such as
+// NodePorts and InterPodAffinity.
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)
 	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()

@@ -38,7 +38,8 @@ func (s shortened) Eventf(about, related runtime.Object, kind, reason, action, n
 }
 
 // briefNote shortens a note that is longer than clip.Event bytes. It removes the result of
-// preemption, and shortens kube-scheduler's reasons, which come first, and Berth's.
+// preemption. It also shortens kube-scheduler's reasons, which come first in the note, and Berth's
+// reasons, which follow.
 func briefNote(note string) string {
 	if len(note) <= clip.Event {
 		return note

@@ -106,8 +106,8 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 }
 
 // sayWhoLeads gives the plugin a function that reads the holder of the election's Lease. This
-// function must not read through the lock, because the election would use the lock's cached result
-// for its next write.
+// function does not use Get of the lock, because Get stores the Lease in the lock, and the election
+// would use the stored Lease for its next write.
 func sayWhoLeads(sched *kubescheduler.Scheduler, lock resourcelock.Interface) {
 	elected, ok := lock.(*resourcelock.LeaseLock)
 	if !ok {

@@ -194,8 +194,8 @@ func (l *bindingsLease) goesOn() bool {
 	return true
 }
 
-// unclaimed reports whether this process does not hold the Lease and has not checked for the time
-// fresh whether it leads.
+// unclaimed reports whether this process does not hold the Lease, and last found that it leads at
+// least l.fresh ago.
 func (l *bindingsLease) unclaimed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -179,7 +179,8 @@ func (h *Handover) Await(ctx context.Context, limit time.Duration) {
 }
 
 // awaitLead returns when the election's Lease names this process. A process that has lost the
-// election waits in awaitLead until it ends, so that it does not take over from the new leader.
+// election waits in awaitLead until the process ends, so that it does not take over from the new
+// leader.
 func (h *Handover) awaitLead(ctx context.Context) {
 	if h.Leads == nil {
 		return

@@ -62,7 +62,7 @@ func (f *Feed) Again(uid types.UID) {
 	f.posted.CompareAndSwap(uid, v, p)
 }
 
-// note sets slow to the current time if the Binding is late.
+// note sets f.slow to the current time if the Binding is late.
 func (f *Feed) note(p *post) {
 	if now := f.Table.clock.Now(); !p.at.IsZero() && now.Sub(p.at) >= soonShown {
 		f.slow.Store(&now)

@@ -87,7 +87,7 @@ type Node struct {
 
 	// took is the time, since began, at which Feed.Took last recorded a pod on the node, or 0.
 	took atomic.Int64
-	// koordlet means that koordlet carries out decisions on the node.
+	// koordlet means that Koordinator's koordlet carries out Berth's decisions on the node.
 	koordlet atomic.Bool
 
 	mu sync.RWMutex
@@ -215,7 +215,8 @@ func (n *Node) noteHeartbeat(now time.Time) { n.hot.heard.Store(int64(since(now)
 // needNoHeartbeat records that the node has no agent, and so no heartbeats.
 func (n *Node) needNoHeartbeat() { n.hot.heard.Store(longAhead) }
 
-// longAhead is a time after began that is always in the future, because it is more than 70 years.
+// longAhead is a time, counted from the package variable began, that this process never reaches:
+// more than 70 years.
 const longAhead = math.MaxInt64 / 4
 
 // distrust records why the node's report is not reliable, and returns true if the reason is new.

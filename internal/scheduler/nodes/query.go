@@ -186,7 +186,7 @@ func (q *Query) pack(n *Node, s *ledger.Sample) PackedAnswer {
 	return packAdmission(s.Count, kind, q.rankBy(n, &s.Answer))
 }
 
-// rankBy returns the rank of a node that admits the pod with the answer a.
+// rankBy returns the rank of a node whose answer a admits the pod.
 func (q *Query) rankBy(n *Node, a *ledger.Answer) rank.Rank {
 	o := rank.OfferOf(n.account, q.Candidate.Request, a, n.Machine())
 	return q.scoring.Rank(&o)

@@ -222,10 +222,10 @@ func (t *Table) Silence(n *Node) time.Duration {
 	return max(0, since(t.clock.Now())-time.Duration(n.hot.heard.Load()))
 }
 
-// DoubtSilent corrects the times of heartbeats after a start, because this process received all
-// heartbeats at that moment. If the time in a node's newest heartbeat, by the agent's clock, is
-// more than staleAfter ago, the agent counts as silent since that time. If the agent is alive and
-// only its clock is slow, its next heartbeat soon ends this.
+// DoubtSilent corrects the times of heartbeats after a start. Without it, all heartbeats that
+// existed at the start would count as just sent. If the time in a node's newest heartbeat, by the
+// agent's clock, is more than staleAfter ago, the agent counts as silent since that time. If the
+// agent is alive and only its clock is slow, its next heartbeat soon ends this.
 func (t *Table) DoubtSilent() {
 	now := t.clock.Now()
 	for n := range t.All {

@@ -108,9 +108,9 @@ func (w *Writer) Nominated(uid types.UID) (node string, unshown bool) {
 	return node, unshown
 }
 
-// WriteLater is like Write, for a pod that only waits, for example for a report. If the pod still
-// waits after a pause (the constant quiet), the Writer calls event and writes the condition of the
-// last attempt.
+// WriteLater records the result of an attempt to place a pod that only waits, for example for a
+// report. If the pod still waits after a pause (the constant quiet), the Writer calls event and
+// writes the condition of the pod's last attempt.
 func (w *Writer) WriteLater(pod *corev1.Pod, condition *corev1.PodCondition, event func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -118,8 +118,8 @@ func (h *host) hold(it *item, owners []*corev1.Pod) {
 	h.keep(it, held)
 }
 
-// keep replaces the pod that stands for the Reservation in the scheduler's cache by held, or
-// removes it if held is nil.
+// keep replaces the Reservation's pod in the scheduler's cache with the parameter held. If held is
+// nil, keep removes the Reservation's pod.
 func (h *host) keep(it *item, held *corev1.Pod) {
 	var err error
 	switch was := it.cached; {

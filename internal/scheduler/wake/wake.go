@@ -194,8 +194,8 @@ func (w *Waiters) catchUp() {
 // turn is one step in the handling of a change in behind.
 type turn struct {
 	of *change
-	// as is a copy of the change at the start of the turn, because the node may change again during
-	// the turn.
+	// The field as is a copy of the change at the start of the turn, because the node may change
+	// again during the turn.
 	as   change
 	list []question
 	// end is the second result of change.next.
