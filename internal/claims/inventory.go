@@ -125,8 +125,8 @@ type Contradiction struct {
 
 func (c Contradiction) String() string { return "device " + c.Device.String() + ": " + c.Text }
 
-// Contradictions returns up to most contradictions, in the order of All, and the total number of
-// contradictions.
+// Contradictions returns the first contradictions in the order of All, and the total number of
+// contradictions. The parameter most limits the number that it returns.
 func (i *Inventory) Contradictions(most int) (first []Contradiction, count int) {
 	for id, p := range i.All() {
 		if p.Odd == "" {
@@ -230,7 +230,7 @@ func (r *reader) slice(s *resourceapi.ResourceSlice) {
 	}
 }
 
-// relate records the counter sets of a device.
+// relate records the counter sets of a device, so that partitions can find parents.
 func (r *reader) relate(of pool, id DeviceID, d *resourceapi.Device, p Place) {
 	if len(d.ConsumesCounters) == 0 {
 		return
@@ -355,7 +355,8 @@ func (r *reader) byAddress(driver string, d *resourceapi.Device, p *Place) *topo
 	return nil
 }
 
-// nowhere records that a source knows the device, but not its NUMA node.
+// nowhere records that the driver states a PCI address or PCI root, but that no NUMA node follows
+// from it.
 func (p *Place) nowhere() {
 	if p.Standing == Neutral && p.From == notStated {
 		p.From = isNowhere

@@ -20,7 +20,7 @@ var modes = [...]string{Free: "", Near: "near", Required: "required"}
 // String returns the mode as users write it. Free is "".
 func (m Mode) String() string { return modes[m] }
 
-// ModesWanted describes the values of ParseMode.
+// ModesWanted names the texts that ParseMode accepts.
 const ModesWanted = "near or required"
 
 // ParseMode parses a mode as users write it. It returns false for any other text, and for "".

@@ -137,8 +137,9 @@ func (c *counting) add(ask *Ask) {
 	}
 }
 
-// request adds a request and returns its bit. It returns false if there would be more than
-// maxRequests requests, or more than maxWanted devices in all.
+// request adds a request, and returns the bit that stands for it in sets of requests
+// (match.requests). It returns false if there would be more than maxRequests requests, or more than
+// maxWanted devices in all.
 func (c *counting) request(r counted) (bit uint64, ok bool) {
 	if len(c.requests) == maxRequests || c.wanted+r.N > maxWanted {
 		return 0, false
@@ -182,7 +183,8 @@ func (c *counting) count(ctx context.Context) {
 	if c.left > 0 {
 		return
 	}
-	for i := range c.requests { // not all devices were checked, so the number for "all" is not known
+	// Not all devices were checked, so the size of a request for all devices is not known.
+	for i := range c.requests {
 		if c.requests[i].all {
 			c.requests[i].N = 0
 		}

@@ -280,7 +280,7 @@ type site struct {
 	// members are the members and the seated pods on the node.
 	members []int
 	pairs   []pair
-	// refusals are the refusals of the node in its current state.
+	// refusals are the known refusals of the node in this state.
 	refusals map[refusal]bool
 	// seconds are the seconds in which the members were created, ascending. foreign means that pods
 	// outside the gang are in flight on the node. seconds and foreign are set if refusals is not
@@ -371,7 +371,8 @@ func (w Wish) append(key []byte) []byte {
 	return strconv.AppendInt(append(key, ' '), int64(w.Mate), 10)
 }
 
-// with returns the site of the node with m as a further member, or nil if the gang has no wishes.
+// with returns a new site: the node's site with the further member m. It returns nil if the gang
+// has no wishes.
 func (t *trial) with(m, node int) *site {
 	if t.wishes == nil {
 		return nil

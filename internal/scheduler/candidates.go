@@ -419,8 +419,8 @@ func reachOf(pod *corev1.Pod, core corev1informers.Interface) (out []*nodeaffini
 	return out
 }
 
-// refusedBy reports whether a plugin of Foresight will certainly refuse the node. It checks only
-// cheap conditions.
+// refusedBy reports whether a plugin of the Foresight will certainly refuse the node. It checks
+// only cheap conditions.
 func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
 	node := info.Node()
 	if p.has(SeesUnschedulable) && node.Spec.Unschedulable && !p.cordon {

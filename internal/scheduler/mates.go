@@ -50,9 +50,9 @@ func newGangs(ctx context.Context, args *Args, handle fwk.Handle, c *core, logge
 	})
 }
 
-// quotaOf returns a function that reads the quotas of a namespace. Its first call starts the watch
-// of quotas, because most clusters have no groups with minResources and so never need it. Until the
-// watch has shown the quotas, the function returns none.
+// quotaOf returns a function that reads the quotas of a namespace. The watch of quotas starts at
+// the first call of that function, because most clusters have no groups with minResources and so
+// never need it. Until the watch has shown the quotas, the function returns none.
 func quotaOf(ctx context.Context, client kubernetes.Interface) func(namespace string) amounts.List {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	quotas := factory.Core().V1().ResourceQuotas().Lister()

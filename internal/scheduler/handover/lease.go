@@ -176,10 +176,10 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	return nil
 }
 
-// goesOn reports whether a Binding may go on without a write of the Lease, and then counts the
-// Binding. This is so if the Lease already says under-way and was checked recently, or if this
-// process does not hold the Lease. goesOn cancels a running write of bindingsNone, because enter
-// will write the Lease again.
+// goesOn reports whether a Binding may go on without a write of the Lease: the Lease already says
+// under-way and was checked recently, or this process does not hold the Lease. If the Binding may
+// go on, goesOn counts it. goesOn cancels a running write of bindingsNone, because enter will write
+// the Lease again.
 func (l *bindingsLease) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,8 +194,8 @@ func (l *bindingsLease) goesOn() bool {
 	return true
 }
 
-// unclaimed reports whether this process does not hold the Lease, and last found that it leads at
-// least l.fresh ago.
+// unclaimed reports whether this process does not hold the Lease, and must ask again whether it
+// leads, because the last answer is at least l.fresh old.
 func (l *bindingsLease) unclaimed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -269,7 +269,7 @@ func (f *Feed) takeFull(r *nodestate.Reading) news {
 	return f.take(n, r)
 }
 
-// news is the effect of a report on pods that want a node.
+// news is the effect of a report on pods that need a node.
 type news uint8
 
 const (

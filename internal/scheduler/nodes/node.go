@@ -44,7 +44,7 @@ type hotFields struct {
 	number int32
 	// object is the node's Node object in the scheduler's last snapshot.
 	object atomic.Pointer[corev1.Node]
-	// free is the last computed outline of the node.
+	// free is the last result of the method outline, or nil.
 	free atomic.Pointer[ledger.Outline]
 }
 
@@ -187,7 +187,9 @@ func (n *Node) GivesWhole(r *placement.Request) bool {
 	return n.kind != nil && n.kind.Model != nil && n.kind.Model.GivesWhole(r)
 }
 
-// outline returns the free resources of the node, or nil if they are unknown (ledger.View.Outline).
+// outline returns, for each NUMA node, the CPUs that are free once the node's pods in flight are
+// admitted (ledger.Outline). It stores the result until the node changes. It returns nil if the
+// machine is unknown or ledger.View.Outline returns nil.
 func (n *Node) outline() *ledger.Outline {
 	if o := n.hot.free.Load(); o != nil && o.Count == n.hot.changes.Count() {
 		return o

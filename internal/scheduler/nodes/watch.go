@@ -94,7 +94,7 @@ type reflectorStore[T metav1.Object] struct {
 	aside  map[string]T
 	// early reports whether an object should be put aside, because another watch will soon show
 	// pods that the object lists. It is nil if no object is put aside for this reason. waits
-	// counts, by name, how often an object was put aside for it.
+	// counts, by name, how often an object was put aside because it was early.
 	early func(T) bool
 	waits map[string]int
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Handover allows each write of a decision, so that the next leader can be sure that no write is
-// under way (handover.Handover).
+// Handover records when a decision is being written, so that the next leader knows whether such a
+// write may be under way (handover.Handover).
 type Handover interface {
 	// Enter is called before a decision is written. If it returns an error, the decision must not
 	// be written. Leave is called with the error of the write when the result is known.

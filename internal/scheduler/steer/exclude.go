@@ -12,16 +12,16 @@ import (
 	"github.com/berth-dev/berth/internal/bounded"
 )
 
-// excludedFor is the longest time for which a node that refused a pod in Reserve is excluded.
+// excludedFor is the longest time for which a node is excluded for a pod.
 const excludedFor = time.Minute
 
 // maxExcluded is the maximum number of exclusions. If there are more, some are dropped, and their
 // nodes are tried once more.
 const maxExcluded = 4096
 
-// exclusions has, by pod, the nodes that the plugin refused in Reserve. Filter does not know which
-// devices would be allocated, so without an exclusion it would accept such a node again. An
-// exclusion ends when the node's slices or free resources change.
+// exclusions has, by pod, the nodes that the plugin refused in Reserve or later. Filter does not
+// know which devices would be allocated, so without an exclusion it would accept such a node again.
+// An exclusion ends when the node's slices or free resources change, or after excludedFor.
 type exclusions struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

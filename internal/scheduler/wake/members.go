@@ -86,8 +86,8 @@ const (
 	wakeRoom
 	// wakeWaited wakes the members that wait for a report of the node.
 	wakeWaited
-	// wakeLater wakes pods that are being tried, which may have missed the node. The node's next
-	// report wakes the other pods.
+	// wakeLater wakes pods that are being tried, because their attempts may have missed the change.
+	// The node's next report wakes the other pods.
 	wakeLater
 	// wakeAll wakes all members that blame the node. After NodeReturned, it wakes all members.
 	wakeAll

@@ -50,8 +50,8 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 type room struct {
 	pods int
 	// apart has the moments of the woken pods. Only one pod of each moment is woken, because the
-	// node's promise to one pod can exclude other pods that were created in the same second. It is
-	// nil if pods of one second do not exclude each other.
+	// node's promise to one pod can exclude other pods that were created in the same second. apart
+	// is nil if pods of one second do not exclude each other.
 	apart moments
 }
 

@@ -129,7 +129,8 @@ func (w *Witness) feasible(pod *corev1.Pod, node *corev1.Node) bool {
 	return nodestate.RoomOf(node, others, nil).Has(asks)
 }
 
-// budget is the time that searches may use. It grows by share times the elapsed time.
+// budget is the time that searches may use. It grows by share times the elapsed time, up to
+// maxLeft.
 type budget struct {
 	share float64
 	left  time.Duration

@@ -57,8 +57,8 @@ func (s *podStore) run(ctx context.Context, client kubernetes.Interface) {
 
 var _ cache.TransformingStore = (*podStore)(nil)
 
-// Transformer implements cache.TransformingStore. It removes the data of listed pods that
-// source.Slim removes.
+// Transformer implements cache.TransformingStore. It removes data that shadow mode does not need
+// from listed pods (source.Slim).
 func (*podStore) Transformer() cache.TransformFunc { return source.Slim }
 
 func (s *podStore) on(node string) []*corev1.Pod {
