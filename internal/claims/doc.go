@@ -17,7 +17,7 @@
 //	attributes of drivers             Sources.NUMA: a number, or the first of a list
 //	PCI addresses                     Sources.Address, looked up in the machine that the agent reported
 //	resource.kubernetes.io/pcieRoot   if all devices of the machine on that root have one NUMA node
-//	the parent of a partition         the devices that consume the same counter set, if all are on one NUMA node
+//	the parent of a partition         devices with the same counter set, if all on one NUMA node
 //
 // A negative number gives no NUMA node. A device is neutral if no source gives a NUMA node, or if
 // the device belongs to no single node (a network-attached device). A neutral device counts as near

@@ -114,7 +114,7 @@ func (a *alone) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.St
 const attemptEnded = "the attempt to place the pod has ended"
 
 // say converts a node's answer to a status of the framework. If the status is Pending, say adds the
-// node to waiting.
+// node to a.waiting.
 func (a *alone) say(c *cycle, n *nodes.Node, answer nodes.PackedAnswer) *fwk.Status {
 	status := c.status(answer, a.patient)
 	if status.Code() == fwk.Pending {

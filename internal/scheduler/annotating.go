@@ -157,7 +157,8 @@ func (a *annotating) follow(ctx context.Context, client kubernetes.Interface, le
 	}
 }
 
-// look updates asked and lives. If asked is true and lives is false, look activates the held pods.
+// look updates a.asked and a.lives. If the controller is known to be dead (asked is set, and lives
+// is not), look activates the held pods.
 func (a *annotating) look(asked bool) {
 	a.mu.Lock()
 	a.asked = a.asked || asked

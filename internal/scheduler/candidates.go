@@ -275,7 +275,6 @@ func (s *Candidates) place(i int) int {
 	return i
 }
 
-// order makes a heap of the values.
 func (r ranked) order() {
 	for i := len(r)/2 - 1; i >= 0; i-- {
 		r.sink(i)

@@ -158,7 +158,7 @@ type kept struct {
 	near map[string]*placement.Claimed
 }
 
-// candidateOn returns the candidate for a node. If kept has devices of the pod on this node, the
+// candidateOn returns the candidate for a node. If c.kept has devices of the pod on this node, the
 // candidate requests a place near them.
 func (c *cycle) candidateOn(node string) *ledger.Candidate {
 	if c.kept == nil {

@@ -20,7 +20,8 @@
 //
 // After a failed attempt, the pod waits in the queue of unschedulable pods. The result of the
 // attempt is written into the pod outside of the scheduling loop (package outcome). kube-scheduler
-// preempts only if some node answered Unschedulable and PostFilter allows it.
+// preempts only if some node answered Unschedulable and PostFilter allows it. If an answer makes
+// the pod wait, the text after the colon names what wakes it.
 //
 //	PreFilter   Skip                            nothing is pinned for the pod: it passes untouched
 //	            UnschedulableAndUnresolvable    the pod cannot be read: an update of its request

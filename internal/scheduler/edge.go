@@ -40,12 +40,10 @@ func (e *wakeEdge) Activate(pods []wake.Pod) {
 	e.activator.Activate(e.logger, found)
 }
 
-// waiterOf identifies a pod for package wake.
 func waiterOf(pod *corev1.Pod) wake.Pod {
 	return wake.Pod{UID: uidOf(pod), Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod)}
 }
 
-// wakeNodes returns the nodes of all lists for package wake.
 func wakeNodes(lists ...[]*nodes.Node) []wake.Node {
 	var out []wake.Node
 	for _, list := range lists {

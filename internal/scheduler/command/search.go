@@ -74,7 +74,6 @@ type search struct {
 	candidates *scheduler.Candidates
 }
 
-// done ends the search and releases its results.
 func (s *search) done() {
 	s.candidates.Done()
 	s.named, s.weighed, s.candidates = nil, nil, nil
@@ -151,8 +150,8 @@ func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev
 }
 
 // find calls next, which returns a few candidates at a time, until at least one candidate of a
-// batch passes all plugins. It adds these candidates to named. It reports whether it has added any,
-// and returns the number of batches.
+// batch passes all plugins. It adds these candidates to the set named, reports whether it has added
+// any, and returns the number of batches.
 func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, named sets.Set[string], next func() []fwk.NodeInfo) (found bool, rounds int) {
 	for !found && rounds < maxRounds {
 		few := next()

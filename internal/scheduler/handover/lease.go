@@ -57,8 +57,8 @@ type bindingsLease struct {
 	fresh time.Duration
 
 	// writing is held during a write of the Lease and during changes of lease or marked. mu guards
-	// all following fields. mu is never held during a request, so that leave never waits for a
-	// request.
+	// all following fields. mu is never held during a request, so that the method leave never waits
+	// for a request.
 	writing sync.Mutex
 	mu      sync.Mutex
 	// lease is the last written or read version. lease is nil if this process has not claimed the
@@ -72,7 +72,7 @@ type bindingsLease struct {
 	// bindings is the number of Bindings under way.
 	bindings int
 	// quietFrom is the time from which the API server can no longer write any of the Bindings for
-	// which leave was called.
+	// which the method leave was called.
 	quietFrom time.Time
 	// armed means that a call of clear is scheduled.
 	armed bool
@@ -122,7 +122,7 @@ func (l *bindingsLease) claim(ctx context.Context) (found, error) {
 	return foundQuiet, nil
 }
 
-// create makes the Lease. The caller holds writing.
+// create makes the Lease. The caller holds l.writing.
 func (l *bindingsLease) create(ctx context.Context) (found, error) {
 	fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Annotations: map[string]string{leaseAnnotation: bindingsNone}},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &l.name}}
@@ -135,7 +135,7 @@ func (l *bindingsLease) create(ctx context.Context) (found, error) {
 	return foundNobody, nil
 }
 
-// keep records the current Lease. The caller holds writing.
+// keep records the current Lease. The caller holds l.writing.
 func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,7 +222,7 @@ func (l *bindingsLease) leave(quietFrom time.Time) {
 	l.arm()
 }
 
-// arm schedules a call of clear if no Binding is under way. The caller holds mu.
+// arm schedules a call of clear if no Binding is under way. The caller holds l.mu.
 func (l *bindingsLease) arm() {
 	if l.lease == nil || l.bindings > 0 || l.armed {
 		return
@@ -254,7 +254,7 @@ func (l *bindingsLease) clear() {
 	}
 }
 
-// beginClear reports whether clear must write the Lease. giveUp cancels the write.
+// beginClear reports whether clear must write the Lease. The function giveUp cancels this write.
 func (l *bindingsLease) beginClear(giveUp context.CancelFunc) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,7 +271,7 @@ func (l *bindingsLease) beginClear(giveUp context.CancelFunc) bool {
 }
 
 // write writes state into the Lease. It returns ErrDeposed if the Lease was deleted or belongs to
-// another scheduler. The caller holds writing.
+// another scheduler. The caller holds l.writing.
 func (l *bindingsLease) write(ctx context.Context, state string) error {
 	const tries = 3
 	var err error

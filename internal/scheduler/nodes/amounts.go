@@ -88,7 +88,6 @@ func (u *untilGone) judge(err error) error {
 	return err
 }
 
-// amountsSeen accepts the object of a report with only amounts.
 func (f *Feed) amountsSeen(kind int, o metav1.Object) {
 	f.coarse.Store(true)
 	n := f.Table.Named(o.GetName())
@@ -102,7 +101,6 @@ func (f *Feed) takeAmounts(n *Node, kind int, o metav1.Object) news {
 	return f.goByAmounts(n)
 }
 
-// amountsGone records that a report with only amounts is gone.
 func (f *Feed) amountsGone(kind int, name string) {
 	n := f.Table.Named(name)
 	f.tell(n, f.loseAmounts(n, kind))

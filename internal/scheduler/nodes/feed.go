@@ -214,7 +214,7 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	}
 }
 
-// lower sets lowest to the priority of a pod on a node, if this priority is lower.
+// lower sets f.lowest to the priority of a pod on a node, if this priority is lower.
 func (f *Feed) lower(priority int32) {
 	for {
 		old := f.lowest.Load()
@@ -399,7 +399,7 @@ func (f *Feed) letGoLater(n *Node, right func() bool) {
 	})
 }
 
-// letGo forgets the node's pods that left the API at the time by, or earlier.
+// letGo forgets the node's pods that left the API no later than the time by.
 func (f *Feed) letGo(n *Node, by time.Time) {
 	if n.account.ForgetGone(by, 0) {
 		f.Waiters.NodeChanged(n.account)

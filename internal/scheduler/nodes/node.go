@@ -109,8 +109,8 @@ type Node struct {
 	// unproven means that Table.unproven counts the node. Table.mu protects it.
 	unproven bool
 
-	// The padding makes the size a multiple of 64 bytes, so that every Node, and with it hot,
-	// begins with a cache line.
+	// The padding makes the size a multiple of 64 bytes, so that every Node, and so its field hot,
+	// begins at the start of a cache line.
 	_ [46]byte
 }
 

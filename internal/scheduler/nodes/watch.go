@@ -195,7 +195,7 @@ func (s *reflectorStore[T]) releaseLater(name string) {
 }
 
 // mayPass reports whether a change of an object is forwarded at once: no earlier change is in
-// aside, and the rate limit allows it.
+// s.aside, and the rate limit allows it.
 func (s *reflectorStore[T]) mayPass(name string) bool {
 	if s.clock == nil {
 		return true
@@ -211,7 +211,8 @@ func (s *reflectorStore[T]) mayPass(name string) bool {
 	return limit.TryAccept()
 }
 
-// release forwards the object's change in aside, unless the object is gone.
+// release forwards the object's newest version from s.aside, unless the object is gone or must
+// still wait.
 func (s *reflectorStore[T]) release(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

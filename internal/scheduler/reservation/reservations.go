@@ -39,8 +39,8 @@ type Reservations struct {
 	// vain has, by pod, the Reservations into which the pod did not fit since its last attempt
 	// without a Reservation.
 	vain map[types.UID]*inVain
-	// now is the pod of the current cycle, and open the Reservation whose place is open for this
-	// pod. now and open may be nil.
+	// now is the pod of the current cycle. open is the Reservation whose place is open for this
+	// pod. Both may be nil.
 	now  *corev1.Pod
 	open *item
 	// missed means that a place for the current pod became available during its cycle.
@@ -322,7 +322,7 @@ func (rs *Reservations) Stir() {
 }
 
 // tryPending reports whether some pod did not fit into the Reservation and must still be tried
-// without a Reservation. Such a pod is not in wanting, so wake would not find it.
+// without a Reservation. Such a pod is not in rs.wanting, so the method wake would not find it.
 func (rs *Reservations) tryPending(uid types.UID) bool {
 	for _, v := range rs.vain {
 		if v.has(uid) {

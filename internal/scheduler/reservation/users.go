@@ -37,7 +37,7 @@ func (u *users) boundFor(pod *corev1.Pod) types.UID {
 }
 
 // put records a pod that is bound for a Reservation. put returns the UID of that Reservation, or ""
-// if users already has the pod or the pod is not bound for a Reservation.
+// if u already has the pod or the pod is not bound for a Reservation.
 func (u *users) put(pod *corev1.Pod) types.UID {
 	if of, known := u.bookOf[pod.UID]; known {
 		u.of[of][pod.UID] = pod // keep only the newest version
@@ -76,7 +76,7 @@ func (u *users) drop(of types.UID) {
 }
 
 // owners returns the pods that use a part of the place, sorted by UID: the bound owners, and the
-// pods in taking.
+// pods in it.taking.
 func (u *users) owners(it *item) []*corev1.Pod {
 	return byUID(slices.AppendSeq(u.there(it), maps.Values(it.taking)))
 }

@@ -86,8 +86,8 @@ func (rs *Reservations) settle(uid types.UID, node string, decision *placement.D
 	return nil
 }
 
-// Write writes the status of the Reservations in dirty into their objects unless the objects
-// already show it, until ctx ends.
+// Write handles the Reservations in rs.dirty until ctx ends: it writes the status of each into its
+// object unless the object already shows this status.
 func (rs *Reservations) Write(ctx context.Context) {
 	go func() {
 		<-ctx.Done()

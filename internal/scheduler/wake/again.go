@@ -53,7 +53,6 @@ func (a *again) add(m *members) {
 	}
 }
 
-// remove forgets a class.
 func (a *again) remove(m *members) {
 	if m.inLine {
 		a.line.Drop(m.class.namespace, m)

@@ -33,7 +33,6 @@ type claimed struct {
 	outcome ledger.PromiseOutcome
 }
 
-// hasClaims queues a pod with claims, so that its claims are judged.
 func (w *Witness) hasClaims(node string, o *ledger.PromiseOutcome) {
 	there := w.pods.on(node)
 	i := slices.IndexFunc(there, func(pod *corev1.Pod) bool { return string(pod.UID) == o.UID })

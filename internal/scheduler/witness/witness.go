@@ -164,7 +164,6 @@ func (w *Witness) View() shadow.View {
 	return w.book.View(w.Clock.Now())
 }
 
-// podGone records that the API no longer has a pod.
 func (w *Witness) podGone(pod *corev1.Pod) {
 	w.feed.PodGone(pod)
 	w.table.Demand.Gone(pod.UID)
@@ -185,7 +184,6 @@ func (w *Witness) seen(pod *corev1.Pod, how arrival) {
 	}
 }
 
-// answered records the kubelet's answer if the pod's status shows one.
 func (w *Witness) answered(pod *corev1.Pod) {
 	uid, written := string(pod.UID), revision(pod)
 	w.closeOne(func(b *shadow.Book, now time.Time) *shadow.Record {
