@@ -42,9 +42,9 @@ func UsersOfExtended(pod *corev1.Pod, lying Lying) (out []User) {
 // Extended returns the claim that kube-scheduler creates on a node for the extended resources of a
 // pod (dynamicresources, createRequestsAndMappings), or nil if it creates none. class must return
 // the device class of a resource that a DRA driver provides on the node, and nil for other
-// resources. Init containers that are not sidecars can use the devices of later containers, and use
-// them one after another. So, for each resource, Extended adds only the largest number of devices
-// that one of them needs in addition.
+// resources. Init containers that are not sidecars run one after another, and can use the devices
+// of later containers. So, for each resource, Extended adds only the largest number of devices that
+// one of them needs in addition.
 func Extended(pod *corev1.Pod, class func(corev1.ResourceName) *resourceapi.DeviceClass) *resourceapi.ResourceClaim {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	ends := func(i int) bool {

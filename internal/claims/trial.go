@@ -98,8 +98,8 @@ func (n *OnNode) give(ctx context.Context, would *Would) (results []resourceapi.
 	return nil, false
 }
 
-// stays finally places the pod near the devices, and reports whether it gets the placement in way.
-// The next members of the gang are planned with this result.
+// stays makes the placement in way final (placement.Claimed.Settled), and reports whether the pod
+// still gets exactly this placement. The next members of the gang are planned with this result.
 func (n *OnNode) stays(way *Way, again func(near *placement.Claimed) (Lying, bool)) bool {
 	if way.Near == nil {
 		return true

@@ -69,7 +69,7 @@ func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 // counts reports whether the trial must fulfil the wish.
 func (t *trial) counts(p pair) bool { return p.required || t.strict }
 
-// keep reports whether the trial's pairs that count (method counts) are all fulfilled if the
+// keep reports whether all pairs that count for the trial (method counts) are fulfilled if the
 // members of the site have these NUMA nodes.
 func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	return !slices.ContainsFunc(pairs, func(p pair) bool {

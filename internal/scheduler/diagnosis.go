@@ -31,8 +31,8 @@ type diagnosis struct {
 	statuses fwk.NodeToStatusReader
 }
 
-// text explains in one line why nodes refuse the pod. The list refusing has nodes on which
-// evictions may help, and the list never has nodes on which they do not.
+// text explains in one line why nodes refuse the pod. Evictions may help on the nodes of the
+// parameter refusing, but not on those of the parameter never.
 func (d *diagnosis) text(refusing, never []*nodes.Node) (string, error) {
 	hopeless, err := d.hopeless()
 	if err != nil {

@@ -30,9 +30,9 @@ const (
 // sets of up to maxChosen pods, because an overlooked set could mean an unnecessary eviction.
 //
 // The search accepts a set only if NodeResourcesFit would also accept the node after the removal of
-// only this set. Otherwise the dry run would evict other pods too to satisfy NodeResourcesFit, and
-// the kubelet might refuse the pod after these evictions. The search ignores other plugins, such as
-// NodePorts and InterPodAffinity.
+// only this set. Otherwise the dry run would also evict other pods until NodeResourcesFit accepts
+// the node, and the kubelet might refuse the pod after these evictions. The search ignores other
+// plugins, such as NodePorts and InterPodAffinity.
 func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	on := c.assumed(n)
 	a, t := on.AskUnder(&c.query.Candidate, &ledger.Trial{}), on.Trial()

@@ -52,8 +52,9 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale returns a merge patch of annotations: the annotations in now, and a null for each
-// annotation of an earlier place in has that is not in now. A null removes the annotation.
+// withoutStale returns a merge patch of the object's annotations, which are in the parameter has.
+// The patch sets the annotations in the parameter now. It removes the other annotations that
+// describe an earlier place.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {

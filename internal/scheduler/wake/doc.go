@@ -3,9 +3,9 @@
 // ledger.Candidate. testdata/*.txt has examples of the rules.
 //
 // A pod is among the Waiters from the start of its first attempt until it has a node. A pod blames
-// the nodes that did not admit it in its last attempt. When a node changes, it is asked once about
-// each class of pods (a class has the pods to which every node gives the same answer), and the pods
-// that the change may help are woken:
+// the nodes that did not admit it in its last attempt. A class has the pods about which every node
+// gives the same answer. When a node changes, it is asked once about each class, and the pods that
+// the change may help are woken:
 //
 //	event                   the node now                     woken pods
 //	NodeChanged             admits the class, did not before as many as it has room for, if they blame the node
