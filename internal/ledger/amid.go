@@ -69,9 +69,9 @@ type lingering struct {
 }
 
 // amidLingering returns the worlds that can result from an admission that began before the report.
-// During the first steps, or during all steps, the kubelet may still have had any of the lingering
-// pods. If this admission can fail, the report may not show it, and the next admission may also
-// have begun before the report.
+// During the first steps of this admission, or during all of them, the kubelet may still have
+// counted any of the lingering pods. If the kubelet may have refused the pod, the report need not
+// show this yet, and the next admission may also have begun before the report.
 func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	l := w.lingering
 	if l == nil || w.uncertain() {
@@ -120,11 +120,10 @@ type mixture struct {
 	steps int
 	then  uint32 // events that become possible if the request is admitted
 	out   []world
-	// refused means that one of the states refuses the request.
+	// refused means that the request is refused if the events happen at certain steps.
 	refused bool
 }
 
-// outcome is the allocation that the request gets.
 type outcome struct {
 	ok       bool
 	decision placement.Decision
@@ -240,8 +239,8 @@ func (m *mixture) mix(set uint32) {
 
 // moments returns the steps of the admission directly before which the event can change the result.
 // A gone pod may also leave after the last step. If no pods are gone, moments leaves out the first
-// of these steps: an event before it has the same effect as before the admission, and another world
-// has that.
+// of these steps: an event directly before that step has the same effect as an event before the
+// admission, which another world covers.
 func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	for e.Step = range m.steps {
 		if m.from.state.Notices(&e) {
@@ -257,8 +256,8 @@ func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 	return steps
 }
 
-// after returns the world in which all events have happened and the request, if it was admitted,
-// has its allocation.
+// after returns the world after the admission: all events of the set have happened and, if the
+// request was admitted, it has its allocation.
 func (m *mixture) after(set uint32, meanwhile []placement.Meanwhile, o *outcome) world {
 	to := world{state: m.from.state.Clone(), open: m.from.open &^ set}
 	for rest := set; rest != 0; rest &= rest - 1 {

@@ -47,7 +47,8 @@ type Question struct {
 	Estimate bool
 }
 
-// Sample is an answer, and for how long and for which candidates it is valid.
+// Sample is an answer, with the candidates for which it is valid and the change that ends its
+// validity.
 type Sample struct {
 	Answer Answer
 	// Count is ChangeCounter.Count at the time of the answer.
@@ -63,8 +64,8 @@ type Sample struct {
 	Estimated bool
 }
 
-// Ask returns the complete answer. It stores answers until the node changes, except answers under a
-// Trial.
+// Ask answers the question, and ignores Question.Estimate. It stores answers until the node
+// changes, except answers under a Trial.
 func (v View) Ask(q Question) Answer {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()
@@ -122,9 +123,9 @@ type answerKey struct {
 	loose bool
 }
 
-// keyOf returns the key for the answer to a candidate. If the node already counts the pod, for
-// example because its Binding is in doubt, the answer is valid only for this pod. The key is then
-// zero, and the answer is not stored.
+// keyOf returns the key for the answer to a candidate. If the ledger already has the pod on this
+// node, for example because its Binding is in doubt, the answer is valid only for this pod. The key
+// is then zero, and the answer is not stored.
 func (o *outlook) keyOf(c *Candidate) answerKey {
 	if o.facts.pods.byUID[c.Request.UID] != nil {
 		return answerKey{}

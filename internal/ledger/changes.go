@@ -5,9 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// ChangeCounter shows without a lock whether an answer of a Node is still valid: Count must be
-// unchanged, and Follows must be true for the candidate. A valid answer is only a hint. Before a
-// caller acts on an answer, it must ask again, for example with Reserve.
+// ChangeCounter shows without a lock whether a stored answer of a Node is still valid: Count must
+// be unchanged and, if the answer is valid only for candidates that come after the pods in flight
+// (Sample.Lasts), Follows must be true. A valid answer is only a hint. Before a caller acts on an
+// answer, it must ask again, for example with Reserve.
 type ChangeCounter struct {
 	// state has the count in its upper half, and the StateID in its lower half. The StateID is 0
 	// until a caller asks for it at this count.

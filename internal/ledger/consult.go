@@ -24,7 +24,7 @@ func (o *outlook) consultBeside(c *Candidate, d *placement.Decision) Answer {
 	return o.besideHoldings(a, c.Request, "", o.afterReserved())
 }
 
-// consultStates does what consult does, except that asFarAsKnown has not yet limited Exact.
+// consultStates is consult without asFarAsKnown.
 func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	o.compute()
 	flight := o.line
@@ -54,10 +54,10 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	}
 }
 
-// hasRoom reports whether the node admits all pods of a flight, and the request r if it is not nil,
-// in every order. If hasRoom returns true, the caller need not try the orders; false means only
-// that hasRoom cannot tell. It returns false, for example, if some pod of the flight is promised
-// its CPUs, because the pod could get other CPUs in another order.
+// hasRoom reports whether the node admits all pods in the list flight, and the request r if it is
+// not nil, in every order. If hasRoom returns true, the caller need not try the orders; false means
+// only that hasRoom cannot tell. It returns false, for example, if some pod of the flight is
+// promised its CPUs, because the pod could get other CPUs in another order.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.facts.decides() || o.facts.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
@@ -173,7 +173,7 @@ func subset[T any](list []T, set int) []T {
 }
 
 // besideHoldings refuses a pod if the node could then no longer admit the requests of its Holdings,
-// except the Holding with the UID but. w has the states before the pod. If Berth decides,
+// except the Holding with this UID. w has the states before the pod is admitted. If Berth decides,
 // besideHoldings checks nothing, because held resources are not free.
 func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *worlds) Answer {
 	if len(o.facts.holdings) == 0 || !a.OK() || o.facts.decides() {
@@ -226,8 +226,8 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 // Trial changes a question: the node answers as if some pods were removed and others were added.
 // The zero value changes nothing. A Trial does not change the Node.
 type Trial struct {
-	// Without lists pods to remove. If it is not empty, pods that the API no longer has are removed
-	// too, because the kubelet will release them anyway.
+	// Without has the UIDs of pods to remove. If it is not empty, pods that the API no longer has
+	// are removed too, because the kubelet will release them anyway.
 	Without []string
 	// With lists requests that the kubelet admits before the candidate, in this order.
 	With []*placement.Request

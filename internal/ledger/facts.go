@@ -52,7 +52,7 @@ func (f *facts) initial(mayChange sameness) worlds {
 }
 
 // lingerIn adds the lingerers, ended pods that an admission in progress may have seen, to the
-// worlds. events are the events of the report.
+// worlds. The set events has the events of the reported pods.
 func (f *facts) lingerIn(w *worlds, events uint32) {
 	l := &f.lingerers
 	if l.held == nil && !l.lost || !slices.ContainsFunc(f.pods.posted, func(p *pod) bool { return p.underway }) {
@@ -171,9 +171,9 @@ func (f *facts) see(s *Sighting) bool {
 	return true
 }
 
-// resize records the present request of a known pod, and reports whether the states may change. A
-// report shows the pod's actual resources, whatever the pod asks for. If Berth decides, the pod
-// keeps its decision.
+// resize records the present request of a known pod, and reports whether the states may change. For
+// a pod that a report lists, they do not change, because the report shows the resources that the
+// pod has. If Berth decides, the pod keeps its decision.
 func (f *facts) resize(p *pod, now *placement.Request) bool {
 	if f.decides() || sameAmounts(p.req, now) {
 		return false

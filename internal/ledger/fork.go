@@ -59,7 +59,8 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	return fork, true
 }
 
-// as returns a copy of the report with another state of the same node.
+// The method as returns a copy of the report in which the given state of the same node replaces the
+// reported state.
 func (r *Report) as(state *placement.State) *Report {
 	out := &Report{Sequence: r.Sequence, Model: r.Model, Amounts: r.Amounts, Unsure: r.Unsure, state: state, bare: r.bare, pinsMemory: r.pinsMemory, pods: map[string]listing{}}
 	snap := state.Snapshot()

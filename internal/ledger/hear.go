@@ -27,7 +27,7 @@ func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 type Glimpse struct {
 	UID                   string
 	Ending, Ended, Mortal bool
-	// Generation is as in Sighting.
+	// Generation counts the decisions about the pod, as Sighting.Generation does.
 	Generation uint64
 	// Asks reports whether the pod asks for the same amounts as a request.
 	Asks func(*placement.Request) bool
@@ -112,8 +112,8 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// Withdraw records that the node has no usable report. It removes the pods of the last report that
-// the API no longer has, because there may never be another report that shows their end.
+// Withdraw records that the node has no usable report. It removes pods that the last report listed
+// and that have left the API, because there may never be another report that shows their end.
 func (n *Node) Withdraw() {
 	o := n.lock()
 	defer n.mu.Unlock()
@@ -127,12 +127,12 @@ func (n *Node) Withdraw() {
 	o.changed()
 }
 
-// ForgetGone removes each pod in flight that left the API a duration of at least after before the
-// time now. It reports whether there were any. Call it when the agent has reported or renewed its
-// Lease. If the agent does not list a pod by then, the pod never reached the kubelet or has left
-// it. If the node has no report, after must be so long that the kubelet's watch has certainly
-// delivered the deletion. If the Node object is missing, a short time is enough, because the
-// scheduler places no pods before the Node and a report exist.
+// ForgetGone removes the pods in flight that left the API no later than now minus after, and
+// reports whether there were any. Call it when the agent has reported or renewed its Lease. If the
+// agent does not list a pod by then, the pod never reached the kubelet or has left it. If the node
+// has no report, after must be so long that the kubelet's watch has certainly delivered the
+// deletion. If the Node object is missing, a short time is enough, because the scheduler places no
+// pods before the Node and a report exist.
 func (n *Node) ForgetGone(now time.Time, after time.Duration) bool {
 	o := n.lock()
 	defer n.mu.Unlock()

@@ -27,8 +27,8 @@ type Holding struct {
 	Held *placement.PodAllocation
 	// Owners are the UIDs of pods that use or have used a part of the Holding.
 	Owners []string
-	// More means that an owner may take missing amounts from the node. Once means that the place
-	// can have only one owner. More and Once are used only if Berth decides.
+	// More means that an owner may take missing amounts from the rest of the node. Once means that
+	// the place can have only one owner. More and Once are used only if Berth decides.
 	More, Once bool
 }
 
@@ -177,7 +177,8 @@ func (v View) Displaced(uid string) (why string, known bool) {
 	return h.displaced, true
 }
 
-// Knows reports whether the node counts the pod. Only such pods use a Holding.
+// Knows reports whether the ledger or the last report has the pod on this node. Other pods use no
+// part of a Holding.
 func (v View) Knows(uid string) bool {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// lives holds the pods that a node counts in addition to its report. Each pod is in byUID. A pod in
-// the stage posted or reserved is also in the list of that name. Posted pods are ordered by turn,
-// and reserved pods in the order of the calls of Reserve.
+// lives holds what the ledger knows about the node's pods in addition to the report. Each pod is in
+// byUID. A pod in the stage posted or reserved is also in the list of that name. Posted pods are
+// ordered by turn, and reserved pods in the order of the calls of Reserve.
 type lives struct {
 	byUID            map[string]*pod
 	posted, reserved []*pod
@@ -59,7 +59,7 @@ func (l *lives) post(p *pod, promise *Promise) {
 }
 
 // doubtful makes a posted pod afloat. The pod's Binding may have been written, may still be written
-// before until, or may never be written.
+// (until at the latest), or may never be written.
 func (l *lives) doubtful(p *pod, until time.Time) {
 	p.doubt, p.gone, p.goneAt = until, true, until
 	l.become(p, afloat)
@@ -116,7 +116,7 @@ func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0
 }
 
-// contend marks all promises as contended, except the promise to the pod with the UID but.
+// contend marks all promises as contended, except the promise to the pod with this UID.
 func (l *lives) contend(but string) {
 	for uid, p := range l.byUID {
 		if uid != but {
@@ -136,8 +136,8 @@ func (l *lives) excuseUnseen(ending string) {
 	}
 }
 
-// settleSuspect returns the suspect outcome of a pod about which the API now has news, and clears
-// it. It returns nil if there is none.
+// settleSuspect returns and clears the pod's suspect outcome (debt.suspect), or returns nil. Call
+// it when the API shows a change of the pod.
 func (l *lives) settleSuspect(uid string) (o *PromiseOutcome) {
 	if p := l.byUID[uid]; p != nil {
 		o, p.suspect = p.suspect, nil
@@ -145,7 +145,7 @@ func (l *lives) settleSuspect(uid string) (o *PromiseOutcome) {
 	return o
 }
 
-// afloat returns the pods whose position in the order is not known, by UID.
+// afloat returns the pods whose position in the order is not known, sorted by UID.
 func (l *lives) afloat() []*pod {
 	var list []*pod
 	for _, p := range l.byUID {

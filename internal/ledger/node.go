@@ -12,8 +12,8 @@ import "sync"
 //	other readers       View: the node's answers and their reasons
 type Node struct {
 	mu sync.Mutex
-	// outlook begins with the stored answers, so that they are next to mu in memory. On a large
-	// cluster, reading a stored answer is mostly waiting for memory.
+	// The stored answers are near the start of outlook, so that they are close to mu in memory. On
+	// a large cluster, reading a stored answer is mostly waiting for memory.
 	outlook  outlook
 	stateIDs *numbers
 }

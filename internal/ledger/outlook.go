@@ -180,8 +180,8 @@ func (o *outlook) after(flight []*pod, count int) *worlds {
 }
 
 // supposing returns the states after the posted pods and, if withReserved is set, after the
-// reserved pods too. The caller then removes the given pods, so these pods do not exchange
-// positions with others. The caller owns the result.
+// reserved pods too. The caller then removes the given pods, so the orders in which they exchange
+// positions with other pods are computed too. The caller owns the result.
 func (o *outlook) supposing(uids []string, withReserved bool) worlds {
 	o.compute()
 	if o.facts.decides() {

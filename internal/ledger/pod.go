@@ -44,7 +44,7 @@ type pod struct {
 	stage stage
 	// created is the second in which the pod was created.
 	created int64
-	// wave is as in Candidate.
+	// wave is the number of the pod's wave (Candidate.Wave).
 	wave int
 	// turn is the position of a posted pod among the Bindings of the node.
 	turn int64
@@ -85,11 +85,12 @@ type sight struct {
 	phase Phase
 	// mortal means that the pod can end by itself.
 	mortal bool
-	// inherited is as in Sighting.
+	// inherited means that the pod was bound before this scheduler began to watch
+	// (Sighting.Inherited).
 	inherited bool
 	// resized means that the pod's request changed before a report listed the pod. If the kubelet
-	// had admitted the pod before the change, the pod keeps that allocation. Otherwise the kubelet
-	// admits the new request.
+	// admitted the pod before the change, the pod keeps that allocation. Otherwise the kubelet
+	// decides about the new request.
 	resized bool
 	// answered means that the API has shown the kubelet's answer. passed means that a report lists
 	// a pod that was bound later, but not this pod. A kubelet that keeps the order has then refused
@@ -107,7 +108,7 @@ type sight struct {
 type debt struct {
 	// promise is the decision of the Binding, or nil if there is none.
 	promise *Promise
-	// loose is as in Candidate.
+	// loose means that only admission is promised, and no particular CPUs (Candidate.Loose).
 	loose bool
 	// listed means that some report has listed the pod, so its promise is settled.
 	listed bool
@@ -200,7 +201,6 @@ func (p *pod) grant(d *placement.Decision, exact, binds bool) {
 	}
 }
 
-// holdIn adds the pod's held allocation to the state.
 func (p *pod) holdIn(s *placement.State) {
 	if p.held != nil {
 		p.displaced = s.Hold(p.held)

@@ -32,10 +32,10 @@ type PromiseOutcome struct {
 	Either bool
 	// Kept means that the node assigned the promised resources.
 	Kept bool
-	// Contended means that a broken promise has a cause that the scheduler could not know. For
-	// example, a pod with an unknown position in the order was in flight at the same time. Or a pod
-	// of the node was deleted by force, or had begun to end before the Binding although the watch
-	// showed this later.
+	// Contended means that, if the promise was broken, the cause may be one that the scheduler
+	// could not know. For example, a pod with an unknown position in the order was in flight at the
+	// same time. Or a pod of the node was deleted by force, or had begun to end before the Binding
+	// although the watch showed this later.
 	Contended bool
 	// Promised is the decision in the Binding, Found the allocation in the report.
 	Promised placement.Decision

@@ -132,8 +132,8 @@ func requestedStarts(r *placement.Request) []string {
 	})
 }
 
-// startsOf implements starts and requestedStarts. at returns a container's name, and whether the
-// start of the next container frees its memory.
+// startsOf implements starts and requestedStarts. The function at returns a container's name, and
+// whether the start of the next container frees its memory.
 func startsOf(count int, at func(int) (name string, frees bool)) []string {
 	var names []string
 	held := false

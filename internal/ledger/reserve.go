@@ -97,9 +97,9 @@ type Posting struct {
 	Report int64
 }
 
-// Post decides again about a reserved pod, after the posted pods only. If the pod is still
-// admitted, it gets the next turn, and the caller must write its Binding. The caller writes one
-// Binding at a time. d receives the decision.
+// Post decides again about a reserved pod. Of the other pods in flight, it counts only the posted
+// ones. If the pod is still admitted, it gets the next turn, and the caller must write its Binding.
+// The caller writes one Binding at a time. d receives the decision.
 func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	o := n.lock()
 	defer n.mu.Unlock()

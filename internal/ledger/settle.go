@@ -121,11 +121,11 @@ func (f *facts) concludeUnlisted() {
 }
 
 // settlePromise returns the outcome of a listed pod's promise, if this report settles it. A report
-// may list a pod with only a part of its promised resources, or with none, because the kubelet has
-// released it, or is releasing it manager by manager. Usually the API later shows the end of such a
-// pod. If the pod ends by itself while its kubelet cannot reach the API, the API possibly never
-// shows the end. If the listed resources do not settle the promise of such a pod, the promise stays
-// open.
+// may list only a part of a pod's promised resources, or none, because the kubelet has released the
+// pod, or is releasing it manager by manager. In this case the promise to an ending pod is dropped,
+// and the promise to another pod waits for a later report. If the later report shows no more, the
+// promise counts as broken, unless the pod can end by itself: while its kubelet cannot reach the
+// API, the API does not show this end.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
 	if promise != nil && promise.Refused {

@@ -6,7 +6,7 @@ import "github.com/berth-dev/berth/placement"
 type Sighting struct {
 	UID     string
 	Request *placement.Request
-	// Created is as in Candidate.
+	// Created is the second in which the pod was created (Unix time).
 	Created int64
 	// Promise is the decision in the pod's Binding, or after a resize the newest decision. It is
 	// nil if there is no decision.

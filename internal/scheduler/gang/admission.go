@@ -25,9 +25,10 @@ type Terms struct {
 type admitter struct {
 	book     *book
 	admitted map[wire.GangKey]*admission
-	// spoiled has the namespaces in which resources were kept for a group, but no pod of the group
-	// got a node. Until the time in the map, only groups of the same namespace must leave resources
-	// to a group of such a namespace, unless a pod of that group has a node.
+	// spoiled has the namespaces in which resources were kept for a group without success: no pod
+	// of the group got a node. Until the time in the map, groups of other namespaces may use the
+	// resources that are kept for a group of such a namespace, unless a pod of that group has a
+	// node.
 	spoiled map[string]time.Time
 	// vacant has the objects of groups that wait to be admitted and do not have enough pods.
 	vacant          map[wire.GangKey]vacancy
@@ -179,8 +180,8 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 	return kept
 }
 
-// tenancy has the resources that the admitted groups of one namespace do not use yet, and these
-// groups. An element of groups is nil if the group has no pods.
+// tenancy has the admitted groups of one namespace, and the resources that they do not use yet. An
+// element of groups is nil if the group has no pods.
 type tenancy struct {
 	left   amounts.List
 	groups []*group

@@ -47,8 +47,8 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 }
 
 // turn returns the Turn of a member, or an attempt that must be made first. It checks the group's
-// state again, because a pod that comes from the back-off queue has not passed PreEnqueue since.
-// The caller holds the lock.
+// state again, because PreEnqueue does not check a pod again when its back-off ends. The caller
+// holds the lock.
 func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	g := gs.book.of[pod.UID]
 	if g == nil {
@@ -75,8 +75,9 @@ func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	return Turn{}, a
 }
 
-// holdUntil records that a late member, or the whole group of any other member, must not be tried
-// before the given time. It returns the status for the member's cycle. The caller holds the lock.
+// holdUntil records that the pod must not be tried before the given time. If the pod is not a late
+// member, this applies to its whole group. It returns the status for the member's cycle. The caller
+// holds the lock.
 func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Status {
 	if g.settled() {
 		gs.book.callAt(until, func() { gs.lookAlone(pod.UID) })
@@ -104,8 +105,8 @@ func (gs *Groups) patient(a *attempt, reports bool) bool {
 	return wait.Patient(reports, gs.book.Clock.Now())
 }
 
-// attempt is one attempt to place a group or a late member, in the scheduling cycle of pod. A late
-// member is placed after its gang has its minimum. Only methods of Groups change the group.
+// attempt is one attempt to place a group or a late member, in the scheduling cycle of its pod. A
+// late member is placed after its gang has its minimum. Only methods of Groups change the group.
 type attempt struct {
 	group *group
 	pod   *corev1.Pod

@@ -332,7 +332,7 @@ const requestTimeout = 10 * time.Second
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 // job collects the input of a trial. The trial is for all members or, if the gang has its minimum,
-// for the member one. The caller holds the lock.
+// only for the member with this UID. The caller holds the lock.
 func (b *book) job(g *group, one types.UID) *job {
 	j := &job{stirs: b.stirs, single: g.settled(), terms: b.terms(g.scheduler())}
 	j.gang.Done = g.done.All

@@ -27,8 +27,9 @@ func (g *group) copy() *group {
 }
 
 // recount reads the group's object and pods from the API server, because the watch may not show the
-// last Bindings yet. It sets g.Whole if as many members as the minimum have nodes, or had nodes at
-// some time. It sets g.wrong if the object has fields that Berth does not support.
+// last Bindings yet. It sets g.Whole if enough members for the minimum have nodes, or if the API
+// shows that they had nodes at some time. It sets g.wrong if the object has fields that Berth does
+// not support.
 func (t *teller) recount(g *group) error {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), t.book.Logger), requestTimeout)
 	defer cancel()

@@ -18,8 +18,8 @@ const (
 	maxAsked   = 64
 )
 
-// explain describes which of the minResources is short. If none is, it describes how many members
-// fit, and why the nodes refuse the first member without a node.
+// explain describes which of the minResources is short. If none is short, it describes how many
+// members fit, and why the nodes refuse the first member without a node.
 func (j *job) explain(r *result) string {
 	switch {
 	case r.Short != nil:

@@ -61,8 +61,8 @@ type group struct {
 type member struct {
 	pod *corev1.Pod
 	// claims is the declaration of the gang in the pod's own annotations. says is the declaration
-	// that applies: the gang that the Binding names, or otherwise claims. wrong is the error if the
-	// declaration cannot be parsed.
+	// that applies: the Binding's or, if the Binding names no gang, claims. wrong is the error if
+	// the declaration cannot be parsed.
 	claims, says wire.Membership
 	wrong        error
 	// bound is the time when this process first saw the pod with a node or bound the pod, or zero.

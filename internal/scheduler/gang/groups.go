@@ -564,8 +564,7 @@ func (gs *Groups) Bound(uid types.UID, node string) {
 	})
 }
 
-// place removes a member from the plan of its group, because the member has its node. The caller
-// holds the lock.
+// place removes a member that has its node from the plan of its group. The caller holds the lock.
 func (gs *Groups) place(g *group, uid types.UID) {
 	if at := g.placeOf(uid); at != nil {
 		g.plan.remove(at)

@@ -50,7 +50,7 @@ type place struct {
 	// the node has failed, or when the plan is dropped.
 	over chan struct{}
 	// written is closed when the member is bound or has failed, or when the plan is dropped. dealt
-	// means that written is closed. turn is the channel written of the previous place on the same
+	// means that written is closed. turn is the field written of the previous place on the same
 	// node, or nil.
 	turn    <-chan struct{}
 	written chan struct{}
