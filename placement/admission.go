@@ -15,8 +15,8 @@ type decider interface {
 	decide(s *State, r *Request, d *Decision) Verdict
 	// explain adds the details to out, the Refusal with the verdict v.
 	explain(s *State, r *Request, out Refusal, v *Verdict) Refusal
-	// elsewhere looks for a place without kept CPUs (Keep), after decide chose a place with kept
-	// CPUs.
+	// elsewhere looks for a place that takes no kept CPUs (Keep). The caller has found that the
+	// place from decide takes some.
 	elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool)
 }
 
@@ -64,7 +64,7 @@ type admission struct {
 	step      int
 	// rules are the rules that the node applies to the request. The caller sets rules before begin.
 	rules Rules
-	// whole means that the kubelet places the pod by spec.resources.
+	// whole means that the kubelet allocates spec.resources to the pod as a whole (Model.whole).
 	whole bool
 	empty Decision // for the admission to an empty node
 }

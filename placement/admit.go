@@ -133,8 +133,8 @@ func (ad *admission) atOnce(d Detail) bool {
 // while a container has memory from a group of NUMA nodes, other containers can have memory from
 // these nodes only as the same group.
 //
-// For a kubelet, a request that a Keep limits is not monotone either: if a NUMA node is full, the
-// pod may move to NUMA nodes without kept CPUs.
+// If a kubelet decides, a request that a Keep limits is not monotone either: if a NUMA node is
+// full, the pod may move to NUMA nodes without kept CPUs.
 func (m *Model) Monotone(r *Request) bool {
 	if m.obey != nil {
 		return m.monotoneJoint(r)

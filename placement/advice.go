@@ -38,7 +38,7 @@ func (r *Refusal) advice() string {
 }
 
 // adviceForNeed returns advice about the first resource of which the whole node has too little
-// free, or "". never means that even the empty node refuses the pod.
+// free, or "". The parameter never means that even the empty node refuses the pod.
 func (r *Refusal) adviceForNeed(never bool) string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {

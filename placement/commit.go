@@ -168,10 +168,10 @@ func (b kubeletBooks) releaseDevices(pod *PodAllocation) {
 	}
 }
 
-// Linger returns the state before a pod with the allocation p left; s is the state after the pod
-// left. free reports whether no pod in s has any of the CPUs and devices of p. before is nil if the
-// earlier state cannot be computed from s. If Berth decides, or if s still has the pod, before is
-// nil and free is false.
+// Linger computes the earlier state in which a pod still had the allocation p; s is the state after
+// this pod has left. free reports whether no pod in s has any of the CPUs and devices of p. before
+// is nil if the earlier state cannot be computed from s. If Berth decides, or if s still has the
+// pod, before is nil and free is false.
 func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	if s.m.Decides() || s.Has(p.UID) {
 		return nil, false

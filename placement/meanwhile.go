@@ -10,7 +10,7 @@ import (
 // gone (removeStaleState, UpdateAllocatedDevices). So resources can become free in the middle of an
 // admission.
 type Meanwhile struct {
-	// Step is a number of a question that the kubelet asks a manager. The event happens directly
+	// Step is the number of a question that the kubelet asks a manager. The event happens directly
 	// before this question. Numbers start at 0. The number Model.Steps means that the event happens
 	// after the last question.
 	Step int

@@ -63,7 +63,8 @@ func (b jointBooks) enter(enter func(*joint.Book, *joint.Held), pod *PodAllocati
 	b.s.shared = b.s.m.obey.joint.Cores.Shared(b.s.account)
 }
 
-// inUse marks each device of held as in use or free in the pools, according to account.
+// inUse marks each device of held in the pools as in use if the account has it as taken, otherwise
+// as free.
 func (b jointBooks) inUse(held *joint.Held) {
 	s := b.s
 	for _, d := range held.Devices {

@@ -56,7 +56,8 @@ func (w *Whole) Equal(o *Whole) bool {
 	return w.CPUs == o.CPUs && (w.Memory == nil) == (o.Memory == nil) && slices.Equal(w.Memory, o.Memory)
 }
 
-// whole reports whether the kubelet places the pod by spec.resources.
+// whole reports whether the kubelet places the pod by spec.resources: it allocates these amounts to
+// the pod as a whole (type Whole).
 func (m *Model) whole(r *Request) bool {
 	if !r.PodLevel || !m.set.podLevel.managed || m.Decides() {
 		return false

@@ -25,7 +25,7 @@ const (
 	Reserved Phase = "reserved"
 	// Binding: all members of the plan have passed Permit.
 	Binding Phase = "binding"
-	// Settled: as many members as the minimum have nodes or have succeeded. Other members are
+	// Settled: enough members for the minimum have nodes or have succeeded. Other members are
 	// placed one by one.
 	Settled Phase = "settled"
 	// Ending: the gang was not whole at its deadline, and its bound members are being deleted.
@@ -39,7 +39,7 @@ type Progress struct {
 	// Doing is Reserved, Binding, Ending or "". If it is "", the method Phase computes the phase
 	// from Wait and the Conditions.
 	Doing Phase
-	// Whole means that as many members as the minimum had nodes at some time.
+	// Whole means that enough members for the minimum had nodes at some time.
 	Whole bool
 	// Open means that the gang is settled and Next has selected all pending members for
 	// Actions.Try. From then on, members are placed one by one.
@@ -69,7 +69,7 @@ type Conditions struct {
 	Members, Waiting int
 	// Blocked is the reason why the gang cannot be tried even if enough resources are free, or "".
 	Blocked string
-	// Settled means that as many members as the minimum have nodes or have succeeded.
+	// Settled means that enough members for the minimum have nodes or have succeeded.
 	Settled bool
 	// Stale means that the known version of the gang's object may be older than the members, or
 	// that a member may be gone.

@@ -41,8 +41,9 @@ func podsOfJob(job *batch.Job) map[string]string {
 	return map[string]string{batch.JobNameKey: job.Name, batch.JobNamespaceKey: job.Namespace}
 }
 
-// serviceOf returns the Job's headless Service. With ray it has the ports of the head. If only ray
-// needs svc, it selects only the head.
+// serviceOf returns the Job's headless Service. For a Job with the plugin ray, it has the ports of
+// the head. If such a Job does not name the plugin svc itself, the Service selects only the head's
+// pods.
 func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Service {
 	spec := corev1.ServiceSpec{
 		ClusterIP: corev1.ClusterIPNone, Selector: podsOfJob(job), PublishNotReadyAddresses: p.svc.publishNotReady,

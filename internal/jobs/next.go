@@ -354,13 +354,13 @@ func (n *stepper) countSince() (count int) {
 const (
 	// restartingTask names the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
-	// podsSince is the number of existing pods that were created since the last retry. If fewer are
-	// there later, one of them was evicted. The key is not written before the first retry, because
-	// until then all pods count.
+	// podsSince is the number of existing pods that were created since the last retry. If fewer
+	// exist later, at least one of them was evicted. The key is not written before the first retry,
+	// because until then all pods count.
 	podsSince = "berth.dev/pods-since-retry"
-	// countedTear is the cause for which a policy restarted a part of a torn Job. It is removed
-	// when at least minAvailable pods have nodes, or when the whole Job restarts. A Job may stay
-	// torn while a part is restarted, but the tear counts only once.
+	// countedTear is the cause for which a policy restarted a part of a torn Job (see torn). It is
+	// removed when at least minAvailable pods have nodes, or when the whole Job restarts. A Job may
+	// stay torn while a part is restarted, but the tear counts only once.
 	countedTear = "berth.dev/counted-tear"
 )
 
@@ -509,8 +509,8 @@ func (n *stepper) fill() {
 }
 
 // waits reports whether a task has to wait for the tasks in its dependsOn. It waits until all of
-// these tasks are ready or, with iteration any, one of them. A task is ready if at least
-// minAvailable of its pods are ready or have succeeded.
+// these tasks are ready or, with iteration any, until one of them is ready. A task is ready if at
+// least minAvailable of its pods are ready or have succeeded.
 func (n *stepper) waits(t *task) bool {
 	d := t.spec.DependsOn
 	if d == nil || len(d.Name) == 0 {

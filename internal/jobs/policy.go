@@ -221,9 +221,9 @@ func torn(seen map[string][]*corev1.Pod) bool {
 // maxRetry.
 const defaultTaskRetry = 3
 
-// restartedTooOften returns a pod if the kubelets have restarted the containers of a task's pods at
-// least maxRetry times in total, otherwise nil. It is the pod with the most restarts. A maxRetry of
-// -1 means no limit (TaskFailed in Volcano's pkg/controllers/cache/cache.go).
+// restartedTooOften returns the pod with the most restarts if the kubelets have restarted the
+// containers of a task's pods at least maxRetry times in total. Otherwise it returns nil. A
+// maxRetry of -1 means no limit (TaskFailed in Volcano's pkg/controllers/cache/cache.go).
 func (t *task) restartedTooOften(pods []*corev1.Pod) (worst *corev1.Pod) {
 	limit := cmp.Or(t.spec.MaxRetry, defaultTaskRetry)
 	all, most := int32(0), int32(0)

@@ -256,9 +256,9 @@ func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []membe
 	return more, all.Wait()
 }
 
-// createPod creates a pod. If a pod with this name exists and belongs to the Job, or has just gone,
-// createPod returns no error. Any other pod with this name prevents the Job from running, and an
-// event names it.
+// createPod creates a pod. It returns no error if the name is in use by a pod of the Job, or by a
+// pod that is gone meanwhile. Another program's pod with this name prevents the Job from running,
+// and an event names the pod.
 func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.Pod) error {
 	err := r.Client.Create(ctx, pod)
 	switch {

@@ -92,7 +92,7 @@ const (
 	maxVariable = 128 << 10
 )
 
-// refusedHosts checks the hosts that the svc plugin shows to every container.
+// refusedHosts checks the size of the host lists that the svc plugin shows to every container.
 func refusedHosts(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	p, _ := pluginsOf(job)
 	if p.svc == nil {

@@ -120,7 +120,7 @@ type mixture struct {
 	steps int
 	then  uint32 // events that become possible if the request is admitted
 	out   []world
-	// refused means that the request is refused if the events happen at certain steps.
+	// refused means that the request is refused in at least one of the cases that were tried.
 	refused bool
 }
 

@@ -47,8 +47,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// For each kind of resource that place has, Confine makes everything unavailable except left, the
-// unused part of place. It does not change other kinds.
+// Confine handles each kind of resource in place: it makes everything of this kind unavailable
+// except the part in left, which is the unused part of place. It does not change other kinds.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.Amounts.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
@@ -78,8 +78,8 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 
 // Near limits the free resources of b so that a request uses the resources of h first. The
 // resources of h must be free in b. For each kind in h, Near limits the free amount on each NUMA
-// node to h's amount there, plus the part of the request that exceeds all of h. If cores is set,
-// the CPUs that Near leaves free in addition to h's CPUs are whole cores where possible.
+// node to h's amount there, plus the amount by which the request exceeds the total of h. If cores
+// is set, the CPUs that Near leaves free in addition to h's CPUs are whole cores where possible.
 func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool) {
 	n := len(m.Cores.nodes)
 	has, own := make([]uint64, len(m.Amounts.capacity)), m.Cores.shut(h)

@@ -129,7 +129,7 @@ func (t *CoreTable) compileThreads() {
 // Threads returns the number of threads of every core, or 0 if it differs between cores.
 func (t *CoreTable) Threads() int { return t.threads }
 
-// nodeTime returns 1000 for each CPU of the NUMA node that may be pinned.
+// nodeTime returns 1000 times the number of CPUs of the NUMA node that may be pinned.
 func (t *CoreTable) nodeTime(v int) (n uint64) {
 	for i := t.nodes[v].cores.from; i < t.nodes[v].cores.to; i++ {
 		n += 1000 * uint64(ones(t.cores[i].own))

@@ -26,9 +26,9 @@ func (p *pick) begin() {
 	}
 }
 
-// deal sets open, the number of CPUs that each NUMA node of the mask provides: equal parts, in
-// whole cores if the parts are large enough. deal starts with the NUMA nodes that have the fewest
-// available CPUs, so that the others can provide the missing CPUs.
+// deal sets scratch.open, the number of CPUs that each NUMA node of the mask provides: equal parts,
+// in whole cores if the parts are large enough. deal starts with the NUMA nodes that have the
+// fewest available CPUs, so that the others can provide the missing CPUs.
 func (p *pick) deal() {
 	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.Cores.threads, 1)
 	if p.a.like == Spread {
@@ -146,8 +146,8 @@ func seated(mask hint.Mask, ok bool) hint.Mask {
 
 // covers reports whether the request pays for all CPUs of the NUMA nodes that takeCPUs would use on
 // the mask. Only requests with Want.Pays and ExclusiveNUMA must pay. If takeCPUs would use a NUMA
-// node with more CPUs than the request pays for, covers returns false, even if a smaller one of the
-// mask has enough CPUs.
+// node with more CPUs than the request pays for, covers returns false, even if a smaller NUMA node
+// of the mask has enough CPUs.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
 		return true

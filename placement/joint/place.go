@@ -212,8 +212,8 @@ func lowestOf(w uint8, n int) uint8 {
 }
 
 // split divides an amount evenly among the NUMA nodes of the grant, and records the parts. It
-// starts with the NUMA nodes that have the least room, so that the others can provide the missing
-// rest.
+// starts with the NUMA nodes that have the least room, so that the others can provide what is then
+// missing.
 func (t *Try) split(a Amount, g *Grant) {
 	unit := t.m.Amounts.kinds[a.Kind].Unit
 	need := t.m.Amounts.Whole(a)

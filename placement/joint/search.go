@@ -179,8 +179,8 @@ func (q *deviceQuery) compilePlaces() (apart uint64) {
 	return apart
 }
 
-// has reports whether a place has some requested devices, at least one of each kind, and enough of
-// each kind for the whole request.
+// has reports whether a place has a requested device (some), at least one device of each kind
+// (each), and enough devices of each kind for the whole request (whole).
 func (q *deviceQuery) has(at int) (some, each, whole bool) {
 	each, whole = true, true
 	for i := range q.w.Devices {
@@ -190,7 +190,7 @@ func (q *deviceQuery) has(at int) (some, each, whole bool) {
 	return some, each, whole && each
 }
 
-// sumUp counts the devices at the places of the supply in s.node and s.adrift.
+// sumUp sets s.node and s.adrift to the numbers of devices at the places of the supply.
 func (q *deviceQuery) sumUp(s *supply) {
 	for i := range q.w.Devices {
 		sum := func(places uint64) (n int32) {

@@ -104,7 +104,7 @@ func (m *member) pending() bool { return gangs.Waits(m.pod, m.placed()) }
 // Otherwise it returns "".
 func (g *group) lacks(counts ...*gangs.Count) string { return gangs.Lacks(&g.spec, counts...) }
 
-// settled reports whether as many members as the minimum have nodes or have succeeded. If spec.Once
+// settled reports whether enough members for the minimum have nodes or have succeeded. If spec.Once
 // is set, it is enough that the group was whole at some time.
 func (g *group) settled() bool {
 	return g.wrong == nil && gangs.Enough(&g.spec, &g.done, g.Whole)
