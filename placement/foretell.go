@@ -185,8 +185,7 @@ func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
 }
 
 // foretellCount predicts, without knowledge of the machine's devices, whether a pod gets n devices
-// of a resource on each NUMA node. asked is the number of devices that the pod asks for
-// (askedDevices).
+// of a resource on each NUMA node. asked is the result of askedDevices.
 func (m *Model) foretellCount(asked, n int64) Foresight {
 	switch {
 	case m.own.Policy == PolicySingleNUMANode && asked != n, asked%n != 0:
@@ -224,10 +223,9 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 }
 
 // counts returns the reason why it is not certain that a pod gets n devices of a resource on each
-// NUMA node, or NoDetail. asked is the number of devices that the pod asks for (askedDevices).
-// Devices that are in use or unhealthy count too, because the kubelet computes its hints from all
-// devices (minAffinitySize). A pod that asks for all devices of a NUMA node gets them when they are
-// free and healthy.
+// NUMA node, or NoDetail. asked is the result of askedDevices. Devices that are in use or unhealthy
+// count too, because the kubelet computes its hints from all devices (minAffinitySize). A pod that
+// asks for all devices of a NUMA node gets them when they are free and healthy.
 func (s *State) counts(resource string, asked, n int64) Detail {
 	p := s.pools.index(resource)
 	if p < 0 {

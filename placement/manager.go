@@ -24,5 +24,5 @@ const (
 	ofCPUs
 	ofMemory
 
-	managers // their number
+	managers // the number of managers
 )

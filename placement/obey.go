@@ -19,7 +19,7 @@ type jointAdmission struct {
 	want      joint.Want
 	grant     joint.Grant
 	held      joint.Held
-	part      joint.Held // the part of held that the next init container may use
+	part      joint.Held // the part of held that the current container may use
 	peak      peaks      // the peak amounts of held
 	// turns has the peak amounts at the times when init containers run. An init container counts
 	// together with the sidecars before it. turns already includes the sidecars among
@@ -289,7 +289,7 @@ func (ad *jointAdmission) beside(c, o int) bool {
 
 // runEach places one container after another. App containers and sidecars come first. runEach then
 // places each init container on resources that the pod already has. An init container that does not
-// fit there is placed on other free resources.
+// fit there may also use other free resources.
 func (ad *jointAdmission) runEach() (Detail, int) {
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].Kind == Init {
@@ -361,7 +361,7 @@ func (ad *jointAdmission) placeInit(c int) Detail {
 	return ad.provision.provide(c, ad.grant.Nodes)
 }
 
-// takeOver fills part with the pod's resources that an init container may use: CPUs if it gets
+// takeOver fills part with the pod's resources that the current container may use: CPUs if it gets
 // exclusive CPUs, otherwise CPU time, and in both cases memory and devices. The exclusive CPUs of a
 // container belong to the pod even while the container does not run, so that no other pod uses
 // their CPU time.

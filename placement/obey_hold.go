@@ -10,8 +10,9 @@ import (
 // DecideWithin does what Decide does for a pod that uses a part of a held place, on a node where
 // Berth decides. In the state, a pod with the UID of the place holds the unused rest of the place.
 // If the place has a kind of resource, the new pod gets this kind only from the rest. If the place
-// has CPU time, the pod gets CPU time only in the same form (isPart). All other resources, and all
-// resources of providers, come from the node. So Rest can subtract the pod from the place.
+// has CPU time, the pod gets CPU time only in the same form (isPart). All other resources come from
+// the rest of the node, and resources of providers come from the whole node. With these rules, Rest
+// can subtract the pod's part from the place.
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -105,7 +106,7 @@ func (r *Request) devicesOf(resource string) (n int64) {
 }
 
 // isPart reports whether a decision takes CPU time in the form that the place has: exclusive CPUs
-// with the same Exclusive, or shares, on each NUMA node at most those in left.
+// with the same Exclusive or, on each NUMA node, no more shares than left has.
 func isPart(d *Decision, place, left *PodAllocation) bool {
 	shares, time, exclusive := map[topology.NUMAID]uint64{}, false, joint.Shareable
 	for i := range place.Containers {

@@ -9,7 +9,7 @@ import (
 
 type podTable struct {
 	pods []podRef // ascending by uid
-	uids uids     // of pods
+	uids uids     // the UIDs in pods
 	last uint64   // the highest podRef.order so far
 }
 

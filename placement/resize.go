@@ -181,7 +181,7 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 	}
 	switch {
 	case s.m.whole(wants) && s.m.set.version >= V137:
-		return ResizeAnswer{} // the kubelet's managers are not asked about a pod that they know
+		return ResizeAnswer{} // the kubelet does not ask its managers again about a pod that they know
 	}
 	again := *wants
 	again.Rules = Rules{}
@@ -191,7 +191,7 @@ func (s *State) admitResized(wants *Request) ResizeAnswer {
 	switch {
 	case once && (v.OK() || v.Detail == DefectRestartRepeats):
 		return ResizeAnswer{ResizeProceeds, "the kubelet also places the pod once more by spec.resources: its present CPUs are lost until the kubelet's state is removed (kubernetes#140989)"}
-	case v.OK() || v.Detail == DefectRestartKills: // only Berth refuses for DefectRestartKills
+	case v.OK() || v.Detail == DefectRestartKills: // the kubelet itself does not refuse for DefectRestartKills
 		return ResizeAnswer{}
 	case v.Reason == TopologyAffinityError && s.m.whole(wants):
 		return ResizeAnswer{ResizeDeferred, "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"}

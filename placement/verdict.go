@@ -86,9 +86,9 @@ type Decision struct {
 	UID string
 	// Whole has the resources of the pod as a whole. It is usually nil.
 	Whole      *Whole
-	Containers []ContainerDecision // as Request.Containers
+	Containers []ContainerDecision // in the order of Request.Containers
 
-	room *wholeRoom // kept for the next Whole
+	room *wholeRoom // memory that the next Decide reuses for Whole
 }
 
 // ContainerDecision has the resources that the node will assign to one container.

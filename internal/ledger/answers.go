@@ -75,7 +75,8 @@ func (v View) Ask(q Question) Answer {
 	return o.suppose(q.Trial, q.Candidate)
 }
 
-// Sample does what Ask does, for callers that store the answer or need only an estimate.
+// Sample answers as Ask does, and also tells how long the answer is valid and for which candidates.
+// If Question.Estimate is set, the answer can be an estimate.
 func (v View) Sample(q Question) Sample {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()

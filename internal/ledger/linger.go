@@ -13,7 +13,7 @@ type lingerers struct {
 	// held is the state of the report plus all of these pods, or nil.
 	held *placement.State
 	uids []string
-	// allocs are the allocations of the pods that the previous report listed and this one does not.
+	// allocs are the allocations of pods that an earlier report listed and this one does not.
 	allocs []placement.PodAllocation
 	// lost means that the state with these pods cannot be computed.
 	lost bool

@@ -116,7 +116,7 @@ func ordersOfWave(flight []*pod, mayChange sameness) [][]*pod {
 func batchOrders(batch []*pod, mayChange sameness) int {
 	count := 1
 	for i, p := range batch {
-		second, same := 1, 1 // 1 is p itself
+		second, same := 1, 1 // both count p itself
 		for _, q := range batch[:i] {
 			if q.created == p.created {
 				second++

@@ -41,7 +41,7 @@ type Report struct {
 	lingering []string
 	held      *placement.State
 	pods      map[string]listing
-	order     []string // the UIDs as reported
+	order     []string // the UIDs in the order of the report
 	// rejected has the UIDs of the pods with the Fate Rejected.
 	rejected []string
 	// pinsMemory means that the memory manager is active.
@@ -124,7 +124,7 @@ func starts(p *placement.PodAllocation) []string {
 	})
 }
 
-// requestedStarts does what starts does, for a pod that is not admitted yet.
+// requestedStarts returns the same containers for a pod that is not admitted yet.
 func requestedStarts(r *placement.Request) []string {
 	return startsOf(len(r.Containers), func(i int) (string, bool) {
 		c := &r.Containers[i]

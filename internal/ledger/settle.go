@@ -94,10 +94,11 @@ func (f *facts) settleRejected(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// concludeUnlisted handles the pods that the report does not list. If an earlier report listed such
-// a pod, the pod has left, or the kubelet has lost it temporarily. If the API no longer has this
-// pod, concludeUnlisted removes it; otherwise the pod becomes afloat. A pod that is gone and was
-// bound before a listed pod will never be listed, so concludeUnlisted removes it too.
+// concludeUnlisted handles the pods that the report does not list. A pod that an earlier report
+// listed has left, or the kubelet has lost it temporarily: the pod is removed if the API no longer
+// has it, otherwise it becomes afloat. A posted pod that the API no longer has is also removed if
+// the report lists a pod that was bound later, because no report will list it then. If Berth
+// decides, or if other schedulers bind the pods (Witness), pods that have ended can be removed too.
 func (f *facts) concludeUnlisted() {
 	var newest int64
 	for _, p := range f.pods.byUID {

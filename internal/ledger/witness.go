@@ -97,10 +97,10 @@ func (n *Node) Foresee() (out []Foreseen) {
 // must check that there is a report.
 func (o *outlook) expect(p *pod) (e Expectation) {
 	switch {
-	case o.facts.decides(): // without a decision, such a node gives a pod no resources
+	case o.facts.decides(): // such a node gives no resources to a pod without a decision
 		e.Answer = waiting(Undecided)
 		return e
-	case p.underway && o.facts.ahead(): // the report may list pods that came after the kubelet's answer
+	case p.underway && o.facts.ahead(): // the report may list pods that the kubelet admitted after this pod
 		e.Answer = waiting(Unshown)
 		return e
 	}

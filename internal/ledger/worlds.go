@@ -166,7 +166,8 @@ func (w *worlds) eventsAfter(p *pod) uint32 {
 	return set
 }
 
-// expect does what eventsAfter does, but adds the events of a pod only once.
+// expect returns the events that become possible when the pod is admitted (eventsAfter). It adds
+// them only once.
 func (w *worlds) expect(p *pod) uint32 {
 	if set, ok := w.after[p.uid]; ok {
 		return set
@@ -207,7 +208,7 @@ func (w *worlds) saturate() {
 	}
 }
 
-// happen adds the worlds in which event e has happened.
+// happen adds the worlds that result if event e happens in the world from.
 func (w *worlds) happen(from world, e int) {
 	ev := &w.events[e]
 	to := world{state: from.state.Clone(), open: from.open&^(1<<e) | ev.then}
@@ -473,7 +474,8 @@ func (w *worlds) decide(t *tally, r *placement.Request, d *placement.Decision) {
 	}
 }
 
-// decideAll does what decide does, and returns the answer. d may be nil.
+// decideAll asks every world for its decision, and returns the combined answer. d receives the
+// decision of the first world; d may be nil.
 func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
 	if d == nil {
 		d = decisions.Get().(*placement.Decision)

@@ -36,7 +36,7 @@ type scratch struct {
 	packer
 	dist distributor
 
-	pool, aligned, picked words // of Allocate
+	pool, aligned, picked words // working memory of Allocate
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}

@@ -80,8 +80,9 @@ func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	return word
 }
 
-// takeSome takes the needed number of aligned devices if more than this number are free. The
-// kubelet then offers the aligned and the reused devices to the plugin, and asks for N of them.
+// takeSome takes the needed number of aligned devices when more aligned devices are free than
+// needed. The kubelet then offers the aligned and the reused devices to the plugin, and asks for N
+// of them.
 func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == NVIDIA {
 		return p.takeNVIDIA(need, from, out)

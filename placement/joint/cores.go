@@ -13,7 +13,7 @@ import (
 type CoreTable struct {
 	threads  int // the number of threads of every core; 0 if it differs between cores
 	cores    []core
-	groups   []span // each is the cores of one level-3 cache on one NUMA node
+	groups   []span // the cores of each level-3 cache, separately for each NUMA node
 	nodes    []nodeSpan
 	place    []thread // by CPU
 	all      topology.CPUSet
