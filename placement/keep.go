@@ -216,7 +216,7 @@ func wholeOf(w *Whole) (cpus topology.CPUSet) {
 // elsewhere finds nothing, because a kubelet chooses one place and offers no alternative.
 func (*admission) elsewhere(*State, *Request, *Decision) (v Verdict, found bool) { return v, false }
 
-// elsewhere decides again, on only the sets of NUMA nodes where enough CPUs are not kept.
+// elsewhere decides again, but only on sets of NUMA nodes with enough CPUs that are not kept.
 func (ad *jointAdmission) elsewhere(s *State, r *Request, d *Decision) (v Verdict, found bool) {
 	ad.avoid.begin(s, r.Rules.Keep)
 	v = ad.decide(s, r, d)

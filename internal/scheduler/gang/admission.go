@@ -227,8 +227,9 @@ func (g *group) lowest(otherwise int32) int32 {
 	return otherwise
 }
 
-// unused returns the part of a group's minResources that its members do not use yet. attempt has
-// the same meaning as in keptFrom. g is nil if the group has no members.
+// unused returns the part of a group's minResources that its members do not use yet. If attempt is
+// set, members that have reached Permit or were bound count as placed (keptFrom). g is nil if the
+// group has no members.
 func (g *group) unused(asked amounts.List, attempt bool) amounts.List {
 	if g == nil {
 		return asked

@@ -144,9 +144,9 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 }
 
 // lookAtVacant admits groups whose minResources are free, one after another: the group with the
-// highest priority first, and among equals the one that was unchecked for longest. It then
-// schedules its next run, soon if this run removed groups from vacant and did not check all of
-// them.
+// highest priority first, and among groups of equal priority the one whose last check is longest
+// ago. It then schedules its next run, soon if this run removed groups from vacant and did not
+// check all of them.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -176,8 +176,8 @@ func (t *admitter) lookAtVacant() {
 	t.lookAtVacantIn(pause)
 }
 
-// inShares returns the groups to check: up to vacantShare groups of each namespace, the longest
-// unchecked first.
+// inShares returns the groups to check: up to vacantShare groups of each namespace, those with the
+// oldest last check first.
 func inShares(waiting map[wire.GangKey]vacancy) (now []wire.GangKey) {
 	order := slices.SortedFunc(maps.Keys(waiting), func(a, b wire.GangKey) int {
 		return cmp.Or(cmp.Compare(waiting[a].looked, waiting[b].looked), cmp.Compare(a.String(), b.String()))
