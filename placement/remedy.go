@@ -71,8 +71,8 @@ func Advise(s *State, r *Request, fits Fits) Refusal {
 }
 
 // Changes returns amounts near the request that the node admits now, at most one for each resource.
-// It looks for the greatest smaller amount. If it finds no smaller number of CPUs, it looks for the
-// smallest greater one.
+// It looks for the greatest smaller amount. If it finds none, it looks for a greater number of CPUs
+// or devices.
 func Changes(s *State, r *Request, fits Fits) []Remedy {
 	if !r.sane() {
 		return nil

@@ -256,9 +256,9 @@ func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []membe
 	return more, all.Wait()
 }
 
-// createPod creates a pod. It returns no error if the name is in use by a pod of the Job, or by a
-// pod that is gone meanwhile. Another program's pod with this name prevents the Job from running,
-// and an event names the pod.
+// createPod creates a pod. It returns no error if a pod of the Job already has the name, or if the
+// pod that had the name has just gone. If another pod has the name, the Job cannot run, and an
+// event names this pod.
 func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.Pod) error {
 	err := r.Client.Create(ctx, pod)
 	switch {

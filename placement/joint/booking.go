@@ -133,9 +133,9 @@ func (m *Model) Trim(b, o *Book, h *Held) {
 	}
 }
 
-// Problem describes why a pod cannot hold h in this book: h has CPUs that do not exist, are
-// reserved or belong to another pod, or devices of another pod. It returns "" if there is no
-// problem.
+// Problem describes why a pod cannot hold h in this book: h has CPUs that do not exist or are
+// reserved, it uses or keeps idle CPUs of another pod, or it has devices of another pod. It returns
+// "" if there is no problem.
 func (m *Model) Problem(b *Book, h *Held) string {
 	if extra := h.CPUs.AndNot(&m.Cores.all); !extra.IsEmpty() {
 		return "the machine has no CPUs " + extra.String()

@@ -79,8 +79,9 @@ func (c *crowd) Restore(victim int) {
 	}
 }
 
-// A trial chooses at most maxCleared nodes, plus two per member, from which it removes pods. Like
-// kube-scheduler's preemption, Berth does not try all nodes of a large cluster.
+// A trial looks for victims on at most maxCleared nodes, plus two per member; other members of a
+// victim's gang may be on further nodes. Like kube-scheduler's preemption, Berth does not try all
+// nodes of a large cluster.
 const maxCleared = 100
 
 // evict finds pods whose eviction makes the group's minimum fit. It returns nil if evictions do not
@@ -154,9 +155,10 @@ type unit struct {
 
 // victims returns the pods that may be evicted for the group: pods of lower priority, members of
 // gangs together with their gangs, and pods that are already leaving. Protected pods and gangs are
-// not included. A gang counts with the lowest priority of its members, so that one member of higher
-// priority does not protect it. Each victim has at least one pod on a node that may accept members
-// after evictions.
+// not included, unless the group has a system-critical priority. If the group may not preempt, only
+// pods that are already leaving are included. A gang counts with the lowest priority of its
+// members, so that one member of higher priority does not protect it. Each victim has at least one
+// pod on a node that may accept members after evictions.
 func (t *trial) victims() (units []unit) {
 	limit, may := gangs.LowestPriority(t.job.Pods), !t.job.terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
 	open, crews := make([]bool, len(t.infos)), map[string]*crew{}
