@@ -100,8 +100,8 @@ func (d Detail) passing() bool {
 	return false
 }
 
-// placed reports whether the refusal depends on the NUMA nodes of the free resources, and not on
-// their amounts.
+// placed reports whether the refusal depends on the NUMA nodes of the free resources, and not only
+// on their amounts.
 func (d Detail) placed() bool {
 	switch d {
 	case NotPreferred, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred:

@@ -217,8 +217,8 @@ func torn(seen map[string][]*corev1.Pod) bool {
 	return stuck && running > 0
 }
 
-// defaultTaskRetry is the maximum number of restarts of a task's containers if the task has no
-// maxRetry.
+// defaultTaskRetry is the number of restarts of a task's containers that causes the event
+// TaskFailed if the task has no maxRetry.
 const defaultTaskRetry = 3
 
 // restartedTooOften returns the pod with the most restarts if the kubelets have restarted the
