@@ -309,7 +309,7 @@ func numaNodes(n int) string {
 	return strconv.Itoa(n) + " NUMA nodes"
 }
 
-// about reports whether the refusal's rule is about the resource.
+// about reports whether a shortage of this resource can be the reason for the refusal.
 func (r *Refusal) about(n *Need) bool {
 	switch r.Detail {
 	case TooFewCPUs, CPUsNotFound, NoCPUs:

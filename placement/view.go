@@ -24,7 +24,7 @@ type ViewNode struct {
 	// online NUMA node, ascending by id.
 	Distances []uint64
 	Cores     []ViewCore
-	// HasDevices means that the NUMA node has PCI devices, so that device plugins may name it. The
+	// HasDevices means that the NUMA node has PCI devices, so device plugins may name it. The
 	// kubelet itself does not have this value. The engine uses HasDevices only on machines with
 	// more than 16 NUMA nodes.
 	HasDevices bool

@@ -8,10 +8,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// At every step of an admission, the kubelet's managers first release pods that have gone
-// (removeStaleState). If a pod leaves in the middle of the admission, only the later containers of
-// the admitted pod can get the CPUs of the pod that left. This can give another allocation than if
-// the pod had left before or after the admission.
+// At every step of an admission, the kubelet's managers first free the resources of pods that are
+// gone (removeStaleState). If a pod leaves in the middle of the admission, only the later
+// containers of the admitted pod can get the CPUs of the pod that left. So the admitted pod can get
+// another allocation than if the other pod had left before or after the admission.
 //
 // If the admitted pod gets the same allocation in every world (package comment), it does not matter
 // at which step other pods leave. If the allocations differ, the ledger also computes the worlds in

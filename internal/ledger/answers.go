@@ -13,7 +13,7 @@ type Candidate struct {
 	// answers.
 	Shape Shape
 	// Created is the second in which the pod was created (metadata.creationTimestamp, Unix time).
-	// If a kubelet receives several pods at once, it admits them in this order.
+	// If a kubelet receives several pods at once, it admits the oldest first.
 	Created int64
 	// Mortal means that the pod can end by itself.
 	Mortal bool
@@ -212,8 +212,8 @@ func (m *answerCache) stale() {
 type memory struct {
 	held []remembered
 	next int // the answer to overwrite next, once there are MaxAnswers
-	// newest is the argument newest of remember when the answers were stored. The keys of the
-	// answers depend on it (Candidate.key).
+	// newest is the second in which the newest pod in flight was created when the answers were
+	// stored. The keys of the answers depend on it (Candidate.key).
 	newest int64
 }
 

@@ -56,8 +56,8 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 
 // hasRoom reports whether the node admits all pods in the list flight, and the request r if it is
 // not nil, in every order. If hasRoom returns true, the caller need not try the orders; false means
-// only that hasRoom cannot tell. It returns false, for example, if some pod of the flight is
-// promised its CPUs, because the pod could get other CPUs in another order.
+// only that hasRoom cannot tell. It returns false, for example, if one of these pods is promised
+// its CPUs, because it could get other CPUs in another order.
 func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
 	w := &o.first
 	if o.forked || o.facts.decides() || o.facts.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
@@ -112,8 +112,9 @@ func (o *outlook) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.De
 	return t.result()
 }
 
-// decideAgain decides about a pod after the posted pods only. Answer.Exact also considers the pods
-// that can end by themselves (steady). If Berth decides, the pod keeps its decision.
+// decideAgain decides again about a pod. Of the other pods in flight, it counts only the posted
+// ones. Answer.Exact also considers the pods that can end by themselves (steady). If Berth decides,
+// the pod keeps its decision.
 func (o *outlook) decideAgain(p *pod, d *placement.Decision) Answer {
 	if o.facts.decides() {
 		return o.keepsHeld(p, d)
@@ -135,8 +136,8 @@ func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	return o.afterReserved().decideAll(p.req, d)
 }
 
-// maxMortals is the maximum number of mortal pods for which steady tries every set. If there are
-// more, no decision counts as steady.
+// maxMortals is the maximum number of pods that can end by themselves for which steady tries every
+// set. If there are more, no decision counts as steady.
 const maxMortals = 3
 
 // steady reports whether the pod gets the same decision whichever pods end by themselves before the

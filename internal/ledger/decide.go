@@ -3,7 +3,7 @@ package ledger
 import "github.com/berth-dev/berth/placement"
 
 // Decide answers as Ask does, and also returns the decision. It reserves nothing. d receives the
-// decision of the likeliest state or, for a pod that the node already counts, the promised
+// decision of the likeliest state or, for a pod that already has a place on the node, the promised
 // decision.
 func (v View) Decide(c *Candidate, d *placement.Decision) Answer {
 	o := v.n.lock()

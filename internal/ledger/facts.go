@@ -33,8 +33,8 @@ func (f *facts) asFarAsKnown(a Answer) Answer {
 	return a
 }
 
-// initial returns the states before the pods in flight: the state of the report, and the states to
-// which its events lead.
+// initial returns the states before any pod in flight is admitted: the state of the report, and the
+// states to which its events lead.
 func (f *facts) initial(mayChange sameness) worlds {
 	w := worlds{model: f.report.Model, most: boundsOf(f.witnessing), pinsMemory: f.report.pinsMemory, shared: true}
 	w.all = []world{{state: f.report.state}}
@@ -89,7 +89,8 @@ func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 }
 
 // flight returns the posted pods and, if withReserved is set, the reserved pods after them, without
-// inert pods. If the report has only amounts, pods that are afloat come first.
+// pods for which the kubelet pins nothing (isInert). If the report has only amounts, pods that are
+// afloat come first.
 func (f *facts) flight(withReserved bool) []*pod {
 	if f.decides() {
 		return nil // the state already has their allocations

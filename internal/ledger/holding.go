@@ -116,8 +116,8 @@ func (n *Node) Release(uid string) bool {
 	return there || p != nil
 }
 
-// Promised returns the decision that is promised to a pod, or false if the node counts no such pod
-// or its promise is settled.
+// Promised returns the decision that is promised to a pod, or false if the node has no such pod or
+// the promise is settled.
 func (v View) Promised(uid string) (placement.Decision, bool) {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()

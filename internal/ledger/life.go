@@ -51,15 +51,15 @@ func (l *lives) unlist(p *pod) {
 	}
 }
 
-// post makes a reserved pod posted, with the next turn. promise replaces the promise that Reserve
-// made.
+// post moves a reserved pod to the stage posted, and gives it the next turn. promise replaces the
+// promise that Reserve made.
 func (l *lives) post(p *pod, promise *Promise) {
 	p.turn, p.promise, p.contended, p.underway = l.turn+1, promise, p.doubted(), false
 	l.become(p, posted)
 }
 
-// doubtful makes a posted pod afloat. The pod's Binding may have been written, may still be written
-// (until at the latest), or may never be written.
+// doubtful moves a posted pod to the stage afloat. The pod's Binding may have been written, may
+// still be written (until at the latest), or may never be written.
 func (l *lives) doubtful(p *pod, until time.Time) {
 	p.doubt, p.gone, p.goneAt = until, true, until
 	l.become(p, afloat)
@@ -145,7 +145,7 @@ func (l *lives) settleSuspect(uid string) (o *PromiseOutcome) {
 	return o
 }
 
-// afloat returns the pods whose position in the order is not known, sorted by UID.
+// afloat returns the pods whose position in the order of Bindings is not known, sorted by UID.
 func (l *lives) afloat() []*pod {
 	var list []*pod
 	for _, p := range l.byUID {

@@ -21,7 +21,7 @@ func interchangeable(a, b *pod) bool {
 }
 
 // interchangeableInDebt is like interchangeable, but pods with promised CPUs cannot exchange
-// positions, because each must get its own.
+// positions, because each must get the CPUs that it was promised.
 func interchangeableInDebt(a, b *pod) bool {
 	return a == b || !a.promisedExact() && !b.promisedExact() && interchangeable(a, b)
 }
@@ -60,8 +60,8 @@ func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
 	return out
 }
 
-// firstWave returns the number of pods in the first wave of a flight. Flights are in the order of
-// their waves, because no pod is posted or reserved before the pods of earlier waves.
+// firstWave returns how many of the pods in flight belong to the first wave. The pods are in the
+// order of their waves, because no pod is posted or reserved before the pods of earlier waves.
 func firstWave(flight []*pod) int {
 	for i := range flight {
 		if flight[i].wave != flight[0].wave {
@@ -81,8 +81,8 @@ func inOneOrder(flight []*pod, mayChange sameness) bool {
 	return true
 }
 
-// comesLast reports whether the pod comes after all pods of the flight. Pods with which it can
-// exchange positions do not count.
+// comesLast reports whether the kubelet admits the pod after all of the other pods, in every order.
+// Pods with which it can exchange positions do not count.
 func comesLast(flight []*pod, p *pod, mayChange sameness) bool {
 	return !slices.ContainsFunc(flight, func(q *pod) bool {
 		return q.wave == p.wave && q.created >= p.created && !mayChange(q, p)

@@ -161,8 +161,8 @@ func (o *outlook) certain() *placement.State {
 	return nil
 }
 
-// after returns the states after the first count pods of the flight, in the given order. The states
-// belong to the node: the caller must clone them before a change.
+// after returns the states after the first count of these pods in flight, in the given order. The
+// states belong to the node: the caller must clone them before a change.
 func (o *outlook) after(flight []*pod, count int) *worlds {
 	if len(o.steps) == 0 {
 		o.steps = append(o.steps, o.first.clone())

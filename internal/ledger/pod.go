@@ -25,7 +25,7 @@ import (
 type stage uint8
 
 const (
-	// nowhere: the node does not count the pod.
+	// nowhere: the ledger does not have the pod on this node.
 	nowhere stage = iota
 	// reserved: Reserve has accepted the pod, and the Binding is not written.
 	reserved
@@ -94,7 +94,7 @@ type sight struct {
 	resized bool
 	// answered means that the API has shown the kubelet's answer. passed means that a report lists
 	// a pod that was bound later, but not this pod. A kubelet that keeps the order has then refused
-	// this pod. Only Witness and Foresee need them.
+	// this pod. Only Witness and Foresee use these two fields.
 	answered, passed bool
 	// before is the turn of the first Binding after the pod's end, or 0 if the pod has not ended.
 	before int64
@@ -104,13 +104,14 @@ type sight struct {
 	goneAt time.Time
 }
 
-// debt is the promise to a pod, and the progress of its settlement: the comparison with reports.
+// debt is the promise to a pod, and how far the promise is settled, which means compared with
+// reports.
 type debt struct {
 	// promise is the decision of the Binding, or nil if there is none.
 	promise *Promise
 	// loose means that only admission is promised, and no particular CPUs (Candidate.Loose).
 	loose bool
-	// listed means that some report has listed the pod, so its promise is settled.
+	// listed means that some report has listed the pod, so its promise is settled or unconfirmed.
 	listed bool
 	// contended means that the promise may be broken although the decision was right.
 	contended bool

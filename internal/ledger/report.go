@@ -115,8 +115,8 @@ func holds(p *placement.PodAllocation) bool {
 	return false
 }
 
-// starts returns the containers that come directly after an init container with memory. Their start
-// frees this memory.
+// starts returns the containers that come directly after an init container with memory. The start
+// of such a container frees this memory.
 func starts(p *placement.PodAllocation) []string {
 	return startsOf(len(p.Containers), func(i int) (string, bool) {
 		c := &p.Containers[i]

@@ -36,7 +36,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 }
 
 // replace returns a new pod for the candidate, and removes the pod with the same UID, if there is
-// one. The caller decides with the candidate's own request. The new pod has the Settled request,
+// one. The caller decides with the candidate's own request. The request of the new pod is Settled,
 // because a Keep (Rules.Keep) does not limit a pod that has a place.
 func (o *outlook) replace(c *Candidate) (p, before *pod) {
 	p, before = newPod(c), o.facts.pods.byUID[c.Request.UID]
@@ -93,7 +93,7 @@ type Posting struct {
 	// Turn is the Binding's position among the Bindings of the node. Each turn is larger than all
 	// earlier ones.
 	Turn int64
-	// Report is the sequence number of the report behind the decision.
+	// Report is the sequence number of the report on which the decision is based.
 	Report int64
 }
 

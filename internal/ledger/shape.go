@@ -17,8 +17,8 @@ const maxShapes = 1 << 16
 // RequestKey returns a key. Requests with equal keys get equal decisions in the same state.
 func RequestKey(r *placement.Request) string { return string(requestKey(nil, r)) }
 
-// requestKey appends the relevant parts of r, without its UID and the names of its containers. Each
-// list and each string follows its length, so that different requests have different keys.
+// requestKey appends the relevant parts of r, without its UID and the names of its containers. The
+// length of each list and string comes before it, so that different requests have different keys.
 func requestKey(b []byte, r *placement.Request) []byte {
 	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1|bit(r.EmptyLevel)<<2, byte(r.Rules.Policy), byte(r.Rules.Scope), byte(r.Rules.Match))
 	c := &r.Rules.CPUs

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Spare has the properties of a node's likeliest state by which the scheduler ranks the node for a
-// pod that the node admits.
+// Spare has the properties of a node's likeliest state that the scheduler uses to rank the node for
+// a pod.
 type Spare struct {
 	// Reach has the NUMA nodes that the pod would use (placement.Model.Reach).
 	Reach topology.NUMASet

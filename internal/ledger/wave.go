@@ -8,7 +8,7 @@ import "slices"
 // waves, so the kubelet admits them in this order. Until then the pods stay reserved, and the node
 // makes all other pods wait. Other pods may leave in the meantime, so Post decides again.
 
-// waveOf returns the last wave in a flight, or 0.
+// waveOf returns the number of the last wave to which any of the pods belongs, or 0.
 func waveOf(flight []*pod) int {
 	last := 0
 	for _, p := range flight {
@@ -17,8 +17,8 @@ func waveOf(flight []*pod) int {
 	return last
 }
 
-// follows reports whether the candidate comes after all pods of a flight in every order. The pods
-// of the flight must not have later waves.
+// follows reports whether the kubelet admits the candidate after all of these pods, in every order.
+// The pods must not belong to later waves.
 func (c *Candidate) follows(flight []*pod) bool {
 	return !slices.ContainsFunc(flight, func(p *pod) bool { return p.wave == c.Wave && p.created >= c.Created })
 }

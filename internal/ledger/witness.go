@@ -12,8 +12,8 @@ type Expectation struct {
 	// Answer is the node's answer after all earlier Bindings: Admitted, Refused, Waiting if the
 	// kubelet's answer cannot be predicted, or Unreported if there is no report.
 	Answer Answer
-	// Decision is the pod's allocation in the likeliest state, and Spare the Spare of the node.
-	// Decision and Spare are empty unless the pod is admitted.
+	// Decision is the pod's allocation in the likeliest state, and Spare the node's Spare for the
+	// pod. Both are empty unless the pod is admitted.
 	Decision placement.Decision
 	Spare    Spare
 	// Either has the possible decisions if Answer.Wait is Undecided; see Promise.Either.

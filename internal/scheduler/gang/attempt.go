@@ -131,7 +131,7 @@ type job struct {
 	patient func(reports bool) bool
 }
 
-// others answers questions about evictions of pods on nodes.
+// others answers questions about pods on nodes that may be evicted for the gang.
 type others interface {
 	// Occupant returns the properties of a running pod that decide whether another pod may evict
 	// it. The field Asks is not set.

@@ -38,8 +38,8 @@
 // If a member fails before all planned members have passed Permit, and the other members do not
 // reach the minimum, the plan is dropped. If a member fails later, the other planned members are
 // bound, and the missing members are planned again until the deadline. At the deadline, the gang's
-// object and pods are read from the API server. If the gang is not whole there either, the bound
-// members are deleted, by UID.
+// object and pods are read from the API server. If the gang is not whole according to the API
+// server either, the bound members are deleted, by UID.
 //
 // A scheduler replica that is not the leader keeps the same state, but writes and deletes nothing
 // (package lead).

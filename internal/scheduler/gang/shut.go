@@ -18,7 +18,7 @@ type shut struct {
 	full []bool
 	// spread and affinity have the domains for PodTopologySpread and InterPodAffinity, the plugins
 	// whose refusals hold for a whole domain. A domain is a combination of values of the node
-	// labels that the plugin reads. closed counts these refusals.
+	// labels that the plugin reads. closed counts the refusals that hold for a whole domain.
 	spread, affinity domains
 	closed           int
 }
