@@ -17,9 +17,10 @@ func Admit(s *State, r *Request) Verdict {
 	return v
 }
 
-// Decide does what Admit does, and fills d with the resources that the pod gets. After a kubelet's
-// refusal, d contains the assignments that the kubelet made before it refused. The kubelet keeps
-// these assignments until it next cleans up after pods that are gone (removeStaleState).
+// Decide returns Admit's answer, and fills d with the resources that the pod gets. After a
+// kubelet's refusal, d contains the assignments that the kubelet made before it refused. The
+// kubelet keeps these assignments until it next cleans up after pods that are gone
+// (removeStaleState).
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	v := in.decide(s, r, d)

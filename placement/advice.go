@@ -38,7 +38,8 @@ func (r *Refusal) advice() string {
 }
 
 // adviceForNeed returns advice about the first resource of which the whole node has too little
-// free, or "". The parameter never means that even the empty node refuses the pod.
+// free, or "". If never is set, even the empty node refuses the pod, and the advice is about the
+// first resource of which the empty node has too little.
 func (r *Refusal) adviceForNeed(never bool) string {
 	for i := range r.Needs {
 		switch n := &r.Needs[i]; {

@@ -86,8 +86,7 @@ func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUS
 	return own, nil
 }
 
-// checkWholeCPUs does what checkPodCPUs does for a pod whose containers use parts of the pod's
-// CPUs.
+// checkWholeCPUs is checkPodCPUs for a pod whose containers use parts of the pod's CPUs.
 func checkWholeCPUs(pod *PodAllocation, taken *topology.CPUSet) error {
 	all := &pod.Whole.CPUs
 	if both := all.And(taken); !both.IsEmpty() {

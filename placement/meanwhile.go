@@ -29,8 +29,8 @@ func (m *Model) Steps(r *Request) int {
 	return m.allocates(r, len(r.Containers)-1) + managers
 }
 
-// DecideAmid does what Decide does, with events during the admission. Each pod may have one event.
-// If Berth decides, the events have no effect.
+// DecideAmid is Decide for an admission during which events happen. Each pod may have one event. If
+// Berth decides, the events have no effect.
 func DecideAmid(s *State, r *Request, meanwhile []Meanwhile, d *Decision) Verdict {
 	in := s.m.admissions.Get().(*room)
 	kubelet, predicted := in.decider.(*admission)
@@ -60,11 +60,10 @@ func (s *State) Notices(e *Meanwhile) bool {
 	})
 }
 
-// CommitAmid does what Commit does, after an admission with events. Each manager frees the
-// resources of an ended pod when the kubelet asks it the next question. So the step of an event can
-// change which NUMA nodes provide memory. If the CPU manager gave the new pod CPUs that the ended
-// pod still had, the CPU manager then frees these CPUs although the new pod uses them
-// (DefectForeignCPUs).
+// CommitAmid records an admission during which events happened. Each manager frees the resources of
+// an ended pod when the kubelet asks it the next question. So the step of an event can change which
+// NUMA nodes provide memory. If the CPU manager gave the new pod CPUs that the ended pod still had,
+// the CPU manager then frees these CPUs although the new pod uses them (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
 	l := leaving{books: kubeletBooks{s}, r: r, events: meanwhile}
 	for at := range l.noticed {

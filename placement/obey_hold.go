@@ -7,12 +7,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// DecideWithin does what Decide does for a pod that uses a part of a held place, on a node where
-// Berth decides. In the state, a pod with the UID of the place holds the unused rest of the place.
-// If the place has a kind of resource, the new pod gets this kind only from the rest. If the place
-// has CPU time, the pod gets CPU time only in the same form (isPart). All other resources come from
-// the rest of the node, and resources of providers come from the whole node. With these rules, Rest
-// can subtract the pod's part from the place.
+// DecideWithin decides about a pod that uses a part of a held place, on a node where Berth decides.
+// In the state, a pod with the UID of the place holds the unused rest of the place. If the place
+// has a kind of resource, the new pod gets this kind only from the rest. If the place has CPU time,
+// the pod gets CPU time only in the same form (isPart). All other resources come from the rest of
+// the node, and resources of providers come from the whole node. With these rules, Rest can
+// subtract the pod's part from the place.
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -32,12 +32,12 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 	return v
 }
 
-// DecideBeyond does what DecideWithin does for a pod that may need more than the rest of the place.
-// The missing amounts come from the node, if possible on the NUMA nodes of the place. The pod must
-// take a part of each requested resource that the place still has, and the node must still have
-// room for the rest of the place. If last is set, no other pod will use the place. It is then
-// enough that the pod is on one of the NUMA nodes of the place, and the pod may get exclusive CPUs
-// although the place has shares, or the reverse.
+// DecideBeyond is DecideWithin for a pod that may need more than the rest of the place. The missing
+// amounts come from the node, if possible on the NUMA nodes of the place. The pod must take a part
+// of each requested resource that the place still has, and the node must still have room for the
+// rest of the place. If last is set, no other pod will use the place. It is then enough that the
+// pod is on one of the NUMA nodes of the place, and the pod may get exclusive CPUs although the
+// place has shares, or the reverse.
 func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Decision) Verdict {
 	v := DecideWithin(s, place, r, d)
 	p := s.pod(place.UID)

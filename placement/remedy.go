@@ -44,7 +44,8 @@ const (
 // empty is set, it assumes an empty node. A nil Fits accepts every request.
 type Fits func(r *Request, empty bool) bool
 
-// Advise does what Explain does, and also fills in Remedies. It tries dozens of admissions.
+// Advise explains a refusal as Explain does, and also fills in Remedies. It tries dozens of
+// admissions.
 func Advise(s *State, r *Request, fits Fits) Refusal {
 	out := Explain(s, r)
 	if out.Reason == Admitted || !r.sane() {

@@ -60,7 +60,7 @@ const (
 	maxKeepFor    = 24 * time.Hour
 )
 
-// FillIn sets fields that are not set to their defaults.
+// FillIn gives each field that is not set its default.
 func (a *Admission) FillIn() {
 	a.Gate = cmp.Or(a.Gate, GateResources)
 	a.OvercommitFactor = cmp.Or(a.OvercommitFactor, 1)

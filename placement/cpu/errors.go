@@ -25,7 +25,7 @@ var (
 	// (takeByTopologyNUMADistributed, kubernetes#140730).
 	ErrWouldHang = errors.New("the kubelet would loop forever: distribute-cpus-across-numa cannot place the remainder")
 	// ErrTooComplex means that the kubelet would try too many combinations of NUMA nodes to finish
-	// in useful time.
+	// in time.
 	ErrTooComplex = errors.New("the kubelet would try too many combinations of NUMA nodes")
 	// ErrReserve means that the kubelet would not start, because it cannot pick the number of
 	// reserved CPUs. The text has the kubelet's words.

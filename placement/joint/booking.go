@@ -47,8 +47,9 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine handles each kind of resource in place: it makes everything of this kind unavailable
-// except the part in left, which is the unused part of place. It does not change other kinds.
+// Confine leaves, of each kind of resource that place has, only the part in left, which is the
+// unused part of place. It makes everything else of these kinds unavailable, and does not change
+// other kinds.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.Amounts.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()

@@ -205,8 +205,8 @@ func WatchEnded(ctx context.Context, client kubernetes.Interface, gs *Groups) er
 	return nil
 }
 
-// handler records the watch events of ended pods. After a broken watch, an update may be from a
-// deleted pod to a new pod of the same name.
+// handler records the watch events of ended pods. After a broken watch, the old object of an update
+// may be a deleted pod, and the new object another pod of the same name.
 func (e endings) handler() cache.ResourceEventHandler {
 	seen := func(obj any) {
 		switch pod, ok := obj.(*corev1.Pod); {

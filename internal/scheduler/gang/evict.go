@@ -347,7 +347,7 @@ func (gs *Groups) couldTear(limit int32) bool {
 
 const maxVictimsNamed = 8
 
-// text describes the eviction for an event, as the second part of a sentence about the group.
+// text describes the eviction for an event, in words that continue a sentence about the group.
 func (e *eviction) text() string {
 	if len(e.victims) == 0 {
 		return fmt.Sprintf("fits after the deletion of %s, which has already begun", wire.Counted(e.leaving, "pod"))

@@ -100,8 +100,8 @@ func (o *APIObjects) Want(s wire.GangSource) {
 	go informer.RunWithContext(klog.NewContext(o.ctx, o.groups.book.Logger))
 }
 
-// handler records events of the groups of a source. After a broken watch, an update may be from a
-// deleted group to a new group of the same name.
+// handler records events of the groups of a source. After a broken watch, the old object of an
+// update may be a deleted group, and the new object another group of the same name.
 func (o *APIObjects) handler(s wire.GangSource) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { o.seen(s, obj) },

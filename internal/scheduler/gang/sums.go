@@ -90,7 +90,7 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 	}
 }
 
-// part has the facts about a member that sums counts. The zero value adds nothing.
+// part has the facts about a member that the sums count. The zero value adds nothing.
 type part struct {
 	waits, done, parted bool
 	shown               bool // the watch has shown the pod with its node
@@ -120,7 +120,7 @@ func lifeOf(pod *corev1.Pod) life {
 	}
 }
 
-// said has the declarations in a member's pod that sums counts.
+// said has the declarations in a member's pod that the sums count.
 type said struct {
 	wrong, asks bool
 	scheduler   string
