@@ -99,7 +99,7 @@ var kindNames = map[placement.ContainerKind]string{placement.App: "app", placeme
 
 var kindNamed = map[string]placement.ContainerKind{"app": placement.App, "init": placement.Init, "sidecar": placement.Sidecar}
 
-// Label returns the container's name, with a mark if it is not an app container.
+// Label returns the container's name, and its kind in parentheses if it is not an app container.
 func (c *Container) Label() string {
 	if c.Kind == kindNames[placement.App] {
 		return c.Name

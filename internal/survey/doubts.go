@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// warnings returns problems of a node whose report may still be correct. For example, the kubelet
-// is not ready, or it started before the machine changed.
+// warnings returns problems in spite of which the node's report may be correct. For example, the
+// kubelet is not ready, or the machine has changed since the kubelet started.
 func (n *NodeState) warnings() (out []Trouble) {
 	if r := n.Report(); r != nil {
 		for _, c := range r.Conditions {

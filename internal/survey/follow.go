@@ -58,9 +58,9 @@ func (w *watcher) refresh(s *Survey, c *source.Changes) []string {
 
 // Follower receives the results of a watch.
 type Follower[T any] struct {
-	// Show receives what may have changed: all keys, and the present items by key. A key without an
-	// item means that the node or pod is gone, or is not wanted. If Show returns an error, the
-	// watch ends.
+	// Show receives the keys of all nodes or pods that may have changed, and the current items by
+	// key. If a key has no item, its node or pod is gone, or is not wanted. If Show returns an
+	// error, the watch ends.
 	Show func(keys []string, items map[string]*T) error
 	// Tell receives each problem of the watch. The watch then continues.
 	Tell func(string)

@@ -151,7 +151,7 @@ type gathering struct {
 	declared bool  // its object was seen
 	hidden   bool  // its object may not be read
 	wrong    error // a request that Berth does not support
-	misread  error // an invalid declaration of a pod that counts
+	misread  error // the first invalid declaration of an active pod
 	pods     []*corev1.Pod
 	tasks    []string // the tasks of the pods
 }
@@ -223,7 +223,7 @@ func (g *gathering) sum(now time.Time) Gang {
 	return out
 }
 
-// count counts the pods. ending is the number of pods that will soon be gone.
+// count counts the pods. ending is the number of pods that have not ended and are being deleted.
 func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 	facts = gangs.Facts{Spec: &g.spec, Pods: len(g.pods), Was: g.spec.Ran, Waiting: new(gangs.Count), Done: &out.Done}
 	for i, pod := range g.pods {
@@ -331,8 +331,8 @@ func ReadGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	return spec, wrong, err
 }
 
-// GangNames returns the names of the gangs of the namespace. The argument source is as in
-// GangNamed.
+// GangNames returns the names of the gangs of the namespace. The argument source is a part of
+// Gang.Source in lower case, or "" for any.
 func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error) {
 	all, err := c.Gangs(ctx)
 	if err != nil {

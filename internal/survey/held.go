@@ -20,9 +20,9 @@ import (
 // StateHeld is the Pod.State of a Reservation's resources that no pod uses yet.
 const StateHeld = "held"
 
-// addHeld adds to bound, by node, a stand-in pod for the unused part of each Reservation's place.
-// It adds the Holding of each of these pods to held, by UID. The notes describe Reservations that
-// cannot be read.
+// addHeld adds stand-in pods to bound, which has the pods of each node: one stand-in for the unused
+// part of each Reservation's place. It adds the Holding of each stand-in to held, by UID. The notes
+// describe Reservations that cannot be read.
 func addHeld(all []*koordinator.Reservation, bound map[string][]*corev1.Pod, held map[string]ledger.Holding) (notes []string) {
 	on := map[string][]*koordinator.Reservation{}
 	for _, o := range all {
@@ -43,8 +43,9 @@ func addHeld(all []*koordinator.Reservation, bound map[string][]*corev1.Pod, hel
 type places struct {
 	// pods are stand-in pods, one for each place with an unused part.
 	pods []*corev1.Pod
-	// left has the Holding of each of these pods for the account, by UID. If Berth decides on the
-	// node, Holding.Held is the unused part.
+	// left has, by UID, the Holding that the node's ledger needs for each of these pods.
+	// Holding.Held is the unused part of the Reservation's decision, or nil if the Reservation has
+	// no decision.
 	left map[string]ledger.Holding
 	// wrong describes the Reservations that cannot be read.
 	wrong []string
@@ -136,7 +137,7 @@ func (s *Survey) heldPod(pod *corev1.Pod) Pod {
 	return out
 }
 
-// Vacancy has the resources of a Reservation on one NUMA node that no owner uses.
+// Vacancy has the unused resources of a Reservation on one NUMA node.
 type Vacancy struct {
 	// Reservation is the name of the Reservation.
 	Reservation string          `json:"reservation"`
@@ -161,7 +162,6 @@ func (h *Vacancy) nothing() bool {
 	return h.Count == 0 && h.MilliCPU == 0 && len(h.Memory) == 0 && len(h.Devices) == 0
 }
 
-// plus adds n to the amount of a resource. It creates the map if necessary.
 func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 	if n == 0 {
 		return
@@ -172,8 +172,8 @@ func plus[N int64 | uint64](held *map[string]N, resource string, n N) {
 	(*held)[resource] += n
 }
 
-// holds returns the resources that Reservations hold on the node, sorted by Reservation and NUMA
-// node.
+// holds returns the unused resources of all Reservations on the node, sorted by Reservation and
+// NUMA node.
 func (n *NodeState) holds() (out []Vacancy) {
 	for _, pod := range n.Bound {
 		if wire.OfReservation(pod) {
@@ -184,8 +184,8 @@ func (n *NodeState) holds() (out []Vacancy) {
 	return out
 }
 
-// heldBy returns the resources of the Reservation that the pod stands for, by NUMA node. Resources
-// without a NUMA node come last.
+// heldBy returns the unused resources of the Reservation that the pod stands for, by NUMA node.
+// Resources without a NUMA node come last.
 func (n *NodeState) heldBy(pod *corev1.Pod) []Vacancy {
 	p := n.held[string(pod.UID)].Held
 	if p == nil {
@@ -230,7 +230,7 @@ func (n *NodeState) heldBy(pod *corev1.Pod) []Vacancy {
 	return all
 }
 
-// heldAnywhere returns the held amounts of a Reservation whose CPUs and NUMA nodes the kubelet
+// heldAnywhere returns the unused amounts of a Reservation whose CPUs and NUMA nodes the kubelet
 // chooses.
 func heldAnywhere(pod *corev1.Pod) []Vacancy {
 	h := Vacancy{Reservation: pod.Name, UID: string(pod.UID), Anywhere: true}

@@ -46,7 +46,7 @@ func (s *Survey) Holders(name string) []Holder {
 			out = append(out, holdersOn(m, &snap.Pods[p], names[snap.Pods[p].UID])...)
 		}
 		for i := from; n.coarse() && i < len(out); i++ {
-			out[i].CPUs = "" // the report has no CPU ids, and the account chose arbitrary CPUs
+			out[i].CPUs = "" // the report has no CPU ids, and the ledger chose arbitrary CPUs
 		}
 		slices.SortStableFunc(out[from:], func(a, b Holder) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -76,8 +76,9 @@ func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod
 	return out
 }
 
-// Snapshot returns the node's state after all pods in flight have arrived. If too much is
-// uncertain, it returns the reported state. The node must have an Account.
+// Snapshot returns the node's state as it will be after the kubelet has admitted all pods in
+// flight. If the ledger cannot predict this state, it returns the reported state. The node must
+// have an Account.
 func (n *NodeState) Snapshot() placement.Snapshot {
 	if snap, ok := n.Account.View().Snapshot(); ok {
 		return snap

@@ -25,7 +25,8 @@ type Live struct {
 	c *Cluster
 	// w watches the cluster. It is nil before Run, and for a snapshot.
 	w *watcher
-	// still maps keys to the pods of a snapshot. It is nil for a cluster.
+	// The map still has the pods of a snapshot, by namespace/name. It is nil if l watches a
+	// cluster.
 	still map[string]*corev1.Pod
 	// groups are the objects that declare gangs.
 	groups source.Recent[source.Groups]
@@ -53,7 +54,7 @@ func (c *Cluster) NewLive() *Live {
 
 // show fills in the data of a snapshot, which never changes.
 func (l *Live) show(s *source.Snapshot) {
-	f, _ := s.Facts(context.Background(), "") // a file always answers
+	f, _ := s.Facts(context.Background(), "") // a snapshot returns no error
 	l.s, l.still = l.c.surveyOf(f), map[string]*corev1.Pod{}
 	for _, p := range s.Pods {
 		l.still[keyOf(p.Namespace, p.Name)] = p
@@ -70,12 +71,12 @@ func (l *Live) Ready() <-chan struct{} { return l.ready }
 // Where returns the name of the data source: the API server and the kubeconfig, or the snapshot.
 func (l *Live) Where() string { return l.c.Where }
 
-// Moves reports whether the data may change. A snapshot does not change.
+// Moves reports whether the data can change. It returns false for a snapshot.
 func (l *Live) Moves() bool { return l.still == nil }
 
 // Run follows the cluster until ctx ends. It calls the function told with the names of nodes and
-// the keys of pods that may have changed. If the result of Lost or Notes has changed, it calls told
-// without names. The function may be nil.
+// the keys of pods that may have changed. If the lost resources or the permissions to watch have
+// changed, it calls told without names. told may be nil.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if !l.Moves() {
 		<-ctx.Done()
@@ -107,7 +108,7 @@ func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	return w.Run(ctx, l.changed, l.wrong)
 }
 
-// changed records the results of a watch.
+// changed computes the nodes in ch again, and stores the results.
 func (l *Live) changed(ch *source.Changes) error {
 	names := slices.Sorted(maps.Keys(ch.Nodes))
 	nodes, rows := make([]*NodeState, len(names)), make([]*Row, len(names))
@@ -166,7 +167,7 @@ func (l *Live) Lost() []source.Lost {
 	return l.w.Lost()
 }
 
-// Now returns the cluster's time.
+// Now returns the current time by the API server's clock, or the time of the snapshot.
 func (l *Live) Now() time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -356,14 +357,14 @@ func (l *Live) Pod(namespace, name string) (Pod, bool) {
 	return sum, true
 }
 
-// Summaries returns the summaries of pods, in the given order. An entry is nil if no kubelet would
-// pin anything for the pod.
+// Summaries returns the summaries of pods, in the given order. An entry is nil if the pod could not
+// be pinned and has no placement that pins it.
 func (l *Live) Summaries(pods []*corev1.Pod) []*Pod {
 	s := l.survey()
 	out := make([]*Pod, len(pods))
 	parallel.Do(len(pods), func(i int) {
 		if sum, pinned := s.Pod(pods[i]); pinned {
-			sum.Containers = nil // only Pod returns containers
+			sum.Containers = nil // only the method Pod returns containers
 			out[i] = &sum
 		}
 	})

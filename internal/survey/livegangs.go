@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Gangs returns the gangs of the known pods.
+// Gangs returns the gangs of the known pods and PodGroups.
 func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 	namespace := l.c.Namespace
 	if !l.Moves() {

@@ -37,7 +37,7 @@ type NodeState struct {
 	notes []string
 	// Bound are the node's pods, and pods that stand for places of Reservations on the node.
 	Bound []*corev1.Pod
-	// held has the unused parts of Reservations' places, by UID, or is nil.
+	// held has the unused parts of Reservations' places, by the Reservation's UID. It may be nil.
 	held map[string]ledger.Holding
 	// Given has the providers' resources that the node's pods use.
 	Given []Given
@@ -78,8 +78,8 @@ func (g *glance) at(name string, s *source.NodeFacts, held map[string]ledger.Hol
 	return n
 }
 
-// goByAmounts is for a node without a NodeTopology. It uses the report of another exporter, which
-// contains only amounts.
+// goByAmounts sets Reading and Heard of a node without a NodeTopology, from another exporter's
+// report, which contains only amounts.
 func (n *NodeState) goByAmounts(g *glance, s *source.NodeFacts) {
 	beside := nodestate.BesideOf(s.Object, s.Pods)
 	var readings []*nodestate.Reading

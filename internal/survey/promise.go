@@ -58,7 +58,7 @@ const (
 	PromisePast = "no longer reported"
 )
 
-// The values of Holding.State in addition to those of v1alpha1.PodState in lower case.
+// Values of Holding.State. The others are the values of v1alpha1.PodState in lower case.
 const (
 	StateAdmitted = "admitted"
 	StateAbsent   = "absent"
@@ -214,7 +214,7 @@ func Fractions(r *placement.Request) (out []string) {
 	return out
 }
 
-// wholeBeside names the whole numbers of CPUs just below and above the given number.
+// wholeBeside names the whole numbers of CPUs just below and above the given number. It omits 0.
 func wholeBeside(milli int64) string {
 	if milli < 1000 {
 		return "1"

@@ -37,7 +37,7 @@ type Node struct {
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
 	// Held are the resources that Reservations hold for future pods, by Reservation and NUMA node.
 	Held []Vacancy `json:"held,omitempty"`
-	// Given is how much of the providers' resources is in use.
+	// Given has the amounts of providers' resources that the node's pods use.
 	Given []Given `json:"given,omitempty"`
 	// Holders has the holders of the node's CPUs. It is set only for nodes that were requested by
 	// name.
@@ -49,7 +49,8 @@ type Node struct {
 	Resizes []PodResize `json:"resizes,omitempty"`
 }
 
-// Managers has the kubelet's release, and the policies of its managers. An unknown field is empty.
+// Managers has the kubelet's release, and the policies of its managers. With authority berth,
+// Policy and Scope are Berth's defaults for the node. An unknown field is "".
 type Managers struct {
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	CPUManager     string `json:"cpuManager,omitempty"`
@@ -62,8 +63,8 @@ type Managers struct {
 // and it is not cordoned.
 func (n *Node) Open() bool { return n.Trouble == nil && !slices.Contains(n.Conditions, cordoned) }
 
-// NUMANode has the resources of one NUMA node after all pods in flight have arrived. Amount has the
-// amounts of one resource.
+// NUMANode has the resources of one NUMA node, as they will be after the kubelet has admitted all
+// pods in flight. Amount has the amounts of one of these resources.
 type (
 	NUMANode = stranded.NUMANode
 	Amount   = stranded.Amount
@@ -119,7 +120,8 @@ type Driven struct {
 // DriverDevices are a driver's devices on a NUMA node.
 type DriverDevices struct {
 	Driver string `json:"driver"`
-	// NUMANode and the following fields are as in query.ClaimOnNUMANode.
+	// NUMANode is "none" for devices without a NUMA node, and "unknown" if the driver names a NUMA
+	// node that the machine does not have. query.ClaimOnNUMANode describes the other fields.
 	NUMANode   string   `json:"numaNode"`
 	Free       []string `json:"free"`
 	Taken      []string `json:"taken,omitempty"`
@@ -128,8 +130,8 @@ type DriverDevices struct {
 	Why        string   `json:"why,omitempty"`
 }
 
-// ClaimOfPod is an allocated claim of a pod, with the positions of its devices compared with the
-// pod's CPUs and memory.
+// ClaimOfPod is an allocated claim of a pod. It tells if the claim's devices are near the pod's
+// CPUs and memory.
 type ClaimOfPod struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`

@@ -31,7 +31,7 @@ type Survey struct {
 	Facts *source.Facts
 	// States has the nodes by name.
 	States map[string]*NodeState
-	// elsewhere are pods that are bound to none of the nodes.
+	// elsewhere are pods that are bound to nodes that are not in States.
 	elsewhere []*corev1.Pod
 	// narrowed selects the wanted nodes; nil selects all.
 	narrowed func(*NodeState) bool

@@ -12,7 +12,7 @@ type Trouble struct {
 	// condition.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Advice is the advice for users.
+	// Advice tells users what to do.
 	Advice string `json:"advice,omitempty"`
 }
 

@@ -246,7 +246,7 @@ func (a *allocator) allocate(ctx context.Context, on *survey.NodeState, shown []
 	return found, ""
 }
 
-// missing explains why the claim gets no devices on the NUMA nodes in only: none matches, or not
+// missing explains why the claim gets no devices on the given NUMA nodes: none matches, or not
 // enough of them are free.
 func (n *devicesFor) missing(only topology.NUMASet) string {
 	where, matching, free := "", 0, 0

@@ -88,8 +88,8 @@ func Instead(asked amounts.List, from, to *placement.Request) amounts.List {
 	return out
 }
 
-// classesFor returns the resources of device classes, if the pod requests a resource that could be
-// one of them.
+// classesFor returns the extended resources of DeviceClasses. It returns nil if none of the
+// requested resources could be one of them.
 func classesFor(ctx context.Context, s *survey.Survey, c *survey.Cluster, asked amounts.List) (map[corev1.ResourceName]bool, error) {
 	if !foreign(asked) {
 		return nil, nil

@@ -20,15 +20,15 @@ import (
 
 // Choice has the values by which the scheduler compares the nodes that admit a pod.
 type Choice struct {
-	// Devices is the number of free devices that the pod would leave unused
-	// (placement.SpareDevices): on its NUMA nodes, or, if it asks for devices, of the same
-	// resources on the whole node.
+	// Devices is the number of devices that would stay free next to the pod
+	// (placement.SpareDevices). If the pod requests devices, all free devices of the same resources
+	// on the node count. Otherwise all free devices on the pod's NUMA nodes count.
 	Devices int `json:"devices"`
 	// Stranded is the number of free devices on the pod's NUMA nodes for which the pod would leave
 	// too few CPUs.
 	Stranded int `json:"stranded"`
-	// Demand is the percentage of the devices in use whose pods could run on this node if it were
-	// empty.
+	// Of all devices in use in the cluster, Demand is the percentage that belongs to pods that
+	// could run on this node if it were empty.
 	Demand int `json:"demand"`
 	// Policy is the topologyManagerPolicy of the node's kubelet.
 	Policy string `json:"policy"`

@@ -22,7 +22,7 @@ type Comparison struct {
 	// in these cases: there are more than maxRoomFor pods, all pods find a place without moves both
 	// before and after the change, the nodes are treated as empty, or only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
-	// Groups are the groups of like nodes, the largest first.
+	// Groups are the groups of identical nodes, the largest first.
 	Groups []ComparedGroup `json:"groups"`
 	// Rows are the lines of the printed comparison. Never names the pods that fit on no node of a
 	// group after the change, and explains why.
@@ -207,7 +207,7 @@ func tooMany(wanted []Wanted) error {
 	return nil
 }
 
-// need computes, for each group, how many empty nodes like those of the group the load needs.
+// need computes, for each group, how many empty nodes of this kind the load would need.
 func (m *comparing) need(ctx context.Context) error {
 	after := m.after.Setting
 	after.Empty = true
@@ -226,7 +226,7 @@ func (m *comparing) need(ctx context.Context) error {
 	return nil
 }
 
-// text returns the name of the group's first node, and the number of others.
+// text describes the group: its first node, the number of the other nodes, and the pool.
 func (g *ComparedGroup) text() string {
 	out := g.Like
 	if g.Count > 1 {

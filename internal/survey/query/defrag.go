@@ -198,8 +198,8 @@ func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) er
 	return nil
 }
 
-// fill sets the requests of p to the requests of the pod, with the given UID. The pod counts as
-// created after the survey, by the number of seconds in the argument after.
+// fill sets the requests of p to the requests of the pod, with the given UID. The candidate's
+// creation time is the time of the survey plus the number of seconds in the argument after.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {
@@ -373,8 +373,8 @@ func (p *played) comes(pod *suppose.Pod, name, note string) string {
 }
 
 // besideHolder returns the NUMA nodes that the pod would get while its holder (package moving), a
-// pod with the same requests, is still on the node. It returns "" if the pod has to wait until the
-// holder has left. It does not change the node.
+// pod with the same requests, is still on the node. It returns "" if nothing is pinned, or if the
+// pod has to wait until the holder has left. It does not change the node.
 func (p *played) besideHolder(pod *suppose.Pod) string {
 	if !p.Pins(pod) {
 		return ""

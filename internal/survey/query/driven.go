@@ -35,7 +35,7 @@ func DrivenOn(ctx context.Context, c *survey.Cluster, n *survey.NodeState) (*sur
 	out := &survey.Driven{}
 	byDriver := map[string]*devicesFor{}
 	var drivers []string
-	for id := range inventory.All() { // by driver
+	for id := range inventory.All() { // sorted by driver
 		if byDriver[id.Driver] == nil {
 			drivers = append(drivers, id.Driver)
 			byDriver[id.Driver] = &devicesFor{allocator: a, inventory: inventory}

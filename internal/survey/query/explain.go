@@ -82,10 +82,11 @@ type Membership struct {
 // Answers tells which nodes would admit the pod now. All nodes are asked about a pending pod.
 // Explained.askAgain chooses the nodes that are asked about a bound pod.
 type Answers struct {
-	// Fits is a request for fewer CPUs that would fit now, if no node admits the pod.
+	// If no node admits the pod, Fits is a request for fewer CPUs that would fit now. It is nil if
+	// there is none.
 	Fits *FewerCPUs `json:"fits,omitempty"`
-	// Alternatives are changed requests that would fit now, at most one for each resource that the
-	// pod requests.
+	// If no node admits the pod, Alternatives are changed requests that would fit now, at most one
+	// for each resource that the pod requests.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
 	// Nodes has the answers of the nodes, the best first. Groups has the same answers, grouped.
 	Groups []Group  `json:"groups,omitempty"`
@@ -220,7 +221,7 @@ func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, b Base) {
 	e.MemberOf = all.Of(pod)
 }
 
-// onlyNode returns the node that must be surveyed, or "" if all nodes must be.
+// onlyNode returns the node that must be surveyed, or "" if all nodes must be surveyed.
 func onlyNode(e *Explained, only string) string {
 	switch {
 	case e.Node == "" || e.Node == only:
@@ -257,7 +258,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 		Scheduler: nameOfScheduler(pod), Node: pod.Spec.NodeName,
 		Asks: survey.AsksText(r), Pinnable: r.Pinnable(), NotGuaranteed: wire.NotGuaranteed(pod), Fractions: survey.Fractions(r), Bound: survey.Bound{Refused: wire.Refused(pod)},
 	}
-	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // MemberOf.Why describes an error
+	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // an error appears in MemberOf.Why
 		e.Gang, e.GangName = says.Gang.String(), says.Gang.Name
 	}
 	switch pod.Status.Phase {
@@ -280,7 +281,7 @@ type question struct {
 	// created is the pod's creation time, in Unix seconds.
 	created int64
 	amounts amounts.List
-	// classes are the resources of device classes.
+	// classes are the extended resources through which pods can request devices of DeviceClasses.
 	classes map[corev1.ResourceName]bool
 	// noNode has advice about requirements of the pod that no node meets (noNodeHas).
 	noNode map[string]string
@@ -350,8 +351,8 @@ func (e *Explained) askAgain(s *survey.Survey, q *question) {
 	}
 }
 
-// answered stores the answers of nodes. If the pod has a place, it removes the advice of nodes that
-// would refuse the pod.
+// answered stores the answers of nodes. If the pod has a node whose kubelet did not refuse it,
+// answered removes the advice of nodes that would refuse the pod.
 func (e *Explained) answered(answers []Answer) {
 	for i := range answers {
 		if a := &answers[i]; a.Answer == Refuses && e.Node != "" && !e.Refused {

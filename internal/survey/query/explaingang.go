@@ -85,7 +85,7 @@ func ExplainGang(ctx context.Context, b Base, g *survey.Gang, notes []string) (*
 			return nil, err
 		}
 	}
-	e.Notes = slices.Concat(s.Notes, notes, e.Notes) // askNow may have added notes of the survey
+	e.Notes = slices.Concat(s.Notes, notes, e.Notes) // s.Notes is read after askNow, which may add to it
 	return e, nil
 }
 
@@ -179,8 +179,8 @@ type trialNodes struct {
 	nodes []*survey.NodeState
 	// rooms has, by node, a function that returns the free amounts.
 	rooms []func() *amounts.Node
-	// classes are the resources of device classes. It is nil if neither a member nor the group
-	// requests one.
+	// classes are the extended resources of DeviceClasses. It is nil if neither a member nor the
+	// group requests such a resource.
 	classes map[corev1.ResourceName]bool
 	// devices is nil if no member has claims.
 	devices *gangDevices
@@ -192,7 +192,8 @@ type trialNodes struct {
 // gangKind is a set of members with the same requests. A node gives the same answer to all of them.
 type gangKind struct {
 	question
-	// said lists the first answer of each node, by index in trialNodes.nodes.
+	// said has each node's answer before any member is placed, by index in trialNodes.nodes. It is
+	// nil until the nodes are asked.
 	said []Answer
 }
 
@@ -313,9 +314,9 @@ func (t *trialNodes) answer(e *ExplainedGang, v *gangfit.Verdict) {
 	e.Lacking = t.lacking(&v.Plan)
 }
 
-// never names a resource of which even all nodes together, if they were empty, have too little for
-// the members that must start together. It returns "" if there is none. It assumes that the members
-// with the smallest requests start.
+// never names a resource of which all nodes together have too little for the members that must
+// start together, even if the nodes were empty. It returns "" if there is none. It assumes that the
+// members with the smallest requests start.
 func (t *trialNodes) never() string {
 	asked := map[string][]int64{}
 	for _, pod := range t.pods {
@@ -411,7 +412,7 @@ func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 		mates[at.Node]++
 	}
 	k := t.kinds[t.asks.Members[p.Lacking].Kind]
-	t.Nodes(t.asks.Members[p.Lacking].Kind) // ask about the kind if the plan has not
+	t.Nodes(t.asks.Members[p.Lacking].Kind) // asks the nodes about the kind if the plan has not done so
 	out := &Lacking{Pod: t.pods[p.Lacking].Name, Nodes: make([]Answer, len(t.nodes))}
 	parallel.Do(len(t.nodes), func(i int) {
 		if out.Nodes[i] = k.said[i]; mates[i] > 0 {
@@ -439,8 +440,8 @@ func (t *trialNodes) again(p *plan.Plan, node int) (a Answer) {
 	if a.Answer != Waits || !on.Pins(&member.Pod) {
 		return a
 	}
-	// The reason for the answer Waits may be that the member would endanger the promises to other
-	// members. Promise then refuses the member.
+	// A node may answer Waits because the member would endanger the promises to other members. In
+	// this case, Promise refuses the member, and so does the node's answer.
 	var d placement.Decision
 	if said := on.Promise(&member.Pod, &d); said.Outcome == ledger.Refused {
 		if refusal, ok := on.Account().View().Advise(member.Candidate.Request, nil); ok {
@@ -453,6 +454,6 @@ func (t *trialNodes) again(p *plan.Plan, node int) (a Answer) {
 
 // taskOf returns the member's task, or "".
 func taskOf(pod *corev1.Pod) string {
-	says, _ := wire.ReadMembership(pod) // the gang's Why describes an error
+	says, _ := wire.ReadMembership(pod) // an error appears in the gang's Why
 	return says.Task
 }

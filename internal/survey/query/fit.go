@@ -22,7 +22,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Wanted is a pod that does not exist, and the number of its replicas.
+// Wanted is the template of a pod that does not exist yet, and the number of its replicas.
 type Wanted = manifest.Template
 
 // FitOptions are the options of Fit.
@@ -329,7 +329,7 @@ func (f *fitter) seat(name string) *seat {
 
 func (s *seat) with() *survey.NodeState { return supposed(s.node, &s.Node) }
 
-// supposed returns a copy of n with the ledger of the supposed node on.
+// supposed returns a copy of n whose Account is that of the supposed node.
 func supposed(n *survey.NodeState, on *suppose.Node) *survey.NodeState {
 	out := *n
 	out.Account = on.Account()

@@ -20,8 +20,8 @@ type Owned struct {
 	Node  string `json:"node,omitempty"`
 	// Has means that the pod already uses the Reservation's place.
 	Has bool `json:"has,omitempty"`
-	// Takes means that the pod would get the Reservation's place now. If it is false, Message
-	// explains why.
+	// Takes means that a pod without a node would get the Reservation's place now. If it would not,
+	// Message explains why.
 	Takes   bool   `json:"takes,omitempty"`
 	Message string `json:"message,omitempty"`
 

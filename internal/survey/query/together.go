@@ -224,7 +224,7 @@ func (t *together) lie(ctx context.Context, fits bool) bool {
 	return bad == ""
 }
 
-// allocate allocates devices on the NUMA nodes in only to all claims of the list together. If it
+// allocate allocates devices on the given NUMA nodes to all claims of the list together. If it
 // cannot, it returns the reason; "" means success.
 func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*claimHere) (why string) {
 	var objects []*resourcev1.ResourceClaim
@@ -277,8 +277,9 @@ func (t *together) alone(ctx context.Context, why string) {
 // none, and a pod gets devices for all of its claims or for none.
 func gotNone(claim string) string { return "claim " + claim + " of the pod gets no devices" }
 
-// elsewhere is for claims that get no near devices. It adds to the messages which other devices
-// they would get, or why they get none.
+// elsewhere completes the answers about open claims that get no near devices. If the pod only
+// prefers near devices, elsewhere names the other devices that the claims would get, or sets lacks
+// if they get none.
 func (t *together) elsewhere(ctx context.Context) {
 	if t.claimant.mode == claims.Required {
 		if t.claimant.follows(t.at) {

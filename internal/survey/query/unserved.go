@@ -27,12 +27,12 @@ const unservedAfter = 10 * time.Second
 // default.
 const usualLease = 15 * time.Second
 
-// askWhoServes sets e.Unserved if no scheduler seems to have looked at a pending pod, although it
-// is at least unservedAfter old. The message says whether there seems to be a scheduler with the
-// pod's schedulerName. If an event of the scheduler explains why the pod waits, askWhoServes sets
-// e.Message instead. Every scheduler writes the condition PodScheduled when it finds no node. Berth
-// does not write it to the members of a gang that is forming or wrong. Berth writes it to members
-// of other gangs only after the gang has waited for a while.
+// askWhoServes sets e.Unserved if a pending pod is at least unservedAfter old and does not have the
+// condition PodScheduled, which every scheduler writes when it finds no node. Berth makes two
+// exceptions. It does not write the condition to members of a gang that is forming or wrong; for
+// such members, askWhoServes does nothing. To members of other gangs, it writes the condition only
+// after the gang has waited for a while. Therefore, if the scheduler has written an event about the
+// pod, askWhoServes sets e.Message to the text of the event instead.
 func askWhoServes(ctx context.Context, c *survey.Cluster, s *survey.Survey, pod *corev1.Pod, e *Explained) {
 	a, err := c.API()
 	if err != nil || e.MemberOf.HoldsBack() || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
@@ -54,7 +54,8 @@ func askWhoServes(ctx context.Context, c *survey.Cluster, s *survey.Survey, pod 
 }
 
 // waitOf returns the age of the youngest pod, because the scheduler does not try a gang before its
-// last pod exists. overdue means that no scheduler seems to have looked at the pods.
+// last pod exists. overdue means that no scheduler seems to have looked at any of the pods,
+// although the youngest is at least unservedAfter old.
 func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, overdue bool) {
 	if slices.ContainsFunc(together, isLookedAt) {
 		return 0, false
@@ -111,7 +112,7 @@ func servedBy(s *survey.Survey) map[string]int {
 
 // eventOfScheduler returns the message of the last event of the pod's scheduler about the pod. It
 // returns "" if there is none, or if events may not be read. A scheduler writes events under the
-// name of the pod's profile.
+// pod's schedulerName.
 func eventOfScheduler(ctx context.Context, a *source.API, pod *corev1.Pod) string {
 	all, err := a.Events(ctx, pod)
 	if err != nil {

@@ -50,8 +50,8 @@ type classList struct {
 	notes     []string
 }
 
-// The client's own limits, in requests per second and in requests at once. The API server has
-// further limits.
+// The client's own limits: the average number of requests per second, and the size of a burst. The
+// API server has further limits.
 const (
 	clientQPS   = 50
 	clientBurst = 100
@@ -271,8 +271,8 @@ func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav
 // managedFields.
 type serverClock struct{ last atomic.Pointer[lastAnswer] }
 
-// lastAnswer is the time of the API server's last answer: date by the API server's clock, at by
-// this machine's.
+// lastAnswer is the time of the API server's last answer. The field date is by the API server's
+// clock, and the field at by this machine's clock.
 type lastAnswer struct{ date, at time.Time }
 
 // now returns the time of the last answer, or this machine's time if there was no answer yet.
@@ -329,7 +329,7 @@ func (r *Recent[T]) Get(read func() (*T, error)) (*T, error) {
 	}
 	now, err := read()
 	if err != nil && r.last != nil {
-		return r.last, nil // without an API server, the data about pods is about as old as this list
+		return r.last, nil // while the API server does not answer, the pods are as old as this list
 	}
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 // watches every few minutes, and informers restart them at once.
 const lostPatience = 2 * time.Second
 
-// Lost is a kind of object whose watch fails now. Its data is as old as Since.
+// Lost is a kind of object that cannot be watched now. Its data dates from the time Since.
 type Lost struct {
 	// Resource is its name in the API, like "pods".
 	Resource string    `json:"resource"`

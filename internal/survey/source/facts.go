@@ -51,7 +51,7 @@ func (a *API) readFacts(ctx context.Context, only string) (*Facts, []json.RawMes
 		})
 		f.Pods, podsErr = a.boundPods(ctx, only)
 	}
-	_ = side.Wait() // judge handles its errors
+	_ = side.Wait() // always nil: the errors are in the variables above
 	if reportsErr != nil {
 		return nil, nil, reportsErr
 	}
@@ -180,7 +180,7 @@ func (a *API) boundPods(ctx context.Context, node string) ([]corev1.Pod, error) 
 	return a.listPods(ctx, metav1.NamespaceAll, o)
 }
 
-// Readable determines which objects may be read. The Facts have no objects.
+// Readable determines which objects may be read. The result contains no objects.
 func (a *API) Readable(ctx context.Context) (*Facts, error) {
 	one := metav1.ListOptions{Limit: 1}
 	var f Facts

@@ -126,7 +126,7 @@ func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
 	return out
 }
 
-// slimContainers keeps names, amounts and restart policies.
+// slimContainers keeps names, amounts, ports, and the policies for restarts and resizes.
 func slimContainers(all []corev1.Container) []corev1.Container {
 	var out []corev1.Container
 	for i := range all {
@@ -152,7 +152,8 @@ func berthAnnotations(all map[string]string) map[string]string {
 	return out
 }
 
-// dialectDomains has the domains of the dialects' annotations, and of annotations about eviction.
+// dialectDomains has the domains of all annotations that Berth reads, and of annotations about
+// eviction.
 var dialectDomains = func() map[string]bool {
 	out := map[string]bool{
 		"descheduler.alpha.kubernetes.io": true, "cluster-autoscaler.kubernetes.io": true,
@@ -175,8 +176,8 @@ func slimNode(node *corev1.Node) *corev1.Node {
 	}
 }
 
-// Slim is a transform for informers. It keeps only the fields of an object that a survey reads, so
-// that no secrets stay in memory.
+// Slim is a transform for informers. Of a pod, Node or Reservation, it keeps only the fields that a
+// survey reads, so that no secrets stay in memory.
 func Slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:

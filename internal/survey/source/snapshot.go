@@ -54,8 +54,7 @@ type Snapshot struct {
 	// These two lists are the reports that contain only amounts.
 	Numatopologies []*nodeinfo.Numatopology    `json:"numatopologies,omitempty"`
 	Zones          []*nrt.NodeResourceTopology `json:"nodeResourceTopologies,omitempty"`
-	// Groups are the objects that declare gangs, mostly unparsed. Files of older releases do not
-	// have this field.
+	// Groups are the objects that declare gangs. Files of older releases do not have this field.
 	Groups []json.RawMessage `json:"podGroups,omitempty"`
 	// Reservations are Koordinator's Reservations. Files of older releases do not have this field.
 	Reservations []*koordinator.Reservation `json:"reservations,omitempty"`

@@ -64,8 +64,8 @@ type Source interface {
 	// classes. Every class has a resource with a default name, and may name another one; the result
 	// has both. The notes name missing permissions.
 	DeviceClasses(ctx context.Context) (classes map[corev1.ResourceName]bool, notes []string, err error)
-	// HandedOut returns the devices of Dynamic Resource Allocation, and at least the claims of the
-	// namespace.
+	// HandedOut returns the objects of Dynamic Resource Allocation. If the user may not read claims
+	// of all namespaces, it returns only the claims of the given namespace.
 	HandedOut(ctx context.Context, namespace string) (*HandedOut, error)
 	// ClaimTemplates returns the ResourceClaimTemplates of a namespace. The notes name missing
 	// permissions.
@@ -144,7 +144,7 @@ func PlaceOf(o *koordinator.Reservation) string {
 	return o.Status.NodeName
 }
 
-// Groups has objects that declare gangs, mostly unparsed.
+// Groups has the objects that declare gangs, as JSON.
 type Groups struct {
 	List []json.RawMessage
 	// Hidden has the kinds that may not be read. Notes has a note about each of them.

@@ -47,7 +47,7 @@ type Watch struct {
 	api *API
 	Following
 	informers
-	// nodesKnown and beatsKnown are as in Facts.
+	// nodesKnown and beatsKnown mean that the user may read Nodes and the agents' Leases.
 	nodesKnown, beatsKnown bool
 	// begun is the time of the API server's last answer before the Watch was created, by the API
 	// server's clock. begunHere is about the same time by this machine's clock.
@@ -69,13 +69,13 @@ type Watch struct {
 	silent  map[string]bool
 	deaf    bool
 	listens time.Time
-	// looked is the time, by the monotonic clock, of the last check for a suspended machine.
-	// lookedWall is the same time by the wall clock.
+	// looked is the time of the last call of lookForSleep, by the monotonic clock. lookedWall is
+	// the same time by the wall clock.
 	looked, lookedWall time.Time
 }
 
-// informers has one informer for each resource. The informer is nil if the resource may not be
-// read. The informer of reports always exists.
+// informers has one informer for each resource. Only the field reports is never nil: the other
+// informers are nil if the resource is not served or may not be read.
 type informers struct {
 	reports, nodes, leases, pods cache.SharedIndexInformer
 	// coarse follow the reports that contain only amounts, in the order of apiclient.CoarseKinds.
@@ -226,8 +226,8 @@ func (w *Watch) leaseTold(obj any) {
 var vital = []string{v1alpha1.NodeTopologies.Resource, podsResource}
 
 // failed returns the error handler of a resource. If a vital resource may not be watched, the
-// handler ends the watch. It reports other problems, after which informers try again by themselves.
-// The contact reports other missing permissions.
+// handler ends the watch. It writes other errors to w.notes; the informer tries again by itself. If
+// a resource that is not vital may not be watched, w.contact reports this.
 func (w *Watch) failed(resource string) cache.WatchErrorHandlerWithContext {
 	said := ""
 	return func(_ context.Context, _ *cache.Reflector, err error) {
@@ -259,9 +259,8 @@ func (w *Watch) Now() time.Time {
 	return now
 }
 
-// Run follows the data until ctx ends. It calls the function each with the nodes and pods that may
-// have changed, the first time with all of them. It calls the function tell with each problem of
-// the watch.
+// Run follows the data until ctx ends. The callback each receives the nodes and pods that may have
+// changed, in the first call all of them. The callback tell receives the problems of the watch.
 func (w *Watch) Run(ctx context.Context, each func(*Changes) error, tell func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
