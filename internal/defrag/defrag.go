@@ -82,8 +82,9 @@ func (o Ending) String() string {
 // Plan lists the pods that move, and their new nodes.
 type Plan struct {
 	Outcome Ending
-	// Nodes are the nodes for the wanted pods, by index in Problem.Wanted. If the Outcome is not
-	// Found, only the first wanted pods have one.
+	// Nodes has an index in Problem.Nodes for each wanted pod, in the order of Problem.Wanted. If
+	// Outcome is not Found, it has only the nodes of the wanted pods before the first one that fits
+	// nowhere.
 	Nodes []int
 	// Moves are in the order in which they are carried out.
 	Moves []Move
@@ -132,8 +133,8 @@ type search struct {
 	// known caches the answers of nodes that no assumed move changes.
 	known map[*Pod][]answer
 	// sources has, by node, how many sets of pods leave it, each to make room for another pod.
-	// clearing counts only the sets of which some pod has no new place yet. Pods of such a set
-	// leave only after the pod that is placed next.
+	// clearing counts only the sets of which some pod has no new place yet. In the plan, the pods
+	// of such a set leave after the pod that is being placed.
 	sources, clearing []int
 }
 
@@ -223,8 +224,8 @@ func (s *search) replay() bool {
 	return true
 }
 
-// present returns the node after only the moves of the log: pods that are assumed to leave, but
-// have no new place yet, are still there.
+// present returns the node as it is after the moves of the log. Pods that are assumed to leave but
+// have no new place yet are still there.
 func (s *search) present(n int) suppose.Node {
 	now := s.Nodes[n]
 	for _, m := range s.log {
@@ -240,9 +241,9 @@ func (s *search) present(n int) suppose.Node {
 }
 
 // place searches for a node for the pod, where at most the given number of moves make room. It
-// assumes the pod on the node, and calls the function then with the node and the number of
-// remaining moves. If then returns false, place tries the next node. If no node works, it reverts
-// all assumptions and returns false. least has the estimates for the pod, or is nil.
+// assumes the pod on the node, and calls the callback with the node and the number of remaining
+// moves. If the callback returns false, place tries the next node. If no node works, it reverts all
+// assumptions and returns false. least has the estimates for the pod, or is nil.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
 		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0 && !slices.Contains(s.arrive, n)) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
@@ -287,8 +288,8 @@ func (s *search) free(p *Pod, n int) bool {
 	return s.ask(p, &now) && s.fits(p, n)
 }
 
-// with assumes that the pod is on the node, and calls the function then. If then returns false, it
-// reverts the assumption.
+// with assumes that the pod is on the node, and calls the callback. If the callback returns false,
+// with reverts the assumption.
 func (s *search) with(p *Pod, n int, then func() bool) bool {
 	s.nodes[n].Put(&p.Pod)
 	if then() {
@@ -312,8 +313,8 @@ func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) boo
 }
 
 // choose adds pods of node n to the set of leaving pods until p fits, and then looks for new places
-// for the set. It adds only pods from the index from of s.on[n] on, so that it tries no set twice.
-// It returns true if the function then does.
+// for the set. It adds only pods of s.on[n][from:], so that it tries no set twice. It returns true
+// if the callback does.
 func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(node, left int) bool) bool {
 	if len(set) > 0 && s.fits(p, n) {
 		return s.settle(set, moves-len(set), func(left int) bool {

@@ -27,9 +27,9 @@ type Question struct {
 	// members that must start together, including those in Done.
 	Done, Start int
 	// Claim has the resources that must be available before the group's pods are planned, or is
-	// nil. Room returns the resources with which the Claim is compared. If oneByOne is set, it
-	// knows the pods one by one, and so which of them could be evicted. Otherwise it knows only the
-	// sum of all pods, which is cheaper.
+	// nil. Room returns the resources with which the Claim is compared. If oneByOne is set, this
+	// Room has each pod, and so knows which pods could be evicted. Otherwise it has only the sum of
+	// all pods' requests, which is cheaper.
 	Claim *Claim
 	Room  func(oneByOne bool) *Room
 	// Budget limits the cost of the answer; nil means no limit. Dear counts what makes the gang
@@ -43,16 +43,16 @@ type Question struct {
 // Kind is a group of equal members: the first member and their number.
 type Kind struct{ First, Size int }
 
-// memberLooks is the cost of reading a member, in looks of the Budget. Every bytesPerLook bytes of
-// its likeness cost one further look.
+// memberLooks is what Question.Add spends of the Budget for a member. It spends one more for every
+// bytesPerLook bytes of the argument likeness.
 const (
 	memberLooks  = 1
 	bytesPerLook = 192
 )
 
 // Add adds a member. Its likeness encodes everything that rules about nodes read, so members with
-// equal likenesses are of one kind. Add returns false if the budget is used up. The member of a
-// kind beyond plan.MaxKinds uses up the budget.
+// equal likenesses are of one kind. Add returns false if the budget is used up. If there are
+// already plan.MaxKinds kinds, a member of a further kind uses up the budget.
 func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	if !q.Budget.Spend(memberLooks) {
 		return false

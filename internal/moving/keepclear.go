@@ -34,8 +34,8 @@ func (r *runner) kept(step int) map[string]bool {
 	return out
 }
 
-// keep makes sure that each of the nodes has a guard that will exist for at least the duration
-// lasts, and removes all other guards.
+// keep makes sure that each of the nodes has a guard that will exist for at least the given
+// duration. It removes all other guards.
 func (r *runner) keep(ctx context.Context, nodes map[string]bool, lasts time.Duration) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		if err := r.keepClear(ctx, node, lasts); err != nil {
@@ -72,7 +72,7 @@ func (r *runner) keepClear(ctx context.Context, node string, lasts time.Duration
 	return err
 }
 
-// stands reports whether a holder or guard exists and will still exist after the duration lasts.
+// stands reports whether a holder or guard exists, and will still exist after the given duration.
 func (r *runner) stands(ctx context.Context, pod *corev1.Pod, lasts time.Duration) (bool, error) {
 	if time.Since(r.since[pod.UID]) > HolderLife-lasts {
 		return false, nil

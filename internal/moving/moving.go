@@ -76,9 +76,9 @@ const (
 	DefaultImage = "registry.k8s.io/pause:3.10"
 	// HolderLife is the time after which the kubelet ends a holder or guard that was not deleted.
 	HolderLife = 15 * time.Minute
-	// MostGrace is the longest grace period of a pod that may be moved. A holder and the guards
-	// must exist until the pod has ended, and during the waits before and after it, which take up
-	// to twice Options.Limit.
+	// MostGrace is the longest grace period of a pod that may be moved. It is shorter than
+	// HolderLife, because the holder and the guards must also exist during the waits before and
+	// after, which take up to twice Options.Limit.
 	MostGrace = 10 * time.Minute
 	// HolderLabel is the label of holders and guards. The value of a holder's label is the UID of
 	// the pod whose new place it holds. The value of a guard's label is the UID of the first wanted
@@ -195,8 +195,9 @@ func (r *runner) freeAfter(i int) int {
 }
 
 // holdFree checks that all later pods of the plan can still be moved. It holds the new places that
-// the last of the completed steps has freed, so that no new pod of another step gets them. If steps
-// is 0, it holds the places that are free from the beginning.
+// the last of the completed steps has freed, so that no new pod of another step gets them. steps is
+// the number of completed steps. If it is 0, holdFree holds the places that are free from the
+// beginning.
 func (r *runner) holdFree(ctx context.Context, steps int) error {
 	for i := steps; i < len(r.plan.Moves); i++ {
 		m := &r.plan.Moves[i]
@@ -243,8 +244,8 @@ func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 }
 
 // until calls the function done after changes of pods, and at least every retryEvery, until done
-// returns true or an error. After r.Limit it returns an error that wraps ErrChanged. This error
-// contains the text what, which names the awaited event.
+// returns true or an error. After r.Limit it returns an error that wraps ErrChanged. The text of
+// this error contains the argument what, which names the awaited event.
 func (r *runner) until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	return r.untilIn(ctx, r.Limit, what, done)
 }
@@ -531,8 +532,8 @@ func Unplaceable(pod *corev1.Pod) string {
 	return ""
 }
 
-// look reads the wanted pods, and reports whether all of them have a node. No pod needs to move
-// then.
+// look reads the wanted pods, and reports whether all of them have a node. If they have, no further
+// pod needs to move.
 func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 	here = true
 	for i := range r.plan.Wanted {

@@ -31,8 +31,9 @@ func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 	return Rank{s.tier(&o), s.weigh(o.Certain, fit, MaxScore)}, true
 }
 
-// bestRoom returns the best fit that a pod with asked CPUs can have on one NUMA node with at least
-// own free CPUs. There must be such a NUMA node.
+// bestRoom returns the best fit of a pod on one NUMA node that has at least own free CPUs. The
+// argument asked is the number of CPUs that the pod requests. At least one such NUMA node must
+// exist.
 func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	left, all := int64(-1), int64(1)
 	var nodeFree, nodeAll int64

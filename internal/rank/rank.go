@@ -171,8 +171,8 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 }
 
 // For every busyFrom pods in flight, a node loses busyLoss percent of the certainty part of its
-// score. One report covers about busyFrom pods, and each report causes work for the API server and
-// its clients.
+// score. busyFrom is 4 because one report covers about 4 pods. A smaller number would spread pods
+// over more nodes, and so cause more reports, which are work for the API server and its clients.
 const (
 	busyLoss = 75
 	busyFrom = 4

@@ -94,8 +94,8 @@ func (c *clock) stand(s *Start, of []int32) {
 	}
 }
 
-// run advances the clock to the end of the run. It calls the function part with the completed
-// fraction of the run. If ctx ends, the run ends early.
+// run advances the clock to the end of the run. The callback part receives the completed fraction
+// of the run. If ctx ends, the run ends early.
 func (c *clock) run(ctx context.Context, part func(float64)) {
 	for ctx.Err() == nil {
 		at, arrives := c.upcoming()
@@ -303,7 +303,7 @@ func (c *clock) stop(j *job) {
 		c.take(j, pod)
 		c.frees(node)
 	}
-	c.meter.waiting -= int64(j.members) // they no longer wait for another node
+	c.meter.waiting -= int64(j.members) // take has counted them as waiting
 }
 
 // frees records that waiting pods must be tried again on a node, mostly because the node has

@@ -101,8 +101,8 @@ type Outcome struct {
 	// NUMANodes is the number of the pod's NUMA nodes. It is 0 if the pod is not pinned or the NUMA
 	// nodes are unknown.
 	NUMANodes int
-	// Aligned means that the pod's exclusive CPUs, memory and devices are together on no more NUMA
-	// nodes than on an empty node. In a Cluster without NUMA nodes no pod is aligned.
+	// Aligned means that the pod's exclusive CPUs, memory and devices are on no more NUMA nodes
+	// than they would be on an empty node. In a Cluster without NUMA nodes no pod is aligned.
 	Aligned bool
 }
 

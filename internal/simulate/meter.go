@@ -14,7 +14,7 @@ type Timed struct {
 	Arrived int64 `json:"arrived"`
 	// GPUs and CPUs are amounts of pods that arrived in the measured time: thousandths of a GPU or
 	// a CPU, multiplied by the seconds of the measured time in which the pod ran. Asked is the
-	// amount if no pod had to wait. A gang counts while all of its members run.
+	// amount that would result if no pod had to wait. A gang counts while all of its members run.
 	GPUs Served `json:"gpuSeconds"`
 	CPUs Served `json:"cpuSeconds"`
 	// Waiting is the time from arrival to running, for pods that arrived in the measured time. The
@@ -183,7 +183,8 @@ func serve(s *Served, n int64, aligned bool) {
 	}
 }
 
-// left counts a job that has not ended at the end of the run.
+// left is called for every job at the end of the run. It counts the pods without a node, and
+// everything about the job that began and ended have not counted.
 func (m *meter) left(c *clock, j *job) {
 	if j.left > 0 {
 		m.timed.Left += int64(j.members - j.placed)

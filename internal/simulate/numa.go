@@ -17,9 +17,9 @@ type numa struct {
 	*amounts
 	blind    bool
 	kinds    []*numaKind      // by node
-	ids      []map[string]int // by node: the index of each GPU's id
+	ids      []map[string]int // by node: the index of each GPU, by its device id
 	states   []*placement.State
-	stood    []string // by number: the UIDs of the pods that run at the start
+	stood    []string // by the pod's number: the UIDs of the pods that run at the start
 	decision placement.Decision
 	zones    []Zone
 	wanted   wanted

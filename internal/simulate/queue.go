@@ -13,8 +13,8 @@ type entry struct {
 	job int32
 	// pod is one pod; -1 means all members of the job.
 	pod int32
-	// life is the job's life when the entry was made. Each move of a job begins another life, and
-	// entries of an earlier life have no effect.
+	// life is the number of the job's moves (job.life) when the entry was made. After a further
+	// move, the entry has no effect.
 	life int32
 }
 

@@ -13,8 +13,8 @@ type Figures struct {
 	CPUs Served `json:"cpus"` // thousandths
 	// Refusals is the number of times that kubelets refused a pod.
 	Refusals int64 `json:"refusals"`
-	// Pinned is the number of served pods that are pinned to NUMA nodes, and NUMANodes the sum of
-	// their numbers of NUMA nodes.
+	// Pinned is the number of served pods that are pinned to NUMA nodes. NUMANodes adds up the
+	// number of NUMA nodes of each of these pods.
 	Pinned    int64 `json:"pinned"`
 	NUMANodes int64 `json:"numaNodes"`
 	// OnNUMANodes counts the Pinned pods by their number of NUMA nodes: 1, 2, 3, and more than 3.

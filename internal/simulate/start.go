@@ -16,8 +16,8 @@ type StartNode struct {
 	trace.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State has the resources that the kubelet has assigned, both to Pods and to pods that are not
-	// in Pods.
+	// State has the resources that the kubelet has assigned to the pods in Pods and to all other
+	// pods.
 	State *placement.State
 	// KeptCPU (thousandths) and KeptMiB are the requests of pods that are not in Pods. These pods
 	// never end or move.
@@ -174,7 +174,7 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 		bits := uint64(0)
 		for gpu := range c.gpusOf(int(p.node), held.Containers) {
 			bits |= 1 << gpu
-			c.nodes[p.node].gpus[gpu] = trace.Thousandths // the GPU is free until a pod gets it
+			c.nodes[p.node].gpus[gpu] = trace.Thousandths // free it first, because c.hold takes it again
 		}
 		shape := p.shape()
 		c.hold(int(p.node), int32(i), shape, bits)
@@ -195,8 +195,8 @@ func (p *StartPod) shape() *Shape {
 	return s
 }
 
-// shapes returns the list all with the shapes of the Start's pods appended. The shape of s.pods[i]
-// is out[of[i]].
+// shapes appends the shapes of the Start's pods to the list all. The shape of s.pods[i] is
+// out[of[i]].
 func (s *Start) shapes(all []Shape) (out []Shape, of []int32) {
 	out = slices.Clip(all)
 	if s == nil {

@@ -26,7 +26,8 @@ func (m Mean) Duration() time.Duration {
 	return time.Duration(m.Mean * float64(time.Second)).Round(time.Second)
 }
 
-// meanOf rounds the mean and the deviation to thousandths, because runs differ by more than that.
+// meanOf returns the mean and the deviation, rounded to thousandths, because runs differ by more
+// than that.
 func meanOf(values []float64) (m Mean) {
 	n := float64(len(values))
 	for _, v := range values {

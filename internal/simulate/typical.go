@@ -12,7 +12,7 @@ type Typical struct {
 	Part  float64 // of all pods with a typical shape, from 0 to 1
 }
 
-// typicalPart is the least part of all pods that the typical shapes cover.
+// Together, the typical shapes cover at least typicalPart of all pods.
 const typicalPart = 0.95
 
 // typical returns the most frequent shapes of a load, until they cover typicalPart of the pods.

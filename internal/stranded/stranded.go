@@ -20,8 +20,8 @@ const (
 	Memory = "memory"
 )
 
-// Amount counts the CPUs, bytes or devices that pods can have exclusively: all of them, and the
-// free ones.
+// Amount has the total and the free number of CPUs, bytes or devices that pods can have
+// exclusively.
 type Amount struct {
 	Resource string `json:"resource,omitempty"`
 	Free     uint64 `json:"free"`
@@ -117,8 +117,8 @@ func (n *Node) memoryOn(numa topology.NUMAID) []Amount {
 	return out
 }
 
-// devices counts, by resource, the devices for which the function there returns true. Unhealthy
-// devices are not free.
+// devices counts, by resource, the devices for which the callback returns true. Unhealthy devices
+// are not free.
 func (n *Node) devices(there func(*placement.Device) bool) []Amount {
 	var out []Amount
 	for i := range n.Snapshot.Devices {
@@ -170,7 +170,7 @@ type Part struct {
 	Amount
 	// Stranded is the stranded part of Free, or 0.
 	Stranded uint64
-	// Beside is the resource (CPUs or memory) of which too little is free for all of Free. It is
+	// Beside is the resource (CPUs or memory) of which too little is free to use all of Free. It is
 	// the zero value if neither of them is the reason, for example if every pod requests more
 	// devices than are free.
 	Beside Amount

@@ -2,7 +2,7 @@ package suppose
 
 import "maps"
 
-// Field is a set of nodes with keys of type K. It creates a node at the first call of At.
+// Field is a set of nodes with keys of type K. The first call of At with a key creates the node.
 type Field[K comparable] struct {
 	// Bare creates the node with the key, without supposed changes.
 	Bare func(K) Node

@@ -14,7 +14,7 @@ type Alike struct {
 	Pods  int
 }
 
-// Needs is the number of equal, empty nodes that a load needs.
+// Needs is the number of identical, empty nodes that a load needs.
 type Needs struct {
 	// Nodes is the number of nodes that Pack fills.
 	Nodes int `json:"nodes"`
@@ -42,9 +42,9 @@ func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int)
 	return out
 }
 
-// Pack fills equal, empty nodes, and returns how many nodes the load needs. The largest pods come
-// first, and each pod goes to the first node that admits it. In another order, the load might need
-// fewer nodes.
+// Pack fills identical, empty nodes, and returns how many nodes the load needs. The largest pods
+// come first, and each pod goes to the first node that admits it. In another order, the load might
+// need fewer nodes.
 //
 // The function another creates an empty node. The function take puts the i-th pod of load[kind] on
 // a node, or returns false if the node refuses the pod. The load must not contain pods that an

@@ -168,9 +168,9 @@ func (n *Node) Loosen() {
 // Loose reports whether promises cover only the admission and no particular CPUs.
 func (n *Node) Loose() bool { return n.loose }
 
-// Cleared returns a new Node, whose ledger is this one after all pods in flight were admitted and
-// the taken pods have left (ledger.Node.ForkWithout). Its amounts include all supposed changes.
-// Cleared returns false if too much about the node is uncertain.
+// Cleared returns a new Node. Its ledger is a copy of this node's ledger, as it will be after all
+// pods in flight were admitted and the taken pods have left (ledger.Node.ForkWithout). Its amounts
+// include all supposed changes. Cleared returns false if too much about the node is uncertain.
 func (n *Node) Cleared() (Node, bool) {
 	if n.account == nil {
 		return On(nil, n.lend()), true

@@ -441,7 +441,7 @@ func (t *trialNodes) again(p *plan.Plan, node int) (a Answer) {
 		return a
 	}
 	// A node may answer Waits because the member would endanger the promises to other members. In
-	// this case, Promise refuses the member, and so does the node's answer.
+	// this case, Promise refuses the member, and the answer becomes Refuses.
 	var d placement.Decision
 	if said := on.Promise(&member.Pod, &d); said.Outcome == ledger.Refused {
 		if refusal, ok := on.Account().View().Advise(member.Candidate.Request, nil); ok {
