@@ -48,7 +48,7 @@ type nriRuntime struct {
 	ctrs map[string]*api.Container
 }
 
-// newNRIRuntime returns a runtime to whose socket, dir.NRI, plugins can connect.
+// newNRIRuntime returns a runtime that NRI plugins can connect to, through the socket dir.NRI.
 func newNRIRuntime(dir Dir, machine *topology.Machine, fake *fakeRuntime) (*nriRuntime, error) {
 	r := &nriRuntime{fakeRuntime: fake, cgroups: dir.Cgroups(), all: machine.Online, pods: map[string]*api.PodSandbox{}, ctrs: map[string]*api.Container{}}
 	for i := range machine.NUMANodes {
@@ -234,7 +234,7 @@ func (r *nriRuntime) lock() (unlock func()) {
 	}
 }
 
-// RunPodSandbox creates a sandbox.
+// RunPodSandbox creates a sandbox, and tells the plugins.
 func (r *nriRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	id, err := r.fakeRuntime.RunPodSandbox(ctx, config, handler)
 	if err != nil {
@@ -299,7 +299,7 @@ func (r *nriRuntime) StartContainer(ctx context.Context, id string) error {
 	return r.nri.PostStartContainer(ctx, &api.PostStartContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c})
 }
 
-// StopContainer ends a container.
+// StopContainer stops a container, and tells the plugins that it has ended.
 func (r *nriRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
 	err := r.fakeRuntime.StopContainer(ctx, id, grace)
 	if err == nil {
@@ -336,7 +336,7 @@ func (r *nriRuntime) StopPodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// RemovePodSandbox forgets a sandbox.
+// RemovePodSandbox removes a sandbox, and tells the plugins.
 func (r *nriRuntime) RemovePodSandbox(ctx context.Context, id string) error {
 	if err := r.fakeRuntime.RemovePodSandbox(ctx, id); err != nil {
 		return err

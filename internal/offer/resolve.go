@@ -72,12 +72,13 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	return pools, nil
 }
 
-// Keep restores devices that m only seems to have lost. It returns m with the devices in before
-// that m lacks, or that m shows in a way that no resource selects. For example, a network card
-// whose RDMA device is in a container's network namespace looks like a card without RDMA on the
-// host. A device that disappears while the agent reads it has no vendor or product, and Keep
-// replaces it too. If a device of m has another vendor, product or physical function, it is a
-// different device, and Keep does not replace it. If the result would be invalid, Keep returns m.
+// Keep restores devices that m only seems to have lost. It returns m with devices of the pools in
+// the argument before: devices that m lacks, and devices that m shows in a way that no resource
+// selects. For example, a network card whose RDMA device is in a container's network namespace
+// looks like a card without RDMA on the host. A device that disappears while the agent reads it has
+// no vendor or product, and Keep replaces it too. If a device of m has another vendor, product or
+// physical function, it is a different device, and Keep does not replace it. If the result would be
+// invalid, Keep returns m.
 func (c *Config) Keep(m *topology.Machine, before []Pool) *topology.Machine {
 	devices, kept := slices.Clone(m.Devices), false
 	for i := range before {

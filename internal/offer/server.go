@@ -222,7 +222,8 @@ func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_
 	}
 }
 
-// tokens returns the tokens with numbers below all. Those with numbers below well are healthy.
+// tokens returns the tokens with the numbers 0 to all-1. Tokens with numbers from 0 to well-1 are
+// healthy, and the others are not.
 func tokens(well, all int) []*pluginapi.Device {
 	out := make([]*pluginapi.Device, all)
 	for i := range out {

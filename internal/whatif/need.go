@@ -19,7 +19,8 @@ type Need struct {
 	Never []NeverFits `json:"neverFits,omitempty"`
 }
 
-// NeverFits are pods of one template that do not fit an empty node, with the reason.
+// NeverFits are pods of one template that do not fit even on a node without the rest of the load,
+// with the reason.
 type NeverFits struct {
 	Name    string   `json:"name"`
 	Pods    int      `json:"pods"`
@@ -76,7 +77,8 @@ func (n *Node) bare() *Node {
 	return &other
 }
 
-// counted returns an empty node like n that counts only amounts, including the number of devices.
+// counted returns a node like n, but without pods, that counts only amounts, including the number
+// of devices.
 func (n *Node) counted() *amounts.Node {
 	all := maps.Clone(n.allocatable)
 	for _, pool := range n.spec.Pools {
