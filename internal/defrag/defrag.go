@@ -13,7 +13,7 @@ import (
 // request and a new UID, and counts as created after all existing pods.
 type Pod struct {
 	suppose.Pod
-	// Node is the index of the pod's node in Problem.Nodes. A wanted pod does not use it.
+	// Node is the index of the pod's node in Problem.Nodes. It has no meaning for a wanted pod.
 	Node int
 	// Budgets are the PodDisruptionBudgets that select the pod, as indices into Problem.Budgets.
 	Budgets []int
@@ -132,9 +132,9 @@ type search struct {
 	nodes []suppose.Node
 	// known caches the answers of nodes that no assumed move changes.
 	known map[*Pod][]answer
-	// sources has, by node, how many sets of pods leave it, each to make room for another pod.
-	// clearing counts only the sets of which some pod has no new place yet. In the plan, the pods
-	// of such a set leave after the pod that is being placed.
+	// sources counts, for each node, the sets of pods that leave the node to make room for another
+	// pod. clearing counts only the sets of which some pod has no new place yet. In the plan, the
+	// pods of such a set leave after the pod that is being placed.
 	sources, clearing []int
 }
 
@@ -163,7 +163,8 @@ func (s *search) spent() bool {
 	return s.ended || s.asked >= s.effort || s.looked/looksPerQuestion >= s.effort
 }
 
-// look counts one check of a node.
+// look counts one check of a node. At every looksUnheard-th check, it tests whether the context has
+// ended.
 func (s *search) look() {
 	if s.looked++; s.looked%looksUnheard == 0 {
 		s.ended = s.ctx.Err() != nil
@@ -240,10 +241,10 @@ func (s *search) present(n int) suppose.Node {
 	return now
 }
 
-// place searches for a node for the pod, where at most the given number of moves make room. It
-// assumes the pod on the node, and calls the callback with the node and the number of remaining
-// moves. If the callback returns false, place tries the next node. If no node works, it reverts all
-// assumptions and returns false. least has the estimates for the pod, or is nil.
+// place searches for a node for the pod. To make room there, it may use at most the given number of
+// moves. It assumes the pod on the node, and calls the callback with the node and the number of
+// remaining moves. If the callback returns false, place tries the next node. If no node works, it
+// reverts all assumptions and returns false. least has the estimates for the pod, or is nil.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
 		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0 && !slices.Contains(s.arrive, n)) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
@@ -288,8 +289,8 @@ func (s *search) free(p *Pod, n int) bool {
 	return s.ask(p, &now) && s.fits(p, n)
 }
 
-// with assumes that the pod is on the node, and calls the callback. If the callback returns false,
-// with reverts the assumption.
+// with assumes that the pod is on the node, calls the callback, and reverts the assumption if the
+// callback returns false.
 func (s *search) with(p *Pod, n int, then func() bool) bool {
 	s.nodes[n].Put(&p.Pod)
 	if then() {
@@ -415,11 +416,11 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 	return a.OK()
 }
 
-// never is the estimate for a node that refuses the pod even if all other pods leave.
+// never is the estimate for a node that refuses the pod even if all movable pods leave.
 const never = 1 << 30
 
 // estimates returns, for each node, an estimate of how many pods must leave to make room for the
-// pod: 0 if the node admits the pod now, and the value never if no departure makes room. For the
+// pod: 0 if the node admits the pod now, and the constant never if no departure makes room. For the
 // estimate, all pods leave, and then as many as possible return, the largest first. Fewer pods may
 // be enough.
 func (s *search) estimates(p *Pod) []int {

@@ -40,11 +40,12 @@ type Question struct {
 	known map[[sha256.Size]byte]int
 }
 
-// Kind is a group of equal members: the first member and their number.
+// Kind is a group of interchangeable members: the index of its first member, and the number of its
+// members.
 type Kind struct{ First, Size int }
 
-// memberLooks is what Question.Add spends of the Budget for a member. It spends one more for every
-// bytesPerLook bytes of the argument likeness.
+// memberLooks is the number of looks (plan.Looks) that Question.Add spends of the Budget for a
+// member. It spends one more for every bytesPerLook bytes of the argument likeness.
 const (
 	memberLooks  = 1
 	bytesPerLook = 192
@@ -79,8 +80,8 @@ func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	return true
 }
 
-// Ask plans the gang on the nodes, unless the Claim fails or the budget is used up. It changes the
-// nodes as plan.Make does.
+// Ask plans the gang on the nodes, unless the Claim fails or the budget is used up. If the members
+// fit, they stay on the nodes (plan.Field.Put); otherwise Ask leaves the nodes unchanged.
 func (q *Question) Ask(nodes plan.Field) *Verdict {
 	v := &Verdict{Plan: plan.Plan{Lacking: -1}, Start: q.Start, Fit: q.Done, question: q, nodes: nodes}
 	switch short := q.short(); {

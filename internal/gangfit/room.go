@@ -55,7 +55,8 @@ func protected(priority int32, stays bool) int32 {
 // Offer adds a usable node.
 func (r *Room) Offer(allocatable amounts.List) { add(&r.has, allocatable) }
 
-// Hold adds the requests of pods that are on offered nodes and cannot be evicted.
+// Hold adds requests of pods on offered nodes. Room counts these pods as pods that cannot be
+// evicted.
 func (r *Room) Hold(asks amounts.List) { add(&r.used, asks) }
 
 // Take adds a pod that is on an offered node.

@@ -56,8 +56,9 @@ func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.Kubele
 	return cfg, nil
 }
 
-// defaultEviction completes evictionHard as cmd/kubelet/app.loadConfigFile does. The required sum
-// of reservedMemory includes evictionHard.
+// defaultEviction completes evictionHard as cmd/kubelet/app.loadConfigFile does. The Memory Manager
+// needs the complete value, because it compares the sum of reservedMemory with a sum that includes
+// evictionHard.
 func defaultEviction(c *kubeletconfig.KubeletConfiguration) {
 	if c.EvictionHard == nil {
 		c.EvictionHard = maps.Clone(eviction.DefaultEvictionHard)

@@ -39,7 +39,8 @@ type nriRuntime struct {
 	cgroups string
 	// devices has the CDI specifications in Dir.CDI.
 	devices *cdi.Cache
-	// all and mems are the CPUs and NUMA nodes of a container for which no plugin sets others.
+	// The fields all and mems have the CPUs and NUMA nodes of a container for which no plugin sets
+	// others.
 	all  topology.CPUSet
 	mems topology.NUMASet
 

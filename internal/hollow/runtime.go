@@ -89,8 +89,9 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	return nil
 }
 
-// StopContainer takes stopTime, but not longer than the grace period and at least a tenth of
-// stopTime. In a real runtime, the signal, the exit and the cleanup take this time.
+// StopContainer takes the time stopTime. If the grace period is shorter, it takes the grace period,
+// but at least a tenth of stopTime. In a real runtime, the signal, the exit and the cleanup take
+// this time.
 func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
 	d := min(r.stopTime, time.Duration(grace)*time.Second)
 	select {

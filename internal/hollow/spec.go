@@ -37,8 +37,8 @@ type Spec struct {
 	// MaxPods overrides maxPods of KubeletConfig; 0 keeps it. The kubelet's default is 110.
 	MaxPods int32
 	// StopTime is the time that a container takes to stop; 0 means DefaultStopTime. In cri-api's
-	// fake runtime, stopping takes no time. Without StopTime, a deleted pod could free its
-	// resources before the node receives a Binding that was already in progress.
+	// fake runtime, stopping takes no time. If containers stopped at once, a deleted pod could free
+	// its resources before the node receives a Binding that was already in progress.
 	StopTime time.Duration
 }
 
@@ -46,7 +46,7 @@ type Spec struct {
 // first signal.
 const DefaultStopTime = 500 * time.Millisecond
 
-// Plugin is a device plugin of one resource. Device is one of its devices.
+// Plugin is a device plugin for one resource. Device is one of its devices.
 type (
 	Plugin = sampleplugin.Plugin
 	Device = sampleplugin.Device
@@ -69,7 +69,8 @@ func (d Dir) Kubeconfig() string { return filepath.Join(string(d), "kubeconfig")
 // that a kubelet's /configz would return.
 func (d Dir) KubeletConfig() string { return filepath.Join(string(d), "config.yaml") }
 
-// Checkpoint is a checkpoint of the kubelet; file is its name in internal/kubeletstate.
+// Checkpoint is the path of a checkpoint of the kubelet. file is one of the file names in
+// internal/kubeletstate.
 func (d Dir) Checkpoint(file string) string { return filepath.Join(string(d), file) }
 
 // DevicePlugins is the directory with the sockets and the checkpoint of the Device Manager.

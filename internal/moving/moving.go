@@ -417,7 +417,7 @@ type kin struct {
 	version string
 }
 
-// siblings returns the pods of the pod's controller, among them its replacement if it exists
+// siblings returns the pods of the pod's controller, among them the pod's replacement if it exists
 // already. If version is set, the list is at least as new as this resource version, and the API
 // server answers from its cache.
 func (r *runner) siblings(ctx context.Context, pod *corev1.Pod, version string) (kin, error) {
@@ -602,7 +602,8 @@ func (r *runner) names() string {
 	return strings.Join(names, ", ")
 }
 
-// holderOf returns an idle pod for one node with the requests of another pod.
+// holderOf returns an idle pod that has the requests of the given pod and can run only on the given
+// node.
 func holderOf(pod *corev1.Pod, node, image string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	s := &pod.Spec

@@ -217,7 +217,7 @@ func hasAddress(pools []Pool, address string) bool {
 	})
 }
 
-// offers reports whether the device id of another plugin's resource probably means a device of the
+// offers reports whether a device id of another plugin's resource probably means a device of the
 // pools: the id is the address of one of their devices, or the pools have GPUs of the vendor to
 // whose domain the resource name belongs.
 func offers(pools []Pool, resource, id string) bool {

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// tokenPrefix begins the ids of tokens, which distinguishes them from the ids of devices.
+// tokenPrefix is the beginning of the ids of tokens. It distinguishes them from the ids of devices.
 const tokenPrefix = "berth-token-"
 
 func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
@@ -28,7 +28,8 @@ func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
 // IsToken reports whether a device id is the id of a token.
 func IsToken(id string) bool { return strings.HasPrefix(id, tokenPrefix) }
 
-// kubeletSocket is the socket with which plugins register, in the folder for device plugins.
+// kubeletSocket is the name of the socket through which plugins register, in the folder for device
+// plugins.
 const kubeletSocket = "kubelet.sock"
 
 // plugin serves the tokens of a resource to the kubelet.

@@ -192,10 +192,10 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit rates by the strategy how full or empty the pod's NUMA nodes would be with the pod, and how
-// full or empty the whole node would be. It returns the mean of both scores. With MostAllocated,
-// whole NUMA nodes stay free for pods that fit on one NUMA node, and whole nodes for larger pods.
-// If the node has a strategy of its own (Spare.OwnFit), fit returns the score by that strategy.
+// fit scores by the strategy how full the pod's NUMA nodes would be with the pod, and how full the
+// whole node would be. It returns the mean of the two scores. With MostAllocated, whole NUMA nodes
+// stay free for pods that fit on one NUMA node, and whole nodes for larger pods. If the node has a
+// strategy of its own (Spare.OwnFit), fit returns the score by that strategy.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)

@@ -159,7 +159,7 @@ func (m *meter) first(c *clock, j *job, waited int64) {
 	}
 }
 
-// ended counts the amounts that the job has served since all of its members ran.
+// ended adds up the GPU time and the CPU time of the job's pods since all of them began to run.
 func (m *meter) ended(c *clock, j *job) {
 	if j.began < 0 {
 		return

@@ -117,7 +117,6 @@ func (c *numa) Take(node int, pod int32, s *Shape) {
 	c.wanted.add(s, -int64(s.GPUs))
 }
 
-// Learn computes the demand from the running pods.
 func (c *numa) Learn() bool { return !c.blind && c.wanted.learn() }
 
 // Suppose creates a ledger from the state of the node's kubelet.
@@ -132,7 +131,6 @@ func (c *numa) Suppose(node int) suppose.Node {
 	return suppose.On(account, c.room(node))
 }
 
-// Name returns the pod's UID.
 func (c *numa) Name(pod int32) string { return c.uid(pod) }
 
 // uid returns the UID of a pod in the states of kubelets. It cannot equal a UID of a real cluster,

@@ -63,7 +63,7 @@ func orderOf(score int32) uint32 { return rank.LastOrder - uint32(score) }
 // worse returns how much the score is below the best possible score of its tier.
 func worse(score int32) uint32 { return orderOf(score) & (1<<rank.ScoreBits - 1) }
 
-// name sets named to the candidates of the best tier.
+// name stores the candidates of the best tier in f.named.
 func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
 	tier, counts := ^uint32(0), [1 << rank.ScoreBits]int{}
 	for _, node := range nodes {

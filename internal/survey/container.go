@@ -24,7 +24,8 @@ type Container struct {
 	Devices map[string][]string `json:"devices,omitempty"`
 	// NUMANodes are the NUMA nodes of the container's CPUs and memory.
 	NUMANodes string `json:"numaNodes"`
-	// Affinity is the hint of the Topology Manager; "" for no preference.
+	// Affinity lists the NUMA nodes of the hint that the Topology Manager chose for the container;
+	// "" if the hint has no preference.
 	Affinity string `json:"affinity"`
 }
 
@@ -35,7 +36,8 @@ type Memory struct {
 	Bytes     uint64 `json:"bytes"`
 }
 
-// ContainerOf returns the resources of one container, from a decision on the machine m.
+// ContainerOf returns the resources that the decision d gives to a container. m is the node's
+// machine.
 func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container {
 	c := Container{Name: d.Name, Kind: kindNames[d.Kind], CPUs: d.CPUs.String()}
 	if !d.Hint.Any {

@@ -12,13 +12,14 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// watcher computes the present state of the nodes that a Watch follows.
+// watcher computes the current states of the nodes that its Watch follows.
 type watcher struct {
 	*source.Watch
 	look glance
 }
 
-// watch prepares to follow the facts. It sends no request yet.
+// watch returns a watcher for the objects that the user may read according to f. It sends no
+// request yet.
 func (c *Cluster) watch(f *source.Facts, o source.Following) (*watcher, error) {
 	a, err := c.API()
 	if err != nil {
@@ -29,7 +30,7 @@ func (c *Cluster) watch(f *source.Facts, o source.Following) (*watcher, error) {
 	return &watcher{w, c.glance()}, err
 }
 
-// at returns the present state of a node, or nil if it no longer exists.
+// at computes the current state of a node. It returns nil if the node no longer exists.
 func (w *watcher) at(name string) *NodeState {
 	f := w.Node(name)
 	if f == nil {
@@ -126,8 +127,8 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 }
 
 // remember gives an ended pod the last outcome that it had while it ran. This outcome cannot be
-// computed again, because reports no longer list the pod. Such a report may even arrive before the
-// event that ends the pod. last has the outcomes by UID.
+// computed again, because reports no longer list the pod. A report without the pod may even arrive
+// before the event that ends the pod. last has the outcomes by UID.
 func (p *Pod) remember(last map[string]string) {
 	over := p.Outcome == PromisePast || p.Outcome == PromiseOpen
 	if before := last[p.UID]; over && before != "" && before != PromiseOpen {

@@ -148,20 +148,20 @@ func gangsOf(pods []*corev1.Pod, objects *source.Groups, now time.Time) *Gangs {
 type gathering struct {
 	key      wire.GangKey
 	spec     wire.Gang
-	declared bool  // its object was seen
-	hidden   bool  // its object may not be read
+	declared bool  // its object exists
+	hidden   bool  // the user may not read its object
 	wrong    error // a request that Berth does not support
 	misread  error // the first invalid declaration of an active pod
 	pods     []*corev1.Pod
 	tasks    []string // the tasks of the pods
 }
 
-// active returns the pods that count for the gang.
+// active returns the pods that count for the gang (gangs.Active).
 func (g *gathering) active() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(g.pods), func(pod *corev1.Pod) bool { return !gangs.Active(pod) })
 }
 
-// readMembers reads the members' declarations about a gang without an object.
+// readMembers sets spec and wrong of a gang that no object declares, from the members' annotations.
 func (g *gathering) readMembers() {
 	if g.key.Source.HasObject() || g.misread != nil || len(g.pods) == 0 {
 		return
@@ -305,8 +305,8 @@ func WithoutPreemption(message string) string {
 	return message
 }
 
-// ReadGroup reads an object that declares a gang. wrong describes fields that Berth does not
-// support. err means that the object cannot be read.
+// ReadGroup reads an object that declares a gang. The result wrong describes fields that Berth does
+// not support. The result err means that the object cannot be read.
 func ReadGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	var head struct {
 		metav1.TypeMeta   `json:",inline"`

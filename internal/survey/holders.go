@@ -26,8 +26,8 @@ type Holder struct {
 	Count int `json:"count"`
 }
 
-// Holders returns the holders of a node's CPUs, including pods in flight. They are sorted by NUMA
-// node, namespace and name.
+// Holders returns the holders of a node's CPUs, including pods in flight. The result is sorted by
+// NUMA node, namespace and name.
 func (s *Survey) Holders(name string) []Holder {
 	n := s.States[name]
 	if n == nil || n.Account == nil {

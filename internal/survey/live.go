@@ -156,7 +156,7 @@ func (l *Live) Notes() []string {
 	return out
 }
 
-// Lost returns the kinds of objects that cannot be followed now. Their data is as old as
+// Lost returns the kinds of objects that cannot be followed now. Their data dates from the time
 // Lost.Since.
 func (l *Live) Lost() []source.Lost {
 	l.mu.RLock()
@@ -188,7 +188,7 @@ func (l *Live) Rows() []*Row {
 	return out
 }
 
-// Row returns the summary of one node, or nil if there is none.
+// Row returns the summary of one node, or nil if there is no such node.
 func (l *Live) Row(name string) *Row {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -200,7 +200,7 @@ type Row struct {
 	Node
 	// Pool is the name of the node's pool, or "" if none of the node's labels names a pool.
 	Pool string `json:"pool,omitempty"`
-	// Namespaces are the namespaces of the node's pods that could be pinned, ascending.
+	// Namespaces are the namespaces of the node's pods that could be pinned, in ascending order.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Packages has, for each element of NUMANodes, the index of its package in Machine.Packages, or
 	// -1 if it is in no package. It is nil if the NUMA nodes are in fewer than two packages.
@@ -249,7 +249,7 @@ func (n *NodeState) row(now time.Time) *Row {
 	return out
 }
 
-// packagesOf returns Row.Packages.
+// packagesOf computes Row.Packages for the NUMA nodes of a machine.
 func packagesOf(m *topology.Machine, nodes []NUMANode) []int {
 	out, seen := make([]int, len(nodes)), map[int]bool{}
 	for i := range nodes {
@@ -280,7 +280,7 @@ type Standing struct {
 	Labels map[string]string
 }
 
-// Standing returns all data about one node, or false if there is none.
+// Standing returns all data about one node, or false if there is no such node.
 func (l *Live) Standing(name string) (Standing, bool) {
 	s := l.surveyOf(name)
 	n := s.States[name]
@@ -304,14 +304,14 @@ func (l *Live) Standing(name string) (Standing, bool) {
 	return out, true
 }
 
-// State returns the state of a node, or nil if there is none.
+// State returns the state of a node, or nil if there is no such node.
 func (l *Live) State(name string) *NodeState {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.s.States[name]
 }
 
-// Survey returns a copy of the present state of all nodes, without notes. Callers may read it
+// Survey returns a copy of the current state of all nodes, without notes. Callers may read it
 // without the lock, because its nodes and pods are never changed, only replaced.
 func (l *Live) Survey(context.Context, string) (*Survey, error) { return l.survey(), nil }
 

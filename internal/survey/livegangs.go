@@ -34,7 +34,7 @@ func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) 
 	return l.Gangs(ctx)
 }
 
-// GangNamed finds a gang. source is the Source of a Gang.
+// GangNamed finds a gang by its Gang.Source and its name.
 func (l *Live) GangNamed(ctx context.Context, namespace, source, name string) (*Gang, error) {
 	all, err := l.Gangs(ctx)
 	if err != nil {

@@ -33,7 +33,7 @@ type NodeState struct {
 	// InFlight and Lingering count bound pods that have not ended and that no report lists.
 	// Lingering counts the pods that are being deleted, and InFlight counts the others.
 	InFlight, Lingering int
-	// notes has a note about each pod that could not be read.
+	// notes describe pods of the node, and reports of other exporters, that could not be read.
 	notes []string
 	// Bound are the node's pods, and pods that stand for places of Reservations on the node.
 	Bound []*corev1.Pod
@@ -50,8 +50,8 @@ type glance struct {
 	staleAfter time.Duration
 }
 
-// at computes the state of a node. held has the Holding of each pod that stands for a place of a
-// Reservation.
+// at computes the state of a node. held has, by UID, the Holding of each pod that stands for a
+// place of a Reservation.
 func (g *glance) at(name string, s *source.NodeFacts, held map[string]ledger.Holding) *NodeState {
 	n := &NodeState{Name: name, Object: s.Object, Bound: s.Pods, held: held, Given: givenOf(s.Pods)}
 	if s.Report != nil {
@@ -99,7 +99,8 @@ func (n *NodeState) goByAmounts(g *glance, s *source.NodeFacts) {
 	}
 }
 
-// hears reports whether a heartbeat is newer than the report and confirms it.
+// hears reports whether a heartbeat is newer than n.Heard. If there is a NodeTopology, the
+// heartbeat must also confirm it.
 func (n *NodeState) hears(b *source.Beat) bool {
 	if n.Reading != nil && n.Reading.Mark != (nodestate.Mark{}) && !b.VouchesFor(n.Reading.Mark.Sequence()) {
 		return false
@@ -138,7 +139,7 @@ func (n *NodeState) See(pod *corev1.Pod) error {
 	case err != nil:
 		return err
 	case wire.Ended(pod) && !n.Account.View().Report().Has(s.UID):
-		return nil // an ended pod holds no resources, and schedulers do not watch ended pods
+		return nil // the pod holds no resources, and the scheduler ignores it, too
 	}
 	n.Account.See(s.Sighting)
 	switch listed := n.Account.View().Report().Has(s.UID); {

@@ -102,7 +102,8 @@ func (n *NodeState) promisedNodes(p *wire.Placement) topology.NUMASet {
 	return out
 }
 
-// holding returns the pod's entry in the report, or nil if there is no report.
+// holding returns the pod's entry in the report, or nil if there is no report. If the report does
+// not list the pod, the entry has the State StateAbsent.
 func (n *NodeState) holding(uid string, now time.Time) *Holding {
 	if n.Report() == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // Given is how much of a provider's resource (placement.Provider) the pods of a node use at one
-// place. Only the provider knows how much there is.
+// place. Only the provider knows how much is available.
 type Given struct {
 	Resource string `json:"resource"`
 	Place    string `json:"place"`

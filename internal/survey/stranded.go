@@ -29,7 +29,8 @@ type Stranded struct {
 	// NoMemory, or TooFewDevices: every pod requests more devices than are free.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Rule is stranded.Part.Rule. It is "" if the node accepts no pods.
+	// Rule describes how the stranded amount was computed (stranded.Part.Rule). It is "" if the
+	// node accepts no pods.
 	Rule string `json:"rule,omitempty"`
 }
 
@@ -177,8 +178,8 @@ func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 	return c.wantsOf(all), nil
 }
 
-// besideText describes the free amounts of the stranded resource, and of the scarce resource next
-// to it (Part.Beside).
+// besideText compares the free amount of the stranded resource with the free amount of the scarce
+// resource on the same NUMA node (Part.Beside).
 func besideText(p *stranded.Part) string {
 	free, other := func(n uint64) string { return AmountText(p.Resource, n) }, func(n uint64) string { return AmountText(p.Beside.Resource, n) }
 	return fmt.Sprintf("%s of %s free, but only %s of %s", free(p.Free), free(p.Total), other(p.Beside.Free), other(p.Beside.Total))

@@ -30,7 +30,7 @@ type Node struct {
 	// Warnings are further problems of the node. The report may be reliable in spite of them.
 	Warnings []Trouble `json:"warnings,omitempty"`
 	// Conditions are the conditions of the report and of the Node that show a problem, as
-	// TYPE=STATUS(REASON).
+	// TYPE=STATUS(REASON). If the node is cordoned, the list also has "Unschedulable".
 	Conditions []string `json:"conditions,omitempty"`
 	// Gone means that a watch has seen the deletion of the node.
 	Gone      bool       `json:"gone,omitempty"`
@@ -138,8 +138,9 @@ type ClaimOfPod struct {
 	Claim     string `json:"claim"`
 	Asks      string `json:"asks,omitempty"`
 	Devices   string `json:"devices"`
-	// Alignment is the alignment of the worst device (with the values of
-	// berth_scheduler_claim_pods_total). Why describes this device's position.
+	// Alignment is the alignment of the device that is farthest away, with a value of the label
+	// alignment of the metric berth_scheduler_claim_pods_total. Why describes this device's
+	// position.
 	Alignment string `json:"alignment"`
 	Why       string `json:"why"`
 }

@@ -39,8 +39,8 @@ type Survey struct {
 	Partial bool
 }
 
-// missing returns the trouble of a node that the survey does not have, because it has neither a
-// Node nor a report.
+// missing returns the Trouble about a node that is not in the survey, because there is neither a
+// Node nor a report with this name.
 func (s *Survey) missing(name string) *Trouble {
 	if s.Facts.NodesKnown {
 		return &Trouble{Reason: nodestate.NoReport, Message: "there is no Node " + name}

@@ -24,8 +24,8 @@ const NotReady = "NodeNotReady"
 // kubelet does not have.
 const labelIgnored = "LabelIgnored"
 
-// restartRepeats is the reason of a warning about a node whose kubelet, when it restarts, places
-// pods with spec.resources again.
+// restartRepeats is the reason of the warning that the node's kubelet, if it restarts, would again
+// assign resources to running pods with spec.resources (placement.DefectRestartRepeats).
 const restartRepeats = "RestartRepeats"
 
 func troubleOf(u *nodestate.Unusable, node string) *Trouble {

@@ -35,7 +35,7 @@ var allocatorFeatures = structured.Features{
 // maxSelectors is the maximum number of compiled selectors in the cache.
 const maxSelectors = 64
 
-// allocator allocates devices to claims with kube-scheduler's allocator, on the objects in a
+// allocator allocates devices to claims. It applies kube-scheduler's allocator to the objects in a
 // source.HandedOut. It ignores DeviceTaintRules.
 type allocator struct {
 	slices    []*resourcev1.ResourceSlice

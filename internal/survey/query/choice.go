@@ -167,7 +167,7 @@ func (q *question) alternatives(s *survey.Survey, answers []Answer) (out []Alter
 		out = append(out, *one)
 	}
 	slices.SortFunc(out, func(a, b Alternative) int {
-		switch amounts.CPU { // each resource is there once
+		switch amounts.CPU { // no two elements have the same resource
 		case a.Resource:
 			return -1
 		case b.Resource:
@@ -185,7 +185,7 @@ func (a *Alternative) closer(b *Alternative) bool {
 	switch less, other := a.Instead < a.Asked, b.Instead < b.Asked; {
 	case less != other:
 		return less
-	case a.Asked != b.Asked: // they are about different containers
+	case a.Asked != b.Asked: // a and b change different containers
 		return a.Asked > b.Asked
 	case a.Instead != b.Instead:
 		return less == (a.Instead > b.Instead)

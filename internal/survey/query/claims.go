@@ -26,7 +26,7 @@ import (
 )
 
 // Claimed explains one of the pod's ResourceClaims: which devices it has or could get. As in the
-// scheduler, all claims of the pod get their devices together.
+// scheduler, all claims of a pod get their devices together or not at all.
 type Claimed struct {
 	// Name is the claim's name in spec.resourceClaims.
 	Name string `json:"name"`
@@ -331,7 +331,8 @@ func wouldLie(n *survey.NodeState, q *question, mode claims.Mode) (claims.Lying,
 	return claims.NUMAOf(&d, knownMachine(n)), a.OK() && (a.Exact || n.Decides() || mode != claims.Required)
 }
 
-// follows reports whether Berth can choose the pod's CPUs on the node near the pod's devices.
+// follows reports whether Berth decides on this node, and so can choose CPUs that are near the
+// pod's devices.
 func (x *claimant) follows(at *claimPlace) bool {
 	return !x.bound && at.known && at.Decides() && knownMachine(at.NodeState) != nil && at.Account != nil && x.question.hasSay(at.NodeState)
 }
@@ -366,7 +367,7 @@ func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lyi
 	}
 }
 
-// on returns the pod, its claims, and the devices of a node, for package claims.
+// on returns the pod, its claims and the node's devices, in the form that package claims needs.
 func (x *claimant) on(at *claimPlace) *claims.OnNode {
 	a, inventory := x.allocator, x.read(at)
 	n := &claims.OnNode{

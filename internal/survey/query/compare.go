@@ -184,7 +184,7 @@ func (m *comparing) move(ctx context.Context) error {
 	return nil
 }
 
-// room plans room for the whole load, and writes the result into the argument into.
+// room plans room for the whole load, and stores the result in *into.
 func (m *comparing) room(ctx context.Context, s *survey.Survey, into *Moving) error {
 	with := *s
 	room, err := makeRoom(ctx, m.cluster, &with, m.wanted, RoomOptions{})

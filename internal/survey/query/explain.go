@@ -142,7 +142,8 @@ type Group struct {
 	Message string   `json:"message"`
 	Advice  string   `json:"advice,omitempty"`
 	Nodes   []string `json:"nodes"`
-	// Labels has the label of each node of Nodes (Answer.label).
+	// Labels has a text for each node of Nodes: its name, and how long its agent has been silent
+	// (Answer.label).
 	Labels []string `json:"-"`
 
 	advices []advised
@@ -283,7 +284,7 @@ type question struct {
 	amounts amounts.List
 	// classes are the extended resources through which pods can request devices of DeviceClasses.
 	classes map[corev1.ResourceName]bool
-	// noNode has advice about requirements of the pod that no node meets (noNodeHas).
+	// noNode maps requirements of the pod that no node meets to advice (noNodeHas).
 	noNode map[string]string
 	// only is the only node to ask, or "" for all.
 	only string
@@ -329,7 +330,7 @@ func (e *Explained) ask(s *survey.Survey, q *question) {
 func (e *Explained) askAgain(s *survey.Survey, q *question) {
 	e.Decided = e.Pinnable || hasSay(s.States[e.Node], q.pod, q.request)
 	again := *q.request
-	again.UID = "again/" + again.UID // on its own node, the refused pod may still hold resources
+	again.UID = "again/" + again.UID // the refused pod may still hold resources on its node
 	if e.Refused && onlyNode(e, q.only) == e.Node {
 		again.Rules = placement.Rules{} // the kubelet that refused the pod applies no rules
 	}

@@ -50,7 +50,8 @@ type ExplainedGang struct {
 type GangPod struct {
 	Name string `json:"name"`
 	Task string `json:"task,omitempty"`
-	// State is as in survey.Pod, or "would fit" for a waiting member that would get a node now.
+	// State is "would fit" for a waiting member that would get a node now. For other members, it is
+	// survey.Pod.State.
 	State string `json:"state"`
 	Node  string `json:"node,omitempty"`
 	// NUMANodes are the NUMA nodes that the member has or would get.

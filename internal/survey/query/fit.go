@@ -307,7 +307,7 @@ func (f *fitter) pictures(berths []Berthed, seats []*seat) (out []Picture) {
 	return out
 }
 
-// fitter tries copies of one pod.
+// fitter places copies of one pod, one after another.
 type fitter struct {
 	*question
 	survey   *survey.Survey
@@ -394,8 +394,8 @@ func (f *fitter) take(s *seat) (Berthed, bool) {
 	return b, true
 }
 
-// count places copies on s, a duplicate of a seat without copies, until there are limit copies or
-// the node does not admit the next one.
+// count places copies on s until s has limit copies, or does not admit the next one. s is a
+// duplicate, so the caller's seat stays empty.
 func (f *fitter) count(s seat, limit int) NodeFit {
 	out := NodeFit{Answer: s.answer}
 	for a := s.answer; ; a = f.ask(&s) {

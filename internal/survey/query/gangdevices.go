@@ -20,7 +20,7 @@ type gangDevices struct {
 	ctx       context.Context //nolint:containedctx // it lives as long as the call that makes it
 	allocator *allocator
 	trial     *claims.Trial
-	// before is the state of the devices without the members.
+	// before is the state of the devices before the plan gives devices to members.
 	before structured.AllocatedState
 	// members are the members that may have claims, by index in the gang's Members. places has an
 	// element for each node.

@@ -67,8 +67,8 @@ func termsOf(pod *corev1.Pod) (out []term) {
 // maxKnown is the maximum number of values of a label that are listed.
 const maxKnown = 6
 
-// noNodeHas returns advice about requirements of a pod that no node meets. The keys are the texts
-// of terms, and resources. It returns an empty map if not all Nodes are known.
+// noNodeHas returns advice about requirements of a pod that no node meets. The keys are texts of
+// terms (term.text), and names of resources. It returns an empty map if not all Nodes are known.
 func noNodeHas(s *survey.Survey, pod *corev1.Pod, asked amounts.List, classes map[corev1.ResourceName]bool) map[string]string {
 	out := map[string]string{}
 	var nodes []*corev1.Node

@@ -92,7 +92,7 @@ func (o *Setting) drains() bool {
 	return o.NUMAPerPackage > 0 || o.CPUManager != "" || o.Reserved != ""
 }
 
-// Notes returns the assumptions of answers with the setting.
+// Notes returns the assumptions that answers with this setting depend on.
 func (o *Setting) Notes() (out []string) {
 	if o.drains() {
 		out = append(out, "a node must be drained before this setting is changed, so each node that would change is treated as empty")

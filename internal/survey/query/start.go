@@ -19,14 +19,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// StartNode is the present state of a node with a reliable report. A simulation starts from it.
+// StartNode is the current state of a node with a reliable report. A simulation starts from it.
 type StartNode struct {
 	Name    string
 	Object  *corev1.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State has the kubelet's allocations after all pods in flight have arrived, and all pods that
-	// have ended or are being deleted have left. The caller may change it.
+	// State has the kubelet's allocations as they will be after the kubelet has admitted all pods
+	// in flight, and all pods that have ended or are being deleted are gone. The caller may change
+	// it.
 	State *placement.State
 	// Has lists the node's allocatable amounts.
 	Has amounts.List
@@ -41,7 +42,7 @@ type StartNode struct {
 type StartPod struct {
 	Pod  *corev1.Pod
 	Asks amounts.List
-	// Request is the request that the kubelet receives.
+	// Request is the pod's request, as the placement engine reads it.
 	Request placement.Request
 	// Stays is the reason why `berth defrag` would not move the pod, or "".
 	Stays string

@@ -41,8 +41,8 @@ const (
 	podsResource   = "pods"
 )
 
-// Watch follows the facts through client-go's informers. If the watch of an informer breaks, the
-// informer lists and watches again by itself.
+// Watch follows the objects of Facts through client-go's informers. If the watch of an informer
+// breaks, the informer lists and watches again by itself.
 type Watch struct {
 	api *API
 	Following
@@ -84,7 +84,7 @@ type informers struct {
 	places cache.SharedIndexInformer
 }
 
-// Following selects the facts that a Watch follows.
+// Following selects the objects that a Watch follows.
 type Following struct {
 	// Namespace limits the results of Watch.Pod to one namespace. metav1.NamespaceAll means no
 	// limit.
@@ -104,8 +104,8 @@ type Changes struct{ Nodes, Pods map[string]bool }
 
 func (c *Changes) clear() { c.Nodes, c.Pods = map[string]bool{}, map[string]bool{} }
 
-// Watch prepares to follow the facts. It follows only objects that may be read according to f. It
-// sends no request yet.
+// Watch returns a Watch of the objects that the user may read according to f. It sends no request
+// yet.
 func (a *API) Watch(f *Facts, o Following) (*Watch, error) {
 	w := &Watch{api: a, Following: o, nodesKnown: f.NodesKnown, beatsKnown: f.BeatsKnown, begun: a.clock.now(), begunHere: time.Now(),
 		ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
@@ -362,7 +362,7 @@ func (w *Watch) hears() bool {
 // filled reports whether an informer has its initial objects. A nil informer needs none.
 func filled(informer cache.SharedIndexInformer) bool { return informer == nil || informer.HasSynced() }
 
-// lookForSleep sets w.listens to the present time if this machine was suspended, because heartbeats
+// lookForSleep sets w.listens to the current time if this machine was suspended, because heartbeats
 // from the time of suspension have not arrived yet.
 func (w *Watch) lookForSleep() {
 	now := time.Now()
@@ -399,7 +399,7 @@ func (w *Watch) beat(node string) Beat {
 	return beatOf(obj.(*coordinationv1.Lease))
 }
 
-// Node returns the present facts about a node, or nil if it no longer exists.
+// Node returns the current objects of a node, or nil if the node no longer exists.
 func (w *Watch) Node(name string) *NodeFacts {
 	var f NodeFacts
 	if obj, ok, err := w.reports.GetStore().GetByKey(name); err == nil && ok {
