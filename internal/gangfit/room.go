@@ -102,7 +102,8 @@ func add(sum *amounts.List, more amounts.List) {
 
 // Claim has the resources that must be available for a group to be admitted.
 type Claim struct {
-	// Asked are the resources that the group asks for, without those that its members already have.
+	// Asked are the resources that the group asks for, minus the resources that its members already
+	// have.
 	Asked amounts.List
 	// Kept are the resources that are kept for groups that were admitted before.
 	Kept amounts.List

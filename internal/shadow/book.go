@@ -291,8 +291,8 @@ func (b *Book) Captured(uid, name string) {
 type View struct {
 	// Summary is a sentence about the last 24 hours (Tally.Sentence).
 	Summary string `json:"summary"`
-	// Day has the numbers of the last 24 hours; Total has the numbers since the beginning. Open is
-	// the number of pods that wait for the answer of their kubelet.
+	// Day has the numbers of the last 24 hours; Total has the numbers since the Book was created.
+	// Open is the number of pods that wait for the answer of their kubelet.
 	Day   Tally `json:"day"`
 	Total Tally `json:"total"`
 	Open  int   `json:"open"`
@@ -303,7 +303,7 @@ type View struct {
 	Claims *Claims `json:"claims,omitempty"`
 }
 
-// View returns the present content. Later changes of the Book do not change the result.
+// View returns the current content of the Book. Later changes of the Book do not change the result.
 func (b *Book) View(now time.Time) View {
 	v := View{Day: b.day.sum(now), Total: newTally(), Open: len(b.open), Pods: append([]Record{}, b.notable...), Claims: b.claimed()}
 	v.Total.add(&b.total)

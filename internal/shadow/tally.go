@@ -200,7 +200,7 @@ func (d *day) at(now time.Time) *Tally {
 	return &slot.tally
 }
 
-// sum adds up the present hour and the 23 hours before it.
+// sum adds up the current hour and the 23 hours before it.
 func (d *day) sum(now time.Time) Tally {
 	out, hour := newTally(), now.Unix()/3600
 	for i := range d {

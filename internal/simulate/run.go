@@ -243,7 +243,7 @@ func capacityOf(nodes []trace.Node, pods []trace.Pod) (c Capacity) {
 	return Capacity{CPU: trace.CapacityOf(nodes, false)}
 }
 
-// of returns the figures about the resource that the capacity counts, and the capacity.
+// of returns the figures about GPUs or CPUs, depending on which of them c counts, and the capacity.
 func (c Capacity) of(f *Figures) (got *Served, have int64) {
 	if c.GPU > 0 {
 		return &f.GPUs, c.GPU

@@ -25,8 +25,8 @@ type Needs struct {
 	Pods int `json:"pods"`
 }
 
-// NeedsOf returns the number of nodes that a load needs. The functions another and take are those
-// of Pack. The function counted creates an empty node that counts only amounts.
+// NeedsOf returns the number of nodes that a load needs. It passes the callbacks another and take
+// to Pack. The function counted creates an empty node that counts only amounts.
 func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int) bool, counted func() *amounts.Node) (out Needs) {
 	for i := range load {
 		out.Pods += load[i].Pods

@@ -229,9 +229,8 @@ func (n *Node) Enough(p *Pod) bool {
 // taken pods leave, then the node admits the put pods in their order, and then comes this pod.
 func (n *Node) Ask(p *Pod) ledger.Answer { return n.AskUnder(p.Candidate, &ledger.Trial{}) }
 
-// AskUnder does what Ask does, with the additional changes of a ledger.Trial: the pods in
-// more.Without leave together with the taken pods, and the pods in more.With come after the put
-// pods.
+// AskUnder is Ask with the further changes in the argument more: the pods in more.Without leave
+// together with the taken pods, and the pods in more.With come after the put pods.
 func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	if n.account == nil {
 		return ledger.Answer{}

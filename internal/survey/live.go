@@ -389,7 +389,7 @@ func (l *Live) pod(key string) *corev1.Pod {
 	return l.w.Pod(key)
 }
 
-// Stranded returns the stranded resources on all nodes, as Survey.Stranded does.
+// Stranded returns the stranded resources on all nodes (Survey.Stranded).
 func (l *Live) Stranded() []Stranded { return l.survey().Stranded(l.c.wantsOf(l.Pods())) }
 
 // Another returns a copy of a pod as a user would write it: without node, status, volumes and

@@ -183,7 +183,8 @@ func (n *NodeState) guarantee() wire.Guarantee {
 	return n.Reading.Guarantee
 }
 
-// coarse reports whether the report has only amounts. It is false for a missing node.
+// coarse reports whether the node's report is of another exporter, and so has only amounts, no CPU
+// ids. It is false if n is nil.
 func (n *NodeState) coarse() bool { return n != nil && n.Reading != nil && n.Reading.Coarse() }
 
 // Sequence returns the number of the report, or 0.

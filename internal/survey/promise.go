@@ -127,8 +127,8 @@ func (n *NodeState) nodesOf(p *placement.PodAllocation) topology.NUMASet {
 	return p.NUMANodes(n.Machine(), n.deviceAt)
 }
 
-// outcome compares a promise with the report, or returns "" if there is no report. An ended pod is
-// compared as long as the report lists all of its resources.
+// outcome compares a promise with the report, or returns "" if there is no report. It compares an
+// ended pod while the report lists all of the pod's resources.
 func (n *NodeState) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	if n.Report() == nil {
 		return ""
@@ -163,7 +163,8 @@ func (n *NodeState) keeps(d *placement.Decision, held *placement.PodAllocation) 
 	return ledger.Kept(d, held)
 }
 
-// Decides reports whether Berth decides on the node.
+// Decides reports whether the node has authority berth: Berth, and not the kubelet, chooses CPUs,
+// memory and devices.
 func (n *NodeState) Decides() bool {
 	return n.Spec() != nil && n.Spec().Authority == v1alpha1.AuthorityBerth
 }

@@ -137,8 +137,8 @@ type Wants = stranded.Wants
 // maxShapes is the maximum number of shapes that free devices are compared with.
 const maxShapes = 64
 
-// wantsOf returns the most frequent requests of those pods that ask for devices. The pods may wait,
-// run, or have ended.
+// wantsOf returns the most frequent requests among the pods that ask for devices. These pods may
+// wait, run, or have ended.
 func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 	out := &stranded.Wants{PerDevice: c.Terms.CPUsPerDevice}
 	count, shapes := map[string]int{}, map[string]stranded.Shape{}

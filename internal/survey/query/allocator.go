@@ -157,8 +157,8 @@ func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool
 	return matchesNode(n.node.Object, "", d.AllNodes, d.NodeSelector)
 }
 
-// wishes returns, for each request and subrequest of the claim, its selectors and those of its
-// device class.
+// wishes returns the selectors of each request and subrequest of the claim, including the selectors
+// of its device class.
 func (n *devicesFor) wishes() (out [][]resourcev1.DeviceSelector, err error) {
 	add := func(request, class string, own []resourcev1.DeviceSelector) {
 		c, missing := n.allocator.classes.Get(class)

@@ -31,7 +31,7 @@ type Comparison struct {
 	Notes []string      `json:"notes,omitempty"`
 }
 
-// BeforeAfter is a value for the present nodes and for the changed nodes.
+// BeforeAfter has a value for the nodes as they are, and for the changed nodes.
 type BeforeAfter[T any] struct {
 	Before T `json:"before"`
 	After  T `json:"after"`
@@ -93,8 +93,8 @@ type comparing struct {
 	survey  *survey.Survey
 	wanted  []Wanted
 	names   []string
-	// before and after are the options for Fit on the present and on the changed nodes. If the
-	// change requires that nodes are drained, both treat the nodes as empty.
+	// before and after are the options for Fit on the nodes as they are, and on the changed nodes.
+	// If the change requires that nodes are drained, both treat the nodes as empty.
 	before, after FitOptions
 	out           *Comparison
 }
@@ -160,7 +160,8 @@ func fits(f *Fitting) Fits {
 	return out
 }
 
-// move determines how many pods would have to move to make room for the whole load.
+// move determines how many pods would have to move to make room for the whole load, before and
+// after the change.
 func (m *comparing) move(ctx context.Context) error {
 	replicas := 0
 	for i := range m.wanted {

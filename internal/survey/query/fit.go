@@ -159,7 +159,7 @@ type NodeFit struct {
 const maxBerths = 200
 
 // Fit determines where pods that do not exist would be placed now. It tries each workload
-// separately, without the pods of the others.
+// separately, as if the other workloads did not exist.
 func Fit(ctx context.Context, b Base, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
 	s, err := b.Survey(ctx, "")
 	if err != nil {
@@ -375,8 +375,8 @@ func (f *fitter) copyOf(s *seat) *suppose.Pod {
 
 func (f *fitter) uid(i int) string { return fmt.Sprintf("%s/copy-%d", f.request.UID, i+1) }
 
-// take places a copy on a node whose last answer admits it. It returns false if the ledger then
-// does not promise the place.
+// take places a copy on a node whose last answer admits it. It returns false if the node's ledger
+// nevertheless does not promise the place.
 func (f *fitter) take(s *seat) (Berthed, bool) {
 	b := Berthed{Node: s.node.Name, Exact: true}
 	p, d := f.copyOf(s), placement.Decision{}

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// gangDevices finds devices for the members of a gang, as the scheduler's gang plan does.
+// gangDevices finds devices for the members of a gang, with the same rules as the scheduler.
 type gangDevices struct {
 	ctx       context.Context //nolint:containedctx // it lives as long as the call that makes it
 	allocator *allocator

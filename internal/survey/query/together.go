@@ -29,16 +29,17 @@ type together struct {
 
 // claimHere is a claim of the pod on one node.
 type claimHere struct {
-	claims.Claim // Users and Results are those of the way that was tried last (claimant.ways)
+	claims.Claim // Users and Results belong to the place that was tried last (claimant.ways)
 	name         string
-	// users returns the containers that use the claim, with their NUMA nodes if the pod has the
-	// given placement.
+	// users returns the containers that use the claim, with their NUMA nodes for a given place of
+	// the pod.
 	users  func(claims.Lying) []claims.User
 	object *resourcev1.ResourceClaim
 	out    *ClaimOnNode
 	// The following fields are set only for an open claim. near has the NUMA nodes on which its
-	// devices would be near, in any of the tried ways. apart explains why its containers have no
-	// NUMA node in common, or is "". whys has the reasons why the claim gets no near devices.
+	// devices would be near, for any of the tried places of the pod. apart explains why its
+	// containers have no NUMA node in common, or is "". whys has the reasons why the claim gets no
+	// near devices.
 	devices *devicesFor
 	near    topology.NUMASet
 	apart   string
@@ -159,8 +160,8 @@ func (t *together) wrong(ctx context.Context) (wrong bool) {
 	return wrong
 }
 
-// judge assumes one way to place the pod. It reports whether the devices of the allocated claims
-// are where the pod requires them.
+// judge assumes one possible place of the pod. It reports whether the devices of the allocated
+// claims are where the pod requires them.
 func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	fits = true
 	for _, h := range t.open {

@@ -142,8 +142,8 @@ func why(err error) string {
 	return err.Error()
 }
 
-// replied reports whether the API server works: it accepted the request, or returned an error about
-// the request.
+// replied reports whether the API server answered the request itself: it accepted the request, or
+// returned a 4xx error other than 401 and 429.
 func replied(err error) bool {
 	if err == nil {
 		return true

@@ -29,7 +29,7 @@ func (a *API) Facts(ctx context.Context, only string) (*Facts, error) {
 	return f, err
 }
 
-// readFacts does what Facts does, and also returns the unparsed reports.
+// readFacts returns the Facts for the method Facts, and also the unparsed reports.
 func (a *API) readFacts(ctx context.Context, only string) (*Facts, []json.RawMessage, error) {
 	var f Facts
 	var readErr, nodesErr, beatsErr, podsErr, coarseErr error
@@ -146,7 +146,7 @@ func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 	return out, errors.Join(errs...)
 }
 
-// beats returns the last heartbeat of each node's agent, by the API server's clock if possible.
+// beats returns the last heartbeat of each node's agent, by node.
 func (a *API) beats(ctx context.Context) (map[string]Beat, error) {
 	items := func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items }
 	leases, err := listed(ctx, a.leases.Leases(a.Heartbeats).List, items, metav1.ListOptions{})

@@ -41,7 +41,7 @@ type Options struct {
 
 // Source is an API server, or a file with its data at one moment.
 type Source interface {
-	// Now returns the cluster's time.
+	// Now returns the time by the API server's clock, or the time of the snapshot.
 	Now() time.Time
 	// Facts returns the facts about nodes. The argument only is the name of one node, or "" for
 	// all.
@@ -108,7 +108,7 @@ type NodeFacts struct {
 	Pods   []*corev1.Pod          // bound to the node
 	// NodesKnown means that Nodes may be read. BeatsKnown means that heartbeats could be received.
 	NodesKnown, BeatsKnown bool
-	// Now is the cluster's time.
+	// Now is the time by the API server's clock.
 	Now time.Time
 }
 
