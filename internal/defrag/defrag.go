@@ -194,9 +194,9 @@ func (s *search) deepen(i int) bool {
 
 // replay carries out the log on the original nodes. It reports whether every place is free when a
 // pod takes it, and whether the wanted pods fit after all moves. No pod may move to a node that
-// another pod leaves later: a fork of the ledger removes the leaving pod first, so the moved pod
-// could get a place there that is still in use in reality. No pod may move to the node of a wanted
-// pod, because it could take the wanted pod's place.
+// another pod leaves later. A fork of the ledger removes the leaving pod first, so the moved pod
+// could get a place that is in reality still in use. No pod may move to the node of a wanted pod,
+// because it could take the wanted pod's place.
 func (s *search) replay() bool {
 	nodes := slices.Clone(s.Nodes)
 	comes := func(p *Pod, to int) bool {
@@ -279,8 +279,8 @@ func (s *search) open(p *Pod, n int) bool {
 	return (p.UID == "" || p.Node != n) && s.May(p, n)
 }
 
-// free reports whether the node admits the pod both after all assumed moves and at the time of the
-// pod's move, when pods that leave later are still there.
+// free reports whether the node admits the pod both after all assumed moves, and at the time of the
+// pod's own move, when pods that leave later are still there.
 func (s *search) free(p *Pod, n int) bool {
 	if p.UID == "" || s.sources[n] == 0 {
 		return s.fits(p, n)
@@ -420,9 +420,9 @@ func (s *search) ask(p *Pod, n *suppose.Node) bool {
 const never = 1 << 30
 
 // estimates returns, for each node, an estimate of how many pods must leave to make room for the
-// pod: 0 if the node admits the pod now, and the constant never if no departure makes room. For the
-// estimate, all pods leave, and then as many as possible return, the largest first. Fewer pods may
-// be enough.
+// pod. It is 0 if the node admits the pod now, and the constant never if no departure makes room.
+// For the estimate, all pods leave, and then as many as possible return, the largest first. Fewer
+// pods may be enough.
 func (s *search) estimates(p *Pod) []int {
 	out := make([]int, len(s.Nodes))
 	for n := range s.Nodes {

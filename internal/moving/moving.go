@@ -330,8 +330,8 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// lasts returns how long a step may need its holder and its guards: during the waits for the
-// eviction and for the new pod, and the grace period of the old pod.
+// lasts returns how long a step may need its holder and its guards. It is the sum of the longest
+// waits for the eviction and for the new pod, and of the old pod's grace period.
 func (r *runner) lasts(pod *corev1.Pod) time.Duration { return 2*r.Limit + graceOf(pod) }
 
 // end waits until the evicted pod is gone, because it keeps its resources until then. Another pod

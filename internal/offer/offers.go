@@ -217,9 +217,9 @@ func hasAddress(pools []Pool, address string) bool {
 	})
 }
 
-// offers reports whether a device id of another plugin's resource probably means a device of the
-// pools: the id is the address of one of their devices, or the pools have GPUs of the vendor to
-// whose domain the resource name belongs.
+// offers reports whether a device of another plugin is probably a device of the pools. It is if its
+// id is the address of one of their devices, or if the pools have GPUs of a vendor, and the
+// resource name is in this vendor's domain (gpuDomains).
 func offers(pools []Pool, resource, id string) bool {
 	for i := range pools {
 		for _, d := range pools[i].Devices {

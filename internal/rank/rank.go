@@ -227,9 +227,9 @@ func (s *Scoring) fill(room, all, asked int64) int64 {
 	return MaxScore * (all - room) / all
 }
 
-// closeness rates how near the NUMA nodes of the set are to each other: MaxScore times the distance
-// of a NUMA node to itself, divided by the mean distance within the set. If no distances are known,
-// it returns MaxScore.
+// closeness rates how near the NUMA nodes of the set are to each other. The result is MaxScore
+// times the distance of a NUMA node to itself, divided by the mean distance within the set. If no
+// distances are known, it returns MaxScore.
 func closeness(m *topology.Machine, set topology.NUMASet) int64 {
 	const local = 10 // the distance of a NUMA node to itself (ACPI SLIT)
 	var sum, pairs int64

@@ -221,9 +221,9 @@ func (c *clock) try(e entry, nodes []int32) bool {
 	return c.tryGang(e.job)
 }
 
-// retry records that waiting pods must be tried again on a node that has just received a pod, if
-// the strategy keeps CPUs for pods with GPUs (Strategy.Keep). With this rule, a node may admit a
-// pod only after another pod has come: the other pod fills a NUMA node, and the next pod gets
+// If the strategy keeps CPUs for pods with GPUs (Strategy.Keep), retry records that waiting pods
+// must be tried again on the node, which has just received a pod. With this rule, a node may admit
+// a pod only after another pod has come: the other pod fills a NUMA node, and the next pod gets
 // another NUMA node where no CPUs are kept. See Model.Monotone.
 func (c *clock) retry(node int) {
 	if c.strategy.Keep != nil {

@@ -1,7 +1,7 @@
 // Package stranded counts the free resources of each NUMA node of a machine, and finds which of
-// them are stranded: they are free, but a pod that needs all its resources on one NUMA node cannot
-// use them, usually because too little of another resource is free there. The package has no side
-// effects.
+// them are stranded. A free resource is stranded if a pod that needs all its resources on one NUMA
+// node cannot use it, usually because too little of another resource is free there. The package has
+// no side effects.
 package stranded
 
 import (

@@ -13,9 +13,10 @@ const maxWord = 64
 
 // Nearest returns the known word that differs from the given word by the fewest edits. It allows
 // one edit, plus one per four bytes of the given word, and at most three. If no known word is that
-// close, and the given word has several parts, Nearest returns the known word with the fewest parts
-// that has all of these parts, such as reservedSystemCPUs for reservedCpus. Otherwise it returns
-// "". Case does not matter. Among equally good words it returns the first.
+// close, and the given word has several parts, Nearest considers the known words that have all of
+// these parts, and returns the one with the fewest parts. So it returns reservedSystemCPUs for
+// reservedCpus. Without such a word, it returns "". Case does not matter. Among equally good words
+// it returns the first.
 func Nearest(word string, known []string) string {
 	best, least := "", min(3, 1+len(word)/4)+1
 	if len(word) > maxWord {

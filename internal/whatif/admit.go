@@ -104,8 +104,7 @@ func (n *Node) admit(a *ask) Placed {
 }
 
 // take decides about a pod and assigns its resources to it. If the pod is refused, take releases
-// what the pod has already been assigned, because otherwise devices and CPUs of its init containers
-// would affect later pods.
+// the devices and CPUs that its init containers already have, because they would affect later pods.
 func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdict {
 	v := placement.Decide(n.state, r, d)
 	n.state.Commit(r, d)

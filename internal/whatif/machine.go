@@ -19,8 +19,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadMachine reads a machine. If text is an existing path, it names a live system, a capture or a
-// file with lscpu's output. Otherwise text is a machine string.
+// ReadMachine reads a machine. If text, or its part before the first colon, is an existing path,
+// text names a live system, a capture (see capture.Open) or a file with lscpu's output. Otherwise
+// text is a machine string.
 func ReadMachine(text string) (*topology.Machine, error) {
 	path, _, _ := strings.Cut(text, ":")
 	if _, err := os.Stat(path); err != nil {

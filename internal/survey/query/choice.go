@@ -178,9 +178,9 @@ func (q *question) alternatives(s *survey.Survey, answers []Answer) (out []Alter
 	return out
 }
 
-// closer reports whether a is a better alternative than b. These are better, in this order: an
-// amount below the request, the alternative of the container with the larger request, an amount
-// nearer to the request, fewer NUMA nodes.
+// closer reports whether a is a better alternative than b. It prefers, in this order: an amount
+// below the request, the container with the larger request, an amount nearer to the request, fewer
+// NUMA nodes.
 func (a *Alternative) closer(b *Alternative) bool {
 	switch less, other := a.Instead < a.Asked, b.Instead < b.Asked; {
 	case less != other:

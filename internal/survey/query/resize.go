@@ -164,8 +164,8 @@ func resize(s *survey.Survey, n *survey.NodeState, pod, wants *corev1.Pod) place
 	return state.Resize(&r)
 }
 
-// resizeSums returns, for CPU and memory, the request of the resized pod, the amount that the
-// kubelet has allocated to all other pods of the node, and the node's allocatable amount.
+// resizeSums returns three amounts of CPU and of memory: the request of the resized pod, the sum
+// that the kubelet has allocated to all other pods of the node, and the node's allocatable amount.
 func resizeSums(s *survey.Survey, n *survey.NodeState, wants *corev1.Pod) (cpu, memory placement.ResizeSum) {
 	bare := *wants
 	bare.Status.ContainerStatuses, bare.Status.InitContainerStatuses, bare.Status.Resources, bare.Status.AllocatedResources = nil, nil, nil, nil

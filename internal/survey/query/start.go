@@ -25,9 +25,8 @@ type StartNode struct {
 	Object  *corev1.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State has the kubelet's allocations as they will be after the kubelet has admitted all pods
-	// in flight, and all pods that have ended or are being deleted are gone. The caller may change
-	// it.
+	// State has the kubelet's allocations, with all pods in flight admitted, and without the pods
+	// that have ended or are being deleted. The caller may change it.
 	State *placement.State
 	// Has lists the node's allocatable amounts.
 	Has amounts.List

@@ -274,7 +274,7 @@ func (t *together) alone(ctx context.Context, why string) {
 	}
 }
 
-// gotNone explains why a claim gets no devices although there are some for it: the named claim gets
+// gotNone is the reason for a claim that gets no devices although some match: the named claim gets
 // none, and a pod gets devices for all of its claims or for none.
 func gotNone(claim string) string { return "claim " + claim + " of the pod gets no devices" }
 

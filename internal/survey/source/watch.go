@@ -26,8 +26,8 @@ import (
 
 // The times of a watch.
 const (
-	// watchSettle is the time for which changes are collected, because the events of a pod and of
-	// the report that lists it arrive shortly after each other.
+	// watchSettle is how long changes are collected before they are shown. The event of a pod and
+	// the event of the report that lists it arrive shortly after each other.
 	watchSettle = 100 * time.Millisecond
 	// watchTick is the interval at which the watch checks if an agent has fallen silent, because no
 	// event shows this.
@@ -52,8 +52,8 @@ type Watch struct {
 	// begun is the time of the API server's last answer before the Watch was created, by the API
 	// server's clock. begunHere is about the same time by this machine's clock.
 	begun, begunHere time.Time
-	// synced has, for each resource, a function that reports whether Run can stop waiting for the
-	// resource: it was listed, or it is not vital and may not be listed.
+	// synced has a function for each resource. It reports whether Run can stop waiting for the
+	// resource, because the resource was listed, or because it is not vital and may not be listed.
 	synced []cache.InformerSynced
 	// contact tracks the resources that cannot be followed.
 	contact *contact
