@@ -250,7 +250,7 @@ func (r *runner) until(ctx context.Context, what string, done func(context.Conte
 	return r.untilIn(ctx, r.Limit, what, done)
 }
 
-// untilIn is until with the given limit in place of r.Limit.
+// untilIn is the method until with the given limit in place of r.Limit.
 func (r *runner) untilIn(ctx context.Context, limit time.Duration, what string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

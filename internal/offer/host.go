@@ -354,9 +354,9 @@ func replace(name string, text []byte) error {
 	return atomicfile.WriteText(name, 0o644, text) // readers ignore the temporary file, because they use only names that end in .json or .yaml
 }
 
-// described returns the devices, KIND=NAME, of all vendors' specifications, with their nodes below
-// /dev. Like a runtime, it ignores invalid specifications, and devices about which two
-// specifications contradict each other.
+// described returns the devices of all vendors' specifications. The keys are KIND=NAME, and the
+// values are the paths of the device's nodes below /dev. Like a runtime, it ignores invalid
+// specifications, and devices about which two specifications contradict each other.
 func (h *Host) described() map[string][]string {
 	out := map[string][]string{}
 	vendors, err := cdi.NewCache(cdi.WithSpecDirs(h.SpecDirs...), cdi.WithAutoRefresh(false))

@@ -52,7 +52,7 @@ const (
 	Policy Criterion = "policy"
 )
 
-// criteria are all criteria, in their default order.
+// criteria has all criteria, in the default order.
 var criteria = []Criterion{StrandedBeside, NUMANodes, Groups, Stranded, Demand, Devices, Policy}
 
 // Scoring configures how nodes are ordered. FillIn turns the zero value into the defaults.

@@ -13,7 +13,7 @@ import (
 const (
 	// maxOpen limits the number of pods that wait for their kubelet's answer.
 	maxOpen = 8192
-	// maxNotable limits the length of the list of notable pods.
+	// maxNotable limits the length of the list of notable pods (View.Pods).
 	maxNotable = 512
 	// patience is the time after which an entry without an answer is closed.
 	patience = 10 * time.Minute

@@ -183,8 +183,8 @@ func serve(s *Served, n int64, aligned bool) {
 	}
 }
 
-// left is called for every job at the end of the run. It counts the pods without a node, and
-// everything about the job that began and ended have not counted.
+// left is called for every job at the end of the run. It counts the job's pods without a node, the
+// waiting time of a job that never began, and the GPU and CPU time of a job that still runs.
 func (m *meter) left(c *clock, j *job) {
 	if j.left > 0 {
 		m.timed.Left += int64(j.members - j.placed)

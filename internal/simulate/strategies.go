@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// Strategies returns all strategies of this package, in their order.
+// Strategies returns all strategies of this package, in a fixed order.
 func Strategies() []Strategy { return slices.Concat(stock(), own()) }
 
 // StrategiesOf returns the strategies with the given names. The error names an unknown strategy.

@@ -83,7 +83,7 @@ func (g *Gang) HoldsBack() bool {
 	return g != nil && (g.State == gangs.Forming || g.State == gangs.Wrong)
 }
 
-// Gangs returns the gangs of the namespace with their totals.
+// Gangs returns the gangs of the namespace, with their states and the numbers of their pods.
 func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
 	pods, err := c.From.PodsIn(ctx, c.Namespace, "")
 	if err != nil {

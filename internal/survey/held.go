@@ -39,7 +39,7 @@ func addHeld(all []*koordinator.Reservation, bound map[string][]*corev1.Pod, hel
 	return notes
 }
 
-// places has the unused parts of Reservations' places on one node.
+// places describes the unused parts of the Reservations that have places on one node.
 type places struct {
 	// pods are stand-in pods, one for each place with an unused part.
 	pods []*corev1.Pod
@@ -93,7 +93,7 @@ func (n *NodeState) seeHeld(pod *corev1.Pod) error {
 	return err
 }
 
-// heldName returns the name of a Reservation in lists of pods.
+// heldName returns the name under which lists of pods show a Reservation.
 func heldName(pod *corev1.Pod) string { return "reservation/" + pod.Name }
 
 // nameOf returns the name of a pod for lists. For a stand-in pod, it is the Reservation's name.

@@ -26,7 +26,7 @@ type Stranded struct {
 	Free     uint64 `json:"free"`
 	Stranded uint64 `json:"stranded"`
 	// Reason is the reason of the node's trouble, or Cordoned. For other nodes, it is NoCPUs,
-	// NoMemory, or TooFewDevices: every pod requests more devices than are free.
+	// NoMemory, or TooFewDevices, which means that every pod requests more devices than are free.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	// Rule describes how the stranded amount was computed (stranded.Part.Rule). It is "" if the
@@ -165,7 +165,7 @@ func (c *Cluster) wantsOf(pods []*corev1.Pod) *stranded.Wants {
 	return out
 }
 
-// Wants returns how the cluster's pods use devices.
+// Wants reads the cluster's pods, and returns how they use devices.
 func (c *Cluster) Wants(ctx context.Context) (*stranded.Wants, error) {
 	pods, err := c.From.PodsIn(ctx, metav1.NamespaceAll, "")
 	if err != nil {

@@ -62,7 +62,7 @@ func NewTimedDraw(nodes []Node, pods []Pod, o Times, seed int64) (*TimedDraw, er
 	return d, err
 }
 
-// own lets each pod arrive when it was created, and run as long as it did according to the list.
+// own makes each pod arrive at its creation time, and run for the time that the list has for it.
 // The first pod arrives at second 0.
 func (d *TimedDraw) own(pods []Pod) error {
 	first, last := int64(math.MaxInt64), int64(0)

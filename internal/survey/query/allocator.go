@@ -146,7 +146,7 @@ func (n *devicesFor) sort(ctx context.Context) error {
 	return nil
 }
 
-// has reports whether the node can use device d of slice s.
+// has is true if the node can use device d of slice s.
 func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool {
 	if s.Spec.PerDeviceNodeSelection == nil || !*s.Spec.PerDeviceNodeSelection {
 		return true

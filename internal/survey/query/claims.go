@@ -108,9 +108,9 @@ func (e *Explained) explainClaims(ctx context.Context, c *survey.Cluster, s *sur
 	return nil
 }
 
-// explainClaims explains the claims of a pod that does not exist. answers are the nodes' answers.
-// templates are from the same files as the pod, and replace templates of the same name in the
-// cluster.
+// explainClaims explains the claims of a pod that does not exist. answers are the nodes' answers
+// about the pod. templates come from the same files as the pod, and replace templates of the same
+// name in the cluster.
 func (f *Fitting) explainClaims(ctx context.Context, c *survey.Cluster, s *survey.Survey, q *question, answers []Answer, templates []resourcev1.ResourceClaimTemplate) error {
 	x, err := newClaimant(ctx, c, s, q)
 	if x == nil || err != nil {
@@ -319,8 +319,8 @@ func knownMachine(n *survey.NodeState) *topology.Machine {
 }
 
 // wouldLie returns the place that a pod would get on a node that admits it, if the pod had no
-// claims. The place is nil if Berth does not decide about the pod there. wouldLie returns false if
-// the place is not known, or if the mode is claims.Required and the kubelet may choose another
+// claims. The place is nil if Berth does not decide about the pod there. The second result is false
+// if the place is not known, or if the mode is claims.Required and the kubelet may choose another
 // place.
 func wouldLie(n *survey.NodeState, q *question, mode claims.Mode) (claims.Lying, bool) {
 	if n.Account == nil || !q.hasSay(n) {

@@ -31,8 +31,8 @@ import (
 type ExplainedGang struct {
 	survey.Gang
 	Scheduler string `json:"scheduler,omitempty"`
-	// Pods are the members, sorted by name. A member with a node is shown with its actual
-	// resources, any other member with the resources that it would get now.
+	// Pods are the members, sorted by name. A member with a node has its actual resources. Any
+	// other member has the resources that it would get now.
 	Pods []GangPod `json:"pods"`
 	// Verdict describes the result of planning the waiting members now. It is "" if no plan was
 	// made. Whole means that enough members have nodes, or would get them now.

@@ -67,7 +67,8 @@ const claimAdvice = "bind the claim: kubectl describe pvc shows if it waits for 
 var askedHere = []string{"Insufficient ", "Too many pods", "taint", "unschedulable", "node affinity/selector", "free ports", "requested node name",
 	"kubelet", "Berth", "berth", "report", "certain", "Reservation", "gang", "No preemption", "preempt", "node(s) whose", "filtered out"}
 
-// reasonCount matches the number of nodes at the start of each reason of a FitError.
+// reasonCount matches the number of nodes with which each reason of kube-scheduler's FitError
+// begins.
 var reasonCount = regexp.MustCompile(`(?:^|[,:] )(\d+) `)
 
 // reasonsOf returns the reasons in a scheduler's message, without the numbers of nodes.

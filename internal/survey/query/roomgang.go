@@ -62,7 +62,7 @@ func wanting(g *survey.Gang) ([]*corev1.Pod, error) {
 	return gangs.Together(g.Waiting, taskOf, left.All, left.Tasks), nil
 }
 
-// Moving returns the plan in the form that package moving carries out.
+// Moving converts the plan to the type that package moving carries out.
 func (r *Room) Moving() *moving.Plan {
 	out := &moving.Plan{}
 	for i := range r.Wanted {

@@ -28,7 +28,7 @@ const lostPatience = 2 * time.Second
 type Lost struct {
 	// Resource is its name in the API, like "pods".
 	Resource string    `json:"resource"`
-	Since    time.Time `json:"since"` // in the cluster's time
+	Since    time.Time `json:"since"` // by the API server's clock
 	// Why is the last error.
 	Why string `json:"why"`
 }

@@ -112,7 +112,7 @@ type NodeFacts struct {
 	Now time.Time
 }
 
-// ByNode groups the facts by node. It leaves out the pods. The result includes nodes that have a
+// ByNode groups the objects of f, except the pods, by node. The result includes nodes that have a
 // NodeTopology but no Node.
 func (f *Facts) ByNode() map[string]*NodeFacts {
 	out := map[string]*NodeFacts{}

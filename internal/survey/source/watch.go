@@ -64,7 +64,7 @@ type Watch struct {
 	notes   chan string
 	fatal   chan error
 	// silent has the nodes whose agents are silent. deaf means that heartbeats cannot be received
-	// now. listens is the time since which heartbeats can be received again. Only the goroutine of
+	// now. listens is the time at which heartbeats could be received again. Only the goroutine of
 	// follow uses these fields.
 	silent  map[string]bool
 	deaf    bool
@@ -74,8 +74,8 @@ type Watch struct {
 	looked, lookedWall time.Time
 }
 
-// informers has one informer for each resource. Only the field reports is never nil: the other
-// informers are nil if the resource is not served or may not be read.
+// informers has one informer for each resource. The informer reports always exists. Any other
+// informer is nil if its resource is not served or may not be read.
 type informers struct {
 	reports, nodes, leases, pods cache.SharedIndexInformer
 	// coarse follow the reports that contain only amounts, in the order of apiclient.CoarseKinds.
