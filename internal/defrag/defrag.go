@@ -117,11 +117,11 @@ type search struct {
 	*Problem
 	ctx          context.Context
 	effort, most int
-	// asked is the number of questions to ledgers; looked is the number of checks of nodes. ended
-	// means that the context has ended.
+	// asked is the number of questions to ledgers; `looked` is the number of checks of nodes.
+	// `ended` means that the context has ended.
 	asked, looked int
 	ended         bool
-	// log has the moves in order. arrive has the nodes of the wanted pods, which start after all
+	// log has the moves in order. `arrive` has the nodes of the wanted pods, which start after all
 	// moves.
 	log     []Move
 	arrive  []int
@@ -133,7 +133,7 @@ type search struct {
 	// known caches the answers of nodes that no assumed move changes.
 	known map[*Pod][]answer
 	// sources counts, for each node, the sets of pods that leave the node to make room for another
-	// pod. clearing counts only the sets of which some pod has no new place yet. In the plan, the
+	// pod. `clearing` counts only the sets of which some pod has no new place yet. In the plan, the
 	// pods of such a set leave after the pod that is being placed.
 	sources, clearing []int
 }
@@ -244,7 +244,7 @@ func (s *search) present(n int) suppose.Node {
 // place searches for a node for the pod. To make room there, it may use at most the given number of
 // moves. It assumes the pod on the node, and calls the callback with the node and the number of
 // remaining moves. If the callback returns false, place tries the next node. If no node works, it
-// reverts all assumptions and returns false. least has the estimates for the pod, or is nil.
+// reverts all assumptions and returns false. `least` has the estimates for the pod, or is nil.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
 		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0 && !slices.Contains(s.arrive, n)) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
@@ -258,7 +258,7 @@ func (s *search) place(p *Pod, moves int, least []int, then func(node, left int)
 }
 
 // clearable returns the nodes on which the given number of moves may make room for the pod, in
-// ascending order of their estimated moves. least has the estimates for the pod, or is nil.
+// ascending order of their estimated moves. `least` has the estimates for the pod, or is nil.
 func (s *search) clearable(p *Pod, moves int, least []int) []int {
 	if least == nil {
 		least = s.estimates(p)

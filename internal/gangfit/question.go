@@ -45,7 +45,7 @@ type Question struct {
 type Kind struct{ First, Size int }
 
 // memberLooks is the number of looks (plan.Looks) that Question.Add spends of the Budget for a
-// member. It spends one more for every bytesPerLook bytes of the argument likeness.
+// member. It spends one more for every bytesPerLook bytes of the argument `likeness`.
 const (
 	memberLooks  = 1
 	bytesPerLook = 192

@@ -110,7 +110,7 @@ func writeConfig(dir Dir, cfg *kubeletconfig.KubeletConfiguration) error {
 }
 
 // reserveCPUs lets reservedSystemCPUs override cpu in kubeReserved and systemReserved, as
-// cmd/kubelet/app.run does. count is the number of CPUs in reservedSystemCPUs.
+// cmd/kubelet/app.run does. `count` is the number of CPUs in reservedSystemCPUs.
 func reserveCPUs(cfg *kubeletconfig.KubeletConfiguration, count int) {
 	if count == 0 {
 		return

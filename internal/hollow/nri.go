@@ -26,8 +26,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nriRuntime is the fake runtime with the NRI code of real container runtimes. The field nri calls
-// the plugins. NRI's default validator requires Berth's plugin for every container (see
+// nriRuntime is the fake runtime with the NRI code of real container runtimes. The field `nri`
+// calls the plugins. NRI's default validator requires Berth's plugin for every container (see
 // docs/enforcement.md). Cgroups are files in a folder with the layout of cgroup v2.
 //
 // The order of calls is the same as in containerd. The runtime asks the plugins before it creates a
@@ -39,8 +39,8 @@ type nriRuntime struct {
 	cgroups string
 	// devices has the CDI specifications in Dir.CDI.
 	devices *cdi.Cache
-	// The fields all and mems have the CPUs and NUMA nodes of a container for which no plugin sets
-	// others.
+	// The fields `all` and `mems` have the CPUs and NUMA nodes of a container for which no plugin
+	// sets others.
 	all  topology.CPUSet
 	mems topology.NUMASet
 

@@ -24,7 +24,7 @@ func FailImage(d time.Duration, code uint8) string {
 	return ExitImage(d) + "_" + strconv.Itoa(int(code))
 }
 
-// exitAfter returns the time after which a container of the image exits, and its exit code. ok is
+// exitAfter returns the time after which a container of the image exits, and its exit code. `ok` is
 // false if the container runs until the kubelet stops it.
 func exitAfter(image string) (d time.Duration, code int32, ok bool) {
 	tag, ok := strings.CutPrefix(image, exitImage+":")

@@ -69,7 +69,7 @@ func (d Dir) Kubeconfig() string { return filepath.Join(string(d), "kubeconfig")
 // that a kubelet's /configz would return.
 func (d Dir) KubeletConfig() string { return filepath.Join(string(d), "config.yaml") }
 
-// Checkpoint is the path of a checkpoint of the kubelet. file is one of the file names in
+// Checkpoint is the path of a checkpoint of the kubelet. `file` is one of the file names in
 // internal/kubeletstate.
 func (d Dir) Checkpoint(file string) string { return filepath.Join(string(d), file) }
 

@@ -195,8 +195,8 @@ func (r *runner) freeAfter(i int) int {
 }
 
 // holdFree checks that all later pods of the plan can still be moved. It holds the new places that
-// the last of the completed steps has freed, so that no new pod of another step gets them. steps is
-// the number of completed steps. If it is 0, holdFree holds the places that are free from the
+// the last of the completed steps has freed, so that no new pod of another step gets them. `steps`
+// is the number of completed steps. If it is 0, holdFree holds the places that are free from the
 // beginning.
 func (r *runner) holdFree(ctx context.Context, steps int) error {
 	for i := steps; i < len(r.plan.Moves); i++ {
@@ -243,9 +243,9 @@ func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// until calls the function done after changes of pods, and at least every retryEvery, until done
+// until calls the function `done` after changes of pods, and at least every retryEvery, until done
 // returns true or an error. After r.Limit it returns an error that wraps ErrChanged. The text of
-// this error contains the argument what, which names the awaited event.
+// this error contains the argument `what`, which names the awaited event.
 func (r *runner) until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	return r.untilIn(ctx, r.Limit, what, done)
 }

@@ -67,7 +67,7 @@ const (
 	maxResources = 64
 )
 
-// Read reads a document in YAML or JSON. object is its name in errors. Each error is or wraps a
+// Read reads a document in YAML or JSON. `object` is its name in errors. Each error is or wraps a
 // *wire.FieldError.
 func Read(object string, doc []byte) (*Config, error) {
 	if len(doc) > maxConfig {

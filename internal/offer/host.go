@@ -175,7 +175,7 @@ var nodeDirs = []string{"drm", "infiniband_verbs", "infiniband_mad", "accel", "m
 // folder's devices need. Not every machine has it.
 var shared = map[string]string{"infiniband_verbs": "sys/class/misc/rdma_cm"}
 
-// nodes returns the device nodes of a PCI function. sick is the reason why no pod may get the
+// nodes returns the device nodes of a PCI function. `sick` is the reason why no pod may get the
 // function, or "".
 func (h *Host) nodes(d *Device, busy map[string]bool) (nodes []string, sick string) {
 	dir := pciDir + d.Address

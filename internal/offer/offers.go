@@ -34,7 +34,7 @@ type Offers struct {
 	// listeners counts the kubelet's open ListAndWatch calls, by resource. These calls end when the
 	// kubelet ends.
 	listeners map[string]int
-	// The channel told is closed and replaced when pools or findings change.
+	// The channel `told` is closed and replaced when pools or findings change.
 	told chan struct{}
 }
 
@@ -136,7 +136,7 @@ func (o *Offers) note(pools []Pool, findings map[string]Finding) bool {
 }
 
 // tokens returns the number of healthy devices of a resource, and the number of all devices.
-// changed is closed when these numbers may have changed.
+// `changed` is closed when these numbers may have changed.
 func (o *Offers) tokens(name string) (well, all int, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,7 +185,7 @@ func (o *Offers) Run(ctx context.Context) {
 var gpuDomains = map[string]string{"10de": "nvidia.com/", "1002": "amd.com/", "8086": "gpu.intel.com/"}
 
 // Rival describes another device plugin that offers resource names or devices of these pools, or
-// returns "". registered has the healthy devices of the kubelet's plugins, by resource.
+// returns "". `registered` has the healthy devices of the kubelet's plugins, by resource.
 func Rival(pools []Pool, registered map[string][]string) string {
 	own := map[string]bool{}
 	for i := range pools {
@@ -217,9 +217,9 @@ func hasAddress(pools []Pool, address string) bool {
 	})
 }
 
-// offers reports whether a device of another plugin is probably a device of the pools. It is if its
-// id is the address of one of their devices, or if the pools have GPUs of a vendor, and the
-// resource name is in this vendor's domain (gpuDomains).
+// offers reports whether a device of another plugin is probably a device of the pools: its id is
+// the address of one of their devices, or its resource name is in the domain of a vendor
+// (gpuDomains) whose GPUs are in the pools.
 func offers(pools []Pool, resource, id string) bool {
 	for i := range pools {
 		for _, d := range pools[i].Devices {

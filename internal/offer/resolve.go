@@ -73,7 +73,7 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 }
 
 // Keep restores devices that m only seems to have lost. It returns m with devices of the pools in
-// the argument before: devices that m lacks, and devices that m shows in a way that no resource
+// the argument `before`: devices that m lacks, and devices that m shows in a way that no resource
 // selects. For example, a network card whose RDMA device is in a container's network namespace
 // looks like a card without RDMA on the host. A device that disappears while the agent reads it has
 // no vendor or product, and Keep replaces it too. If a device of m has another vendor, product or

@@ -32,7 +32,7 @@ func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
 }
 
 // bestRoom returns the best fit of a pod on one NUMA node that has at least own free CPUs. The
-// argument asked is the number of CPUs that the pod requests. At least one such NUMA node must
+// argument `asked` is the number of CPUs that the pod requests. At least one such NUMA node must
 // exist.
 func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) int64 {
 	left, all := int64(-1), int64(1)

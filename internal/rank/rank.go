@@ -91,7 +91,7 @@ func (s *Scoring) Rank(o *Offer) Rank {
 // Setting adds to ranks the criteria that depend on the demand for a node's devices.
 type Setting struct {
 	// unwanted are the bits of criteria that do not count if there is no demand for the node's
-	// devices. demand is the lowest bit of the criterion Demand; 0 if it does not count.
+	// devices. `demand` is the lowest bit of the criterion Demand; 0 if it does not count.
 	unwanted, demand Tier
 }
 
@@ -217,7 +217,7 @@ func (s *Scoring) fit(o *Offer) int64 {
 
 func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
 
-// fill returns the score by the strategy for a set of CPUs. The argument all is the number of its
+// fill returns the score by the strategy for a set of CPUs. The argument `all` is the number of its
 // CPUs, room is how many of them are free, and asked is how many of these the pod takes.
 func (s *Scoring) fill(room, all, asked int64) int64 {
 	room -= min(room, asked)

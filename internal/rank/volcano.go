@@ -24,7 +24,7 @@ func (s *Scoring) UnmarshalJSON(data []byte) error {
 	return d.Decode((*plain)(s))
 }
 
-// VolcanoScore returns 100 - 100*spans/most, rounded as in Volcano. spans is the number of NUMA
+// VolcanoScore returns 100 - 100*spans/most, rounded as in Volcano. `spans` is the number of NUMA
 // nodes that the pod would have on one node, and most is the largest such number among the scored
 // nodes. So fewer NUMA nodes are better, and the worst node gets 0. The formula has no weight of
 // its own: the weight of Berth's plugin in the scheduler's profile applies.

@@ -38,7 +38,7 @@ type entry struct {
 	// admitted means that the API has shown that the kubelet admitted the pod.
 	admitted bool
 	// answer is the result according to the kubelet's answer in the API, or "" if the API has not
-	// shown an answer. answered is the API server's revision (resourceVersion) of the version of
+	// shown an answer. `answered` is the API server's revision (resourceVersion) of the version of
 	// the pod with this answer. The answer counts as soon as the agent has written an object at
 	// this revision or later.
 	answer   Result
@@ -110,9 +110,9 @@ func (b *Book) NotLooked(now time.Time) {
 	b.day.at(now).NotLooked++
 }
 
-// Admitted records that the kubelet has admitted the pod. The parameter written is the revision of
-// the version of the pod that shows this. If the pod is not pinned or will not be judged, Admitted
-// closes the entry.
+// Admitted records that the kubelet has admitted the pod. The parameter `written` is the revision
+// of the version of the pod that shows this. If the pod is not pinned or will not be judged,
+// Admitted closes the entry.
 func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	e := b.open[uid]
 	if e == nil || e.answer != "" {
@@ -128,7 +128,7 @@ func (b *Book) Admitted(uid string, written uint64, now time.Time) *Record {
 	return b.close(e, Exact, "", now)
 }
 
-// Refused records that the kubelet has refused the pod with the reason. The parameter written is
+// Refused records that the kubelet has refused the pod with the reason. The parameter `written` is
 // the revision of the version of the pod that shows this. If the pod is pinned, Settled records the
 // result.
 func (b *Book) Refused(uid, reason string, written uint64, now time.Time) *Record {
@@ -244,8 +244,8 @@ func (b *Book) Expire(now time.Time) []Record {
 	})
 }
 
-// closeAll closes the given entries for which the function judge returns a result, in the order of
-// UIDs.
+// closeAll closes the given entries for which the function `judge` returns a result, in the order
+// of UIDs.
 func (b *Book) closeAll(some map[string]*entry, now time.Time, judge func(*entry) (Result, Reason)) (closed []Record) {
 	for _, uid := range slices.Sorted(maps.Keys(some)) {
 		e := some[uid]

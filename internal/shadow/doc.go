@@ -1,5 +1,5 @@
-// Package shadow judges predictions. Its input is the pods that other schedulers bind, the ledger's
-// predictions about their kubelets (ledger.Witness), and the kubelets' answers
+// Package shadow judges predictions. Its inputs are the pods that other schedulers bind, the
+// ledger's predictions about their kubelets (ledger.Witness), and the kubelets' answers
 // (ledger.PromiseOutcome). It counts how often prediction and answer agree.
 //
 // Each pod counts once. The package judges a pod only if the prediction was made before the answer,

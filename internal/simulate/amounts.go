@@ -127,8 +127,8 @@ func (c *amounts) Put(node int, pod int32, s *Shape, gpu int) Outcome {
 	return Outcome{}
 }
 
-// hold subtracts the pod's request from the node's free resources. The bit set bits has the GPUs of
-// which the pod gets a share or all.
+// hold subtracts the pod's request from the node's free resources. The bit set `bits` has the GPUs
+// of which the pod gets a share or all.
 func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	c.nodes[node].enter(s, bits, 1)
 	if s.GPUs > 0 {
@@ -136,8 +136,8 @@ func (c *amounts) hold(node int, pod int32, s *Shape, bits uint64) {
 	}
 }
 
-// enter subtracts the request of a pod from the free resources if the argument pods is 1, and adds
-// it if pods is -1. The bit set bits has the GPUs of which the pod gets a share or all.
+// enter subtracts the request of a pod from the free resources if the argument `pods` is 1, and
+// adds it if pods is -1. The bit set `bits` has the GPUs of which the pod gets a share or all.
 func (n *amountsNode) enter(s *Shape, bits uint64, pods int64) {
 	n.cpu, n.mib = n.cpu-pods*s.MilliCPU, n.mib-pods*s.MiB
 	for name, amount := range s.Others {

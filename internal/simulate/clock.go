@@ -94,7 +94,7 @@ func (c *clock) stand(s *Start, of []int32) {
 	}
 }
 
-// run advances the clock to the end of the run. The callback part receives the completed fraction
+// run advances the clock to the end of the run. The callback `part` receives the completed fraction
 // of the run. If ctx ends, the run ends early.
 func (c *clock) run(ctx context.Context, part func(float64)) {
 	for ctx.Err() == nil {

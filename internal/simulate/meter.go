@@ -63,7 +63,7 @@ type meter struct {
 	waits   []int64
 	// gpus and cpus are the served amounts of all pods in the measured time, whenever they arrived.
 	gpus, cpus Served
-	// inUse and aligned are the thousandths of GPUs or CPUs in use now. waiting is the number of
+	// inUse and aligned are the thousandths of GPUs or CPUs in use now. `waiting` is the number of
 	// pods without a node.
 	inUse, aligned, waiting int64
 }

@@ -52,7 +52,7 @@ type defragmenter struct {
 	every int64 // seconds
 	nodes []trace.Node
 	plan  *movingPlan // nil if no plan is in progress
-	// left is the number of pods that may still get room in this interval. tried are the classes
+	// left is the number of pods that may still get room in this interval. `tried` are the classes
 	// for which no plan was found in this interval.
 	left  int
 	tried map[waitClass]bool
@@ -262,7 +262,7 @@ func (c *clock) arriveInRoom() {
 	c.endPlan(true)
 }
 
-// endPlan opens the nodes that the plan has closed to other pods. The argument made tells whether
+// endPlan opens the nodes that the plan has closed to other pods. The argument `made` tells whether
 // the waiting pods got their room. If they did not, moved pods stay where they are, and the waiting
 // pods wait again.
 func (c *clock) endPlan(made bool) {

@@ -73,8 +73,8 @@ func (c *numa) Look(node int, s *Shape, l *Look) bool {
 	return true
 }
 
-// Lacks compares the amounts first. If the node has them, it asks the engine, even for a strategy
-// that is Blind.
+// Lacks compares the amounts first. If the node has enough of everything, Lacks asks the placement
+// engine, even for a strategy that is Blind.
 func (c *numa) Lacks(node int, s *Shape) Lack {
 	lack := c.amounts.Lacks(node, s)
 	if lack != LacksNothing {

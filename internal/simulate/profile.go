@@ -102,7 +102,7 @@ func (f *profile) name(s *scores, nodes []int32, shape int32, r *rand.Rand) {
 }
 
 // lastNamed returns the largest result of the function worse among the candidates, and the number
-// of candidates with this result. counts has the number of nodes for each result.
+// of candidates with this result. `counts` has the number of nodes for each result.
 func lastNamed(counts *[1 << rank.ScoreBits]int, nodes int) (last uint32, left int) {
 	few := candidates
 	if nodes <= fewNodes {

@@ -65,7 +65,7 @@ func (m *scores) changed(node int) {
 	m.join(node)
 }
 
-// keep closes the node to all pods, or opens it again if the argument yes is false.
+// keep closes the node to all pods, or opens it again if the argument `yes` is false.
 func (m *scores) keep(node int, yes bool) { m.kept[node] = yes }
 
 func (m *scores) open(node int) bool { return !m.kept[node] }

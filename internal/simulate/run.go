@@ -39,7 +39,7 @@ func (s *Served) add(n int64, served, aligned bool) {
 	}
 }
 
-// arrived counts a pod. The argument served tells whether the pod got a node, with the outcome o.
+// arrived counts a pod. The argument `served` tells whether the pod got a node, with the outcome o.
 func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 	f.Pods.add(1, served, o.Aligned)
 	f.GPUs.add(s.AskedGPU(), served, o.Aligned)
@@ -118,7 +118,7 @@ type player struct {
 	scores   *scores
 	draw     *trace.Draw
 	refusals int64
-	// stood has the figures of the pods that already run at the beginning. first is the number of
+	// stood has the figures of the pods that already run at the beginning. `first` is the number of
 	// the first pod that arrives.
 	stood Figures
 	first int32
@@ -209,8 +209,8 @@ func (p *player) learn(shape int32) {
 }
 
 // arrivals lets all pods of the draw arrive, one after another. No pod ends, and a pod without a
-// node is lost. The curves are about GPUs, or about CPUs if no pod asks for GPUs. The argument all
-// is the capacity of the nodes.
+// node is lost. The curves are about GPUs, or about CPUs if no pod asks for GPUs. The argument
+// `all` is the capacity of the nodes.
 func (p *player) arrivals(of []int32, all Capacity) (f Figures, c curves) {
 	for i, pod := range p.draw.Arrivals {
 		shape := of[pod]

@@ -104,7 +104,7 @@ func poolsKey(pools []placement.DevicePool) string {
 }
 
 // gpus returns the healthy GPUs. at[i] is the index of the NUMA node of GPU i in the machine, or -1
-// if the GPU has none. ids maps device ids to the indices i.
+// if the GPU has none. `ids` maps device ids to the indices i.
 func (n *StartNode) gpus(pools []placement.DevicePool) (at []int, ids map[string]int, err error) {
 	ids = map[string]int{}
 	for _, pool := range pools {

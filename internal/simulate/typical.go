@@ -16,8 +16,8 @@ type Typical struct {
 const typicalPart = 0.95
 
 // typical returns the most frequent shapes of a load, until they cover typicalPart of the pods.
-// Shapes that differ only in memory, huge pages or other devices count as one. count has the number
-// of pods of each shape.
+// Shapes that differ only in memory, huge pages or other devices count as one. `count` has the
+// number of pods of each shape.
 func typical(all []Shape, count []int) []Typical {
 	type key struct {
 		cpu, gpu int64

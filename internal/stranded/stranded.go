@@ -78,7 +78,7 @@ func (n *Node) NUMANodes() []NUMANode {
 	return out
 }
 
-// cpusOn counts the CPUs of a NUMA node that are not reserved. state is nil if a kubelet decides.
+// cpusOn counts the CPUs of a NUMA node that are not reserved. `state` is nil if a kubelet decides.
 func (n *Node) cpusOn(m *topology.NUMANode, reserved *topology.CPUSet, state *placement.State) *Amount {
 	all, free := m.CPUs.AndNot(reserved), n.Snapshot.SharedCPUs.AndNot(reserved)
 	out := &Amount{Free: uint64(all.AndLen(&free)), Total: uint64(all.Len())}

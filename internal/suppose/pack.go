@@ -25,8 +25,8 @@ type Needs struct {
 	Pods int `json:"pods"`
 }
 
-// NeedsOf returns the number of nodes that a load needs. It passes the callbacks another and take
-// to Pack. The function counted creates an empty node that counts only amounts.
+// NeedsOf returns the number of nodes that a load needs. It passes the callbacks `another` and
+// `take` to Pack. The function `counted` creates an empty node that counts only amounts.
 func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int) bool, counted func() *amounts.Node) (out Needs) {
 	for i := range load {
 		out.Pods += load[i].Pods
@@ -46,8 +46,8 @@ func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int)
 // come first, and each pod goes to the first node that admits it. In another order, the load might
 // need fewer nodes.
 //
-// The function another creates an empty node. The function take puts the i-th pod of load[kind] on
-// a node, or returns false if the node refuses the pod. The load must not contain pods that an
+// The function `another` creates an empty node. The function `take` puts the i-th pod of load[kind]
+// on a node, or returns false if the node refuses the pod. The load must not contain pods that an
 // empty node refuses. No pod leaves, so Pack does not ask a node again about pods equal to one that
 // it has refused.
 func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bool) int {

@@ -49,9 +49,9 @@ type Node struct {
 	Wave int
 }
 
-// On returns a Node without changes. account is nil if the scheduler can promise nothing on the
-// node. room is nil if the caller checks amounts and ports itself. The Node changes neither account
-// nor room.
+// On returns a Node without changes. `account` is nil if the scheduler can promise nothing on the
+// node. `room` is nil if the caller checks amounts and ports itself. The Node changes neither
+// account nor room.
 func On(account *ledger.Node, room *amounts.Node) Node { return Node{account: account, room: room} }
 
 // Clone returns an independent copy with the same changes.
@@ -229,7 +229,7 @@ func (n *Node) Enough(p *Pod) bool {
 // taken pods leave, then the node admits the put pods in their order, and then comes this pod.
 func (n *Node) Ask(p *Pod) ledger.Answer { return n.AskUnder(p.Candidate, &ledger.Trial{}) }
 
-// AskUnder is Ask with the further changes in the argument more: the pods in more.Without leave
+// AskUnder is Ask with the further changes in the argument `more`: the pods in more.Without leave
 // together with the taken pods, and the pods in more.With come after the put pods.
 func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	if n.account == nil {

@@ -26,8 +26,8 @@ func Connect(o source.Options) (*Cluster, error) {
 	return &Cluster{Options: o, From: a}, nil
 }
 
-// Open reads a snapshot, and returns a Cluster that never changes. name is the name of the snapshot
-// in errors.
+// Open reads a snapshot, and returns a Cluster that never changes. `name` is the name of the
+// snapshot in errors.
 func Open(r io.Reader, name string) (*Cluster, error) {
 	s, o, err := source.Open(r, name)
 	if err != nil {

@@ -68,7 +68,7 @@ type Follower[T any] struct {
 }
 
 // WatchNodes follows the nodes of a survey until ctx ends. The keys are the names of nodes. The
-// argument only is the name of one node to follow, or "" for all nodes.
+// argument `only` is the name of one node to follow, or "" for all nodes.
 func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Follower[Node]) error {
 	w, err := c.watch(s.Facts, source.Following{Node: only})
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 }
 
 // WatchPods follows pods that could be pinned until ctx ends. The keys are the results of Pod.Key.
-// The argument only is the name of the pods to follow, or "" for all pods.
+// The argument `only` is the name of the pods to follow, or "" for all pods.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
 	w, err := c.watch(s.Facts, source.Following{AllPods: true})
@@ -128,7 +128,7 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 
 // remember gives an ended pod the last outcome that it had while it ran. This outcome cannot be
 // computed again, because reports no longer list the pod. A report without the pod may even arrive
-// before the event that ends the pod. last has the outcomes by UID.
+// before the event that ends the pod. `last` has the outcomes by UID.
 func (p *Pod) remember(last map[string]string) {
 	over := p.Outcome == PromisePast || p.Outcome == PromiseOpen
 	if before := last[p.UID]; over && before != "" && before != PromiseOpen {

@@ -223,7 +223,7 @@ func (g *gathering) sum(now time.Time) Gang {
 	return out
 }
 
-// count counts the pods. ending is the number of pods that have not ended and are being deleted.
+// count counts the pods. `ending` is the number of pods that have not ended and are being deleted.
 func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 	facts = gangs.Facts{Spec: &g.spec, Pods: len(g.pods), Was: g.spec.Ran, Waiting: new(gangs.Count), Done: &out.Done}
 	for i, pod := range g.pods {
@@ -272,7 +272,7 @@ func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	return lack + " are there"
 }
 
-// whySaid returns the scheduler's message about a waiting gang, or "". The argument first is the
+// whySaid returns the scheduler's message about a waiting gang, or "". The argument `first` is the
 // member that the scheduler tries for the whole gang, so whySaid prefers its message to the
 // messages of other members.
 func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
@@ -305,8 +305,8 @@ func WithoutPreemption(message string) string {
 	return message
 }
 
-// ReadGroup reads an object that declares a gang. The result wrong describes fields that Berth does
-// not support. The result err means that the object cannot be read.
+// ReadGroup reads an object that declares a gang. The result `wrong` describes fields that Berth
+// does not support. The result `err` means that the object cannot be read.
 func ReadGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	var head struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -331,7 +331,7 @@ func ReadGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	return spec, wrong, err
 }
 
-// GangNames returns the names of the gangs of the namespace. The argument source is a part of
+// GangNames returns the names of the gangs of the namespace. The argument `source` is a part of
 // Gang.Source in lower case, or "" for any.
 func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error) {
 	all, err := c.Gangs(ctx)
@@ -347,7 +347,7 @@ func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error
 	return names, nil
 }
 
-// GangNamed finds a gang of the namespace. The argument source is a part of Gang.Source in lower
+// GangNamed finds a gang of the namespace. The argument `source` is a part of Gang.Source in lower
 // case, or "" for any.
 func (c *Cluster) GangNamed(ctx context.Context, source, name string) (_ *Gang, notes []string, err error) {
 	all, err := c.Gangs(ctx)

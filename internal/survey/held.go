@@ -51,7 +51,7 @@ type places struct {
 	wrong []string
 }
 
-// placesOn reads the Reservations with places on one node. pods are the pods of that node.
+// placesOn reads the Reservations with places on one node. `pods` are the pods of that node.
 func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out places) {
 	out.left = map[string]ledger.Holding{}
 	for _, o := range reservations {
@@ -81,8 +81,8 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 	return out
 }
 
-// seeHeld adds the unused resources of a Reservation to the node's ledger. pod is the Reservation's
-// stand-in.
+// seeHeld adds the unused resources of a Reservation to the node's ledger. `pod` is the
+// Reservation's stand-in.
 func (n *NodeState) seeHeld(pod *corev1.Pod) error {
 	ask, err := wire.HeldRequest(pod)
 	if err == nil {

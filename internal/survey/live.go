@@ -25,7 +25,7 @@ type Live struct {
 	c *Cluster
 	// w watches the cluster. It is nil before Run, and for a snapshot.
 	w *watcher
-	// The map still has the pods of a snapshot, by namespace/name. It is nil if l watches a
+	// The map `still` contains the pods of a snapshot, by namespace/name. It is nil if l watches a
 	// cluster.
 	still map[string]*corev1.Pod
 	// groups are the objects that declare gangs.
@@ -74,7 +74,7 @@ func (l *Live) Where() string { return l.c.Where }
 // Moves reports whether the data can change. It returns false for a snapshot.
 func (l *Live) Moves() bool { return l.still == nil }
 
-// Run follows the cluster until ctx ends. It calls the function told with the names of nodes and
+// Run follows the cluster until ctx ends. It calls the function `told` with the names of nodes and
 // the keys of pods that may have changed. If the lost resources or the permissions to watch have
 // changed, it calls told without names. told may be nil.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {

@@ -62,8 +62,8 @@ type Pods struct {
 	survey *Survey
 }
 
-// Pods returns the pods of the namespace that could be pinned. The argument only is the name of one
-// pod, or "" for all pods. Pods returns this pod even if it could not be pinned.
+// Pods returns the pods of the namespace that could be pinned. The argument `only` is the name of
+// one pod, or "" for all pods. Pods returns this pod even if it could not be pinned.
 func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
 	s, err := c.Survey(ctx, "")
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Cluster) noPod(namespace, name string) error {
 }
 
 // podsOf returns the summaries of the pods that could be pinned, sorted by namespace and name. If
-// the argument only is not "", it omits no pod.
+// the argument `only` is not "", it omits no pod.
 func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	all := []Pod{}
 	for i := range pods {

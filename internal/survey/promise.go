@@ -79,7 +79,7 @@ func stateWord(s v1alpha1.PodState) string {
 	return strings.ToLower(string(s))
 }
 
-// promise describes the placement of a pod; asked is the pod's request.
+// promise describes the placement of a pod; `asked` is the pod's request.
 func (n *NodeState) promise(p *wire.Placement, asked *placement.Request) *Promise {
 	out := &Promise{Sequence: p.Sequence, Report: p.Report, Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String()}
 	for i := range p.Decision.Containers {
@@ -242,8 +242,8 @@ type Bound struct {
 	Fewer []string `json:"fewer,omitempty"`
 }
 
-// BoundTo returns what was promised to a bound pod, and what it really has; asked is the pod's
-// request. resize describes an unfinished in-place resize, or is "".
+// BoundTo returns what was promised to a bound pod, and what it really has; `asked` is the pod's
+// request. `resize` describes an unfinished in-place resize, or is "".
 func (s *Survey) BoundTo(pod *corev1.Pod, asked *placement.Request) (out Bound, resize string) {
 	n := s.States[pod.Spec.NodeName]
 	out.Refused = wire.Refused(pod)

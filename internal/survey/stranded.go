@@ -43,8 +43,8 @@ const (
 )
 
 // Stranded returns the stranded resources, sorted by resource. For each resource, the largest
-// amount comes first; equal amounts are sorted by node and NUMA node. wants describes how pods use
-// devices.
+// amount comes first; equal amounts are sorted by node and NUMA node. `wants` describes how pods
+// use devices.
 func (s *Survey) Stranded(wants *stranded.Wants) []Stranded {
 	var out []Stranded
 	for _, name := range s.Names() {

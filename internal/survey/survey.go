@@ -74,7 +74,7 @@ func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) er
 	return nil
 }
 
-// Survey surveys nodes. The argument only is the name of one node, or "" for all nodes.
+// Survey surveys nodes. The argument `only` is the name of one node, or "" for all nodes.
 func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 	f, err := c.From.Facts(ctx, only)
 	if err != nil {

@@ -63,7 +63,7 @@ func ReadCapture(path string) (*topology.Machine, error) {
 	return m, nil
 }
 
-// readPrinted reads a machine from a file with the output of lscpu. err is the error of
+// readPrinted reads a machine from a file with the output of lscpu. `err` is the error of
 // capture.Open; readPrinted returns it if the file is not a text.
 func readPrinted(path string, err error) (*topology.Machine, error) {
 	f, openErr := os.Open(path)

@@ -53,7 +53,7 @@ type Node struct {
 	model   *placement.Model
 	state   *placement.State
 	totals  *amounts.Node
-	// allocatable has the amounts of an empty node. untold lists the resources whose amounts are
+	// allocatable has the amounts of an empty node. `untold` lists the resources whose amounts are
 	// unknown.
 	allocatable amounts.List
 	untold      []string

@@ -18,8 +18,8 @@ type Draw struct {
 	Rand *rand.Rand
 }
 
-// NewDraw lets all pods of the list arrive once, in random order. The function change, if not nil,
-// may change the Arrivals. It is called before Order is drawn.
+// NewDraw lets all pods of the list arrive once, in random order. The function `change`, if not
+// nil, may change the Arrivals. It is called before Order is drawn.
 //
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
 // order of arrival. That simulator gives every node a new random name. Among nodes with equal

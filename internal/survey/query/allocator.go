@@ -70,7 +70,7 @@ func newAllocator(h *source.HandedOut, terms *wire.Terms) *allocator {
 	return a
 }
 
-// take records that a device is allocated. The text by names the claim or the pod that has it.
+// take records that a device is allocated. The text `by` names the claim or the pod that has it.
 func (a *allocator) take(by string, r *resourcev1.DeviceRequestAllocationResult) {
 	claims.Note(&a.state, r)
 	if r.ShareID == nil && (r.AdminAccess == nil || !*r.AdminAccess) {
@@ -90,7 +90,7 @@ func (l classLister) Get(name string) (*resourcev1.DeviceClass, error) {
 	return nil, apierrors.NewNotFound(resourcev1.Resource("deviceclasses"), name)
 }
 
-// slicesOf returns the ResourceSlices with devices that the node can use. object is nil if Nodes
+// slicesOf returns the ResourceSlices with devices that the node can use. `object` is nil if Nodes
 // may not be read.
 func (a *allocator) slicesOf(object *corev1.Node, name string) (out []*resourcev1.ResourceSlice) {
 	for _, s := range a.slices {

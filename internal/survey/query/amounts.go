@@ -63,7 +63,7 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 	return fmt.Sprintf("the node has %s %s left for more pods, but the pod asks for %s", has, amounts.Name(s.Resource, left), wants)
 }
 
-// Instead returns the total amounts of a pod after its request has changed. The argument asked is
+// Instead returns the total amounts of a pod after its request has changed. The argument `asked` is
 // the total before the change, from is the old request, and to is the new request.
 func Instead(asked amounts.List, from, to *placement.Request) amounts.List {
 	out := maps.Clone(asked)

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// answerOf writes the node's answer about the candidate into out. wanted is the demand for the
+// answerOf writes the node's answer about the candidate into out. `wanted` is the demand for the
 // node's devices (package demand).
 func answerOf(n *survey.NodeState, c *ledger.Candidate, wanted demand.Level, out *Answer) {
 	if n.Trouble != nil {
@@ -149,10 +149,10 @@ func (a *Answer) label() string {
 // shownAdvices is the maximum number of different pieces of advice that a group shows.
 const shownAdvices = 3
 
-// advised is advice for one or several nodes of a group. The field general is the advice with the
-// word NODE in place of a node's name. The field text is the advice to print: for one node, it has
-// the node's name; for several nodes, it equals general. The field first is the name of the first
-// of these nodes.
+// advised is advice for one or several nodes of a group. The field `general` is the advice with the
+// word NODE in place of a node's name. The field `text` is the advice to print: for one node, it
+// has the node's name; for several nodes, it equals general. The field `first` is the name of the
+// first of these nodes.
 type advised struct{ text, general, first string }
 
 // groupsOf groups nodes with the same Answer and Message. It sorts the groups by Answer, and then

@@ -108,7 +108,7 @@ func (e *Explained) explainClaims(ctx context.Context, c *survey.Cluster, s *sur
 	return nil
 }
 
-// explainClaims explains the claims of a pod that does not exist. answers are the nodes' answers
+// explainClaims explains the claims of a pod that does not exist. `answers` are the nodes' answers
 // about the pod. templates come from the same files as the pod, and replace templates of the same
 // name in the cluster.
 func (f *Fitting) explainClaims(ctx context.Context, c *survey.Cluster, s *survey.Survey, q *question, answers []Answer, templates []resourcev1.ResourceClaimTemplate) error {
@@ -230,7 +230,7 @@ func (x *claimant) findAll() (all []Claimed) {
 	return append(all, Claimed{Name: claims.ForExtended, Asks: x.mode.String()})
 }
 
-// claimPlace is a node on which claims are explained. The field first has the NUMA nodes that the
+// claimPlace is a node on which claims are explained. The field `first` has the NUMA nodes that the
 // pod has there, or would get there if it had no claims. If known is false, first is not known, and
 // why has the reason.
 type claimPlace struct {
@@ -254,8 +254,8 @@ func (x *claimant) read(at *claimPlace) *claims.Inventory {
 
 const notCertain = "it is not certain which CPUs the pod would get there"
 
-// places sets x.nodes to the nodes on which the claims are explained. The argument on is the pod's
-// node, or "". answers are the nodes' answers about a pod without a node.
+// places sets x.nodes to the nodes on which the claims are explained. The argument `on` is the
+// pod's node, or "". `answers` are the nodes' answers about a pod without a node.
 func (x *claimant) places(on string, answers []Answer) {
 	if n := x.survey.States[on]; on != "" {
 		x.bound = true

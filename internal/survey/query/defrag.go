@@ -119,7 +119,7 @@ type maker struct {
 	survey  *survey.Survey
 	names   []string
 	problem defrag.Problem
-	// pods are the Pod objects of problem.Pods. wanted are the Pod objects of problem.Wanted, one
+	// pods are the Pod objects of problem.Pods. `wanted` are the Pod objects of problem.Wanted, one
 	// for each replica.
 	pods, wanted []*corev1.Pod
 	questions    map[*defrag.Pod]*question
@@ -199,7 +199,7 @@ func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) er
 }
 
 // fill sets the requests of p to the requests of the pod, with the given UID. The candidate's
-// creation time is the time of the survey plus the number of seconds in the argument after.
+// creation time is the time of the survey plus the number of seconds in the argument `after`.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {

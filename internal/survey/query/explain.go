@@ -149,8 +149,8 @@ type Group struct {
 	advices []advised
 }
 
-// Explain explains why the named pod is on its node, or has no node. The argument only is the name
-// of one node to ask, or "" for all nodes.
+// Explain explains why the named pod is on its node, or has no node. The argument `only` is the
+// name of one node to ask, or "" for all nodes.
 func Explain(ctx context.Context, b Base, namespace, name, only string) (*Explained, error) {
 	pod, err := b.PodNamed(ctx, namespace, name)
 	if err != nil {
@@ -301,7 +301,7 @@ type question struct {
 	demand map[string]demand.Level
 }
 
-// newQuestion returns the question about a pod; ask is what was read from the pod.
+// newQuestion returns the question about a pod; `ask` is what was read from the pod.
 func newQuestion(ctx context.Context, c *survey.Cluster, s *survey.Survey, pod *corev1.Pod, ask *wire.Ask) (q *question, err error) {
 	q = &question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: rulesErrOf(s, pod, ask), created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), demand: demandOf(s, &ask.Request)}
 	if q.classes, err = classesFor(ctx, s, c, q.amounts); err != nil {
@@ -390,7 +390,7 @@ func (q *question) room(n *survey.NodeState) *amounts.Node {
 	return nodestate.RoomOf(n.Object, bound, q.classes)
 }
 
-// askNode asks one node. The function room returns the node's free amounts. Texts of the answer
+// askNode asks one node. The function `room` returns the node's free amounts. Texts of the answer
 // name rules by the annotation keys that the pod uses.
 func (q *question) askNode(s *survey.Survey, n *survey.NodeState, affinity nodeaffinity.RequiredNodeAffinity, room func() *amounts.Node) (a Answer) {
 	defer func() { a.say(q.said) }()

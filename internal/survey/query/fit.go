@@ -314,7 +314,8 @@ type fitter struct {
 	affinity nodeaffinity.RequiredNodeAffinity
 }
 
-// seat is a node with the copies that were placed on it. answer is its answer about the next copy.
+// seat is a node with the copies that were placed on it. `answer` is its answer about the next
+// copy.
 type seat struct {
 	suppose.Node
 	node   *survey.NodeState

@@ -22,11 +22,11 @@ type gangDevices struct {
 	trial     *claims.Trial
 	// before is the state of the devices before the plan gives devices to members.
 	before structured.AllocatedState
-	// members are the members that may have claims, by index in the gang's Members. places has an
+	// members are the members that may have claims, by index in the gang's Members. `places` has an
 	// element for each node.
 	members map[int]*claimant
 	places  []claimPlace
-	// had maps each member to the devices that the plan last gave to it. refused lists pairs of a
+	// had maps each member to the devices that the plan last gave to it. `refused` lists pairs of a
 	// member and a node on which the member got no devices.
 	had     map[int][]resourcev1.AllocationResult
 	refused map[[2]int]bool

@@ -35,7 +35,7 @@ const (
 	byAnother         = "another plugin"
 )
 
-// refusal is a refusal by another plugin. It is recognised by the field text, a part of the
+// refusal is a refusal by another plugin. It is recognised by the field `text`, a part of the
 // plugin's message.
 type refusal struct{ text, by, advice string }
 
@@ -92,8 +92,9 @@ func reasonsOf(message string) (out []string) {
 }
 
 // heldBack returns the reason why a pending pod gets no node, or nil. It uses the pod's spec, the
-// nodes' labels and the scheduler's message. admits means that some node would admit the pod. The
-// message is used only if admits is true, because it may be older than the nodes' answers.
+// nodes' labels and the scheduler's message. `admits` means that some node would admit the pod. If
+// no node would admit the pod, heldBack ignores the message, which may be older than the nodes'
+// answers.
 func heldBack(s *survey.Survey, pod *corev1.Pod, admits bool) *HeldBack {
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
 		names := make([]string, len(gates))

@@ -16,7 +16,7 @@ import (
 type Base interface {
 	// Cluster returns the cluster that is surveyed.
 	Cluster() *survey.Cluster
-	// Survey surveys nodes. The argument only is the name of one node, or "" for all nodes. The
+	// Survey surveys nodes. The argument `only` is the name of one node, or "" for all nodes. The
 	// result may have more nodes.
 	Survey(ctx context.Context, only string) (*survey.Survey, error)
 	// PodNamed returns a pod. If there is none, it returns an error.

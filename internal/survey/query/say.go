@@ -81,7 +81,7 @@ func (q *question) advise(n *survey.NodeState, room func() *amounts.Node, a *Ans
 }
 
 // roomy returns a function that reports whether the node has enough amounts for a changed request
-// of the pod. room has the node's free amounts.
+// of the pod. `room` has the node's free amounts.
 func (q *question) roomy(n *survey.NodeState, room *amounts.Node) placement.Fits {
 	return func(r *placement.Request, empty bool) bool {
 		asks := Instead(q.amounts, q.request, r)

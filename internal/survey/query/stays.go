@@ -67,7 +67,7 @@ func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// mover decides which pods may be moved to make room for other pods. priority is the lowest
+// mover decides which pods may be moved to make room for other pods. `priority` is the lowest
 // priority of these other pods, and scheduler is their schedulerName.
 type mover struct {
 	priority  int32
@@ -122,7 +122,7 @@ func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
 }
 
 // clings describes what would be lost with the pod, or what may tie it to its node. It returns ""
-// if there is neither. owner is the kind of its controller.
+// if there is neither. `owner` is the kind of its controller.
 func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	if owner == "Job" {
 		return "a Job owns it, and its work would be lost"

@@ -18,9 +18,9 @@ type together struct {
 	claimant *claimant
 	at       *claimPlace
 	on       *claims.OnNode
-	// The field has lists the claims with devices, and open lists the claims without devices. Both
-	// are in the order of spec.resourceClaims, because the scheduler passes them to its allocator
-	// in this order.
+	// The field `has` lists the claims with devices, and open lists the claims without devices.
+	// Both are in the order of spec.resourceClaims, because the scheduler passes them to its
+	// allocator in this order.
 	has, open []*claimHere
 	// steered means that no claim requests all devices. Only then may devices on other NUMA nodes
 	// be hidden from the allocator.
@@ -36,17 +36,17 @@ type claimHere struct {
 	users  func(claims.Lying) []claims.User
 	object *resourcev1.ResourceClaim
 	out    *ClaimOnNode
-	// The following fields are set only for an open claim. near has the NUMA nodes on which its
-	// devices would be near, for any of the tried places of the pod. apart explains why its
-	// containers have no NUMA node in common, or is "". whys has the reasons why the claim gets no
-	// near devices.
+	// The following fields are set only for an open claim. `near` has the NUMA nodes on which its
+	// devices would be near, for any of the tried places of the pod. `apart` explains why its
+	// containers have no NUMA node in common, or is "". `whys` has the reasons why the claim gets
+	// no near devices.
 	devices *devicesFor
 	near    topology.NUMASet
 	apart   string
 	whys    []string
 }
 
-// onNode explains which devices the claims have on a node, or could have together. asked selects
+// onNode explains which devices the claims have on a node, or could have together. `asked` selects
 // the claims. The answer about a claim is nil if its devices are not on the node. It is also nil if
 // the claim has no devices yet and whole is false.
 func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, whole bool) []*ClaimOnNode {

@@ -54,7 +54,7 @@ func askWhoServes(ctx context.Context, c *survey.Cluster, s *survey.Survey, pod 
 }
 
 // waitOf returns the age of the youngest pod, because the scheduler does not try a gang before its
-// last pod exists. overdue means that no scheduler seems to have looked at any of the pods,
+// last pod exists. `overdue` means that no scheduler seems to have looked at any of the pods,
 // although the youngest is at least unservedAfter old.
 func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, overdue bool) {
 	if slices.ContainsFunc(together, isLookedAt) {
@@ -128,7 +128,7 @@ func eventOfScheduler(ctx context.Context, a *source.API, pod *corev1.Pod) strin
 }
 
 // schedulerLease describes the election Lease of a scheduler with the given name. It returns "" if
-// it finds no such Lease or may not read it. leads means that the Lease has not expired.
+// it finds no such Lease or may not read it. `leads` means that the Lease has not expired.
 // schedulerLease tries the Lease names of kube-scheduler and of Berth's chart, and the name of the
 // profile.
 func schedulerLease(ctx context.Context, a *source.API, s *survey.Survey, name string) (said string, leads bool) {

@@ -16,9 +16,9 @@ import (
 // NothingWritten is WhyWaiting's reason for a pod whose status has no condition of a scheduler.
 const NothingWritten = "NothingWritten"
 
-// WhyWaiting explains why a pod does not run. The result reason is short, and the result message
-// has the details. If the whole gang waits, both are about the gang. Otherwise they come from the
-// scheduler, the scheduling gates or the kubelet. gang is the pod's gang, or nil.
+// WhyWaiting explains why a pod does not run. The result `reason` is short, and the result
+// `message` has the details. If the whole gang waits, both are about the gang. Otherwise they come
+// from the scheduler, the scheduling gates or the kubelet. `gang` is the pod's gang, or nil.
 func WhyWaiting(p *corev1.Pod, gang *survey.Gang) (reason, message string) {
 	if wire.Refused(p) {
 		return "Refused by its kubelet: " + p.Status.Reason, p.Status.Message

@@ -271,8 +271,8 @@ func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav
 // managedFields.
 type serverClock struct{ last atomic.Pointer[lastAnswer] }
 
-// lastAnswer is the time of the API server's last answer. The field date is by the API server's
-// clock, and the field at by this machine's clock.
+// lastAnswer is the time of the API server's last answer. The field `date` is by the API server's
+// clock, and the field `at` by this machine's clock.
 type lastAnswer struct{ date, at time.Time }
 
 // now returns the time of the last answer, or this machine's time if there was no answer yet.
@@ -338,7 +338,7 @@ func (r *Recent[T]) Get(read func() (*T, error)) (*T, error) {
 	return now, nil
 }
 
-// readAll reads all pages of a list of a kind without a typed client. path begins with the kind's
+// readAll reads all pages of a list of a kind without a typed client. `path` begins with the kind's
 // group and version.
 func readAll[T any](ctx context.Context, a *API, o metav1.ListOptions, path ...string) ([]T, error) {
 	return pages(func(o metav1.ListOptions) ([]T, string, error) {

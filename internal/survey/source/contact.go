@@ -84,7 +84,7 @@ var closed = reflect.TypeOf(watch.NewEmptyWatch())
 
 var errClosed = errors.New("the connection was closed, or there was no answer in time")
 
-// heard records the result of a request; err is nil if it succeeded.
+// heard records the result of a request; `err` is nil if it succeeded.
 func (c *contact) heard(ctx context.Context, resource string, err error) {
 	if ctx.Err() != nil {
 		return

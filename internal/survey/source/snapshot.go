@@ -225,8 +225,8 @@ func (a *API) heartbeatLeases(ctx context.Context, f *Facts) (out []*coordinatio
 	return out, nil
 }
 
-// Open reads a snapshot that Write wrote, and the options that the snapshot sets. name is the name
-// of the snapshot in errors.
+// Open reads a snapshot that Write wrote, and the options that the snapshot sets. `name` is the
+// name of the snapshot in errors.
 func Open(r io.Reader, name string) (*Snapshot, Options, error) {
 	var s Snapshot
 	o, err := s.open(r, name)

@@ -43,12 +43,12 @@ type Options struct {
 type Source interface {
 	// Now returns the time by the API server's clock, or the time of the snapshot.
 	Now() time.Time
-	// Facts returns the facts about nodes. The argument only is the name of one node, or "" for
+	// Facts returns the facts about nodes. The argument `only` is the name of one node, or "" for
 	// all.
 	Facts(ctx context.Context, only string) (*Facts, error)
 	NodeNames(ctx context.Context) ([]string, error)
 	Namespaces(ctx context.Context) ([]string, error)
-	// PodsIn returns the pods of a namespace, bound or not. The argument only is the name of one
+	// PodsIn returns the pods of a namespace, bound or not. The argument `only` is the name of one
 	// pod, or "" for all pods.
 	PodsIn(ctx context.Context, namespace, only string) ([]corev1.Pod, error)
 	// Pod returns one pod, or nil if there is none.

@@ -63,8 +63,8 @@ type Watch struct {
 	ping    chan struct{}
 	notes   chan string
 	fatal   chan error
-	// silent has the nodes whose agents are silent. deaf means that heartbeats cannot be received
-	// now. listens is the time at which heartbeats could be received again. Only the goroutine of
+	// silent has the nodes whose agents are silent. `deaf` means that heartbeats cannot be received
+	// now. `listens` is the time at which heartbeats could be received again. Only the goroutine of
 	// follow uses these fields.
 	silent  map[string]bool
 	deaf    bool
@@ -74,7 +74,7 @@ type Watch struct {
 	looked, lookedWall time.Time
 }
 
-// informers has one informer for each resource. The informer reports always exists. Any other
+// informers has one informer for each resource. The informer `reports` always exists. Any other
 // informer is nil if its resource is not served or may not be read.
 type informers struct {
 	reports, nodes, leases, pods cache.SharedIndexInformer
@@ -93,8 +93,8 @@ type Following struct {
 	// only this node is followed.
 	AllPods bool
 	Node    string
-	// Swung is called when the result of Lost or Denied changes. If it is nil, the function tell of
-	// Run receives a description of the change.
+	// Swung is called when the result of Lost or Denied changes. If it is nil, the function `tell`
+	// of Run receives a description of the change.
 	Swung func()
 }
 
@@ -259,8 +259,9 @@ func (w *Watch) Now() time.Time {
 	return now
 }
 
-// Run follows the data until ctx ends. The callback each receives the nodes and pods that may have
-// changed, in the first call all of them. The callback tell receives the problems of the watch.
+// Run follows the data until ctx ends. The callback `each` receives the nodes and pods that may
+// have changed, in the first call all of them. The callback `tell` receives the problems of the
+// watch.
 func (w *Watch) Run(ctx context.Context, each func(*Changes) error, tell func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
