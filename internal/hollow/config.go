@@ -122,7 +122,6 @@ func reserveCPUs(cfg *kubeletconfig.KubeletConfiguration, count int) {
 	cfg.SystemReserved["cpu"] = strconv.Itoa(count)
 }
 
-// resourceList reads a kubeReserved or systemReserved map.
 func resourceList(field string, m map[string]string) (v1.ResourceList, error) {
 	if len(m) == 0 {
 		return nil, nil

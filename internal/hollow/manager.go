@@ -57,7 +57,6 @@ type manager struct {
 
 var _ cm.ContainerManager = &manager{}
 
-// newManager builds the managers for the machine. The managers' checkpoints are in dir.
 func newManager(dir Dir, name string, cfg *kubeletconfig.KubeletConfiguration, info *cadvisorapi.MachineInfo) (*manager, error) {
 	node, err := nodeConfig(dir, name, cfg, info)
 	if err != nil {

@@ -217,7 +217,6 @@ func (r *nriRuntime) inject(c *api.Container, a *api.ContainerAdjustment) error 
 	return nil
 }
 
-// replaceFile writes a file atomically.
 func replaceFile(name, text string) error {
 	if err := os.WriteFile(name+".new", []byte(text+"\n"), 0o600); err != nil {
 		return err

@@ -52,7 +52,6 @@ func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, er
 	return &Process{p, dir}, nil
 }
 
-// readyPoll is the interval at which WaitReady reads the Node object.
 const readyPoll = 50 * time.Millisecond
 
 // WaitReady waits until the Node object is Ready and has every resource of the node's device

@@ -103,7 +103,6 @@ func (d Dir) Log() string { return filepath.Join(string(d), "node.log") }
 // unix(7).
 const maxSocketPath = 107
 
-// longestSocket returns the longest path of a socket that the node creates.
 func (d Dir) longestSocket(spec *Spec) string {
 	longest := d.PodResources()
 	for _, name := range append(pluginSockets(spec), "kubelet.sock") {

@@ -130,7 +130,6 @@ var (
 	cdiKind    = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]*[a-zA-Z0-9]/[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?$`)
 )
 
-// classes maps the values of class to kinds of devices.
 var classes = map[string][]topology.DeviceKind{
 	"gpu":         {topology.GPU},
 	"accelerator": {topology.Accelerator},

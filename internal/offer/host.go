@@ -105,7 +105,6 @@ func (h *Host) ownNodes(address string) (nodes []string) {
 	return nodes
 }
 
-// pciDir is the folder with an entry for each PCI function.
 const pciDir = "sys/bus/pci/devices/"
 
 func (h *Host) lookAt(d *Device, cdi *CDI, busy map[string]bool) Finding {
@@ -129,7 +128,6 @@ func (h *Host) lookAt(d *Device, cdi *CDI, busy map[string]bool) Finding {
 	return s
 }
 
-// nameOf returns the name of a device in a vendor's specification.
 func (h *Host) nameOf(d *Device, names string) (string, error) {
 	switch names {
 	case byIndex:

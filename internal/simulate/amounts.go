@@ -88,7 +88,6 @@ func (c *amounts) Lacks(node int, s *Shape) Lack {
 	return LacksNothing
 }
 
-// lacksOthers compares huge pages and devices other than GPUs.
 func (n *amountsNode) lacksOthers(s *Shape) (lack Lack) {
 	for name, amount := range s.Others {
 		switch {

@@ -58,7 +58,6 @@ type job struct {
 	stays          bool  // it must not be moved
 }
 
-// member is a pod of a job.
 type member struct {
 	node    int32 // -1 if it has none
 	tries   int32 // how often a kubelet has refused it

@@ -60,7 +60,6 @@ type Curve []float64
 // maxPercent is the last index that a Curve may have. Arrivals beyond it are counted there.
 const maxPercent = 1000
 
-// curve collects the values of a Curve.
 type curve struct {
 	sum   []float64
 	count []int

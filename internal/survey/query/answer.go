@@ -43,7 +43,6 @@ func answerOf(n *survey.NodeState, c *ledger.Candidate, wanted demand.Level, out
 	}
 }
 
-// refuse writes into out why the node refuses the candidate.
 func refuse(n *survey.NodeState, c *ledger.Candidate, a *ledger.Answer, out *Answer) {
 	out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.AdviceFor(c.Request.Rules)
 	if refusal, ok := n.Account.View().Explain(c.Request); ok {

@@ -145,7 +145,6 @@ type claimant struct {
 	// found has the pod's claims in the order of spec.resourceClaims. An element is nil if the
 	// claim was not found.
 	found []*resourcev1.ResourceClaim
-	// bound means that the pod has a node.
 	bound bool
 	// extends means that drivers may provide extended resources that the pod requests. The last
 	// element of found is then the claim for these resources.
@@ -182,7 +181,6 @@ func (q *question) extends() bool {
 	return false
 }
 
-// claimantWith returns a claimant for a pod, with devices from the allocator.
 func claimantWith(c *survey.Cluster, s *survey.Survey, q *question, h *source.HandedOut, a *allocator) *claimant {
 	mode, _ := c.Terms.ReadClaims(q.pod) // if there is an error, every node refuses the pod
 	x := &claimant{survey: s, question: q, mode: mode, allocator: a, handedOut: h, extends: q.extends()}

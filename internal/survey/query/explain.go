@@ -311,7 +311,6 @@ func newQuestion(ctx context.Context, c *survey.Cluster, s *survey.Survey, pod *
 	return q, nil
 }
 
-// ask asks the nodes about a pending pod.
 func (e *Explained) ask(s *survey.Survey, q *question) {
 	names := q.asked(s, s.Names())
 	if e.Decided = e.Pinnable || q.heldOnly || q.decided(s, names); !e.Decided {

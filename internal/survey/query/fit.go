@@ -94,7 +94,6 @@ func lacksDevices(all []Claimed, node string) string {
 	return ""
 }
 
-// answersOf returns the answers of nodes, the best first.
 func answersOf(all []NodeFit) []Answer {
 	answers := make([]Answer, len(all))
 	for i := range all {
@@ -363,7 +362,6 @@ func (f *fitter) short(s *seat, a *Answer) {
 	}
 }
 
-// copyOf returns the next copy of the pod for the node.
 func (f *fitter) copyOf(s *seat) *suppose.Pod {
 	p := &suppose.Pod{Asks: f.amounts, Ports: wire.PortsOf(f.pod)}
 	if f.hasSay(s.node) {

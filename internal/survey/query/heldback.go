@@ -163,7 +163,6 @@ func unknownTopology(s *survey.Survey, pod *corev1.Pod) string {
 	return ""
 }
 
-// claimOf is a PersistentVolumeClaim of a pod.
 type claimOf struct {
 	name string
 	// made is the name of the ephemeral volume for which kube-controller-manager creates the claim,
@@ -171,7 +170,6 @@ type claimOf struct {
 	made string
 }
 
-// claimsOf returns the claims of a pod's volumes.
 func claimsOf(pod *corev1.Pod) (out []claimOf) {
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {

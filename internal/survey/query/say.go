@@ -42,7 +42,6 @@ func (q *question) hasSay(n *survey.NodeState) bool {
 	return q.rulesErr != nil || len(q.provided) > 0 || hasSay(n, q.pod, q.request)
 }
 
-// decided reports whether Berth decides about the pod on any of the nodes.
 func (q *question) decided(s *survey.Survey, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return q.hasSay(s.States[name]) })
 }

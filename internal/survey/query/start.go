@@ -89,7 +89,6 @@ func closed(n *survey.NodeState) string {
 	return ""
 }
 
-// startOf returns the StartNode of a node that is not closed.
 func startOf(n *survey.NodeState, may mover) (out StartNode, err error) {
 	snap := n.Snapshot()
 	out = StartNode{Name: n.Name, Object: n.Object, Machine: n.Machine(), Model: n.Reading.Kind.Model, Kept: amounts.List{}}

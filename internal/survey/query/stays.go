@@ -38,7 +38,6 @@ const (
 // or lose its work (a Job).
 var remakers = []string{"ReplicaSet", "StatefulSet", "ReplicationController"}
 
-// budget is a parsed PodDisruptionBudget.
 type budget struct {
 	namespace, name string
 	selector        labels.Selector
@@ -57,7 +56,6 @@ func readBudgets(all []policyv1.PodDisruptionBudget) (out []budget) {
 	return out
 }
 
-// ofPod returns the indexes of the budgets that cover a pod.
 func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 	for i := range all {
 		if b := &all[i]; b.namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {

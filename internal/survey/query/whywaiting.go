@@ -98,7 +98,6 @@ func whyGangWaits(g *survey.Gang) (reason, message string) {
 	return gangReason(g.State), strings.TrimPrefix(called(g)+": ", ": ") + cmp.Or(g.Why, "its pods exist, and no scheduler has reported why they wait")
 }
 
-// gangReason converts the state of a gang to the reason of its pods.
 func gangReason(state gangs.Stage) string {
 	return "Gang" + strings.ToUpper(string(state[:1])) + string(state[1:])
 }

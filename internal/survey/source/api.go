@@ -44,7 +44,6 @@ type API struct {
 	handed       Recent[HandedOut]
 }
 
-// classList has the resources of device classes, and notes about missing permissions.
 type classList struct {
 	resources map[corev1.ResourceName]bool
 	notes     []string
@@ -101,7 +100,6 @@ func (a *API) listPods(ctx context.Context, namespace string, o metav1.ListOptio
 	return listed(ctx, a.core.Pods(namespace).List, func(l *corev1.PodList) []corev1.Pod { return l.Items }, o)
 }
 
-// listed reads all pages of a list.
 func listed[T any, L interface{ GetContinue() string }](ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), items func(L) []T, o metav1.ListOptions) ([]T, error) {
 	return pages(func(o metav1.ListOptions) ([]T, string, error) {
 		l, err := list(ctx, o)
@@ -241,7 +239,6 @@ func (a *API) failed(what string, err error) error {
 	return fmt.Errorf("reading %s: %w", what, err)
 }
 
-// pageSize is the number of objects in one page of a list.
 const pageSize = 500
 
 // pages reads a list page by page. If the next page is no longer available, pages reads the whole

@@ -53,7 +53,6 @@ func slimReservation(o *koordinator.Reservation) *koordinator.Reservation {
 	return out
 }
 
-// slimBudget keeps the spec of a PodDisruptionBudget, and the number of allowed disruptions.
 func slimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace}, Spec: b.Spec,
@@ -95,7 +94,6 @@ func slimClaim(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 	return out
 }
 
-// slimClass keeps a class's selectors. It removes the configuration for drivers.
 func slimClass(c *resourcev1.DeviceClass) *resourcev1.DeviceClass {
 	out := &resourcev1.DeviceClass{ObjectMeta: slimMeta(&c.ObjectMeta), Spec: *c.Spec.DeepCopy()}
 	out.Spec.Config = nil

@@ -165,7 +165,6 @@ func (s *Snapshot) malformed() map[string]*string {
 	return out
 }
 
-// unknown names the lists that could not be read.
 func (f *Facts) unknown() (lists []string) {
 	for _, u := range []struct {
 		known bool
