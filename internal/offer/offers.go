@@ -21,7 +21,8 @@ type Offers struct {
 	// Log receives messages about devices and the kubelet; it must not be nil.
 	Log func(format string, args ...any)
 	// Changed is called after the pools or the findings have changed, and after the kubelet has
-	// connected to the plugin of a resource or disconnected. It may be nil, and must not block.
+	// connected to the plugin of a resource, or has disconnected from it. It may be nil, and must
+	// not block.
 	Changed func()
 
 	host Host

@@ -14,8 +14,8 @@ type Reason string
 const (
 	// NoAgent: the node has no report.
 	NoAgent Reason = "noAgent"
-	// LateAgent: the node's agent did not renew its Lease, or did not report the kubelet's answer,
-	// for too long.
+	// LateAgent: for too long, the node's agent did not renew its Lease or did not report the
+	// kubelet's answer.
 	LateAgent Reason = "lateAgent"
 	// OlderAgent means that the report is of another release, or does not have the kubelet's start
 	// time.
@@ -48,7 +48,7 @@ const (
 	TooMany Reason = "tooMany"
 )
 
-// Reasons are all reasons with their meanings.
+// Reasons lists all reasons with their meanings.
 var Reasons = []struct {
 	Reason Reason `json:"reason"`
 	Text   string `json:"text"`
@@ -93,7 +93,7 @@ const (
 	NotJudged Result = "notJudged"
 )
 
-// Results are all results.
+// Results lists all results.
 var Results = []Result{Exact, ByVerdict, Either, Wrong, Foretold, Missed, FalseAlarm, NotJudged}
 
 // Mistaken reports whether the prediction was wrong.
@@ -192,7 +192,7 @@ const (
 	WhyStranded Why = "stranded"
 )
 
-// Whys are all values of Why.
+// Whys lists all values of Why.
 var Whys = []Why{WhyRejected, WhySplit, WhyStranded}
 
 // Elsewhere is the other node that Berth would have chosen at the time of the Binding.

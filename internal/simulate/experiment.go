@@ -30,8 +30,8 @@ type Experiment struct {
 	// Start has the pods that already run when a run begins. It is nil if there are none. If it is
 	// not nil, set Ground to Start.Ground.
 	Start *Start
-	// Unused makes each run in which no pod ends report which part of the free resources the load
-	// could use.
+	// If Unused is set, each run in which no pod ends reports which part of the free resources the
+	// load could use.
 	Unused bool
 	// Watch, if not nil, is called at the beginning of each run in which no pod ends. It returns a
 	// function, or nil. The run calls this function after each arrival with the requests of all

@@ -57,7 +57,7 @@ func (p *player) beside(node, shape int32) int64 {
 	return leastAllocated(&s.look) + balance(&s.look)
 }
 
-// orderOf returns the rank.Scoring.Order from which berth computed the score.
+// orderOf returns the rank.Scoring.Order from which the type berth computed the score.
 func orderOf(score int32) uint32 { return rank.LastOrder - uint32(score) }
 
 // worse returns how much the score is below the best possible score of its tier.

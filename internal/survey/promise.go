@@ -154,8 +154,9 @@ func (n *NodeState) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	return PromiseBroken
 }
 
-// keeps reports whether held has the resources of the decision d. If Berth decides on the node, it
-// compares only running containers, because the report lists no others.
+// keeps reports whether `held`, the pod's entry in the report, has the resources of the decision d.
+// If Berth decides on the node, it compares only running containers, because the report lists no
+// others.
 func (n *NodeState) keeps(d *placement.Decision, held *placement.PodAllocation) bool {
 	if n.Decides() {
 		return ledger.Obeyed(d, held)

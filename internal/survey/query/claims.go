@@ -69,8 +69,8 @@ type ClaimOnNUMANode struct {
 	// NUMANode is "none" for devices without a NUMA node. It is "unknown" if the driver names a
 	// NUMA node that the machine does not have.
 	NUMANode string `json:"numaNode"`
-	// Near means that the containers that use the claim have, or could have, their CPUs and memory
-	// here, or that the devices have no NUMA node.
+	// Near means that these devices are near: the containers that use the claim have, or could
+	// have, their CPUs and memory on this NUMA node, or the devices have no NUMA node.
 	Near bool `json:"near"`
 	// Free and Taken list the first few devices as driver/device; Taken adds the claim that has the
 	// device. The counts include all devices.

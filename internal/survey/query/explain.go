@@ -142,7 +142,7 @@ type Group struct {
 	Message string   `json:"message"`
 	Advice  string   `json:"advice,omitempty"`
 	Nodes   []string `json:"nodes"`
-	// Labels has a text for each node of Nodes: its name, and how long its agent has been silent
+	// Labels has a text for each node of Nodes: its name and, if its agent is silent, for how long
 	// (Answer.label).
 	Labels []string `json:"-"`
 
@@ -199,7 +199,8 @@ func Explain(ctx context.Context, b Base, namespace, name, only string) (*Explai
 }
 
 // ignores records which annotations and labels of the pod have no effect on its node. For a pod
-// without a node, it records which would have no effect on a node where a kubelet decides.
+// without a node, it records the annotations and labels that would have no effect on a node where a
+// kubelet decides.
 func (e *Explained) ignores(pod *corev1.Pod, r *placement.Request, on *survey.NodeState) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
 	if w, shares := wire.CPUsShared(pod); shares && (on == nil || !on.Decides() && !givesWhole(on, r)) {

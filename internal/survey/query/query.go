@@ -21,6 +21,7 @@ type Base interface {
 	Survey(ctx context.Context, only string) (*survey.Survey, error)
 	// PodNamed returns a pod. If there is none, it returns an error.
 	PodNamed(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// Gangs returns the gangs of the Cluster's namespace. It may return gangs of other namespaces.
+	// Gangs returns the gangs of the Cluster's namespace. It may also return gangs of other
+	// namespaces.
 	Gangs(ctx context.Context) (*survey.Gangs, error)
 }

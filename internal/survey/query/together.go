@@ -278,8 +278,8 @@ func (t *together) alone(ctx context.Context, why string) {
 // none, and a pod gets devices for all of its claims or for none.
 func gotNone(claim string) string { return "claim " + claim + " of the pod gets no devices" }
 
-// elsewhere completes the answers about open claims that get no near devices. If the pod only
-// prefers near devices, elsewhere names the other devices that the claims would get, or sets lacks
+// elsewhere completes the answers about open claims that get no near devices. If the pod does not
+// require near devices, elsewhere names the other devices that the claims would get, or sets lacks
 // if they get none.
 func (t *together) elsewhere(ctx context.Context) {
 	if t.claimant.mode == claims.Required {

@@ -225,7 +225,8 @@ func (a *API) Events(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, erro
 	return list.Items, nil
 }
 
-// failed adds to an error the name of what could not be read, and advice for some errors.
+// failed wraps an error: it names the object that could not be read, and gives advice for some
+// errors.
 func (a *API) failed(what string, err error) error {
 	var unreachable *url.Error
 	switch {
