@@ -99,8 +99,8 @@ func (d Dir) Cgroups() string { return filepath.Join(string(d), "cgroup") }
 // Log is the file with the node's log.
 func (d Dir) Log() string { return filepath.Join(string(d), "node.log") }
 
-// maxSocketPath is the size of sockaddr_un.sun_path in bytes, without its terminating zero,
-// unix(7).
+// maxSocketPath is the size of sockaddr_un.sun_path in bytes, without its terminating zero
+// (unix(7)).
 const maxSocketPath = 107
 
 func (d Dir) longestSocket(spec *Spec) string {

@@ -218,7 +218,8 @@ func (s *Scoring) fit(o *Offer) int64 {
 func meanFit(reach, node int64) int64 { return (reach + node) / 2 }
 
 // fill returns the score by the strategy for a set of CPUs. The argument `all` is the number of its
-// CPUs, room is how many of them are free, and asked is how many of these the pod takes.
+// CPUs, `room` is how many of them are free, and `asked` is how many of the free CPUs the pod
+// takes.
 func (s *Scoring) fill(room, all, asked int64) int64 {
 	room -= min(room, asked)
 	if s.Strategy == LeastAllocated {

@@ -65,7 +65,7 @@ func (n *NodeState) readiness() *corev1.NodeCondition {
 	return &n.Object.Status.Conditions[i]
 }
 
-// conditions returns all conditions that report a problem, in short form.
+// conditions returns Node.Conditions: all conditions that show a problem, in short form.
 func (n *NodeState) conditions() (out []string) {
 	short := func(kind, status, reason string) {
 		out = append(out, fmt.Sprintf("%s=%s(%s)", kind, status, reason))

@@ -64,7 +64,7 @@ func short(asked amounts.List, ports []amounts.Port, room *amounts.Node) string 
 }
 
 // Instead returns the total amounts of a pod after its request has changed. The argument `asked` is
-// the total before the change, from is the old request, and to is the new request.
+// the total before the change, `from` is the old request, and `to` is the new request.
 func Instead(asked amounts.List, from, to *placement.Request) amounts.List {
 	out := maps.Clone(asked)
 	add := func(r *placement.Request, sign int64) {

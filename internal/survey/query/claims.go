@@ -149,7 +149,8 @@ type claimant struct {
 	// extends means that drivers may provide extended resources that the pod requests. The last
 	// element of found is then the claim for these resources.
 	extends bool
-	// assumed is a note about the assumed mode, if the pod has no annotation for it; otherwise "".
+	// If the pod has no annotation for the mode, assumed is a note about the assumed mode.
+	// Otherwise it is "".
 	assumed string
 	// templates are the templates of the pod's namespace, or nil if the pod exists.
 	templates map[string]*resourcev1.ResourceClaimTemplate

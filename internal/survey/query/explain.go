@@ -287,7 +287,7 @@ type question struct {
 	classes map[corev1.ResourceName]bool
 	// noNode maps requirements of the pod that no node meets to advice (noNodeHas).
 	noNode map[string]string
-	// only is the only node to ask, or "" for all.
+	// If `only` is not "", only the node with this name is asked.
 	only string
 	// owned are the Reservations of which the pod is an owner.
 	owned []Owned

@@ -104,7 +104,7 @@ func unscheduled(o *koordinator.Reservation) string {
 	return ""
 }
 
-// from returns the Reservation on the node whose place the pod would get, or nil.
+// from returns the Reservation whose place on the node the pod would get, or nil.
 func (q *question) from(node string) *Owned {
 	at := slices.IndexFunc(q.owned, func(o Owned) bool { return o.Takes && o.Node == node })
 	if at < 0 {

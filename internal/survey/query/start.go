@@ -30,9 +30,9 @@ type StartNode struct {
 	State *placement.State
 	// Has lists the node's allocatable amounts.
 	Has amounts.List
-	// Pods are the pods that have not ended and are not being deleted. The list omits pods of
-	// DaemonSets, static pods, places of Reservations and unreadable pods. Kept is the sum of the
-	// requests of the omitted pods.
+	// Pods omits pods that have ended or are being deleted. It also omits pods of DaemonSets,
+	// static pods, stand-ins for Reservations, and unreadable pods. Kept is the sum of the requests
+	// of the pods of these four kinds.
 	Pods []StartPod
 	Kept amounts.List
 }

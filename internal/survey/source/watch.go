@@ -259,7 +259,7 @@ func (w *Watch) Now() time.Time {
 	return now
 }
 
-// Run follows the data until ctx ends. The callback `each` receives the nodes and pods that may
+// Run watches the objects until ctx ends. The callback `each` receives the nodes and pods that may
 // have changed, in the first call all of them. The callback `tell` receives the problems of the
 // watch.
 func (w *Watch) Run(ctx context.Context, each func(*Changes) error, tell func(string)) error {
