@@ -174,7 +174,7 @@ func (s *Start) Ground(nodes []trace.Node, blind bool) Cluster {
 		bits := uint64(0)
 		for gpu := range c.gpusOf(int(p.node), held.Containers) {
 			bits |= 1 << gpu
-			c.nodes[p.node].gpus[gpu] = trace.Thousandths // free it first, because c.hold takes it again
+			c.nodes[p.node].gpus[gpu] = trace.Thousandths // c.hold takes it again
 		}
 		shape := p.shape()
 		c.hold(int(p.node), int32(i), shape, bits)

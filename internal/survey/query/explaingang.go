@@ -413,7 +413,7 @@ func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 		mates[at.Node]++
 	}
 	k := t.kinds[t.asks.Members[p.Lacking].Kind]
-	t.Nodes(t.asks.Members[p.Lacking].Kind) // asks the nodes about the kind if the plan has not done so
+	t.Nodes(t.asks.Members[p.Lacking].Kind) // asks the nodes, unless the plan has asked
 	out := &Lacking{Pod: t.pods[p.Lacking].Name, Nodes: make([]Answer, len(t.nodes))}
 	parallel.Do(len(t.nodes), func(i int) {
 		if out.Nodes[i] = k.said[i]; mates[i] > 0 {
