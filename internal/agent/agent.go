@@ -21,7 +21,8 @@ type agent struct {
 	pods     cache.SharedIndexInformer
 	nodes    cache.SharedIndexInformer
 	changed  chan struct{} // gets a value when an object in the API has changed
-	// withdrawn is closed when the report in the API offers none of the agent's devices.
+	// withdrawn is closed when the agent is about to exit and the report in the API offers none of
+	// its devices.
 	withdrawn chan struct{}
 }
 

@@ -23,19 +23,17 @@ const EnforcerLabel = "berth.dev/enforcer"
 // Without the label the agent carries out decisions.
 const EnforcerByLabel v1alpha1.Enforcer = "label"
 
-// authorityOf returns the authority of a node, by the flag or by the node's label.
 func authorityOf(flag v1alpha1.Authority, node *corev1.Node) (v1alpha1.Authority, error) {
 	return chosen(flag, ByLabel, AuthorityLabel, node, v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth)
 }
 
-// enforcerOf returns the enforcer of a node, by the flag or by the node's label.
 func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, error) {
 	return chosen(flag, EnforcerByLabel, EnforcerLabel, node, v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet)
 }
 
 // chosen returns the value of the flag, or of the node's label if the flag is byLabel. If the flag
-// or the label is not set, chosen returns usual. The error means that the Node is not known, or
-// that its label has another value.
+// or the label is not set, the result is the default in the argument usual. The error means that
+// the Node is not known, or that its label has an invalid value.
 func chosen[T ~string](flag, byLabel T, label string, node *corev1.Node, usual, other T) (T, error) {
 	if flag != byLabel {
 		return cmp.Or(flag, usual), nil

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// checkpoints reads a kubelet's records of its allocations. The other methods refer to the reading
-// that readAgain took last.
+// checkpoints reads a kubelet's records of its allocations. All methods except readAgain are about
+// the reading that readAgain took last.
 type checkpoints struct {
 	read  func() (kubeletstate.Raw, error)
 	root  string            // the kubelet's root directory, for messages
@@ -47,7 +47,7 @@ func (c *checkpoints) admitted(uid string) (admitted, told bool) {
 	return c.state.Admitted.Has(uid), true
 }
 
-// holders returns the pods that hold resources, by the kubelet's UID.
+// holders returns the pods that hold resources, by the UID that the kubelet uses.
 func (c *checkpoints) holders() map[string]bool {
 	out := map[string]bool{}
 	for p := range c.pinned() {
@@ -81,7 +81,8 @@ func (c *checkpoints) pinned() map[pin]bool {
 	return out
 }
 
-// offline returns the given CPUs that the CPU manager has assigned or could still assign.
+// offline returns those of the given CPUs, which are offline, that the CPU manager has assigned or
+// could still assign.
 func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	s := c.state.CPU
 	if s == nil || s.Policy != "static" {

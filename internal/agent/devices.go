@@ -20,10 +20,10 @@ import (
 type deviceBook struct {
 	known map[string]map[string]placement.Device // by resource and id
 	// unlisted has the healthy devices, ascending, of each resource that the kubelet reports but
-	// its checkpoint lacks. The kubelet reads the content for the checkpoint with a lock held, but
-	// writes the file without the lock. If two plugins register at the same time, the kubelet can
-	// write older content last (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go). The
-	// older content then stays until the next write.
+	// its checkpoint lacks. The kubelet copies its state under a lock, but writes the copy to the
+	// file without the lock. If two plugins register at the same time, the older copy can
+	// therefore be written last, and stays until the next write (writeCheckpoint of
+	// pkg/kubelet/cm/devicemanager/manager.go).
 	unlisted map[string][]string
 	// lost has, for each resource whose plugin has disconnected from the kubelet, the devices that
 	// are still healthy, ascending. The kubelet removes the other devices from its checkpoint only
@@ -97,10 +97,10 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 	}
 }
 
-// compare fills in b.unlisted, with the resources that the kubelet's answer has and its checkpoint
-// lacks. It also fills in b.lost, but only for the resources in short, for which the Node offers
-// fewer devices than the checkpoint has. For other resources the answer is no evidence: the answer
-// of a starting kubelet lacks devices whose plugins have not registered yet.
+// compare fills in b.unlisted with the resources that the kubelet's answer has and its checkpoint
+// lacks. It fills in b.lost only for the resources in the argument short: the Node offers fewer
+// devices of them than the checkpoint has. For other resources, a missing device proves nothing,
+// because a starting kubelet omits devices whose plugins have not registered yet.
 func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device, short []string) {
 	b.unlisted, b.lost = map[string][]string{}, map[string][]string{}
 	for resource, devices := range answer {
@@ -151,9 +151,8 @@ func (b *deviceBook) fewer(s *kubeletstate.DeviceState, allocatable map[string]i
 	return out
 }
 
-// healthy returns the ids of the healthy devices, by resource. These are the devices in the
-// checkpoint, except that b.lost replaces the devices of its resources, and that b.unlisted adds
-// resources.
+// healthy returns the ids of the healthy devices, by resource. It starts with the checkpoint,
+// replaces the devices of the resources in b.lost, and adds the resources in b.unlisted.
 func (b *deviceBook) healthy(s *kubeletstate.DeviceState) map[string][]string {
 	all := maps.Clone(s.Registered)
 	maps.Copy(all, b.lost)

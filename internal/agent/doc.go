@@ -3,8 +3,8 @@
 // a Numatopology or a Device for other programs. It writes only changes, and renews a Lease as its
 // heartbeat.
 //
-// In each step (mirror.step), the agent reads the kubelet's checkpoints (books.go), collects what
-// else a report needs (read.go), judges the result (judge.go, a pure function) and publishes a
+// In each step (mirror.step), the agent reads the kubelet's checkpoints (books.go), collects the
+// other inputs of a report (read.go), judges them (judge.go, a pure function) and publishes a
 // report (publish.go). testdata has test cases with the published reports.
 //
 // # Reports
@@ -14,10 +14,10 @@
 // pods that the kubelet has admitted. The kubelet replaces the files one by one, and one allocation
 // takes several replacements. So the agent uses a reading only if these conditions are true:
 //
-//  1. Two readings in a row are equal byte by byte. In each reading, the agent reads
-//     allocated_pods_state first. The kubelet writes it last, right after it has admitted a pod
-//     (pkg/kubelet/allocation, AddPod), and admits one pod at a time. So the other files contain
-//     the assignments of all pods that this file lists.
+//  1. Two readings in a row are equal byte by byte. In each reading, the agent reads the file
+//     allocated_pods_state first. The kubelet writes this file last, right after it has admitted a
+//     pod (pkg/kubelet/allocation, AddPod), and admits one pod at a time. So the other files
+//     contain the assignments of all pods that allocated_pods_state lists.
 //  2. No admission is in progress. While the kubelet admits a pod, the pod has resources but is not
 //     yet in allocated_pods_state, and its allocation may be incomplete. The agent waits for the
 //     end of the admission. Until then the kubelet admits no other pod.
@@ -25,8 +25,8 @@
 //     held, and every byte is free or reserved.
 //
 // If the readings stay contradictory, the agent publishes a report with Ready=False and a message.
-// It does the same if the engine cannot predict the kubelet's configuration. The scheduler must not
-// pin pods on such a node.
+// It does the same if the engine cannot predict a kubelet with the node's configuration. The
+// scheduler must not pin pods on such a node.
 //
 // # Pods that end
 //
@@ -47,7 +47,7 @@
 // configuration's files, and all symbolic links on the way to them. It reads the files after 50 ms
 // without a change. sysfs has no notifications, so the agent reads it three times a second. When a
 // kubelet starts, it creates its sockets again, and the agent reads everything again. If /configz
-// does not answer yet, the agent asks again, at least about twice a second.
+// does not answer yet, the agent asks again after at most about half a second.
 //
 // # Order
 //

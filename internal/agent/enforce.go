@@ -80,7 +80,7 @@ type enforcer struct {
 	missing map[string]time.Time
 
 	// asking protects the following fields. noted has the node's labels as last stored. complained
-	// is the last error about them.
+	// is the last logged error about storing or reading them.
 	asking     sync.Mutex
 	noted      remembered
 	complained string
@@ -159,9 +159,9 @@ func (e *enforcer) serve(ctx context.Context) {
 	<-offering
 }
 
-// offer starts to offer devices to the kubelet. When ctx ends, it stops and closes the channel.
-// When offer returns, the plugin knows the offered devices, so it can answer the runtime's first
-// request.
+// offer starts to offer devices to the kubelet. When ctx ends, the offer ends, and then the
+// returned channel is closed. When the function offer returns, the plugin knows the offered
+// devices, so it can answer the runtime's first request.
 func (e *enforcer) offer(ctx context.Context, p *enforce.Plugin, o *offer.Offers) (ended <-chan struct{}) {
 	done := make(chan struct{})
 	if o == nil {
@@ -297,8 +297,8 @@ func (e *enforcer) look() *obeyed {
 
 // sickOf returns, by address, the offered devices that the scheduler must not promise to pods, with
 // the reasons. These are unhealthy devices, and devices of resources that the kubelet has not
-// registered, because it refuses pods that ask for such a resource. If ends is set, all devices
-// count, because their resources are about to disappear together with the agent.
+// registered, because it refuses pods that ask for such a resource. If the agent is about to exit
+// (the argument ends), the result has all devices, because their resources disappear with it.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()
@@ -422,8 +422,9 @@ func populated(cgroups fs.FS, runtimePath string) bool {
 }
 
 // contested returns an error if another program sets the CPUs of containers, or assigns devices, on
-// a node where Berth decides. It also returns an error if a pod was placed under another authority
-// or for another enforcer.
+// a node where Berth decides. It also returns an error in two cases after a change of the node's
+// labels: koordlet carries out decisions, but a pod was placed for the agent; or the agent carries
+// them out, but a pod was placed when the kubelet decided, and runs on other CPUs than predicted.
 func (s *sighting) contested() error {
 	if s.rival != "" {
 		return fmt.Errorf("%s: remove that plugin and the pods with its devices from the node, or remove the resource from the agent's flag --devices", s.rival)

@@ -89,8 +89,6 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	return v1alpha1.ReasonConsistent, nil
 }
 
-// decidedByTwo returns an error if two programs decide about CPUs or devices on the node, or if
-// running pods were placed under another authority.
 func (s *sighting) decidedByTwo() error {
 	if s.obeyed != nil {
 		return s.contested()
@@ -106,8 +104,8 @@ func also(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// gone returns an error if pods could still get CPUs or memory that the machine no longer has. A
-// kubelet that pins nothing cannot assign them.
+// gone returns an error if pods could still get CPUs or memory that the machine no longer has. It
+// returns nil if neither Berth nor the kubelet pins anything on the node.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift
@@ -251,8 +249,8 @@ func (p *patience) awaits(o *outcome, now time.Time) bool {
 	return now.Sub(p.arrival) < arrivalLimit
 }
 
-// suspected returns an error about a pod that looks like a rival's pod but does not have the
-// rival's identity, or nil.
+// suspected returns an error if Berth decides and the image of a pod is named like a rival, but the
+// pod does not have the rival's identity (see Rival).
 func (s *sighting) suspected() error {
 	if s.obeyed == nil {
 		return nil

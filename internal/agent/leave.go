@@ -19,8 +19,8 @@ const (
 	// leaveLimit is the maximum time that an agent waits before it exits. By default the agent's
 	// pod has 30 s to end (terminationGracePeriodSeconds).
 	leaveLimit = 10 * time.Second
-	// lastBindings is how long after the last report Bindings may still arrive that are based on
-	// earlier reports.
+	// lastBindings is the time after the agent's last report in which pods may still be bound on
+	// the basis of earlier reports.
 	lastBindings = time.Second
 	admitPoll    = 50 * time.Millisecond
 )

@@ -108,8 +108,8 @@ func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *off
 	return by, err
 }
 
-// offers returns the agent's offers. It returns nil if the agent does not itself carry out Berth's
-// decisions, because koordlet gives containers no devices.
+// offers returns the agent's offers. It returns nil if the kubelet decides. It also returns nil if
+// koordlet carries out Berth's decisions, because koordlet gives containers no devices.
 func (by *decider) offers() *offer.Config {
 	if by.authority != v1alpha1.AuthorityBerth || by.enforcer == v1alpha1.EnforcerKoordlet {
 		return nil
@@ -117,7 +117,6 @@ func (by *decider) offers() *offer.Config {
 	return by.devices
 }
 
-// discover reads the machine and the configuration, and returns a new platform.
 func discover(ctx context.Context, machine machineSource, config ConfigSource, version string, by decider) (platform, error) {
 	m, err := machine()
 	if err != nil {
@@ -176,7 +175,6 @@ func (p platform) withDevicesOf(m *topology.Machine, offers *offer.Config) platf
 	return p
 }
 
-// compile sets model and problem.
 func (p *platform) compile() {
 	p.model, p.problem = placement.NewModel(p.spec.View, p.spec.Config)
 	if p.wrong != nil {

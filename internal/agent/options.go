@@ -82,7 +82,7 @@ type Options struct {
 
 	// Namespace is the namespace of the heartbeat Lease; "" means v1alpha1.HeartbeatNamespace.
 	Namespace string
-	// Heartbeat is the interval of renewals; 0 means 10 s.
+	// Heartbeat is the interval at which the agent renews this Lease; 0 means 10 s.
 	Heartbeat time.Duration
 	// Rescan is the interval at which the agent reads the checkpoints even without a sign of a
 	// change; 0 means 10 s.

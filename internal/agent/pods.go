@@ -176,8 +176,8 @@ func (b *podBook) hasOther(uid string) bool {
 	return false
 }
 
-// leaveOldest forgets the pod that ended first, of the pods that left the API. The caller holds the
-// lock.
+// leaveOldest forgets one of the pods that left the API: the pod that ended first. The caller holds
+// the lock.
 func (b *podBook) leaveOldest() {
 	oldest, at := "", time.Time{}
 	for uid, f := range b.left {

@@ -28,7 +28,7 @@ type presence struct {
 	cleared   bool
 }
 
-// is records whether the kubelet runs.
+// The method is records whether the kubelet runs.
 func (p *presence) is(there bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -76,8 +76,8 @@ func (e *enforcer) ours() (bool, error) {
 	return ours, err
 }
 
-// oursOnce does what ours does, with the stored labels. If no usable labels are stored, it returns
-// the error unknown.
+// oursOnce returns the answer of ours while the Node is not known, from the stored labels. If no
+// usable labels are stored, it returns the error in the argument unknown.
 func (e *enforcer) oursOnce(unknown error) (bool, error) {
 	if unknown == nil { // the flags decide without labels
 		return e.opts.enforces(nil)

@@ -40,8 +40,8 @@ func ReadResources(list corev1.ResourceList) amounts.List {
 }
 
 // ReadQuotas returns the amounts that pods of a namespace may still request according to its
-// ResourceQuotas. Resources without a quota are not in the list. A quota with scopes does not
-// count, because it does not limit all pods.
+// ResourceQuotas. If several quotas limit a resource, the smallest rest counts. Resources without a
+// quota are not in the list. Quotas with scopes are ignored, because they do not limit all pods.
 func ReadQuotas(quotas []*corev1.ResourceQuota) amounts.List {
 	out := amounts.List{}
 	for _, q := range quotas {
@@ -62,7 +62,7 @@ func ReadQuotas(quotas []*corev1.ResourceQuota) amounts.List {
 	return out
 }
 
-// countOf returns the amount in the unit of amounts.List, at most the largest 64-bit number.
+// countOf returns the amount in the unit of amounts.List, at most math.MaxInt64.
 func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		if q.Cmp(*resource.NewQuantity(math.MaxInt64/1000, resource.DecimalSI)) > 0 {
@@ -76,8 +76,8 @@ func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// withRequests sets missing amounts as SetDefaults_Pod does (pkg/apis/core/v1). It removes extended
-// resources that Dynamic Resource Allocation provides, because the node need not have them
+// withRequests sets missing requests as SetDefaults_Pod does (pkg/apis/core/v1). It removes
+// extended resources that Dynamic Resource Allocation provides, because the node need not have them
 // (removeMissingExtendedResources).
 func withRequests(pod *corev1.Pod) *corev1.Pod {
 	out := *pod

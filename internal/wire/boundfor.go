@@ -8,8 +8,8 @@ import (
 )
 
 // BoundForAnnotation names the gang and the Reservation for which a pod was bound. Only the Binding
-// can set it (deploy/policies). The pod's own annotations about its gang prove less: even users who
-// may not delete the pod may be able to change them.
+// can set it (deploy/policies), so it is reliable. The pod's other annotations about its gang are
+// not: users may be able to change them even if they may not delete the pod.
 const BoundForAnnotation = "berth.dev/bound-for"
 
 // maxBoundFor is the maximum length of the annotation's value. It is enough for two names and two

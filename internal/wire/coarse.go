@@ -16,9 +16,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// BoundPod has the facts about a bound pod that show if a coarse report counts the pod. A coarse
-// report is an object of another project's exporter, such as a NodeResourceTopology. It lacks some
-// of what a NodeTopology has, for example which pod has which memory.
+// BoundPod has the facts about a bound pod that tell whether a coarse report includes the pod. A
+// coarse report is an object of another project's exporter, such as a NodeResourceTopology. It has
+// less detail than a NodeTopology: for example, it does not tell which pod has which memory.
 type BoundPod struct {
 	UID string
 	PodName
@@ -114,8 +114,8 @@ func (c *coarse) charge() {
 	}
 }
 
-// list adds pods without any resources, because the report does not show which resources are
-// theirs. Others has their amounts.
+// list adds the pods that are not yet in c.pods, without resources. The report does not show which
+// resources they use, so the artificial pod Others holds them.
 func (c *coarse) list(pods []BoundPod) {
 	for _, p := range pods {
 		if !slices.ContainsFunc(c.pods, func(o placement.PodAllocation) bool { return o.UID == p.UID }) {
@@ -125,9 +125,10 @@ func (c *coarse) list(pods []BoundPod) {
 	}
 }
 
-// boundBy returns the pods that were already bound when the API server stored a report. The report
-// cannot contain other pods, even if the start time of a pod, which is by the node's clock, is
-// earlier. Both compared times are from the API server.
+// boundBy returns the pods that were already bound when the API server stored a report, and pods
+// whose time of binding is unknown. A pod that was bound later cannot be in the report, even if its
+// start time is earlier because the node's clock is behind. Both compared times are from the API
+// server.
 func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Bound.After(written) {
@@ -138,10 +139,10 @@ func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 }
 
 // startedBy returns the pods that the kubelet had accepted when a report was written. The report
-// contains their resources. Started is by the node's clock, in whole seconds. If written is by the
-// API server's clock, because the exporter does not write the time, the caller must call boundBy
-// first. If the node's clock is ahead in this case, startedBy omits pods that have just started,
-// and they count as in flight.
+// contains their resources. BoundPod.Started is by the node's clock, in whole seconds. If the
+// exporter does not write a time, the argument written is by the API server's clock, and the caller
+// must select the pods with boundBy first. If the node's clock is then ahead of the API server's,
+// startedBy omits pods that have just started, and they count as in flight.
 func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Started.IsZero() && !p.Started.After(written) {
@@ -180,7 +181,7 @@ func newestEntry(o metav1.Object, or time.Time, counts func(*metav1.FieldsV1) bo
 	return newest
 }
 
-// policies checks policy and scope of the Topology Manager, and stores them in config.
+// policies checks the Topology Manager's policy and scope, and stores them in c.config.
 func (c *coarse) policies(at *field.Path, policy, scope string) error {
 	if _, ok := placement.ParsePolicy(cmp.Or(policy, "none")); !ok {
 		return c.at(at, policy, "none, best-effort, restricted or single-numa-node")
@@ -201,7 +202,8 @@ type cpuPlace struct {
 // maxID is the maximum id of a core or a package.
 const maxID = 1 << 20
 
-// readCPU adds a CPU to the machine. numa is the name of the field with the NUMA node.
+// readCPU adds a CPU to the machine. The argument numa is the name that the report's field with the
+// NUMA node has, for errors.
 func (c *coarse) readCPU(at *field.Path, numa string, p cpuPlace) error {
 	switch {
 	case p.numa < 0 || p.numa >= topology.MaxNUMANodes:

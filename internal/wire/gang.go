@@ -104,7 +104,8 @@ type Membership struct {
 type Declaration struct {
 	// Minimum is the number of pods that start together.
 	Minimum int
-	// Timeout and Once have the same meaning as in Gang.
+	// Timeout is Gang.Timeout: how long members wait for each other, or 0. Once is Gang.Once: the
+	// minimum applies only until the gang is complete for the first time.
 	Timeout time.Duration
 	Once    bool
 	// Part is the name of the pod's own gang if several gangs must start together. Parts has the
@@ -234,9 +235,9 @@ type Gang struct {
 	Ran bool
 }
 
-// Lacks describes pods that are missing for the gang's minima, such as "2 of 3 pods". It returns ""
-// if there are enough. The argument all is the number of the gang's pods, and the function of
-// returns the number of pods of a task.
+// Lacks tells how many pods of a minimum of the gang exist, such as "2 of 3 pods". It returns "" if
+// every minimum is reached. The first argument is the number of the gang's pods. The second
+// argument returns the number of pods of a task.
 func (g *Gang) Lacks(all int, of func(task string) int) string {
 	if all < g.Minimum {
 		return fmt.Sprintf("%d of %d pods", all, g.Minimum)
@@ -408,8 +409,8 @@ func (o fieldErrors) minimum(at *field.Path, n int32) (int, error) {
 }
 
 // tasks reads the minima of tasks. Volcano ignores them if the group's own minimum is below their
-// sum (CheckTaskReady, CheckTaskValid in pkg/scheduler/api/job_info.go). So a Job with minAvailable
-// 1 starts with one pod.
+// sum (CheckTaskReady, CheckTaskValid in pkg/scheduler/api/job_info.go), so that a Job with
+// minAvailable 1 starts with one pod. In this case, tasks returns nil.
 func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) (map[string]int, error) {
 	out, sum := make(map[string]int, len(asked)), 0
 	for _, task := range slices.Sorted(maps.Keys(asked)) {
@@ -426,10 +427,10 @@ func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) 
 	return out, nil
 }
 
-// ofNodes removes entries that are not resources of nodes. Volcano's controller writes the names of
-// quotas next to resources (count/pods, requests.cpu, limits.memory), and its scheduler ignores the
-// quotas (NewResource in pkg/scheduler/api/resource_info.go). ofNodes keeps the entry "pods", which
-// is the number of pods on a node.
+// ofNodes removes entries that are not resources of nodes. Volcano's controller also writes names
+// of quotas into minResources (count/pods, requests.cpu, limits.memory), which Volcano's scheduler
+// ignores (NewResource in pkg/scheduler/api/resource_info.go). ofNodes keeps the entry "pods",
+// because nodes have this resource.
 func ofNodes(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {
@@ -480,9 +481,9 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 
-// GangOfDeclarations returns the gang that the keys of said declare together. It does not use the
-// values of said, which are numbers of members. ok is false if the declarations contradict each
-// other, or if they need more than MaxGang pods.
+// GangOfDeclarations returns the gang that several declarations together specify. They are the keys
+// of the argument said; its values, the numbers of members, are not used. ok is false if the
+// declarations contradict each other, or if they need more than MaxGang pods.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}
 	parts := map[string]int{}

@@ -40,7 +40,7 @@ func PodKeys() []string { return slices.Sorted(slices.Values(podKeys)) }
 func PodLabels() []string { return slices.Clone(podLabels) }
 
 // KeysRead returns all annotations and labels of pods that Berth reads: its own keys and the keys
-// of all dialects, sorted. Users choose the values, so readers must not trust them.
+// of all dialects, sorted. Users choose the values of these keys, so code must not trust them.
 func KeysRead() (annotations, labels []string) {
 	annotations = append(slices.Clone(podKeys), VolcanoPolicyAnnotation, volcano.TaskSpecAnnotation, RequiredPlugins, RequiredPlugins+"/pod")
 	labels = slices.Clone(podLabels)
@@ -59,8 +59,8 @@ func KeysRead() (annotations, labels []string) {
 	return slices.Compact(annotations), slices.Compact(labels)
 }
 
-// AskKeys lists the annotations with which pods request a placement, as text: "berth.dev/policy,
-// cpus or memory".
+// AskKeys returns the annotations with which pods request a placement as one text, such as
+// "berth.dev/policy, cpus or memory".
 func AskKeys() string {
 	names := make([]string, len(askKeys))
 	for i, key := range askKeys {
@@ -71,8 +71,8 @@ func AskKeys() string {
 }
 
 // Warning returns the warning that annotations of the dialect have no effect. keysWhy has the keys,
-// each with its reason in brackets. The generated admission policies and the scheduler's events use
-// the same text for every warning in this file.
+// each with its reason in brackets. The generated admission policies and the scheduler's events
+// both use the warnings of this file, so that their texts are the same.
 func (d *Dialect) Warning(keysWhy string) string {
 	return "Berth ignores annotations of " + d.Name + ": " + keysWhy
 }

@@ -33,8 +33,8 @@ const (
 const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
 
 // koordinatorPolicies maps Koordinator's names of policies to Berth's rules. A name without a
-// suffix has scope pod. Koordinator uses the names with the suffix PodLevel or ContainerLevel for a
-// kubelet's policy with this scope.
+// suffix has scope pod. The suffixes PodLevel and ContainerLevel are the scope of a kubelet's
+// policy.
 var koordinatorPolicies = map[string]placement.Rules{
 	"":                             {},
 	"None":                         {Policy: placement.PolicyNone},
@@ -129,8 +129,8 @@ func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 }
 
 // wholeCPUs returns an error if a container in a class with exclusive CPUs requests a fraction of a
-// CPU. Koordinator requires whole CPUs of the pod (proposal 20220530), but Berth assigns CPUs to
-// containers.
+// CPU. Koordinator requires only that the sum over the pod is a whole number of CPUs (proposal
+// 20220530), but Berth assigns CPUs to containers.
 func (r koordinatorReader) wholeCPUs(class string) error {
 	for at, c := range Containers(r.pod) {
 		kind := "requests"
@@ -160,8 +160,8 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 // koordinatorSpoken are the Koordinator annotations about a pod's placement that Berth reads.
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
-// withKoordinator adds the rules in the pod's Koordinator annotations to own. If the pod also names
-// a policy in another dialect, both policies must be the same.
+// withKoordinator adds the rules in the pod's Koordinator annotations to the rules in its other
+// annotations, which own has. If both name a policy, it must be the same policy.
 func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placement.Rules, error) {
 	if !SpeaksKoordinator(pod) {
 		return own, nil
@@ -182,8 +182,8 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placemen
 	return own, nil
 }
 
-// inKoordinators records the pod's Koordinator keys. own has the rules from the pod's annotations
-// of other dialects.
+// inKoordinators records in s which rules come from Koordinator keys. own has the rules in the
+// pod's other annotations.
 func (s *Said) inKoordinators(pod *corev1.Pod, own placement.Rules) {
 	is := func(key string) bool { _, is := pod.Annotations[key]; return is }
 	if own == (placement.Rules{}) && is(koordinatorNUMA) {
@@ -316,8 +316,8 @@ func ReadKoordinatorNode(node *corev1.Node) (KoordinatorNode, error) {
 }
 
 // KoordinatorLabelsIgnored describes Koordinator's labels that have no effect on a node where a
-// kubelet decides, because the kubelet does not have the policy or CPU binding that they request.
-// It returns "" if there are none. It also returns "" if Berth decides on the node, because there
+// kubelet decides, because the kubelet does not do what they request. It returns "" if there are
+// none, or if m is nil. It also returns "" if Berth decides on the node, because there
 // ReadKoordinatorNode applies the labels, or returns an error that makes the node unusable.
 func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
 	if m == nil || m.Decides() {

@@ -20,8 +20,8 @@ var koordinatorDevices = map[string][]string{
 	"koordinator.sh/fpga": nil,
 }
 
-// DeviceOf returns the resource whose devices a resource name counts. Usually this is the name
-// itself.
+// DeviceOf returns the resource whose devices a resource name counts: koordinator.sh/gpu for
+// koordinator.sh/gpu-core, for example. For most names, this is the name itself.
 func DeviceOf(name string) string {
 	for resource, others := range koordinatorDevices {
 		if slices.Contains(others, name) {

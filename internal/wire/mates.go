@@ -8,13 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// With these annotations, a member of a gang asks for the NUMA nodes of other members, or for other
-// NUMA nodes. The value has names of pods of the gang, "train-1, train-2", optionally after
-// "preferred:". Without "preferred:" the wish is required.
+// With these annotations, a member of a gang asks for the same NUMA nodes as other members, or for
+// different NUMA nodes. The value has names of pods of the gang, "train-1, train-2", optionally
+// after "preferred:". Without "preferred:" the wish is required.
 const (
-	// SameNUMAAnnotation asks for the same NUMA nodes as these pods.
+	// SameNUMAAnnotation asks for the same NUMA nodes as the named pods.
 	SameNUMAAnnotation = "berth.dev/gang-same-numa-node"
-	// OtherNUMAAnnotation asks for NUMA nodes without these pods; "*" means all other members.
+	// OtherNUMAAnnotation asks for NUMA nodes that the named pods do not use; "*" means all other
+	// members.
 	OtherNUMAAnnotation = "berth.dev/gang-other-numa-node"
 )
 

@@ -42,8 +42,9 @@ var legacyPolicies = map[[2]string]string{
 // WriteNodeResourceTopology returns the total and free amounts of each NUMA node in the format of
 // Node Feature Discovery and resource-topology-exporter. It includes CPUs if the CPU manager's
 // policy is static, memory if the memory manager's policy is Static, and devices with a topology.
-// Only exclusive CPUs count as used. running are the pods on the node that have not ended. Readers
-// compare the fingerprint of these pods to find out whether the object is recent.
+// Only exclusive CPUs count as used. The argument running has the pods on the node that have not
+// ended. Readers compare their fingerprint with the object's to find out whether the object is up
+// to date.
 func WriteNodeResourceTopology(n *Node, running []PodName) *nrt.NodeResourceTopology {
 	policy, scope := cmp.Or(n.Spec.Config.TopologyManagerPolicy, "none"), cmp.Or(n.Spec.Config.TopologyManagerScope, "container")
 	out := &nrt.NodeResourceTopology{

@@ -187,8 +187,9 @@ func (r *zoneReader) koordletReserved(text string) error {
 	return nil
 }
 
-// koordletPods reads the pods that hold CPUs. It omits pods that the API no longer has. Their CPUs,
-// and CPUs that are in no pool and belong to no pod, count for Others (charge).
+// koordletPods reads the pods that hold CPUs. It omits pods that are not bound to the node in the
+// API. Their CPUs, and CPUs that are in no shared pool and belong to no pod, are assigned to the
+// artificial pod Others (charge).
 func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil // the kubelet gives pods no exclusive CPUs

@@ -26,19 +26,20 @@ const (
 )
 
 // ReadNodeResourceTopology makes a Node from the zones of an exporter (Node Feature Discovery,
-// resource-topology-exporter, koordlet, nri-plugins). The amounts are real. The ids of CPUs and
-// devices are invented, except koordlet's CPUs. The error names the wrong field.
+// resource-topology-exporter, koordlet, nri-plugins). The amounts are those of the object. The ids
+// of CPUs and devices are invented, except the ids of CPUs that koordlet wrote. The error names the
+// wrong field.
 //
 //   - A zone of type Node with the name "node-N" is a NUMA node. Other zones are ignored.
 //   - If no zone has cpu, nothing is known about CPUs, and no pod is refused because of CPUs. If
 //     some zones have cpu, a zone without it is a NUMA node without CPUs. If a zone has no memory,
 //     nothing is known about memory.
-//   - koordlet's annotations list the CPUs and the free CPUs; its zones do not contain used
-//     amounts. So its CPUs are real, and memory counts only if some zone has less available than
-//     allocatable.
-//   - A fingerprint shows which pods the object counts. Without a fingerprint, a pod counts in two
-//     cases: the kubelet had admitted it when the zones were written, or koordlet lists it with
-//     CPUs.
+//   - The zones of koordlet do not contain used amounts. If koordlet wrote the object, its
+//     annotations list the CPUs and the free CPUs, and memory counts only if some zone has less
+//     available than allocatable.
+//   - A fingerprint shows which pods the object includes. Without a fingerprint that matches, the
+//     object includes a pod in two cases: the kubelet had admitted the pod when the zones were
+//     written, or koordlet lists the pod with CPUs.
 func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, error) {
 	r := zoneReader{coarse: coarse{fieldErrors: fieldErrors("NodeResourceTopology " + o.Name), version: b.KubeletVersion}}
 	if o.Malformed != "" {
@@ -134,8 +135,8 @@ func attribute(list nrt.AttributeList, name string) string {
 	return ""
 }
 
-// zones reads the zones of type Node. It returns an error if there is no such zone and none is
-// false.
+// zones reads the zones of type Node. It returns an error if there is no such zone, unless the
+// argument none allows this.
 func (r *zoneReader) zones(list nrt.ZoneList, none bool) (out []zone, err error) {
 	at := field.NewPath("zones")
 	for i := range list {
@@ -195,7 +196,8 @@ func (r *zoneReader) resource(z *zone, i int, info *nrt.ResourceInfo) error {
 }
 
 // takeCPUs invents CPU ids. The CPUs of a NUMA node are consecutive: reserved CPUs, then used CPUs,
-// then free CPUs. A machine without CPUs gets one CPU for each NUMA node, which pods never get.
+// then free CPUs. If no zone has CPUs, each NUMA node gets one CPU, because a machine needs CPUs;
+// without the static policy, no pod gets it exclusively.
 func (r *zoneReader) takeCPUs(zones []zone) error {
 	total := uint64(0)
 	for i := range zones {
@@ -372,9 +374,9 @@ func (r *zoneReader) distances(zones []zone) {
 // maxUncounted is the maximum number of pods that counted omits to match a fingerprint.
 const maxUncounted = 32
 
-// counted returns the pods that the object counts: the pods whose fingerprint is the object's. The
-// fingerprint may lack the pods that started last, because the exporter did not know them yet. If
-// no fingerprint matches, counted decides by the pods' times.
+// counted returns the pods that the object includes: the bound pods, without the ones that started
+// last if the object's fingerprint only matches without them, because the exporter did not know
+// them yet. If no fingerprint matches, counted decides by the times of the pods.
 func counted(o *nrt.NodeResourceTopology, bound []BoundPod, written time.Time) []BoundPod {
 	want, known := attribute(o.Attributes, nrtFingerprint), slices.Clone(bound)
 	if attribute(o.Attributes, nrtFingerprintMethod) == withExclusive {
