@@ -25,9 +25,10 @@ type Division struct {
 }
 
 // Divide returns the machine with perPackage NUMA nodes in each package, as the firmware would
-// report it with another NPS (AMD) or SNC (Intel) setting. A package with at least perPackage
-// level-3 caches is divided by caches, otherwise by cores. Memory and huge pages are divided
-// evenly. Divide cannot know the real NUMA nodes of devices, so it assigns them with Rehang.
+// report it with another NPS (AMD) or SNC (Intel) setting. If a package has at least perPackage
+// level-3 caches, Divide keeps the CPUs of a cache together, otherwise only those of a core. Memory
+// and huge pages are divided evenly. Divide cannot know the real NUMA nodes of devices, so it
+// assigns them with Rehang.
 func (m *Machine) Divide(perPackage int) (*Division, error) {
 	d := &Division{from: m, each: perPackage, old: make([][]NUMAID, len(m.Packages))}
 	if err := d.sort(); err != nil {

@@ -11,7 +11,7 @@ type DeviceKind uint8
 
 // The kinds of PCI devices.
 const (
-	// OtherDevice, the zero value, is the kind of a device that is of none of the other kinds.
+	// OtherDevice, the zero value, is any device that none of the other kinds describes.
 	OtherDevice DeviceKind = iota
 	// Bridge is a part of PCI itself: a root port, or a port of a switch.
 	Bridge

@@ -22,8 +22,8 @@ const (
 	WithinMachine Spread = "machine"
 )
 
-// Spread returns the Spread of the NUMA nodes. Nodes without CPUs belong to no package. So if all
-// nodes with CPUs are in one package, the result is WithinPackage.
+// Spread returns the Spread of the NUMA nodes. Nodes without CPUs belong to no package, and do not
+// count: if all nodes with CPUs are in one package, the result is WithinPackage.
 func (m *Machine) Spread(nodes NUMASet) Spread {
 	switch nodes.Len() {
 	case 0:

@@ -58,7 +58,8 @@ type runningAgent struct {
 	part *part
 }
 
-// StartAgent runs the agent of the named node until StopAgent, even if ctx ends earlier.
+// StartAgent starts the agent of the named node, without waiting for its report. The agent runs
+// until StopAgent, even if ctx ends earlier.
 func (c *Cluster) StartAgent(ctx context.Context, node string) error {
 	p, err := c.Node(node)
 	if err != nil {

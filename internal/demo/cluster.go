@@ -93,8 +93,8 @@ func (c *Cluster) Ended() error {
 	return nil
 }
 
-// await polls until done returns true or a process of the cluster has ended by itself. If ctx ends
-// first, the error begins with the text what.
+// await polls until done returns true, and returns nil. It returns an error if a process of the
+// cluster ends by itself, or if ctx ends; the argument what is the beginning of the latter error.
 func (c *Cluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return done(ctx), c.Ended()

@@ -146,8 +146,8 @@ func (k *Keeper) watch(p *part) {
 	}()
 }
 
-// The Keeper restarts a dead process after firstPause. If the process dies again before it has run
-// for steady, the pause doubles, up to lastPause.
+// The Keeper restarts a dead process after firstPause. If the process dies again in less than the
+// time steady, the pause doubles, up to lastPause.
 const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
@@ -254,8 +254,8 @@ func (k *Keeper) named(words []string) ([]*part, error) {
 	return parts, nil
 }
 
-// part returns the part with the name, or nil, and the names of the nodes that have parts of this
-// kind.
+// part returns the part with the name, or nil. The result nodes has the names of all nodes that
+// have a part of the same kind.
 func (k *Keeper) part(name string) (found *part, nodes []string) {
 	kind, _, _ := strings.Cut(name, " ")
 	for _, p := range k.parts {

@@ -75,8 +75,9 @@ func ParseNode(text string) (hollow.Spec, error) {
 	return spec, spec.Check()
 }
 
-// starts returns the error of `berth place` if the node's kubelet would not start. It does not
-// check a configuration that is not a regular file, such as standard input.
+// starts returns the error of `berth place` if the node's kubelet would not start, or an error if
+// the machine has no memory. It does not check a configuration that is not a regular file, such as
+// standard input.
 func starts(spec *hollow.Spec, config string) error {
 	question := whatif.Spec{Machine: spec.Machine, Version: placement.V137}
 	if info, err := os.Stat(config); err == nil && info.Mode().IsRegular() {

@@ -39,7 +39,7 @@ func (p *part) up() error {
 	return nil
 }
 
-// is records that a process that has just been started is the part's process.
+// The method is records that a process that has just been started is the part's process.
 func (p *part) is(process *child.Process) {
 	p.process, p.begun, p.logged = process, time.Now(), 0
 	if info, err := os.Stat(process.Log); err == nil {

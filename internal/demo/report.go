@@ -51,7 +51,7 @@ type Report struct {
 	Contended int `json:"contended"`
 	// Pending is the number of pods that were neither running nor refused at the end.
 	Pending int `json:"pending"`
-	// Stalled is the number of pending pods for which a node had room although no event had
+	// Stalled is the number of pending pods for which a node had room at the end, when no event had
 	// happened for the runner's Patience. Pods that ask for huge pages are not judged.
 	Stalled int `json:"stalled"`
 	// OutOfTime means that the run ended while the scheduler was still trying pods, because the

@@ -266,8 +266,8 @@ func (b *Books) adopt(c Container) *entry {
 	return e
 }
 
-// asleep returns the reason if a container cannot start because CPUs are offline, otherwise "". A
-// pinned container needs all of its CPUs online, a shared container at least one.
+// asleep explains which offline CPUs prevent the start of a container, or returns "". A pinned
+// container needs all of its CPUs online, a shared container at least one.
 func (b *Books) asleep(e *entry) string {
 	if b.online == nil {
 		return ""

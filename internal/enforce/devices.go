@@ -28,7 +28,8 @@ type Injection struct {
 	CDI      []string
 }
 
-// Offer replaces the devices for containers that start. Running containers keep their devices.
+// Offer replaces the devices that containers can get when they start. Running containers keep their
+// devices.
 func (b *Books) Offer(o Offered) { b.offered = o }
 
 // giveDevices assigns to a container the devices that its decision names, or returns the reason why

@@ -24,7 +24,6 @@ type Decided struct {
 	Containers []placement.ContainerDecision
 }
 
-// of returns the decision about a container, or nil.
 func (d *Decided) of(container string) *placement.ContainerDecision {
 	if d == nil {
 		return nil
@@ -99,7 +98,8 @@ func (b *Books) knows(uid string) bool {
 	return false
 }
 
-// newer replaces the decision of the pod's Binding by a newer one.
+// The method newer replaces the container's decision, which is from the Binding, by a newer one if
+// the books have it.
 func (b *Books) newer(c *Container) {
 	if d := b.newest[c.UID].of(c.Short); d != nil && !c.Orphan {
 		c.Decision, c.Fault = d, ""

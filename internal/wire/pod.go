@@ -24,8 +24,9 @@ import (
 type Ask struct {
 	// Request has the amounts, and the Rules for the pod's placement.
 	Request placement.Request
-	// RulesErr is a *FieldError if the rules cannot be read. The scheduler must then refuse the
-	// pod. The amounts are read in any case, because a node that already runs the pod needs them.
+	// RulesErr is a *FieldError if the rules cannot be read. The scheduler then refuses the pod,
+	// unless no node could pin anything for it. The amounts are read in any case, because they are
+	// needed on a node that already runs the pod.
 	RulesErr error
 	// Claims tells if the devices of the pod's ResourceClaims must be near its CPUs. It is Free if
 	// ClaimsAnnotation is missing or invalid.
