@@ -85,8 +85,8 @@ type checker struct {
 	found   []checked
 }
 
-// patiently checks a path. If a check fails, it checks again until the path is sound or two
-// successive checks have the same result.
+// patiently checks a path. If a check fails, it checks again until the path is sound or the results
+// stop changing (kubeletstate.Settle).
 func (c *checker) patiently(path string) error {
 	if path == "-" {
 		return c.path(path)

@@ -455,7 +455,8 @@ func someNames(names []string) string {
 }
 
 // refusalsText explains at most limit refusing nodes. If there are more, it mentions the flag
-// --nodes, and then others, a text about another way to see them. If limit is 0, it prints nothing.
+// --nodes, and appends the argument others, which names another way to see them. If limit is 0, it
+// prints nothing.
 func refusalsText(w io.Writer, answers []query.Answer, limit int, others string) {
 	refusals := refusalsOf(answers)
 	for _, a := range refusals[:min(len(refusals), limit)] {

@@ -71,7 +71,6 @@ func sameDevices(a, b *query.ClaimOnNode) bool {
 	})
 }
 
-// claimVerb returns the phrase that says whether nodes have devices near the CPUs.
 func claimVerb(allocated, near, one bool) string {
 	have := map[bool]string{true: "has", false: "have"}[one]
 	switch {

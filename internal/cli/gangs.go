@@ -135,8 +135,8 @@ var gangKinds = map[string]string{
 
 // subject is the object that a command is about.
 type subject struct {
-	// gang means that the argument names a gang. source is a part of the gang's source (a value of
-	// gangKinds), or "" for a gang of any source.
+	// gang means that the argument names a gang. source is the beginning of the gang's source (a
+	// value of gangKinds), or "" for a gang of any source.
 	gang   bool
 	source string
 	name   string

@@ -102,7 +102,8 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command %q%s (see %s --help)", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// flagError adds the correct flag or value to an error about a flag.
+// flagError adds a similar flag to the error about an unknown flag, and the form of valid values to
+// the error about an invalid value.
 func flagError(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string

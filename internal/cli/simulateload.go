@@ -91,7 +91,8 @@ func (l *load) add(pod *corev1.Pod, row trace.Pod, count int, err error) {
 const maxSkipped = 10
 
 // rows returns the pods that can be simulated. The notes name the other pods with the reasons. If a
-// pod cannot be simulated, its whole gang is left out. what is the word for a pod in the notes.
+// pod cannot be simulated, its whole gang is left out. The argument what is the word for a pod in
+// the notes.
 func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 	names, counts := map[string][]string{}, map[string]int{}
 	for _, u := range l.units {

@@ -109,8 +109,9 @@ func othersIn(all amounts.List) (out map[string]int64) {
 	return out
 }
 
-// waitingLoad converts waiting pods to rows of a trace. others is as for manifestLoad. In a timed
-// simulation, all pods arrive at the beginning and run until their deadline or the end.
+// waitingLoad converts waiting pods to rows of a trace. The argument others has the names of the
+// nodes' resources other than CPUs, memory and GPUs. In a timed simulation, all pods arrive at the
+// beginning and run until their deadline or the end.
 func waitingLoad(pods []corev1.Pod, times *trace.Times, others []string) ([]trace.Pod, []string) {
 	var l load
 	for i := range pods {

@@ -63,8 +63,8 @@ type news[T any] struct {
 	gone bool
 }
 
-// offer prints the items with the given keys that have changed. A key without an item means that
-// the item was deleted. If quietly is set, offer only records the items.
+// offer prints those items with the given keys that are new or have changed. A key without an item
+// means that the item was deleted. If quietly is true, offer only records the items.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	found := s.changed(keys, items)
 	if quietly {

@@ -14,9 +14,9 @@ const (
 	LookPause = 100 * time.Millisecond
 )
 
-// Settle calls the function look, which reads files that a kubelet may be writing, until the result
-// is sound or has stopped changing. It returns the last result. If look returns an error, Settle
-// returns at once.
+// Settle calls the function look, which reads files that a kubelet may be writing, until look
+// reports a sound result, one without contradictions, or until the results stop changing. It
+// returns the last result. If look returns an error, Settle returns at once.
 func Settle[T any](look func() (found T, sound bool, err error), same func(a, b T) bool, pause func()) (T, error) {
 	last, sound, err := look()
 	for looked, row := 1, 1; err == nil && !sound && row < SameLooks && looked < maxLooks; looked++ {

@@ -193,7 +193,7 @@ func unmarshal(data []byte, into any, names typeNames) error {
 // mention.
 type typeNames map[string]string
 
-// but returns a copy of n with another name for the type own.
+// The method but returns a copy of n in which the type own has another name.
 func (n typeNames) but(own, kubelet string) typeNames {
 	out := maps.Clone(n)
 	out[own] = kubelet
@@ -210,7 +210,7 @@ func (n typeNames) bare(name string) string {
 
 var ownType = regexp.MustCompile(`kubeletstate\.\w+`)
 
-// in replaces Berth's names by the kubelet's names in the text of a type.
+// The method in replaces Berth's type names in the text by the kubelet's names.
 func (n typeNames) in(text string) string {
 	return ownType.ReplaceAllStringFunc(text, func(own string) string { return cmp.Or(n[strings.TrimPrefix(own, "kubeletstate.")], own) })
 }

@@ -296,7 +296,7 @@ type compared struct {
 	// crash means that the kubelet may panic, because it looks up a NUMA node or a kind of memory
 	// that the file does not have.
 	crash bool
-	// mixed means that some NUMA node is in several groups (groups).
+	// mixed means that some NUMA node is in several groups (see memoryBook.groups).
 	mixed bool
 }
 

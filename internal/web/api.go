@@ -356,7 +356,7 @@ type waitingGroup struct {
 	// Said has the nodes' present answers about the first pod of Pods. It is nil if the nodes were
 	// not asked.
 	Said []said `json:"said,omitempty"`
-	// Count is the number of all pods in the group. Pods has the oldest of them.
+	// Count is the number of all pods in the group. Pods has at most maxOfGroup of them.
 	Count int     `json:"count"`
 	Pods  []found `json:"pods"`
 }
@@ -366,7 +366,8 @@ type said struct {
 	Answer  string `json:"answer"`
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
-	// Count is the number of all nodes in the group. Nodes has the first of them.
+	// Count is the number of all nodes in the group. Nodes has the names of at most maxSaid of
+	// them.
 	Count int      `json:"count"`
 	Nodes []string `json:"nodes"`
 }

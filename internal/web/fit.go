@@ -42,8 +42,9 @@ type fitPage struct {
 
 type fitOne struct {
 	*query.Fitting
-	// Taking is the number of nodes with room for a copy. Nodes has the best of these nodes, and
-	// some other nodes.
+	// Taking is the number of nodes with room for a copy. Fitting.Nodes has at most maxFitNodes of
+	// these nodes, the best first, and then one node for each reason of other nodes to refuse the
+	// pod.
 	Taking   int       `json:"taking"`
 	Pictures []picture `json:"pictures,omitempty"`
 }

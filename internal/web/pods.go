@@ -23,7 +23,7 @@ type listed struct {
 	found
 	// CPUs is the CPU request in thousandths.
 	CPUs int64 `json:"milliCPUs,omitempty"`
-	// Has has the resources that the pod has or was promised. It is nil for a pod that no kubelet
+	// Has lists the resources that the pod has or was promised. It is nil for a pod that no kubelet
 	// would pin.
 	Has *survey.Pod `json:"has,omitempty"`
 
@@ -83,8 +83,8 @@ func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 	return map[string]any{"pods": page, "total": len(all), "from": from, "size": maxFound}, nil
 }
 
-// chosen returns the value of from that has the given name. The error lists the valid names for the
-// query's parameter key.
+// chosen returns the value with the given name in the map from. The argument key is the name of the
+// query parameter, for the error, which lists the valid names.
 func chosen[T any](key, name string, from map[string]T) (T, error) {
 	out, ok := from[name]
 	if !ok {

@@ -91,8 +91,8 @@ func (s *Server) called(host string) bool {
 	return slices.Contains(s.Hosts, strings.ToLower(strings.Trim(host, "[]")))
 }
 
-// answer answers with JSON to viewers that the gate admits. The context of a request ends after
-// answerPatience.
+// answer returns a handler that calls the function make for viewers that the gate admits, and sends
+// its result as JSON. The context of a request ends after answerPatience.
 func (s *Server) answer(make func(*http.Request, Viewer) (any, error)) http.Handler {
 	return packed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		viewer, err := s.Gate.Admit(r)
