@@ -149,7 +149,8 @@ func (n *Node) Remove(ask List, ports ...Port) {
 	}
 }
 
-// AddTimes adds the given number of pods, each with the requests ask and without ports.
+// AddTimes adds the given number of pods, each with the requests ask and without ports. A negative
+// number removes pods.
 func (n *Node) AddTimes(ask List, copies int) {
 	n.pods += int64(copies)
 	for resource, amount := range ask {

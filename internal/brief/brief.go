@@ -71,9 +71,10 @@ type said struct {
 	version string
 }
 
-// About returns the object with the resource version that it had at the first of the equal events
-// in a row: events about the object with the same reason, action and note. If this event is the
-// first, the version does not change. If the object is a pod, the result is a reference to it.
+// About returns the object with the resource version that it had at the first event of a row. A row
+// has the events about the object with the same reason, action and note. An event with the same
+// reason and action but another note begins a new row. Then the version does not change. If the
+// object is a pod, the result is a reference to it.
 func (s *Said) About(object runtime.Object, reason, action, note string) runtime.Object {
 	var ref corev1.ObjectReference
 	switch o := object.(type) {
@@ -100,8 +101,8 @@ func (s *Said) About(object runtime.Object, reason, action, note string) runtime
 	return &ref
 }
 
-// version returns the resource version of the object at the first of the equal events in a row;
-// this is the argument present if the last event was different or is forgotten.
+// version returns the resource version of the object at the first event of the row. If the last
+// event of the topic had another note or is forgotten, this is the argument present.
 func (s *Said) version(of topic, note, present string) string {
 	key, now := maphash.Comparable(s.seed, of), said{maphash.String(s.seed, note), present}
 	s.mu.Lock()

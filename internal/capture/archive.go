@@ -152,7 +152,8 @@ func (b *builder) add(h *tar.Header, content io.Reader) error {
 	}
 }
 
-// cleanName returns a name inside the archive. It refuses a name that leads outside.
+// cleanName returns a name inside the archive, without a slash at its beginning. It refuses names
+// that lead outside, that are too long or that contain a zero byte.
 func cleanName(name string) (string, error) {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	if len(name) > maxPath || strings.Contains(name, "\x00") || clean == ".." || strings.HasPrefix(clean, "../") {

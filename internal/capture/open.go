@@ -28,8 +28,8 @@ func (c *Capture) Close() error {
 }
 
 // Open opens a folder that contains sys/, or an archive (.tar, .tar.gz, .tgz, .tar.bz2, .tar.xz)
-// with such a folder anywhere in it. If an archive has several machines, "ARCHIVE:FOLDER" selects
-// one.
+// that contains such a folder, at most maxDepth folders deep. "NAME:FOLDER" opens the given folder
+// inside the folder or archive NAME. This form is necessary for an archive of several machines.
 func Open(name string) (*Capture, error) {
 	file, inner := name, ""
 	info, err := os.Stat(name)

@@ -119,7 +119,8 @@ func (p *Process) Ended() error {
 	return fmt.Errorf("%w: %s", err, p.LogTail(2000))
 }
 
-// How returns how a process has ended: "exit status 0" or "signal: killed".
+// How waits for the end of the process, and returns how it has ended: "exit status 0" or
+// "signal: killed".
 func (p *Process) How() string {
 	<-p.done
 	if p.err == nil {
@@ -149,8 +150,9 @@ func (p *Process) LogTail(limit int) []byte {
 // stopLimit is the time after which Stop kills a child that has not ended.
 const stopLimit = 20 * time.Second
 
-// Stop ends the process and waits for it. It does not remove the process's files. If the process
-// does not end in time, Stop makes it print its goroutines and kills it.
+// Stop ends the process and waits for it. It does not remove the process's files. It returns an
+// error if the process has failed or does not end in time. In the second case, Stop makes a Go
+// program print its goroutines, and kills the process.
 func (p *Process) Stop() error {
 	p.stdin.Close()
 	if p.foreign {

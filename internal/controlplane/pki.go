@@ -53,8 +53,10 @@ type pki struct {
 	serving, client, proxy pair
 }
 
-// openPKI returns the keys and certificates in dir. If kept is set and dir has them, it reads them.
-// Otherwise it creates new ones. If kept is set, dir also contains the keys of the authorities.
+// openPKI returns keys and certificates. If the argument kept is true and dir has keys and
+// certificates of an earlier call, openPKI reads them. Otherwise it writes new ones into dir, and
+// returns an error if dir already has some. It writes the keys of the authorities only if kept is
+// true.
 func openPKI(dir string, kept bool) (*pki, error) {
 	p := &pki{dir: filepath.Join(dir, "pki")}
 	if _, err := os.Stat(p.dir); err == nil && kept {

@@ -173,8 +173,9 @@ func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 	}
 }
 
-// take removes a number from the arguments and returns it. If the argument is missing, take returns
-// standard. It returns false for an invalid number.
+// take removes an argument from the plugin's arguments and returns its number. If the plugin does
+// not have the argument, take returns the number in the text standard. It returns false for an
+// invalid number.
 func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
 	text, told := p.Arguments[argument]
 	if !told {

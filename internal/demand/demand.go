@@ -73,8 +73,8 @@ type Wishes[K cmp.Ordered] struct {
 // All yields the wishes. The wish with the most devices comes first.
 func (w *Wishes[K]) All(yield func(K) bool) { slices.Values(w.of)(yield) }
 
-// Level returns the demand for a node. takes reports whether the empty node would admit pods with a
-// wish.
+// Level returns the demand for a node. The function takes reports whether the empty node would
+// admit pods with a wish.
 func (w *Wishes[K]) Level(takes func(K) bool) Level {
 	if w.all == 0 {
 		return 0

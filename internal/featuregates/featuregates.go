@@ -105,8 +105,9 @@ func readTables() (map[uint8]map[string]Gate, error) {
 	return all, err
 }
 
-// Wrong returns the first gate, by name, with which the kubelet of release 1.minor does not start,
-// and the kubelet's message; "" if there is none. If a name is unknown, the message also suggests a
+// Wrong returns a gate with which the kubelet of release 1.minor does not start, and the kubelet's
+// message. It returns "" if there is no such gate. The first unknown or locked gate, by name, comes
+// before gates that need another gate (lacking). If a name is unknown, the message also suggests a
 // similar name.
 func Wrong(gates map[string]bool, minor uint8) (name, why string) {
 	known := releases()[minor]

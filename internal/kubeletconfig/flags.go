@@ -353,8 +353,9 @@ func asReservedMemory(field string) setter {
 	}
 }
 
-// over overwrites fields of an object with the flags, as kubeletConfigFlagPrecedence
-// (cmd/kubelet/app) does. It merges only feature gates, and replaces all other fields.
+// The method over sets the fields of an object that the flags set, as kubeletConfigFlagPrecedence
+// (cmd/kubelet/app) does. Feature gates are merged with those of the object. All other fields are
+// replaced.
 func (f *flags) over(object map[string]any) {
 	for field, value := range f.object {
 		old, _ := object[field].(map[string]any)

@@ -77,8 +77,9 @@ type objectReader struct {
 	r    *reader
 }
 
-// into reads the object as the API server does for a creation. An unknown field is an error. If the
-// object comes from an API server, which may be newer, an unknown field causes only a note.
+// The method into reads the object into v, as the API server does for a creation. An unknown field
+// is an error. If the object comes from an API server, which may be newer, an unknown field causes
+// only a note.
 func (o *objectReader) into(v any) error {
 	if o.head.UID == "" {
 		return strict.Unmarshal(o.head.object(), o.doc, v)

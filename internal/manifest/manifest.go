@@ -168,7 +168,8 @@ type object struct {
 // documents that notes describe in full.
 const maxNamed = 10
 
-// some returns the first names of a list, and the number of the remaining names.
+// The function some returns the first maxNamed names of a list as text, with the number of the
+// other names if there are any.
 func some(names []string) string {
 	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if more := len(names) - maxNamed; more > 0 {

@@ -41,10 +41,10 @@ type Kinds struct {
 	bySpec map[string]func() (*NodeKind, error)
 }
 
-// of returns the kind of a node. last is the node's previous kind, or nil; if it still describes
-// the node, of returns last. If the spec cannot be read, of returns no kind and an error. If Berth
-// cannot predict such a kubelet, of returns a kind without a Model, and an error with the reason.
-// Errors are not cached, because they may name the node.
+// The method of returns the kind of a node. The argument last is the node's previous kind, or nil.
+// If the previous kind still describes the node, it is the result. If the spec cannot be read, the
+// result is nil and an error. If Berth cannot predict such a kubelet, the result is a kind without
+// a Model, and an error with the reason. Errors are not cached, because they may name the node.
 func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *NodeKind) (*NodeKind, error) {
 	switch {
 	case nt.Malformed != "":

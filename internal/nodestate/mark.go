@@ -28,9 +28,9 @@ func markOf(nt *v1alpha1.NodeTopology) Mark {
 // Sequence returns the number that the agent gave the report.
 func (m Mark) Sequence() int64 { return m.sequence }
 
-// Follows reports whether this report is last itself, or a newer report: its object was created
-// later, or it has a higher number. Two reports with the same number may differ, because an agent
-// that continues from an older report uses numbers again.
+// Follows reports whether this report is the report of the argument last, or a newer one: its
+// object was created later, or it has a higher number. Two reports with the same number may differ,
+// because an agent that continues from an older report uses numbers again.
 func (m Mark) Follows(last Mark) bool {
 	switch {
 	case last == Mark{}:

@@ -7,9 +7,10 @@ import (
 )
 
 // Under returns a reading of the node with another machine or configuration: the function alter
-// changes a copy of the spec. If empty is set, the new reading has no pods, and has the devices
-// that the function devices returns. Otherwise it keeps the pods and devices of the report. The
-// error explains why the node cannot have this machine or configuration. r must be usable.
+// changes a copy of the spec. If the argument empty is true, the new reading has no pods, and has
+// the devices that the function devices returns. Otherwise it keeps the pods and devices of the
+// report. The error explains why the node cannot have this machine or configuration. r must be
+// usable.
 func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices func() []placement.DevicePool) (*Reading, error) {
 	spec := r.Kind.Spec
 	if err := alter(&spec); err != nil {

@@ -139,7 +139,8 @@ func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) (net
 	}
 }
 
-// awaitGone returns when the file has been removed or replaced.
+// awaitGone waits until the file has been removed or replaced. It returns an error if ctx ends or
+// the watch fails first.
 func awaitGone(ctx context.Context, watch *fsnotify.Watcher, path string) error {
 	own, err := os.Lstat(path)
 	if err != nil {

@@ -211,8 +211,9 @@ func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
 }
 
-// Gone records that the pod has ended or is no longer in the API. If its kubelet had admitted the
-// pod but no report has listed it, only the admission can be judged.
+// Gone records that the pod has ended or is no longer in the API. If the API has shown that the
+// kubelet admitted the pod, but no report has listed it, Gone judges only the admission, and only
+// if no rejection was predicted. Otherwise the pod is not judged.
 func (b *Book) Gone(uid string, now time.Time) *Record {
 	e := b.open[uid]
 	switch {

@@ -24,7 +24,8 @@ const (
 	BadReport Reason = "badReport"
 	// KubeletRestarted: the kubelet started after the Binding and before it answered.
 	KubeletRestarted Reason = "kubeletRestarted"
-	// NeverSeen: the pod was deleted before its kubelet had answered.
+	// NeverSeen: the pod ended, was deleted or was bound to another node before the kubelet's
+	// answer could be judged.
 	NeverSeen Reason = "neverSeen"
 	// Clocks means that the clocks of the node and of this process differ.
 	Clocks Reason = "clocks"

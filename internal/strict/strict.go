@@ -37,7 +37,7 @@ func Unmarshal(object string, doc []byte, into any) error {
 }
 
 // Known does what Unmarshal does, but accepts unknown fields. It returns the errors about them
-// separately.
+// separately. If values of known fields are wrong too, err contains all errors.
 func Known(object string, doc []byte, into any) (unknown []error, err error) {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {

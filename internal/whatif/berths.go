@@ -23,7 +23,7 @@ func (n *Node) Berths() *machineview.Berths {
 	}
 }
 
-// named records the name with which the drawing shows a pod.
+// The method named records the name of a pod for drawings of the node (Berths).
 func (n *Node) named(a *ask) {
 	name := a.pod.Name
 	if a.pod.Namespace != "" {
