@@ -158,7 +158,8 @@ func (s CPUSet) AppendText(b []byte) []byte {
 	return b
 }
 
-// next returns the lowest CPU of the set that is not below from, or false if there is none.
+// The method next returns the lowest CPU of the set that is not below from, or false if there is
+// none.
 func (s *CPUSet) next(from CPUID) (CPUID, bool) {
 	if from >= MaxCPUs {
 		return 0, false

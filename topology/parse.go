@@ -382,7 +382,7 @@ func (p *parser) packageIDs(key string) (*packageIDs, error) {
 	return ids, nil
 }
 
-// next returns the next id of a package; ok is false when the sequence is too short.
+// The method next returns the next id of a package; ok is false when the sequence is too short.
 func (ids *packageIDs) next(pkg int) (id int, ok bool) {
 	n := ids.used[pkg]
 	ids.used[pkg]++

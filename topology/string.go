@@ -181,7 +181,7 @@ func (w *writer) guess(kinds []levelKind, total int) *tree {
 	return t
 }
 
-// first returns the set with the lowest CPU.
+// The function first returns the set with the lowest CPU.
 func first(sets []CPUSet) CPUSet {
 	return slices.MinFunc(sets, func(a, b CPUSet) int {
 		la, _ := a.Lowest()
@@ -203,8 +203,8 @@ func stride(outer, inner *CPUSet) int {
 	return int(next - base)
 }
 
-// held returns the levels that the tree describes correctly: their sets without the offline CPUs
-// equal the machine's sets, and Parse would read them correctly (writable).
+// The method held returns the levels that the tree describes correctly: their sets without the
+// offline CPUs equal the machine's sets, and Parse would read them correctly (writable).
 func (w *writer) held(t *tree) (kinds []levelKind) {
 	for _, l := range t.levels[:len(t.levels)-1] {
 		want := map[CPUSet]bool{}

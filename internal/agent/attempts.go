@@ -13,8 +13,8 @@ type next struct{ after time.Duration }
 // settled means that the next step follows at the next sign of a change, or at the next rescan.
 var settled = next{}
 
-// again means that the next step follows after this time, or earlier if there is a sign of a
-// change.
+// The function again returns the next step that follows after the given time, or earlier if there
+// is a sign of a change.
 func again(after time.Duration) next { return next{after} }
 
 // backoff increases the time between attempts that fail.

@@ -104,8 +104,8 @@ func also(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// gone returns an error if pods could still get CPUs or memory that the machine no longer has. It
-// returns nil if neither Berth nor the kubelet pins anything on the node.
+// The method gone returns an error if pods could still get CPUs or memory that the machine no
+// longer has. It returns nil if neither Berth nor the kubelet pins anything on the node.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift
@@ -203,7 +203,8 @@ const (
 	forBooks
 )
 
-// with returns the reason why v is not published yet, or noHold, and the time until the next step.
+// The method with returns the reason why v is not published yet, or noHold, and the time until the
+// next step.
 func (p *patience) with(v *verdict, now time.Time) (hold, next) {
 	if p.awaits(v.outcome, now) && !v.lasts() {
 		return forArrival, again(arrivalPoll)

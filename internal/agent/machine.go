@@ -182,7 +182,7 @@ func (p *platform) compile() {
 	}
 }
 
-// off reports whether a feature gate is explicitly switched off.
+// The function off reports whether a feature gate is explicitly switched off.
 func off(gates map[string]bool, name string) bool {
 	on, set := gates[name]
 	return set && !on

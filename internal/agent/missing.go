@@ -51,7 +51,7 @@ func (a *missingAllocations) learn(file []byte, lacks, found []kubeletstate.Devi
 	*a = missingAllocations{file, lacks, found}
 }
 
-// same reports whether two entries are about one resource of one container.
+// The function same reports whether two entries are about one resource of one container.
 func same(a, b kubeletstate.DeviceEntry) bool { return a.Compare(b) == 0 }
 
 // lacking returns the missing entries for running pods that ask for registered resources:

@@ -206,7 +206,7 @@ func (b *podBook) admit(admitted func(uid string) bool) {
 	}
 }
 
-// all returns a copy of all pods, by the kubelet's UID.
+// The method all returns a copy of all pods, by the kubelet's UID.
 func (b *podBook) all() map[string]podFacts {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -67,7 +67,7 @@ type refused struct {
 // CustomResourceDefinition may have been corrected.
 const refusedFor = 5 * time.Minute
 
-// tells reports whether the API server has recently refused an equal report.
+// The method tells reports whether the API server has recently refused an equal report.
 func (r *refused) tells(nt *v1alpha1.NodeTopology, now time.Time) bool {
 	return r.nt != nil && now.Sub(r.at) < refusedFor && sameReport(r.nt, nt)
 }

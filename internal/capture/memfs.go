@@ -36,7 +36,7 @@ var (
 const maxLinks = 40
 
 // walk finds the node at name and follows links. If the last part of the name is a link, walk
-// follows it only if follow is set.
+// follows it only if the argument follow is true.
 func (m memFS) walk(name string, follow bool) (*node, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrInvalid

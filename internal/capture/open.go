@@ -110,7 +110,7 @@ func openTree(file string) (memFS, error) {
 // folder.
 const mark = "sys/devices/system/cpu"
 
-// at returns the capture whose root is the folder inner of an archive.
+// The function at returns the capture whose root is the folder inner of an archive.
 func at(tree memFS, name, inner string) (*Capture, error) {
 	n, err := tree.find("open", inner, true)
 	if err != nil {

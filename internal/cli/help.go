@@ -22,7 +22,8 @@ const (
 // helpColumns is the maximum width of help in columns.
 const helpColumns = 120
 
-// under calls register, and puts the flags that register adds to the verb under the heading.
+// The function under calls register, and puts the flags that register adds to the verb under the
+// heading.
 func under(heading string, cmd *cobra.Command, register func()) {
 	before := map[string]bool{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })

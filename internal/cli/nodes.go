@@ -88,7 +88,8 @@ nodes, the verb also lists their conditions and the pods on their CPUs. -o svg d
 	return cmd
 }
 
-// only returns the name of the node if the user has named exactly one. Otherwise it returns "".
+// The result of only is the name of the node if the user has named exactly one node, and otherwise
+// "".
 func (q *nodesQuestion) only() string {
 	if len(q.names) != 1 {
 		return ""
@@ -303,9 +304,9 @@ func nodeHeader(wide bool) string {
 	return nodeColumns + nodeColumnsLine
 }
 
-// nodeRows returns one line for a node. If wide is set, it returns one line for each NUMA node of
-// the node. Each line has the node's name, so that users can search the lines. The other columns
-// about the node are only in its first line.
+// nodeRows returns one line for a node. If the argument wide is true, it returns one line for each
+// NUMA node of the node. Each line has the node's name, so that users can search the lines. The
+// other columns about the node are only in its first line.
 func nodeRows(n *survey.Node, wide bool) [][]string {
 	first := nodeCells(n)
 	if !wide {

@@ -68,7 +68,7 @@ func (o *output) rows(w io.Writer, header string, rows [][]string) error {
 	return columns(w, header, rows)
 }
 
-// is reports whether the user has selected the given format.
+// The method is reports whether the user has selected the given format.
 func (o *output) is(format string) bool { return o.format == format }
 
 // check returns an error for an unknown format. It runs before the verb.

@@ -178,7 +178,7 @@ func (k *Keeper) obituary(p *part) string {
 	return how
 }
 
-// again prints why a part ended or did not start, and schedules its restart.
+// The method again prints why a part ended or did not start, and schedules its restart.
 func (k *Keeper) again(p *part, why string) {
 	wait := p.pause(time.Now())
 	fmt.Fprintf(k.out, "%s; it is started again in %.0f s.\n", why, wait.Seconds())

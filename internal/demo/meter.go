@@ -59,7 +59,7 @@ func (m *meter) show(elapsed time.Duration, r *Report, pending int) {
 	m.open = true
 }
 
-// last replaces the changing line with the result of the run.
+// The method last replaces the changing line with the result of the run.
 func (m *meter) last(elapsed time.Duration, r *Report) {
 	if m.open {
 		fmt.Fprint(m.w, "\r\x1b[K")

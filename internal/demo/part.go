@@ -62,7 +62,8 @@ func (p *part) runs() bool {
 // (cmd/kube-scheduler/app/server.go, OnStoppedLeading).
 func (p *part) leads() bool { return p.runs() && p.says("Successfully acquired lease") }
 
-// says reports whether the process has logged the message, in the format of Kubernetes' programs.
+// The method says reports whether the process has logged the message, in the format of Kubernetes'
+// programs.
 func (p *part) says(message string) bool {
 	log, err := os.ReadFile(p.process.Log)
 	return err == nil && int64(len(log)) > p.logged && bytes.Contains(log[p.logged:], []byte(strconv.Quote(message)))

@@ -120,8 +120,8 @@ func Up(ctx context.Context, opts Options, s Scheduler) (*Cluster, error) {
 	return up(ctx, opts, s, ClusterOptions{})
 }
 
-// up starts a cluster as Up does. It sets the fields of the argument cluster that follow from opts
-// and s, and keeps what the caller has set in the other fields.
+// The function up starts a cluster as Up does. It sets the fields of the argument cluster that
+// follow from opts and s, and keeps what the caller has set in the other fields.
 func up(ctx context.Context, opts Options, s Scheduler, cluster ClusterOptions) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()

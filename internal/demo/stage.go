@@ -220,7 +220,8 @@ func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
 	return nil
 }
 
-// free waits until the nodes' reports show exactly the wanted number of free devices in total.
+// The method free waits until the nodes' reports show exactly the wanted number of free devices in
+// total.
 func (s *stage) free(ctx context.Context, device string, want uint64) error {
 	c, err := s.survey(metav1.NamespaceDefault)
 	if err != nil {

@@ -113,7 +113,8 @@ func (b *Books) holder(e *entry, id string) string {
 	return ""
 }
 
-// given returns the devices of a container whose decision is not known, according to the runtime.
+// The result of given is the devices of a container whose decision is not known: those that the
+// runtime's environment variables of the container name.
 func (e *entry) given() (out []placement.DeviceAllocation) {
 	for _, resource := range slices.Sorted(maps.Keys(e.Tokens)) {
 		if ids := e.Given[wire.DevicesVariable(resource)]; ids != "" {

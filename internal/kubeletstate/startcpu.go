@@ -140,8 +140,8 @@ func readCPU(s *placement.Startup, data []byte) (*cpuBook, error) {
 }
 
 // cpuSums defines which checksums a release accepts for V2. Every release accepts checksums that
-// are computed with the type name cpuTypeName. If own is set, it also accepts checksums with its
-// own name for the type.
+// are computed with the type name cpuTypeName. If the field own is true, the release also accepts
+// checksums with its own name for the type.
 type cpuSums struct{ own bool }
 
 // readCPUv2or1 does what loadAndMigrateCheckpointV2 of Kubernetes 1.36 does.

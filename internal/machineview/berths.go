@@ -199,8 +199,8 @@ func (b *berth) words() string {
 	return strings.Join(parts, ", ")
 }
 
-// free describes the free CPUs of a NUMA node, without CPUs reserved for the system, and its total
-// memory: "12 of 30 CPUs free, 128 GiB".
+// The method free describes the free CPUs of a NUMA node, without CPUs reserved for the system, and
+// its total memory: "12 of 30 CPUs free, 128 GiB".
 func (o *occupancy) free(node *topology.NUMANode) string {
 	var parts []string
 	if o.Pinning && !node.CPUs.IsEmpty() {
@@ -243,8 +243,8 @@ func rankOf(resource string) int {
 	return 1
 }
 
-// offered returns the devices of a pool on the NUMA node with the given id. If nowhere is set, it
-// returns the devices without a NUMA node instead.
+// offered returns the devices of a pool on the NUMA node with the given id. If the argument nowhere
+// is true, it returns the devices without a NUMA node instead.
 func offered(pool *placement.DevicePool, id topology.NUMAID, nowhere bool) (out []*placement.Device) {
 	for i := range pool.Devices {
 		d := &pool.Devices[i]

@@ -26,7 +26,7 @@ type line struct {
 }
 
 // box is the machine, or a package, die, NUMA node or L3 cache of it, with the objects inside. For
-// a PCI root complex or switch, only more is set.
+// a PCI root complex or switch, it has only the lines of the field more.
 type box struct {
 	kind     kind
 	title    string

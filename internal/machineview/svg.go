@@ -491,8 +491,8 @@ func chipClass(d *topology.Device) string {
 // maxMatrix is the maximum number of NUMA nodes for which below draws distances.
 const maxMatrix = 16
 
-// below draws the distances between NUMA nodes. It draws nothing if there is only one NUMA node, if
-// there are more than maxMatrix, or if the machine has no distances.
+// The function below draws the distances between NUMA nodes. It draws nothing if there is only one
+// NUMA node, if there are more than maxMatrix, or if the machine has no distances.
 func below(m *topology.Machine) shape {
 	nodes := m.NUMANodes
 	if len(nodes) < 2 || len(nodes) > maxMatrix || len(nodes[0].Distances) == 0 {

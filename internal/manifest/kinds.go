@@ -257,7 +257,7 @@ func (p place) fill(one *part, r *objectReader, suffix string, value any) error 
 	return nil
 }
 
-// below returns the value at a path of fields, or nil.
+// The function below returns the value at a path of fields, or nil.
 func below(value any, path string) any {
 	for field := range strings.SplitSeq(path, ".") {
 		object, _ := value.(map[string]any)

@@ -196,7 +196,7 @@ func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	return level
 }
 
-// comes reports whether the node matches the selectors and the affinity of the pods.
+// The method comes reports whether the node matches the selectors and the affinity of the pods.
 func (w *wish) comes(object *corev1.Node) bool {
 	if w.affinity == nil {
 		return true

@@ -107,7 +107,7 @@ func (t *Tally) closed(r *Record) {
 	}
 }
 
-// of returns the counter of a result that was judged.
+// The method of returns the counter of a result that was judged.
 func (t *Tally) of(r Result) *int {
 	switch r {
 	case Exact:
@@ -190,7 +190,7 @@ type day [hours]struct {
 	tally Tally
 }
 
-// at returns the tally of the hour that contains now.
+// The method at returns the tally of the hour that contains now.
 func (d *day) at(now time.Time) *Tally {
 	hour := now.Unix() / 3600
 	slot := &d[(hour%hours+hours)%hours]

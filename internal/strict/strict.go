@@ -121,7 +121,7 @@ func (c *checker) value(path string, v any, t reflect.Type) {
 	}
 }
 
-// own lets a type with its own decoder read the value.
+// The method own lets a type with its own decoder read the value.
 func (c *checker) own(path string, v any, t reflect.Type) {
 	data, err := json.Marshal(v)
 	if err == nil {

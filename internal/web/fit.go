@@ -101,7 +101,7 @@ func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// asked reads the pods of a question and the nodes that should answer.
+// The method asked reads the pods of a question and the nodes that should answer.
 func (s *Server) asked(r *http.Request) (q asked, done func(), err error) {
 	pods, done, err := s.question(r)
 	if err != nil {

@@ -221,7 +221,7 @@ func (g *reviews) review(ctx context.Context, token string) (*reviewed, error) {
 	return v, nil
 }
 
-// may asks the API server whether the user may carry out an action.
+// The result of may is the API server's answer whether the user may carry out an action.
 func (v *reviewed) may(ctx context.Context, by authorizationclient.AuthorizationV1Interface, what *authorizationv1.ResourceAttributes) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range v.user.Extra {
@@ -261,7 +261,8 @@ func (v *reviewed) unseen() map[string]seen {
 	return out
 }
 
-// asked returns the API server's answer about a namespace. It asks if there is no recent answer.
+// The method asked returns the API server's answer about a namespace. It asks if there is no recent
+// answer.
 func (v *reviewed) asked(namespace string) bool {
 	said, known := v.sees[namespace]
 	if known && (!said.failed || v.gate.now().Sub(said.at) < failureLasts) {

@@ -191,9 +191,9 @@ func text(name string, count int64) string {
 	return resource.NewQuantity(count, resource.BinarySI).String()
 }
 
-// kept returns the amounts that the kubelet reserves for the system. The amount of memory includes
-// the eviction threshold. A list of reserved CPUs replaces the amount of CPU (cmd/kubelet/app,
-// run).
+// The method kept returns the amounts that the kubelet reserves for the system. The amount of
+// memory includes the eviction threshold. A list of reserved CPUs replaces the amount of CPU
+// (cmd/kubelet/app, run).
 func (r configReader) kept(memoryBytes uint64) (amounts.List, error) {
 	sums, err := r.reserved()
 	if err != nil {

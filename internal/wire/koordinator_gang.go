@@ -103,8 +103,8 @@ func (r gangReader) timeout() (time.Duration, error) {
 	return d, nil
 }
 
-// once reads mode and match-policy. Berth treats both modes alike: it plans a gang completely or
-// not at all, so that no member holds resources while other members have no place.
+// The method once reads mode and match-policy. Berth treats both modes alike: it plans a gang
+// completely or not at all, so that no member holds resources while other members have no place.
 func (r gangReader) once() (bool, error) {
 	if mode := r.text(koordinatorGangMode); mode != "" && mode != "Strict" && mode != "NonStrict" {
 		return false, r.at(annotation(koordinatorGangMode), mode, "Strict or NonStrict")

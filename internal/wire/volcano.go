@@ -35,8 +35,8 @@ func readVolcanoRules(pod *corev1.Pod, ownCPUs bool) (placement.Rules, error) {
 // exactly one policy.
 func isVolcano(r placement.Rules) bool { return r.Match == placement.Exactly && r.OwnCPUs }
 
-// both returns the rules of a pod that has Berth's own annotation and Volcano's annotation. The two
-// annotations must name the same policy; Berth's annotation may add a scope.
+// The function both returns the rules of a pod that has Berth's own annotation and Volcano's
+// annotation. The two annotations must name the same policy; Berth's annotation may add a scope.
 func both(pod *corev1.Pod, own, volcano placement.Rules, err error) (placement.Rules, error) {
 	if err != nil {
 		return placement.Rules{}, err

@@ -206,8 +206,9 @@ func (p *Places) at(pod *corev1.Pod) *placed {
 	return nil
 }
 
-// Judge judges the suspects that have run for lookOn, or all suspects if end is set. It returns the
-// pods that another node would have admitted on fewer NUMA nodes or without stranding devices.
+// Judge judges the suspects that have run for lookOn, or all suspects if the argument end is true.
+// It returns the pods that another node would have admitted on fewer NUMA nodes or without
+// stranding devices.
 func (p *Places) Judge(now time.Time, end bool) (avoidable []Suspect) {
 	p.suspects = slices.DeleteFunc(p.suspects, func(s Suspect) bool {
 		if now.Sub(s.ran) < lookOn && !end {
@@ -312,7 +313,7 @@ func (p *placed) decision(uid string) *placement.Decision {
 	return &placement.Decision{UID: uid, Containers: []placement.ContainerDecision{c}}
 }
 
-// has reports whether the node has a plugin for the resource.
+// The method has reports whether the node has a plugin for the resource.
 func (n *node) has(resource string) bool {
 	return slices.ContainsFunc(n.pools, func(p placement.DevicePool) bool { return p.Resource == resource })
 }
@@ -355,8 +356,9 @@ func (n *node) stranded(resource string, each int, since time.Time) (count int) 
 	return count
 }
 
-// free returns the CPUs that no pod has held exclusively since the given time, and the devices of
-// the resource that pods have held since then. If the time is zero, only the present pods count.
+// The method free returns the CPUs that no pod has held exclusively since the given time, and the
+// devices of the resource that pods have held since then. If the time is zero, only the present
+// pods count.
 func (n *node) free(resource string, since time.Time) (free topology.CPUSet, taken map[string]bool) {
 	var cpus topology.CPUSet
 	taken = map[string]bool{}
