@@ -42,8 +42,8 @@ func (r *reader) readL3s() error {
 	return nil
 }
 
-// l3Of returns the level-3 cache of a CPU, without the CPUs in taken. numbered means that the
-// kernel gives the cache an id. ok is false if the CPU has no level-3 cache.
+// l3Of returns the level-3 cache of a CPU, without the CPUs in taken. The result numbered means
+// that the kernel gives the cache an id. ok is false if the CPU has no level-3 cache.
 func (r *reader) l3Of(id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3, numbered, ok bool, err error) {
 	indexes, err := r.numbered(r.cpu(id)+"/cache", "index", math.MaxUint16)
 	if err != nil {

@@ -190,9 +190,10 @@ func (d *Division) apart(i, p int) uint32 {
 	return remoteDistance
 }
 
-// Rehang returns the new NUMA nodes of devices. hang has the old NUMA node of each device. If
-// several nodes replace a NUMA node, its devices are spread over them in order. For example, if two
-// nodes replace a node with four devices, the first two devices go to the first of the nodes.
+// Rehang returns the new NUMA nodes of devices. The argument hang has the old NUMA node of each
+// device. If several nodes replace a NUMA node, its devices are spread over them in order. For
+// example, if two nodes replace a node with four devices, the first two devices go to the first of
+// the nodes.
 func (d *Division) Rehang(hang []NUMAID) []NUMAID {
 	all, seen := map[NUMAID]int{}, map[NUMAID]int{}
 	for _, id := range hang {

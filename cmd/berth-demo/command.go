@@ -53,7 +53,7 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 	return root
 }
 
-// addFlags adds the common flags of run and up. nodes is the default number of nodes.
+// addFlags adds the common flags of run and up. The argument nodes is the default number of nodes.
 func (o *options) addFlags(cmd *cobra.Command, nodes int) {
 	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes (kubelet managers without machines), at most %d; the first %d can pin only CPUs; the first %d include every kind of node",
 		demo.MaxNodes, demo.MinNodes, demo.AllNodes))

@@ -38,8 +38,8 @@ type mirror struct {
 	presence *presence
 	devices  *deviceBook
 	missing  missingAllocations
-	// running returns the running containers. It must be set if Berth decides. renew passes the
-	// platform to the enforcer. It may be nil, as in tests without an enforcer.
+	// running returns the running containers. It must be set if Berth decides. The field renew
+	// passes the platform to the enforcer. It may be nil, as in tests without an enforcer.
 	running  func() *obeyed
 	renew    func(*platform)
 	history  history

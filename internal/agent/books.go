@@ -18,7 +18,8 @@ type checkpoints struct {
 	state kubeletstate.State
 }
 
-// readAgain takes a reading. settled means that the reading equals the previous one byte by byte.
+// readAgain takes a reading. The result settled means that the reading equals the previous one byte
+// by byte.
 func (c *checkpoints) readAgain() (settled bool, err error) {
 	raw, err := c.read()
 	if err != nil {
@@ -38,8 +39,8 @@ func (c *checkpoints) parse(tellsAdmitted bool) (err error) {
 	return err
 }
 
-// admitted reports whether the kubelet has admitted a pod, by the UID in the records. told is false
-// if the records do not show this.
+// admitted reports whether the kubelet has admitted a pod, by the UID in the records. The result
+// told is false if the records do not show this.
 func (c *checkpoints) admitted(uid string) (admitted, told bool) {
 	if c.state.Admitted == nil {
 		return false, false

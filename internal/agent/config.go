@@ -22,8 +22,8 @@ import (
 // ConfigSource.
 type ConfigSource struct {
 	read func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
-	// fingerprint returns a text that changes with the files. newer returns the files that were
-	// changed after a time. Both are nil for Configz.
+	// fingerprint returns a text that changes with the files. The field newer returns the files
+	// that were changed after a time. Both are nil for Configz.
 	fingerprint func() string
 	newer       func(time.Time) []string
 }

@@ -34,11 +34,13 @@ type deviceBook struct {
 	// own are the resources that the agent itself offers. The kubelet has only tokens for their
 	// devices (internal/offer).
 	own map[string]bool
-	// described is the content of the checkpoint when the agent last asked the kubelet. beyond are
-	// the extended resources that the Node offered then and that the checkpoint did not have.
+	// described is the content of the checkpoint when the agent last asked the kubelet. The field
+	// beyond has the extended resources that the Node offered then and that the checkpoint did not
+	// have.
 	described []byte
 	beyond    []string
-	// gpus reads the addresses of NVIDIA's GPUs by their UUIDs. address is its last result.
+	// gpus reads the addresses of NVIDIA's GPUs by their UUIDs. The field address is its last
+	// result.
 	gpus    func() (map[string]string, error)
 	address map[string]string
 }

@@ -25,16 +25,16 @@ const memorySlack = 64
 
 // drift has the changes since the kubelet started.
 type drift struct {
-	// lost describes resources that are gone but that the kubelet could still assign. gained
-	// describes new resources that the kubelet does not use yet. Each entry is a clause of a
+	// lost describes resources that are gone but that the kubelet could still assign. The field
+	// gained describes new resources that the kubelet does not use yet. Each entry is a clause of a
 	// message.
 	lost, gained []string
 	// cpus and memory mean that the changes affect the kubelet's CPU manager or memory manager.
 	cpus, memory bool
 	// stale are the checkpoints with which the kubelet would not start now.
 	stale []string
-	// settings describes the fields of the configuration that differ. unread is the reason why the
-	// configuration cannot be read, or "".
+	// settings describes the fields of the configuration that differ. The field unread is the
+	// reason why the configuration cannot be read, or "".
 	settings []string
 	unread   string
 	// newer are configuration files that changed after the kubelet had started and before the agent

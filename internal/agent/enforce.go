@@ -79,8 +79,8 @@ type enforcer struct {
 	// missing has, by container id, the time since which a running container has had no cgroup.
 	missing map[string]time.Time
 
-	// asking protects the following fields. noted has the node's labels as last stored. complained
-	// is the last logged error about storing or reading them.
+	// asking protects the following fields. The field noted has the node's labels as last stored.
+	// The field complained is the last logged error about storing or reading them.
 	asking     sync.Mutex
 	noted      remembered
 	complained string
@@ -98,7 +98,7 @@ type obeyed struct {
 	// astray lists containers that do not run as decided.
 	astray []string
 	// offered has, by address, the resource of each device that the agent offers to the kubelet.
-	// sick has, by address, the reason why pods must not get a device.
+	// The field sick has, by address, the reason why pods must not get a device.
 	offered, sick map[string]string
 	// koordlet means that koordlet carries out decisions. A pod then has the resources of its
 	// decision until the kubelet no longer runs the pod.
@@ -373,9 +373,9 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 }
 
 // readBack returns the exclusive CPUs of a container, including CPUs that it must leave but may
-// still be using. If the container is pinned and runs, readBack reads the CPUs from its cgroup. why
-// describes how the cgroup differs from the decision, or why it cannot be read; "" means no
-// difference.
+// still be using. If the container is pinned and runs, readBack reads the CPUs from its cgroup. The
+// result why describes how the cgroup differs from the decision, or why it cannot be read; "" means
+// no difference.
 func readBack(c *enforce.Booked, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
 		cpus = c.Set.CPUs.Or(&c.Leaving)

@@ -72,8 +72,8 @@ type platform struct {
 	// and problem has the reason.
 	model   *placement.Model
 	problem error
-	// wrong is the error if labels are invalid or the agent cannot offer devices. problem is then
-	// the same error.
+	// wrong is the error if labels are invalid or the agent cannot offer devices. The field problem
+	// is then the same error.
 	wrong error
 	// memoryBytes is the machine's memory; settings of the kubelet can be a percentage of it.
 	memoryBytes uint64

@@ -13,8 +13,8 @@ import (
 // kubelet's checkpoint. If the kubelet admits a pod while a plugin reports its devices, the kubelet
 // can write older content last (see deviceBook.unlisted).
 type missingAllocations struct {
-	// file is the content of the checkpoint when the agent last asked the kubelet, or nil. lacks
-	// are the entries that were missing in it, ascending and without devices.
+	// file is the content of the checkpoint when the agent last asked the kubelet, or nil. The
+	// field lacks has the entries that were missing in it, ascending and without devices.
 	file  []byte
 	lacks []kubeletstate.DeviceEntry
 	// found is the kubelet's answer.

@@ -18,8 +18,8 @@ import (
 // devices and their owners.
 
 // claim removes the resources that the agent itself offers from m.books.state.Devices, and fills in
-// s.stale. rival describes another program that offers these resources or devices, or a pod that
-// has devices of another plugin. It is "" if there is none.
+// s.stale. The result rival describes another program that offers these resources or devices, or a
+// pod that has devices of another plugin. It is "" if there is none.
 func (m *mirror) claim(s *sighting) (rival string) {
 	b, offered := m.devices, s.platform.offered
 	b.own = map[string]bool{}
@@ -87,8 +87,8 @@ func (s *sighting) addOffered() {
 	slices.SortFunc(s.pools, func(a, b placement.DevicePool) int { return cmp.Compare(a.Resource, b.Resource) })
 }
 
-// poolsOf returns the pools of the offers. sick has the devices that the scheduler must not promise
-// to any pod, by address.
+// poolsOf returns the pools of the offers. The argument sick has the devices that the scheduler
+// must not promise to any pod, by address.
 func poolsOf(offered []offer.Pool, sick map[string]string) []placement.DevicePool {
 	var out []placement.DevicePool
 	for _, p := range offered {

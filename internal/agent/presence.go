@@ -19,11 +19,11 @@ type presence struct {
 	mu     sync.Mutex
 	absent bool      // the kubelet is gone, or the agent has not seen it yet
 	back   time.Time // when it last started, if known
-	// starts counts the detected starts of the kubelet. reading is the value of starts when the
-	// last reading of the checkpoints began.
+	// starts counts the detected starts of the kubelet. The field reading is the value of starts
+	// when the last reading of the checkpoints began.
 	starts, reading int
-	// leftovers are the resources of ended pods in the last reading. cleared means that the kubelet
-	// has freed some of them since it started.
+	// leftovers are the resources of ended pods in the last reading. The field cleared means that
+	// the kubelet has freed some of them since it started.
 	leftovers []pin
 	cleared   bool
 }
@@ -66,10 +66,10 @@ func (p *presence) beginReading() {
 	p.reading = p.starts
 }
 
-// endReading ends the reading that beginReading began. pinned has the pods' CPUs and memory in the
-// checkpoints, or is nil if the checkpoints are not reliable. If a kubelet has freed resources of
-// an ended pod, it has read its pods, because it frees nothing before all its pod sources are ready
-// (removeStaleState in pkg/kubelet/cm/cpumanager/cpu_manager.go and
+// endReading ends the reading that beginReading began. The argument pinned has the pods' CPUs and
+// memory in the checkpoints, or is nil if the checkpoints are not reliable. If a kubelet has freed
+// resources of an ended pod, it has read its pods, because it frees nothing before all its pod
+// sources are ready (removeStaleState in pkg/kubelet/cm/cpumanager/cpu_manager.go and
 // pkg/kubelet/cm/memorymanager/memory_manager.go).
 func (p *presence) endReading(pinned map[pin]bool, ended func(uid string) bool) {
 	p.mu.Lock()

@@ -23,8 +23,8 @@ type sighting struct {
 	starts *kubeletstate.StartError
 	// offline are offline CPUs that the kubelet has assigned or could still assign.
 	offline topology.CPUSet
-	// holders are the pods with resources, by the kubelet's UID. pods are the pods in the API, and
-	// pods that have left it and may still be in the checkpoints (podBook.all).
+	// holders are the pods with resources, by the kubelet's UID. The field pods has the pods in the
+	// API, and pods that have left it and may still be in the checkpoints (podBook.all).
 	holders map[string]bool
 	pods    map[string]podFacts
 	// active has the number of active pods in the kubelet by namespace/name. It is nil if it is not
@@ -32,7 +32,7 @@ type sighting struct {
 	active map[string]int
 	// booting means that the kubelet does not run, or may not have read its pods since it started.
 	// A starting kubelet admits its first pods before it frees the resources of ended pods
-	// (docs/scope.md). away means that the kubelet does not run.
+	// (docs/scope.md). The field away means that the kubelet does not run.
 	booting, away bool
 	history       history
 	// obeyed has the running containers if Berth decides. Otherwise it is nil.
@@ -44,7 +44,8 @@ type sighting struct {
 	// ended pods as used. The kubelet admits its first pods before it frees these tokens, so it
 	// refuses pods that need them.
 	stale []string
-	// pools are the pools of devices. undescribed are healthy devices whose topology is not known.
+	// pools are the pools of devices. The field undescribed has the healthy devices whose topology
+	// is not known.
 	pools       []placement.DevicePool
 	undescribed []string
 }

@@ -118,8 +118,8 @@ type surroundings struct {
 // configLook records when the configuration was read, and when it must be read again.
 type configLook struct {
 	last time.Time // the last reading
-	// files is the fingerprint of the files at the last look. due is the time of the next reading
-	// after a change of a file, or zero.
+	// files is the fingerprint of the files at the last look. The field due is the time of the next
+	// reading after a change of a file, or zero.
 	files string
 	due   time.Time
 	// doubted means that the last reading failed and the failure is not reported yet.
@@ -132,8 +132,8 @@ type present struct {
 	fingerprint string // of the machine
 	view        *placement.KubeletView
 	config      *kubeletv1beta1.KubeletConfiguration
-	// unread is the error of reading the configuration on disk, or "". unseen is the error of
-	// reading the changed machine, or "".
+	// unread is the error of reading the configuration on disk, or "". The field unseen is the
+	// error of reading the changed machine, or "".
 	unread, unseen string
 }
 

@@ -119,7 +119,7 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *q
 	return nil
 }
 
-// plan returns the plan. partly is errPartly if some documents could not be read.
+// plan returns the plan. The result partly is errPartly if some documents could not be read.
 func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (room *query.Room, partly, err error) {
 	o := query.RoomOptions{MostMoves: q.moves}
 	if len(args) > 0 {

@@ -62,7 +62,7 @@ func TestDefrag(t *testing.T) {
 	expect(t, ExitOK, "There is room already", "defrag", "--for", in.pod("one", `{limits: {cpu: "2", memory: 1Gi}}`), "--snapshot", snapshot)
 	expect(t, ExitFailure, "no plan makes room", "defrag", "--for", in.pod("nine", `{limits: {cpu: "2", memory: 1Gi, nvidia.com/gpu: "9"}}`), "--snapshot", snapshot)
 	expect(t, ExitFailure, "nothing would replace it", "defrag", "--for", three, "--snapshot", playgroundSnapshot)
-	expect(t, ExitFailure, "PodDisruptionBudgets are not known", "defrag", "--for", three, "--snapshot", playgroundSnapshot)
+	expect(t, ExitFailure, "PodDisruptionBudgets could not be read", "defrag", "--for", three, "--snapshot", playgroundSnapshot)
 	expect(t, ExitOK, "train-3 gpu-2", "defrag", "--for", three, "--snapshot", snapshot, "-o", "jsonpath={.moves[0].name} {.moves[0].from}")
 	expect(t, ExitFailure, "want a pod that waits for a place", "defrag", "train-0", "-n", "research", "--snapshot", snapshot)
 	expect(t, ExitFailure, "no pod nobody", "defrag", "nobody", "--snapshot", snapshot)

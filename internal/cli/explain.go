@@ -131,8 +131,8 @@ func explainText(w io.Writer, answers []whatif.Placed) error {
 // podQuestion has the flags of explain for a pod of a cluster.
 type podQuestion struct {
 	cluster clusterFlags
-	// limit is the maximum number of nodes that are explained in full. only is the only node to
-	// ask, or "".
+	// limit is the maximum number of nodes that are explained in full. The field only is the only
+	// node to ask, or "".
 	limit int
 	only  string
 	// resize are the new amounts of an in-place resize.
@@ -221,8 +221,8 @@ func whyNot(e *query.Explained) error {
 // maxNamed is the maximum number of nodes of a group that the output names.
 const maxNamed = 6
 
-// explainedText prints an explanation for users. limit is the number of nodes that are explained in
-// full.
+// explainedText prints an explanation for users. The argument limit is the number of nodes that are
+// explained in full.
 func explainedText(w io.Writer, e *query.Explained, limit int) error {
 	fmt.Fprintf(w, "pod %s/%s: %s\n", e.Namespace, e.Name, whereIs(e))
 	fmt.Fprintf(w, "scheduler: %s\n", e.Scheduler)
@@ -377,7 +377,8 @@ func containerRows(what string, containers []survey.Container) [][]string {
 	return rows
 }
 
-// answersText prints the answers of nodes. limit is the number of nodes that are explained in full.
+// answersText prints the answers of nodes. The argument limit is the number of nodes that are
+// explained in full.
 func answersText(w io.Writer, e *query.Explained, limit int) {
 	if len(e.Groups) > 0 {
 		fmt.Fprintf(w, "\n%s:\n", whoAnswers(e))

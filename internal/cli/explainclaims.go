@@ -82,8 +82,8 @@ func claimVerb(allocated, near, one bool) string {
 	return have + " none near the CPUs"
 }
 
-// someDevices returns the first names, and the number of the other devices. count is the number of
-// all devices.
+// someDevices returns the first names, and the number of the other devices. The argument count is
+// the number of all devices.
 func someDevices(names []string, count int) string {
 	shown := names[:min(len(names), maxDevicesShown)]
 	if more := count - len(shown); more > 0 {

@@ -28,8 +28,8 @@ var onlyLive = []string{"on", "set", "empty", "compare", "nodes", "snapshot"}
 // fitQuestion has the flags of `berth fit` for a cluster.
 type fitQuestion struct {
 	cluster clusterFlags
-	// limit is the maximum number of copies that are counted on a node. nodes is the number of
-	// refusing nodes that are explained in full.
+	// limit is the maximum number of copies that are counted on a node. The field nodes is the
+	// number of refusing nodes that are explained in full.
 	limit, nodes int
 	on, set      []string
 	empty        bool

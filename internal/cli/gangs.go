@@ -135,8 +135,8 @@ var gangKinds = map[string]string{
 
 // subject is the object that a command is about.
 type subject struct {
-	// gang means that the argument names a gang. source is the beginning of the gang's source (a
-	// value of gangKinds), or "" for a gang of any source.
+	// gang means that the argument names a gang. The field source is the beginning of the gang's
+	// source (a value of gangKinds), or "" for a gang of any source.
 	gang   bool
 	source string
 	name   string
@@ -184,8 +184,8 @@ func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error
 		answerNo(!e.Whole && e.State != gangs.Completed, errGangDoesNotFit))
 }
 
-// explainedGangText prints an explanation for users. limit is the number of nodes that are
-// explained in full.
+// explainedGangText prints an explanation for users. The argument limit is the number of nodes that
+// are explained in full.
 func explainedGangText(w io.Writer, e *query.ExplainedGang, limit int) error {
 	fmt.Fprintf(w, "gang %s/%s: %s\n", e.Namespace, e.Name, gangStyles[e.State].Mark(string(e.State)))
 	fmt.Fprintf(w, "declared by: %s%s\n", sourceText(e.Source), afterComma("phase ", e.Phase))

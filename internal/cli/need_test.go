@@ -56,7 +56,7 @@ func TestNeedBadInput(t *testing.T) {
 		want string
 	}{
 		{[]string{needMachine, "--node", needMachine}, "want the machine as an argument or with the flag, not both"},
-		{[]string{needMachine, "--state", "/var/lib/kubelet"}, "--state /var/lib/kubelet: berth need counts new, empty nodes"},
+		{[]string{needMachine, "--state", "/var/lib/kubelet"}, "--state /var/lib/kubelet: leave out --state, because berth need counts new, empty nodes"},
 		{[]string{needMachine, "--set", "policy=none"}, "--set \"policy=none\": want KEY=VALUE"},
 		{[]string{needMachine, "--set", "reservedSystemCPUs=x"}, "want a list of CPUs"},
 		{[]string{needMachine, "--set", "reservedSystemCPUs=0,"}, "want a list of CPUs"},

@@ -89,7 +89,8 @@ var styles = map[string]map[string]table.Style{
 var promiseStyles = map[string]table.Style{survey.PromiseKept: table.Good, survey.PromiseVerdict: table.Good,
 	survey.PromiseBroken: table.Bad, survey.PromiseRefused: table.Bad}
 
-// styleOf returns a function that returns the style of a cell. names are the names of the columns.
+// styleOf returns a function that returns the style of a cell. The argument names has the names of
+// the columns.
 func styleOf(names []string) func(int, string) table.Style {
 	return func(column int, cell string) table.Style {
 		words := styles[names[column]]

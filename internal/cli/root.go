@@ -34,8 +34,8 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // Usagef returns a UsageError.
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
-// Run executes the command line args (args[0] is the program's name) and returns the exit code.
-// more has additional verbs of the program.
+// Run executes the command line args (args[0] is the program's name) and returns the exit code. The
+// argument more has additional verbs of the program.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, more ...*cobra.Command) int {
 	root := newRoot(filepath.Base(args[0]))
 	root.AddCommand(more...)
@@ -80,7 +80,8 @@ CPUs, memory and devices pods have or would get, and why a kubelet would reject 
 // noArguments returns an error if there are arguments.
 var noArguments = arguments(0, 0, "no arguments")
 
-// arguments returns a check of the number of arguments. want describes the correct arguments.
+// arguments returns a check of the number of arguments. The argument want describes the correct
+// arguments.
 func arguments(least, most int, want string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if least <= len(args) && len(args) <= most {

@@ -80,7 +80,7 @@ func TestSimulateManifests(t *testing.T) {
 		{pod("a", "", "cpu: 2, memory: 3Gi"), []string{"--timed"}, ExitFailure, "no times"},
 		{pod("a", at, "cpu: 2, memory: 3Gi") + job, []string{"--timed", "--more", "gpu-1=4"}, ExitOK, "\"gangsWhole\":{\"mean\":100"},
 		{job, nil, ExitUsage, "stands for a gang of 2: want --timed"},
-		{pod("a", "", "cpu: 2, example.com/nic: 1, memory: 1Gi"), nil, ExitFailure, "note: 1 pod not simulated (a): a request for \"example.com/nic\": want cpu, memory, nvidia.com/gpu"},
+		{pod("a", "", "cpu: 2, example.com/nic: 1, memory: 1Gi"), nil, ExitFailure, "note: 1 pod not simulated (a): a request for \"example.com/nic\": only cpu, memory, nvidia.com/gpu"},
 		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100"), nil, ExitFailure, "note: 1 pod not simulated (a): a request for 100 of nvidia.com/gpu"},
 		{pod("a", "", "cpu: 2, memory: 1Gi, nvidia.com/gpu: 100") + pod("b", "", "cpu: 2, memory: 1Gi"), nil, ExitOK, "\"pods\":1"},
 		{pod("a", "", "cpu: 2, memory: 3Gi") + pod("b", at, "cpu: 2, memory: 1Gi"), []string{"--timed"}, ExitOK, "\"arrived\":{\"mean\":1"},

@@ -117,8 +117,8 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 // errTimeless is the reason why a timed simulation omits a pod without times.
 var errTimeless = errors.New("no times: want creationTimestamp and activeDeadlineSeconds")
 
-// manifestLoad converts the pods of files to rows of a trace. others are the names of the nodes'
-// resources other than CPUs, memory and GPUs.
+// manifestLoad converts the pods of files to rows of a trace. The argument others has the names of
+// the nodes' resources other than CPUs, memory and GPUs.
 func manifestLoad(pods []manifest.Template, times *trace.Times, others []string) ([]trace.Pod, []string) {
 	var l load
 	for i := range pods {

@@ -36,13 +36,13 @@ type following struct {
 type stream[T any] struct {
 	cmd *cobra.Command
 	o   output
-	// list is the name of the list. kind is the kind of an item for -o name.
+	// list is the name of the list. The field kind is the kind of an item for -o name.
 	list, kind string
 	columns    string
 	name       func(*T) string
 	rows       func(*T) [][]string
-	// steady returns an item without the fields that change without an event, such as ages. gone
-	// returns an item marked as deleted.
+	// steady returns an item without the fields that change without an event, such as ages. The
+	// field gone returns an item marked as deleted.
 	steady func(T) T
 	gone   func(T) T
 

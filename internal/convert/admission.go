@@ -9,12 +9,12 @@ import (
 // gate has the settings of the plugins that check the resources of the cluster in Volcano's action
 // enqueue (JobEnqueueable in pkg/scheduler/framework/session_plugins.go).
 type gate struct {
-	// known means that the configuration names actions. enqueue means that the action enqueue is
-	// among them. Without this action, Volcano's scheduler admits every group at once.
+	// known means that the configuration names actions. The field enqueue means that the action
+	// enqueue is among them. Without this action, Volcano's scheduler admits every group at once.
 	known, enqueue bool
-	// factor is the argument of the plugin overcommit, or 0 if the plugin is off. queues means that
-	// the plugin proportion or capacity is on. These two plugins check the limit of a queue or, if
-	// the queue has no limit, the resources of the whole cluster.
+	// factor is the argument of the plugin overcommit, or 0 if the plugin is off. The field queues
+	// means that the plugin proportion or capacity is on. These two plugins check the limit of a
+	// queue or, if the queue has no limit, the resources of the whole cluster.
 	factor float64
 	queues bool
 }

@@ -105,8 +105,8 @@ type converter struct {
 	Result
 	// weights has the weights of kube-scheduler's plugins, by plugin name.
 	weights map[string]int64
-	// strategy is the scoring strategy of NodeResourcesFit, or "" for the default. resources has
-	// the weight of each resource in the strategy.
+	// strategy is the scoring strategy of NodeResourcesFit, or "" for the default. The field
+	// resources has the weight of each resource in the strategy.
 	strategy  string
 	resources map[string]int64
 	// evicts means that an action evicts by priority.
@@ -335,8 +335,8 @@ func (c *converter) proportional(p *plugin) {
 	c.note("plugin predicates: argument %s true: it becomes keep: cpusNearDevices with cpusPerDevice, which keeps CPUs on each NUMA node, for every healthy device", proportional)
 }
 
-// configuration returns the configuration for berth-scheduler. admission has the settings for the
-// admission of groups.
+// configuration returns the configuration for berth-scheduler. The argument admission has the
+// settings for the admission of groups.
 func (c *converter) configuration(admission map[string]any) map[string]any {
 	enabled := []any{map[string]any{"name": "Berth", "weight": max(1, c.weights["Berth"])}}
 	enabled = append(enabled, map[string]any{"name": "BerthTiers", "weight": tiersWeight})

@@ -29,8 +29,8 @@ const maxWishes = 32
 // treats two pods with the same wish alike. K identifies a wish. The zero Tally is empty.
 type Tally[K cmp.Ordered] struct {
 	have map[K]int64
-	// all is the number of devices that pods have. then is the value of all at the last call of
-	// Wishes. since is the number of devices added and removed after that call.
+	// all is the number of devices that pods have. The field then is the value of all at the last
+	// call of Wishes. The field since is the number of devices added and removed after that call.
 	all, then, since int64
 }
 

@@ -84,8 +84,8 @@ type livePod struct {
 	// settled means that the pod has been Running and its holdings were read, or that it has
 	// Failed.
 	settled bool
-	// asked means that a request to delete the pod is in progress. deleting means that the API
-	// server has accepted the request.
+	// asked means that a request to delete the pod is in progress. The field deleting means that
+	// the API server has accepted the request.
 	asked, deleting bool
 }
 

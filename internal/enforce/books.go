@@ -25,9 +25,10 @@ type Container struct {
 	Fault    string
 	Created  int64 // Unix nanoseconds; Synchronize orders containers by this time
 	Now      Set   // the CPUs and memory nodes of the container according to the runtime
-	// asks are the container's amounts in the runtime. trimmed are smaller amounts that the
-	// container gets instead when it starts; 0 means that the amount is not replaced. decides means
-	// that the scheduler decides about the amounts, because the pod's limits equal its requests.
+	// asks are the container's amounts in the runtime. The field trimmed has smaller amounts that
+	// the container gets instead when it starts; 0 means that the amount is not replaced. The field
+	// decides means that the scheduler decides about the amounts, because the pod's limits equal
+	// its requests.
 	asks, trimmed amounts
 	decides       bool
 	// Begins means that the container has been created and has not started.
@@ -151,8 +152,8 @@ type entry struct {
 	// that stay idle for it.
 	shut      topology.CPUSet
 	complaint string
-	// devices belong to the pod until the sandbox has stopped. without is the reason why the
-	// container runs without the decided devices, or why the decision is invalid.
+	// devices belong to the pod until the sandbox has stopped. The field without is the reason why
+	// the container runs without the decided devices, or why the decision is invalid.
 	devices []placement.DeviceAllocation
 	without string
 	refitting

@@ -39,12 +39,12 @@ const maxDecided = 1024
 
 // refitting is the progress of a container of a resized pod.
 type refitting struct {
-	// next is a newer decision that is not carried out yet, or nil. waits is the reason why next
-	// has to wait, or "".
+	// next is a newer decision that is not carried out yet, or nil. The field waits is the reason
+	// why next has to wait, or "".
 	next  *placement.ContainerDecision
 	waits string
 	// leaving are CPUs that the container must leave, until its cgroup shows that it has left them.
-	// kept has the CPUs of leaving and the CPUs that stay idle because of them.
+	// The field kept has the CPUs of leaving and the CPUs that stay idle because of them.
 	leaving, kept topology.CPUSet
 	// turn counts the moves, so that Found ignores a reading of the cgroup that is older than the
 	// last move.
@@ -200,8 +200,8 @@ func (b *Books) apply(e *entry) {
 
 // Update returns the reply to an update of a running container: its CPUs, and the moves of shared
 // containers that must come first. The reply also carries out a newer decision. If this is not
-// possible yet, held explains why, and nothing changes. known is false for a container that is not
-// in the books.
+// possible yet, held explains why, and nothing changes. The result known is false for a container
+// that is not in the books.
 func (b *Books) Update(id string) (set Set, moves []Update, known bool, held error) {
 	e := b.all[id]
 	if e == nil || !e.running {

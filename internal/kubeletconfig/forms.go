@@ -42,7 +42,7 @@ func refuse(where string, form pasted.Form) error {
 	return nil
 }
 
-// read reads a text from a user. where names the text in errors.
+// read reads a text from a user. The argument where names the text in errors.
 func (f Files) read(where string, data []byte) (g given, err error) {
 	data = pasted.Text(data)
 	form := pasted.What(data)

@@ -80,8 +80,8 @@ func list[V any](d *dump, all []V, element func(V)) {
 func (d *dump) ints(v []int)    { list(d, v, d.number) }
 func (d *dump) strs(v []string) { list(d, v, d.text) }
 
-// dumpMap writes a map in ascending order of its keys. key writes one key, and value writes one
-// value.
+// dumpMap writes a map in ascending order of its keys. The function key writes one key, and the
+// function value writes one value.
 func dumpMap[K cmp.Ordered, V any](d *dump, m map[K]V, key func(K), value func(V)) {
 	if m == nil {
 		d.text("<nil>")

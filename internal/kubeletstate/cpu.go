@@ -297,8 +297,8 @@ func (p podCPUs) dumped() (out podDump, ok bool) {
 	return out, true
 }
 
-// sumCPU returns the checksum of a checkpoint whose type has the given name in the kubelet. pods is
-// nil if the type has no pod-level assignments.
+// sumCPU returns the checksum of a checkpoint whose type has the given name in the kubelet. The
+// argument pods is nil if the type has no pod-level assignments.
 func sumCPU(typ, policy, cpus string, entries map[string]map[string]string, pods *podDump) uint32 {
 	d := dumpCPUHead(typ, policy, cpus)
 	d.field("Entries", "map[string]map[string]string")

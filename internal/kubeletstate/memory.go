@@ -259,8 +259,8 @@ func (f file) nodes(at string, ids []int) (topology.NUMASet, error) {
 // memoryTypeName is the name that each release of the kubelet gives the type of its newest format.
 const memoryTypeName = "MemoryManagerCheckpoint"
 
-// sumMemory returns the checksum of a checkpoint whose type has the given name in the kubelet. pods
-// is nil if the type has no pod-level assignments.
+// sumMemory returns the checksum of a checkpoint whose type has the given name in the kubelet. The
+// argument pods is nil if the type has no pod-level assignments.
 func sumMemory(typ string, c *memoryV1, pods *podBlocks) uint32 {
 	d := newDump("(*state." + typ + "){")
 	d.str("PolicyName", c.PolicyName)

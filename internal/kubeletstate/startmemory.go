@@ -288,9 +288,9 @@ func (c *memoryBook) groups() map[int][][]int {
 // compared has the possible results of the kubelet's areMachineStatesEqual. That function visits
 // NUMA nodes and kinds of memory in random order, and ends at the first difference.
 type compared struct {
-	// different means that there is a difference that does not depend on the order of blocks.
-	// reordered means that there is a difference that may depend on this order. detail describes
-	// the first difference.
+	// different means that there is a difference that does not depend on the order of blocks. The
+	// field reordered means that there is a difference that may depend on this order. The field
+	// detail describes the first difference.
 	different, reordered bool
 	detail               string
 	// crash means that the kubelet may panic, because it looks up a NUMA node or a kind of memory

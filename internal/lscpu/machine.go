@@ -157,9 +157,9 @@ func (r *reader) findSockets() error {
 }
 
 // interleaved returns the first NUMA node whose CPUs are not numbered in a block after those of the
-// earlier NUMA nodes. It looks only at the first threads of the cores, and skips offline CPUs. size
-// is the number of CPUs of a socket. The result is nil if there is no such node, if there is only
-// one socket, or if no node is smaller than a socket.
+// earlier NUMA nodes. It looks only at the first threads of the cores, and skips offline CPUs. The
+// argument size is the number of CPUs of a socket. The result is nil if there is no such node, if
+// there is only one socket, or if no node is smaller than a socket.
 func (r *reader) interleaved(size int) *inOne {
 	if r.sockets < 2 || !slices.ContainsFunc(r.nodes, func(n inOne) bool { return !n.cpus.IsEmpty() && n.cpus.Len() < size }) {
 		return nil

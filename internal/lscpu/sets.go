@@ -20,8 +20,8 @@ type sets struct {
 	packages, nodes, caches, cores []inOne
 }
 
-// machine builds a machine string from the sets and parses it. from is the beginning of the text of
-// an error.
+// machine builds a machine string from the sets and parses it. The argument from is the beginning
+// of the text of an error.
 func (s *sets) machine(from string) (*topology.Machine, error) {
 	text := "cpu:" + s.online.String()
 	add := func(key, separator string, entries []string) {

@@ -34,8 +34,8 @@ type kind struct {
 
 // part is a set of identical pods of an object.
 type part struct {
-	// at is the path of the pod in the object ("spec.template."). counted is the field with the
-	// number of pods.
+	// at is the path of the pod in the object ("spec.template."). The field counted is the field
+	// with the number of pods.
 	at, counted string
 	pod         *corev1.Pod
 	count       *int32 // nil if the object does not have the field

@@ -138,18 +138,19 @@ func (s Source) files(path string) ([]string, error) {
 }
 
 type reader struct {
-	// first is the error of the first wrong document. bad has the notes about the first few wrong
-	// documents. wrong is the number of all wrong documents.
+	// first is the error of the first wrong document. The field bad has the notes about the first
+	// few wrong documents. The field wrong is the number of all wrong documents.
 	first   error
 	bad     []string
 	wrong   int
 	objects []object
 	claims  []resourcev1.ResourceClaimTemplate
 	uids    map[types.UID]bool
-	// skipped counts objects without pods by kind. unread counts custom resources of unknown kinds.
+	// skipped counts objects without pods by kind. The field unread counts custom resources of
+	// unknown kinds.
 	skipped, unread map[string]int
-	// twice is the number of objects that the input repeats. unknown has the fields that only a
-	// newer API server knows.
+	// twice is the number of objects that the input repeats. The field unknown has the fields that
+	// only a newer API server knows.
 	twice   int
 	unknown []error
 }

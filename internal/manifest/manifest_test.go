@@ -251,7 +251,7 @@ func TestReadFilesAndFolders(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"https://example.com/a.yaml": "fetch it first", filepath.Join(dir, "none"): "no such file", filepath.Join(folder, "deep", "x"): "no such file",
+		"https://example.com/a.yaml": "to read a URL, use curl URL", filepath.Join(dir, "none"): "no such file", filepath.Join(folder, "deep", "x"): "no such file",
 	} {
 		if _, err := (Source{Paths: []string{path}}).Read(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", path, err, want)

@@ -81,7 +81,7 @@ func (k *Kinds) ofSpec(spec wire.NodeSpec, last *NodeKind) (*NodeKind, error) {
 }
 
 // BesideOf returns the facts about a node that a coarse report lacks: its pods that have not ended,
-// and its kubelet's release. node is nil if it is not known.
+// and its kubelet's release. The argument node is nil if it is not known.
 func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
 	b := new(wire.Beside)
 	if node != nil {

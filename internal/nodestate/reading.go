@@ -77,8 +77,8 @@ func (k *Kinds) ReadObject(o metav1.Object, last *NodeKind) (*Reading, error) {
 	return k.Read(nt, last), nil
 }
 
-// Read reads a NodeTopology. last is the previous kind of the node, or nil. If the kind has not
-// changed, last saves time. If the report is invalid, Unusable has the error.
+// Read reads a NodeTopology. The argument last is the previous kind of the node, or nil. If the
+// kind has not changed, last saves time. If the report is invalid, Unusable has the error.
 func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *NodeKind) *Reading {
 	r := &Reading{Node: nt.Name, Version: nt.ResourceVersion, Source: Source{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID), Version: nt.ResourceVersion,

@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Allocatable returns Node.status.allocatable, or false if the node has none. node may be nil.
+// Allocatable returns Node.status.allocatable, or false if the node has none. The argument node may
+// be nil.
 func Allocatable(node *corev1.Node) (has amounts.List, told bool) {
 	if node == nil || len(node.Status.Allocatable) == 0 {
 		return nil, false
@@ -15,9 +16,9 @@ func Allocatable(node *corev1.Node) (has amounts.List, told bool) {
 	return wire.ReadResources(node.Status.Allocatable), true
 }
 
-// RoomOf returns the node's amounts and the requests of the bound pods that have not ended. node
-// may be nil if it is not known. RoomOf ignores resources of device classes that the node does not
-// have, because Dynamic Resource Allocation provides them (NodeResourcesFit,
+// RoomOf returns the node's amounts and the requests of the bound pods that have not ended. The
+// argument node may be nil if it is not known. RoomOf ignores resources of device classes that the
+// node does not have, because Dynamic Resource Allocation provides them (NodeResourcesFit,
 // shouldDelegateResourceToDRA).
 func RoomOf(node *corev1.Node, bound []*corev1.Pod, classes map[corev1.ResourceName]bool) *amounts.Node {
 	room := amounts.Unknown()

@@ -52,10 +52,10 @@ const (
 // a proxy names the user.
 type reviews struct {
 	tokens authenticationclient.TokenReviewInterface
-	// entry is the client for reviews that ask whether a user may see the map. access is the client
-	// for reviews that ask which namespaces the user may see in it. Each client has its own rate
-	// limit. A user who may see only some of many namespaces causes a review for each namespace,
-	// and these must not delay the entry of other users.
+	// entry is the client for reviews that ask whether a user may see the map. The field access is
+	// the client for reviews that ask which namespaces the user may see in it. Each client has its
+	// own rate limit. A user who may see only some of many namespaces causes a review for each
+	// namespace, and these must not delay the entry of other users.
 	entry, access authorizationclient.AuthorizationV1Interface
 	now           func() time.Time
 

@@ -53,9 +53,10 @@ func (r *rows) note(names []string, there func(string) bool) uint64 {
 }
 
 // since returns what happened after the change with the given number: names has the nodes that
-// changed, went has the nodes that were removed, and now is the number of the last change. anew is
-// true if the given number is 0 or unknown, or if gone no longer has all later removals. If anew is
-// true, names has all existing nodes, and the page must drop the nodes that it has.
+// changed, went has the nodes that were removed, and now is the number of the last change. The
+// result anew is true if the given number is 0 or unknown, or if gone no longer has all later
+// removals. If anew is true, names has all existing nodes, and the page must drop the nodes that it
+// has.
 func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -61,7 +61,7 @@ type coarse struct {
 	memory []placement.MemoryTable
 }
 
-// node builds the Node. sequence is the number of the report.
+// node builds the Node. The argument sequence is the number of the report.
 func (c *coarse) node(name string, sequence int64, written time.Time) (Node, error) {
 	machine := field.NewPath("machine")
 	if err := c.machine.Check(); err != nil {

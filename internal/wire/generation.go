@@ -76,8 +76,8 @@ func GenerationOf(pod *corev1.Pod) uint64 {
 	return n
 }
 
-// AllocatedTo returns the amounts that the kubelet has allocated to a container. told is false if
-// the pod's status does not have the amounts.
+// AllocatedTo returns the amounts that the kubelet has allocated to a container. The result told is
+// false if the pod's status does not have the amounts.
 func AllocatedTo(pod *corev1.Pod, container string) (milliCPU int64, bytes uint64, told bool) {
 	list := allocatedOf(pod, container)
 	cpu, memory := list[corev1.ResourceCPU], list[corev1.ResourceMemory]

@@ -182,8 +182,8 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placemen
 	return own, nil
 }
 
-// inKoordinators records in s which rules come from Koordinator keys. own has the rules in the
-// pod's other annotations.
+// inKoordinators records in s which rules come from Koordinator keys. The argument own has the
+// rules in the pod's other annotations.
 func (s *Said) inKoordinators(pod *corev1.Pod, own placement.Rules) {
 	is := func(key string) bool { _, is := pod.Annotations[key]; return is }
 	if own == (placement.Rules{}) && is(koordinatorNUMA) {
@@ -208,7 +208,8 @@ type koordinatorReader struct {
 	pod *corev1.Pod
 }
 
-// parse reads the JSON of an annotation. found is false if the pod does not have the annotation.
+// parse reads the JSON of an annotation. The result found is false if the pod does not have the
+// annotation.
 func (r koordinatorReader) parse(key string, into any) (found bool, err error) {
 	text, ok := r.pod.Annotations[key]
 	if !ok {

@@ -134,8 +134,8 @@ func MemoryEviction(c *kubeletv1beta1.KubeletConfiguration) (text string, ok boo
 	return text, ok
 }
 
-// eviction returns the hard threshold of memory.available in bytes. known is false if the threshold
-// is a percentage of an unknown amount.
+// eviction returns the hard threshold of memory.available in bytes. The result known is false if
+// the threshold is a percentage of an unknown amount.
 func (r configReader) eviction(capacity uint64) (bytes uint64, known bool, err error) {
 	text, ok := MemoryEviction(r.c)
 	if !ok || text == "0%" || text == "100%" { // either turns the threshold off (pkg/kubelet/eviction/helpers.go, parseThresholdStatement)

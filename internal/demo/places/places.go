@@ -87,8 +87,8 @@ type Suspect struct {
 	bound, ran time.Time
 }
 
-// New returns Places for nodes, by name. resource names the devices that may be stranded. Each of
-// these devices needs cpus CPUs on its NUMA node.
+// New returns Places for nodes, by name. The argument resource names the devices that may be
+// stranded. Each of these devices needs cpus CPUs on its NUMA node.
 func New(resource string, cpus int, specs map[string]Node) (*Places, error) {
 	p := &Places{resource: resource, each: cpus, nodes: map[string]*node{}}
 	for name, spec := range specs {
@@ -227,8 +227,8 @@ func (p *Places) Judge(now time.Time, end bool) (avoidable []Suspect) {
 
 // better returns another node that would have admitted the pod on fewer NUMA nodes, or without
 // stranding devices, and the number of NUMA nodes there. It counts only resources that have been
-// free since lookBack before the pod's Binding. on is "" if there is no such node, or if the pod
-// names a node or asks for huge pages.
+// free since lookBack before the pod's Binding. The result on is "" if there is no such node, or if
+// the pod names a node or asks for huge pages.
 func (p *Places) better(s *Suspect) (on string, numa int) {
 	ask, err := wire.ReadPod(s.Pod)
 	if err != nil || s.Pod.Spec.NodeSelector != nil || asksHugePages(&ask.Request) {
