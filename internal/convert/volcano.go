@@ -21,8 +21,8 @@ type Result struct {
 	Unknown []string
 }
 
-// Volcano converts a configuration of Volcano's scheduler. It returns an error if the text is not
-// such a configuration.
+// Volcano converts a configuration of Volcano's scheduler. It returns an error if the text has no
+// such configuration or several.
 func Volcano(text []byte) (Result, error) {
 	s, err := read(text)
 	if err != nil {

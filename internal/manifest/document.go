@@ -131,8 +131,9 @@ var ownGroups = strings.Fields(`admissionregistration.k8s.io apiextensions.k8s.i
 	certificates.k8s.io coordination.k8s.io discovery.k8s.io events.k8s.io flowcontrol.apiserver.k8s.io internal.apiserver.k8s.io
 	networking.k8s.io node.k8s.io rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io storage.k8s.io storagemigration.k8s.io`)
 
-// skip ignores an object of another kind, unless the kind looks like a typing error. It always
-// ignores a Node: the kind resembles Pod, but many exports contain nodes.
+// skip ignores an object of a kind that this package does not read. It returns an error if a kind
+// with this name has pods but belongs to another built-in group, or if the kind looks like a typing
+// error. It always ignores a Node: the kind resembles Pod, but many exports contain nodes.
 func (r *reader) skip(h *head) error {
 	var names, versions []string
 	for name, k := range kinds {

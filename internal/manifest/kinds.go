@@ -91,7 +91,7 @@ func (o *objectReader) into(v any) error {
 	return err
 }
 
-// podOf returns a pod of the object's template.
+// podOf returns a pod with the given template and name, in the object's namespace.
 func (o *objectReader) podOf(t *template, name string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 	pod.Name, pod.Namespace = name, o.head.Namespace

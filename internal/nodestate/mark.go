@@ -28,9 +28,10 @@ func markOf(nt *v1alpha1.NodeTopology) Mark {
 // Sequence returns the number that the agent gave the report.
 func (m Mark) Sequence() int64 { return m.sequence }
 
-// Follows reports whether this report is the report of the argument last, or a newer one: its
-// object was created later, or it has a higher number. Two reports with the same number may differ,
-// because an agent that continues from an older report uses numbers again.
+// Follows reports whether this report is the report of the argument last or may be newer: it has a
+// higher number, or its object is another object that was not created in an earlier second. Every
+// report follows the zero Mark. Two reports with the same number may differ, because an agent that
+// continues from an older report uses numbers again. Then neither of them follows the other.
 func (m Mark) Follows(last Mark) bool {
 	switch {
 	case last == Mark{}:

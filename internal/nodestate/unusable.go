@@ -37,7 +37,8 @@ const (
 	Unsupported = "Unsupported"
 	// OtherRelease: another release of Berth wrote the NodeTopology in another format.
 	OtherRelease = "OtherRelease"
-	// WentBack means that the report is older than the previous report.
+	// WentBack means that the report does not follow the newest known report (Mark.Follows), so it
+	// may be outdated.
 	WentBack = "WentBack"
 )
 
