@@ -18,8 +18,9 @@ type Options struct {
 	Dir string
 	// Keep is a directory for a control plane that outlives its processes. Keys, etcd's data and
 	// the API server's address stay there. A later Start with the same directory continues the
-	// control plane at the same URL, with the same certificate authorities. The directory is
-	// created if it does not exist. "" means a temporary directory below Dir that Stop removes.
+	// control plane at the same URL, with the same certificate authorities. After certLife, Start
+	// returns an error instead. The directory is created if it does not exist. "" means a temporary
+	// directory below Dir that Stop removes.
 	Keep string
 	// Etcd is the URL of a running etcd ("unix:///path"), as Etcd.URL returns it. If it is "",
 	// Start starts an etcd.

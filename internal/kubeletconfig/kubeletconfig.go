@@ -32,13 +32,13 @@ type Files struct {
 	// Flags. If Strict is set and Plain is not, the file may have another form, such as a ConfigMap
 	// or an answer of /configz.
 	File string
-	// Dir is the folder of drop-ins: files that end in .conf, in lexical order, each a JSON merge
-	// patch (RFC 7396). If Dir is "", there are no drop-ins. If Dir does not exist, there are none
-	// either, but with Strict this is an error.
+	// Dir is the folder of drop-ins: files that end in .conf, also in subfolders, in lexical order,
+	// each a JSON merge patch (RFC 7396). If Dir is "", there are no drop-ins. If Dir does not
+	// exist, there are none either, but with Strict this is an error.
 	Dir string
 	// If Strict is set, Read returns an error for fields that a KubeletConfiguration does not have,
-	// although a running kubelet ignores them, and for reservations with which a kubelet does not
-	// start.
+	// although a running kubelet ignores them, for files without apiVersion and kind, and for
+	// reservations with which a kubelet does not start.
 	Strict bool
 	// Flags are the kubelet's flags as text: its command line, or a line of its environment file.
 	// Read uses only the flags that affect placement.
@@ -195,7 +195,8 @@ const (
 	mergeEviction = "mergeDefaultEvictionSettings"
 )
 
-// completeEviction adds the default threshold of memory.available if the file omits it. The kubelet
+// completeEviction adds the default threshold of memory.available if the file has no evictionHard,
+// or if its evictionHard lacks the threshold and mergeDefaultEvictionSettings is true. The kubelet
 // does so before it merges drop-ins (loadConfigFile of cmd/kubelet/app), so drop-ins replace single
 // thresholds. No other threshold affects placement.
 func completeEviction(object map[string]any) {

@@ -37,8 +37,9 @@ var workloads = []string{
 	names.RootCACertificatePublisherController, names.ResourceQuotaController, names.ClusterRoleAggregationController, names.ResourceClaimController,
 }
 
-// Start starts the controllers, which use the credentials in config. They run until stop is called,
-// even if ctx ends. stop ends them and waits for their end. Start starts no node controllers.
+// Start starts the controllers, which use the credentials in config. They run until the caller
+// calls stop, even if ctx ends. The function stop waits for their end. Start starts no node
+// controllers.
 func Start(ctx context.Context, config *rest.Config) (stop func(), err error) {
 	return start(ctx, config, workloads)
 }
@@ -62,7 +63,8 @@ func start(ctx context.Context, config *rest.Config, enabled []string) (stop fun
 // resync is the informers' period in kube-controller-manager, without its random part.
 const resync = 12 * time.Hour
 
-// run starts the controllers, which run until ctx ends. stop calls cancel, which ends ctx.
+// run starts the controllers, which run until ctx ends. The result stop calls cancel, which must
+// end ctx, and waits for the end of the controllers.
 func run(ctx context.Context, cancel func(), config *rest.Config, enabled []string) (stop func(), err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
