@@ -487,8 +487,8 @@ func (w *writer) memberIDs(kind levelKind, members []member) [][]int {
 	return seqs
 }
 
-// fullPackages returns the packages as Parse sees them while it assigns ids: in the order of the
-// tree and with their offline CPUs, or as listed.
+// fullPackages returns the packages in the order in which Parse assigns ids to them. Packages of a
+// tree are in the order of the tree and have their offline CPUs.
 func (w *writer) fullPackages() []CPUSet {
 	if w.counted(levelPackage) {
 		return w.tree.sets(levelPackage)

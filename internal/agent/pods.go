@@ -220,9 +220,9 @@ func (b *podBook) all() map[string]podFacts {
 }
 
 // standsBefore reports whether the pod takes precedence over another pod that has the same UID in
-// the kubelet. The order is: a pod that has this UID in the API before a mirror, a pod in the API
-// before a pod that is gone, a pod that has not ended before an ended one, the older pod before the
-// younger.
+// the kubelet. A pod that has this UID in the API comes before a mirror. Otherwise, a pod in the
+// API comes before a pod that is gone. Otherwise, a pod that has not ended comes before an ended
+// pod. Otherwise, the older pod comes before the younger.
 func (p podFacts) standsBefore(o podFacts) bool {
 	switch {
 	case p.mirror != o.mirror:

@@ -1,5 +1,6 @@
-// Package featuregates knows the feature gates of each kubelet. A kubelet does not start if a gate
-// is unknown, locked to another value, or depends on a gate that is off.
+// Package featuregates has the feature gates of each kubelet release. A kubelet does not start if a
+// configured gate is unknown or is locked to another value, or if a gate that is on depends on a
+// gate that is off.
 //
 // The folder releases has the gates of each kubelet release; make gates writes it.
 package featuregates
@@ -123,9 +124,9 @@ func Wrong(gates map[string]bool, minor uint8) (name, why string) {
 	return lacking(gates, known)
 }
 
-// lacking finds a gate that is on although a gate that it needs is off, and returns the name of the
-// wrong setting in gates: the setting of the needed gate, or otherwise of the gate that needs it,
-// or of AllAlpha or AllBeta.
+// lacking finds a gate that is on although a gate that it needs is off. It returns the name of the
+// setting in gates that causes this: the setting of the needed gate, or otherwise of the gate that
+// needs it, or otherwise AllAlpha or AllBeta.
 func lacking(gates map[string]bool, known map[string]Gate) (name, why string) {
 	for _, feature := range slices.Sorted(maps.Keys(known)) {
 		if !enabled(known[feature], gates) {

@@ -109,9 +109,10 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	return rules, nil
 }
 
-// ownsCPUs reports whether a pod that has no class and is not Guaranteed gets exclusive CPUs: it
-// names a policy, the CPU limit of every container with a CPU request equals the request, and some
-// container has a limit of whole CPUs (the first two examples of proposal 20240131).
+// ownsCPUs reports whether a pod that has no class and is not Guaranteed gets exclusive CPUs. This
+// is so if it names a policy, if the CPU limit of every container with a CPU request equals the
+// request, and if some container has a limit of whole CPUs (the first two examples of proposal
+// 20240131).
 func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	if p <= placement.PolicyNone || isGuaranteed(pod) {
 		return false

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nrtFingerprintMethod is the attribute that says which pods the fingerprint includes: all pods, or
-// only pods with exclusive resources.
+// nrtFingerprintMethod is the attribute with the kind of pods that the fingerprint includes: all
+// pods, or only pods with exclusive resources.
 const (
 	nrtFingerprintMethod = "nodeTopologyPodsFingerprintMethod"
 	withExclusive        = "with-exclusive-resources"

@@ -265,8 +265,8 @@ func (n *node) fewest(r *placement.Request, since time.Time) int {
 }
 
 // admit reports whether the node would admit the request, if all pods that have been on the node
-// since the given time were still there. milliCPU is the request as the scheduler counts it. admit
-// returns false if the answer is not known, because a bound pod does not run yet.
+// since the given time were still there. The argument milliCPU is the request as the scheduler
+// counts it. If a bound pod does not run yet, the answer is not known, and admit returns false.
 func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v placement.Verdict, ok bool) {
 	state := n.model.NewState()
 	for _, pool := range n.pools {
