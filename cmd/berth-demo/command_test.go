@@ -30,7 +30,7 @@ func TestWrongCommandLines(t *testing.T) {
 		}
 	}
 	var stdout, stderr strings.Builder
-	if code := run([]string{"berth-demo", "break", "api", "--kubeconfig", "/nowhere"}, nil, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "want the kubeconfig of a playground that runs") {
+	if code := run([]string{"berth-demo", "break", "api", "--kubeconfig", "/nowhere"}, nil, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "want the kubeconfig of a running playground") {
 		t.Errorf("exit code %d, %q", code, stderr.String())
 	}
 }
