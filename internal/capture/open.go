@@ -85,8 +85,11 @@ func openArchive(name, file, inner string) (*Capture, error) {
 	case 1:
 		return at(tree, name, found[0])
 	default:
-		return nil, fmt.Errorf("archive %s: %d machines: want one of them, as %s:FOLDER, where FOLDER is one of %s%s",
-			file, len(found), file, strings.Join(found[:min(len(found), 20)], ", "), map[bool]string{true: ", ..."}[len(found) > 20])
+		folders := strings.Join(found[:min(len(found), 20)], ", ")
+		if len(found) > 20 {
+			folders += ", ..."
+		}
+		return nil, fmt.Errorf("archive %s: %d machines: want one of them, as %s:FOLDER, where FOLDER is one of %s", file, len(found), file, folders)
 	}
 }
 
