@@ -69,7 +69,7 @@ func (s *streams) leave(ping chan struct{}) {
 // The server sends one event at once, and another event after each change.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.Gate.Admit(r); err != nil {
-		http.Error(w, err.Error(), http.StatusUnauthorized)
+		http.Error(w, err.Error(), statusOf(err))
 		return
 	}
 	ping, ok := s.streams.join()
