@@ -267,8 +267,9 @@ const (
 	// WishExclusiveNUMA and WishL3 are implied by no configuration.
 	WishExclusiveNUMA
 	WishL3
-	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, nodes with
-	// Config.MemoryStays do not fulfil it.
+	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, a node does not
+	// fulfil it if the program that carries out the decisions does not write cpuset.mems
+	// (Config.MemoryStays).
 	WishPinnedMemory
 	// WishShares is implied by the CPU manager policy none.
 	WishShares

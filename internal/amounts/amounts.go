@@ -239,7 +239,7 @@ func Texts(resource string, a, b int64) (string, string) {
 	return x, y
 }
 
-// Name returns the noun that follows an amount of the resource: "31.5 CPUs".
+// Name returns the noun that follows an amount of the resource, such as "CPUs" in "31.5 CPUs".
 func Name(resource string, amount int64) string {
 	switch {
 	case resource == CPU && amount == 1000:

@@ -132,8 +132,9 @@ func (b *Books) advance() {
 	}
 }
 
-// shutNow returns the CPUs that no other container may use: the CPUs of the present decision, and
-// the CPUs that the container is leaving.
+// shutNow returns the CPUs that no other pod's container may use: the CPUs of the present decision,
+// the CPUs that the container is leaving, and the CPUs that stay idle because of either. The set is
+// empty for a container with shared CPUs.
 func (b *Books) shutNow(e *entry) topology.CPUSet {
 	if !e.set.Pinned {
 		return topology.CPUSet{}

@@ -36,7 +36,7 @@ var (
 		"Decisions by what the node's report shows: kept; contended (another pod came between, or a pod was ending or deleted by force); mispredicted (other CPUs than an exact decision); refused. The last two must stay 0.", "outcome")
 	reportsRefused = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
-		Help: "Reports of nodes that Berth refused, for example because they contradict themselves or cannot be parsed.",
+		Help: "Node reports that Berth refused, for example because they contradict themselves or cannot be parsed.",
 	})
 	searches = counterVec("searches_total",
 		"Searches for a node among Berth's candidates, by result: once (one of the first candidates passed), further (other plugins refused the first ones), all (other plugins refused every candidate that was tried, so all nodes were asked), nowhere (no node admits the pod, or each has to report first).", "result")

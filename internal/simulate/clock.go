@@ -45,7 +45,8 @@ type freed struct {
 	is    []bool // by node: nodes contains it
 }
 
-// job is an arrival: a pod, or the members of a gang.
+// job is a pod, or the members of a gang, which arrive together. A pod that runs at the start is
+// also a job.
 type job struct {
 	shape, members int32
 	first          int32 // its first pod

@@ -119,7 +119,8 @@ func (c *numa) Take(node int, pod int32, s *Shape) {
 
 func (c *numa) Learn() bool { return !c.blind && c.wanted.learn() }
 
-// Suppose creates a ledger from the state of the node's kubelet.
+// Suppose returns a copy of the node, with a new ledger that has the state of the node's simulated
+// kubelet.
 func (c *numa) Suppose(node int) suppose.Node {
 	snap := c.states[node].Snapshot()
 	report, err := ledger.NewReport(1, c.kinds[node].model, &snap, nil)

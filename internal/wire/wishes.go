@@ -285,7 +285,7 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		}
 		return fmt.Sprintf("the kubelet takes %s from as few NUMA nodes as it can, %s: the pod must request the same multiple of %d of every device resource", resource, insists, n)
 	case placement.ClaimsOpen:
-		return fmt.Sprintf("a ResourceClaim provides %s on this node, with devices from any NUMA nodes, %s: the pod needs a node with authority berth where Berth's plugin offers them", resource, insists)
+		return fmt.Sprintf("a ResourceClaim provides %s on this node, with devices from any NUMA nodes, %s: the pod needs a node with authority berth where Berth's own device plugin offers these devices", resource, insists)
 	case placement.ScopeOpen:
 		return fmt.Sprintf("the kubelet chooses NUMA nodes for each container separately, %s, counted over all containers: the pod needs a node with scope pod or with authority berth", insists)
 	case placement.SocketsOpen:

@@ -38,7 +38,7 @@ func newMetricSet() *metricSet {
 		instead:  vec("elsewhere_total", "Pods that Berth would have placed on another node: rejected pods that would have been admitted there, pods that would have been on fewer NUMA nodes (split), and pods that would have left fewer devices without CPUs (stranded).", "why"),
 		claims:   vec("claim_pods_total", "Pods with ResourceClaims, by the alignment of their devices with the CPUs and memory that the kubelet assigned.", "alignment"),
 		reports: metrics.NewCounter(&metrics.CounterOpts{Namespace: "berth", Subsystem: "shadow", Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
-			Help: "Reports of nodes that Berth refused, for example because they contradict themselves or cannot be parsed."}),
+			Help: "Node reports that Berth refused, for example because they contradict themselves or cannot be parsed."}),
 	}
 	m.registry.MustRegister(m.all()...)
 	m.registry.RawMustRegister(version.Info())
