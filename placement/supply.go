@@ -149,7 +149,8 @@ func (p *provision) intersect(s *supply, set hint.Set, free []uint64, n uint64) 
 	}
 }
 
-// asksOf returns the request of container c for a supply, or the pod's peak request.
+// asksOf returns how much of a supply's resource container c requests. If c is wholePod, it returns
+// the pod's peak request.
 func (p *provision) asksOf(s *supply, c int) uint64 {
 	if c != wholePod {
 		return uint64(p.ad.r.Containers[c].devices(s.resource))

@@ -134,7 +134,7 @@ func (e *entry) lacking() string {
 			if given != "" {
 				has = fmt.Sprintf("devices %q", given)
 			}
-			return fmt.Sprintf("has %s of %s instead of the decided %s: it must be restarted", has, d.Resource, strings.Join(d.IDs, ","))
+			return fmt.Sprintf("has %s of %s, but should have %s: restart the container", has, d.Resource, strings.Join(d.IDs, ","))
 		}
 	}
 	return ""

@@ -117,7 +117,7 @@ func TestDevicesSynchronize(t *testing.T) {
 	want := map[string]string{
 		"s-early":  "[{a.b/gpu [0000:3b:00.0]}] ",
 		"s-late":   "[] device 0000:3b:00.0 of a.b/gpu is held by ns/early/app",
-		"s-bare":   `[{a.b/gpu [0000:3c:00.0]}] has no device of a.b/gpu instead of the decided 0000:3c:00.0: it must be restarted`,
+		"s-bare":   `[{a.b/gpu [0000:3c:00.0]}] has no device of a.b/gpu, but should have 0000:3c:00.0: restart the container`,
 		"s-sick":   "[{a.b/nic [0000:5f:00.0]}] ",
 		"s-former": "[{a.b/x [0000:5e:00.0]}] ",
 	}

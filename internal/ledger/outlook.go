@@ -116,8 +116,9 @@ func (o *outlook) comesLast(p *pod) bool {
 	return o.ordered && comesLast(o.line, p, interchangeable)
 }
 
-// enqueue adds a pod after all pods in flight. settled means that the kubelet admits the pod last
-// in every order. The states after the pod are then computed from the states before it.
+// enqueue adds a pod after all pods in flight. settled means that the pod is the last one in every
+// order in which the kubelet could admit the pods. The states after the pod are then computed from
+// the states before it.
 func (o *outlook) enqueue(p *pod, settled bool) {
 	if o.full != nil && settled {
 		o.full.admitNext(p)

@@ -99,7 +99,7 @@ func parsePolicy(text string) (r placement.Rules, want string) {
 	policy, rest, more := strings.Cut(text, ",")
 	var ok bool
 	if r.Policy, ok = placement.ParsePolicy(policy); !ok {
-		return placement.Rules{}, `none, best-effort, restricted or single-numa-node, then nothing or ",scope=container" or ",scope=pod"`
+		return placement.Rules{}, `none, best-effort, restricted or single-numa-node, optionally followed by ",scope=container" or ",scope=pod"`
 	}
 	if !more {
 		return r, ""

@@ -33,7 +33,7 @@ func ReadClaims(pod *corev1.Pod) (dra.Mode, error) {
 	return mode, nil
 }
 
-const strengthsWanted = `, then nothing, ",required" or ",preferred"`
+const strengthsWanted = `, optionally followed by ",required" or ",preferred"`
 
 // readWishes adds the pod's requirements for its CPUs, memory and devices to r. Berth's own
 // annotations override annotations of other dialects. The error is a *FieldError.
@@ -292,6 +292,6 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		return "the kubelet's option align-by-socket allows CPUs and devices on different NUMA nodes of a socket, " + insists +
 			": the pod needs a node without this option, or with authority berth"
 	}
-	return fmt.Sprintf("the kubelet's policy %s allows devices from any NUMA nodes, %s: the pod must ask for all devices of the machine, or use a node with policy restricted or single-numa-node, or with authority berth",
-		m.Rules().Policy, insists)
+	return fmt.Sprintf("the kubelet's policy %s allows devices from any NUMA nodes, %s: the pod needs a node with policy restricted, with single-numa-node if it asks for exactly %d, or with authority berth",
+		m.Rules().Policy, insists, n)
 }

@@ -28,7 +28,7 @@ type wish struct {
 }
 
 const (
-	strengths   = `, then nothing, ",required" or ",preferred"`
+	strengths   = `, optionally followed by ",required" or ",preferred"`
 	name        = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 	to64        = "([1-9]|[1-5][0-9]|6[0-4])"
 	names       = "(V.startsWith('preferred:') ? V.substring(10) : V).split(',')"
@@ -42,7 +42,7 @@ const (
 var wishes = slices.Concat(
 	[]wish{
 		{Key: "policy", Absent: "none", Right: "V.matches('^(none|best-effort|restricted|single-numa-node)(,|$)')",
-			Want: `none, best-effort, restricted or single-numa-node, then nothing or ",scope=container" or ",scope=pod"`},
+			Want: `none, best-effort, restricted or single-numa-node, optionally followed by ",scope=container" or ",scope=pod"`},
 		{Key: "policy", Absent: "none", Right: "V.matches('^[^,]*(,scope=(container|pod))?$') || !V.matches('^(none|best-effort|restricted|single-numa-node)(,|$)')",
 			Want: `"scope=container" or "scope=pod" after the comma`},
 		{Key: "gang", Absent: "x", Right: "V.size() <= 253 && V.matches('" + name + "')", Want: "the name of a gang: lower case letters, digits, '-' and '.'"},

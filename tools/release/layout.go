@@ -86,7 +86,7 @@ func unpack(path, dir string) error {
 		case err != nil:
 			return err
 		case h.Typeflag != tar.TypeReg || h.Size > maxBlob:
-			return fmt.Errorf("%q: %d bytes of type %q: want files of at most %d bytes", h.Name, h.Size, h.Typeflag, maxBlob)
+			return fmt.Errorf("%q: %d bytes, tar type %q: want a regular file of at most %d bytes", h.Name, h.Size, h.Typeflag, maxBlob)
 		}
 		if err := writeBelow(root, h.Name, in); err != nil {
 			return err

@@ -106,13 +106,13 @@ func verifyVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer
 }
 
 func pushVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
-	to := f.String("to", "", "registry and folder, like registry.example/berth")
+	to := f.String("to", "", "registry and path of the images, like registry.example/berth")
 	plain := f.Bool("insecure", false, "allow a registry without TLS")
 	if err := parse(f, args, 1); err != nil {
 		return err
 	}
 	if *to == "" {
-		return errors.New("-to: want the registry and folder to push to, like registry.example/berth")
+		return errors.New("-to: want the registry and path to push to, like registry.example/berth")
 	}
 	return push(ctx, f.Arg(0), target{*to, *plain}, out)
 }

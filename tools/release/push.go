@@ -52,7 +52,7 @@ func (t target) reference(image, tag string) (name.Reference, error) {
 	}
 	ref, err := name.ParseReference(strings.TrimSuffix(t.repository, "/")+"/"+image+":"+tag, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("-to: %w: want registry and folder, like registry.example/berth", err)
+		return nil, fmt.Errorf("-to: %w: want a registry and a path, like registry.example/berth", err)
 	}
 	return ref, nil
 }
