@@ -96,6 +96,8 @@ func TestWhatNoNodeHas(t *testing.T) {
 			[]string{"does not match: nodeSelector poool=gpu-a", `do: no node has a label poool (did you mean "pool"?): correct the pod's nodeSelector, or label nodes: kubectl label node NODE poool=gpu-a`}},
 		"a value": {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "gpu-b"} },
 			[]string{"does not match: nodeSelector pool=gpu-b", `do: no node matches pool=gpu-b (did you mean "gpu-a"?), nodes have pool=gpu-a: correct`}},
+		"a name": {affinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n33"}}}}),
+			[]string{"does not match: node affinity metadata.name In n33", `do: no node matches metadata.name In n33 (did you mean "n3"?): correct the pod's node affinity`}},
 		"affinity":         {affinity(in("zone", "a", "b")), []string{"does not match: node affinity zone In a,b", "do: no node has a label zone"}},
 		"one of two terms": {affinity(in("zone", "a"), in("zone", "b")), []string{"does not match: any of the 2 terms of its node affinity", "do: if the pod may go there"}},
 		"a resource":       {ask("example.com/gpus", "1"), []string{"the node has 0 example.com/gpus in total, but the pod asks for 1", `do: no node offers example.com/gpus (did you mean "example.com/gpu"?)`}},

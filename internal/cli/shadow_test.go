@@ -39,7 +39,7 @@ func TestShadow(t *testing.T) {
 	if code != ExitOK || !strings.HasPrefix(out, v.Summary+"\n") {
 		t.Fatalf("exit code %d: %s%s", code, out, stderr)
 	}
-	for _, want := range []string{"ml/train", "rejected TopologyAffinityError", "m (rejected here)", "notJudged: otherRule", "foretold", "the pod was deleted before the kubelet had answered", "wrong-1.berth", "aligned: 7, misaligned: 1, not looked at: 2", "ml/far", "device d is elsewhere"} {
+	for _, want := range []string{"ml/train", "rejected TopologyAffinityError", "m (rejected here)", "notJudged: otherRule", "foretold", "the pod ended, moved or was deleted before the kubelet's answer was known", "wrong-1.berth", "aligned: 7, misaligned: 1, not looked at: 2", "ml/far", "device d is elsewhere"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q in\n%s", want, out)
 		}

@@ -59,7 +59,7 @@ var Reasons = []struct {
 	{OlderAgent, "the node's report is of another release of Berth, or has no start time of the kubelet"},
 	{BadReport, "the node's report was marked as unreliable, or contradicted itself"},
 	{KubeletRestarted, "the kubelet started between the Binding and its answer"},
-	{NeverSeen, "the pod was deleted before the kubelet had answered"},
+	{NeverSeen, "the pod ended, moved or was deleted before the kubelet's answer was known"},
 	{Clocks, "the node's clock differs from the scheduler's"},
 	{AnsweredFirst, "shadow mode saw the kubelet's answer before the Binding"},
 	{Listed, "shadow mode had just started or its watch had broken, so it does not know the order of the Bindings"},

@@ -119,7 +119,7 @@ func TestPlayRefuses(t *testing.T) {
 		{append(flags, "--load", "0.9", "--defrag", "1s"), "-defrag 1s: want at least 1m"},
 		{append(flags, "--load", "0.9", "--defrag", "1h"), "-defrag: strategy BestFit: want one that knows NUMA nodes"},
 		{append(flags, "--timed"), "pod \"p\": its creation time or its deletion time is missing: want both for every pod"},
-		{append(flags, "--trace", gangs), "pod \"g\" is a gang of 3: want -load or -timed"},
+		{append(flags, "--trace", gangs), "pod \"g\" stands for a gang of 3: want -load or -timed"},
 		{append(flags, "--trace", bad), "bad, line 2, cpu_milli: \"-1\": want"},
 		{append(flags, "--nodes", bad), "want a column sn"},
 		{append(flags, "--nodes", dir+"/none"), "no such file"},

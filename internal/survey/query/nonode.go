@@ -20,6 +20,8 @@ type term struct {
 	text, key string
 	values    []string
 	matches   func(*corev1.Node) bool
+	// field means that key is a field of the Node (metadata.name), not a label.
+	field bool
 }
 
 // termsOf returns a pod's requirements about labels of its node. A node must match all of them. If
@@ -27,7 +29,7 @@ type term struct {
 func termsOf(pod *corev1.Pod) (out []term) {
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		value := pod.Spec.NodeSelector[key]
-		out = append(out, term{"nodeSelector " + key + "=" + value, key, []string{value}, func(n *corev1.Node) bool {
+		out = append(out, term{text: "nodeSelector " + key + "=" + value, key: key, values: []string{value}, matches: func(n *corev1.Node) bool {
 			has, ok := n.Labels[key]
 			return ok && has == value
 		}})
@@ -48,8 +50,8 @@ func termsOf(pod *corev1.Pod) (out []term) {
 	}
 	one := required.NodeSelectorTerms[0]
 	add := func(r corev1.NodeSelectorRequirement, part corev1.NodeSelectorTerm) {
-		t := term{"node affinity " + strings.TrimSpace(r.Key+" "+string(r.Operator)+" "+strings.Join(r.Values, ",")), r.Key, nil,
-			matcher(corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{part}})}
+		t := term{text: "node affinity " + strings.TrimSpace(r.Key+" "+string(r.Operator)+" "+strings.Join(r.Values, ",")), key: r.Key,
+			matches: matcher(corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{part}}), field: len(part.MatchFields) > 0}
 		if r.Operator == corev1.NodeSelectorOpIn {
 			t.values = r.Values
 		}
@@ -112,6 +114,13 @@ func noNodeHas(s *survey.Survey, pod *corev1.Pod, asked amounts.List, classes ma
 // advice returns advice about a term that no node matches. It names the values that the nodes have
 // for the label in question, or a similar label.
 func (t *term) advice(nodes []*corev1.Node) string {
+	if t.field {
+		names := make([]string, len(nodes))
+		for i, n := range nodes {
+			names[i] = n.Name
+		}
+		return "no node matches " + strings.TrimPrefix(t.text, "node affinity ") + suggest.DidYouMean(strings.Join(t.values, ","), names) + ": correct the pod's node affinity"
+	}
 	values, keys := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {
 		for key, value := range n.Labels {
