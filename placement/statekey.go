@@ -49,8 +49,11 @@ func (s *State) AppendPoolsKey(b []byte) []byte {
 		p := &s.pools[i]
 		b = append(binary.AppendUvarint(b, uint64(len(p.resource))), p.resource...)
 		b = append(b, flag(p.registered))
-		for node := range s.m.nodeCPUs {
-			healthy, _ := p.pool.HealthyTouching(p.inUse, hint.Mask(1)<<node)
+		if s.m.space == nil {
+			continue
+		}
+		for position := range s.m.space.Len() {
+			healthy, _ := p.pool.HealthyTouching(p.inUse, hint.Mask(1)<<position)
 			b = binary.AppendUvarint(b, uint64(healthy))
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestStateKey: states with equal keys give the same verdicts. Unequal states can have equal keys.
@@ -98,4 +100,27 @@ func renamed(w *world) *placement.State {
 		return nil
 	}
 	return s
+}
+
+// TestPoolsKeyCountsEveryNUMANode: NUMA node 0 has no CPUs, so the node with the highest id is not
+// among the first of the nodes with CPUs.
+func TestPoolsKeyCountsEveryNUMANode(t *testing.T) {
+	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1=0-3;2=4-7 memonly:0 core:4 pu:1 mem:64Gi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: "restricted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]topology.NUMAID{}
+	for _, node := range []topology.NUMAID{0, 1, 2} {
+		s := m.NewState()
+		s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Devices: []placement.Device{{ID: "a", HasTopology: true, NUMA: topology.NewNUMASet(node)}}})
+		key := string(s.AppendPoolsKey(nil))
+		if other, known := keys[key]; known {
+			t.Errorf("a device on NUMA node %d and one on %d have the same key %q", node, other, key)
+		}
+		keys[key] = node
+	}
 }
