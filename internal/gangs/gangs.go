@@ -16,18 +16,18 @@ import (
 
 // Part is a pod's membership of a gang.
 type Part struct {
-	// Claims is the membership that the pod's own annotations declare. Says is the membership that
-	// counts, see PartOf.
+	// Claims is the membership that the pod's own annotations and labels declare. Says is the
+	// membership that counts, see PartOf.
 	Claims, Says wire.Membership
 	// Wrong is the error if a part of the membership cannot be parsed.
 	Wrong error
 }
 
 // PartOf returns the pod's membership of a gang, or false. A bound pod is a member of the gang that
-// its Binding names. A bound pod's own annotations do not count, because a user may have changed
-// them to get the pod deleted or to protect it from eviction. If trusting is set, the annotations
-// of a bound pod do count if its Binding has no annotation about this, because older releases wrote
-// Bindings without it.
+// its Binding names. Its own annotations and labels cannot name another gang, because a user may
+// have changed them to get the pod deleted or to protect it from eviction. A Binding of an older
+// release has no annotation about the gang. Then the pod's own annotations and labels count if
+// trusting is set.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}

@@ -65,7 +65,7 @@ type Progress struct {
 
 // Conditions are the state of a gang's members and of its object.
 type Conditions struct {
-	// Members counts all members, and Waiting the members without a node.
+	// Members counts all members, and Waiting the members that need a node.
 	Members, Waiting int
 	// Blocked is the reason why the gang cannot be tried even if enough resources are free, or "".
 	Blocked string

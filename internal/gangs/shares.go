@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// Shares limits the time that unsuccessful attempts to place gangs take from the scheduler. All
-// such attempts together get at most 1/Rarely of the time, shared equally by the namespaces, so
-// that the gangs of one tenant do not delay those of another. The zero Shares has no attempts.
-// Shares is not safe for concurrent use.
+// Shares limits the time that unsuccessful attempts to place gangs take from the scheduler. In the
+// long run, all such attempts together get at most 1/Rarely of the time, shared equally by the
+// namespaces, so that the gangs of one tenant do not delay those of another. The zero Shares has no
+// attempts. Shares is not safe for concurrent use.
 type Shares struct {
 	// until has, by namespace, the time until which the namespace has used up its share.
 	until map[string]time.Time
 }
 
-// Rarely is the inverse of the share of time that all unsuccessful attempts together may take.
+// Rarely is the inverse of the share of time that all unsuccessful attempts together may take in
+// the long run.
 const Rarely = 10
 
 // Credit is the pause that a namespace may accumulate before its gangs have to wait. So a gang
-// whose node changed during the plan is tried again at once. While no other namespace has
-// unsuccessful attempts, attempts that take Credit/Rarely in all (200 ms, about the time of one
+// whose node changed during the plan is tried again after ShortestPause. While no other namespace
+// has unsuccessful attempts, attempts that take Credit/Rarely in all (200 ms, about the time of one
 // plan) do not delay other gangs of the namespace.
 const Credit = 2 * time.Second
 

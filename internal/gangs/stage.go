@@ -9,7 +9,7 @@ type Stage string
 const (
 	// Forming: the gang has fewer pods than must start together.
 	Forming Stage = "forming"
-	// Wrong: the gang's specification is invalid, or Berth does not support it.
+	// Wrong: the gang's specification is missing or invalid, or Berth does not support it.
 	Wrong Stage = "wrong"
 	// Waiting: the gang has enough pods, but none of them has a node.
 	Waiting Stage = "waiting"
@@ -37,7 +37,8 @@ type Facts struct {
 	Pods, Ended int
 	// Waiting counts pods that need a node. Done counts pods that have nodes or have succeeded.
 	Waiting, Done *Count
-	// Wrong means that the gang's specification is invalid, or that Berth does not support it.
+	// Wrong means that the gang's specification is missing or invalid, or that Berth does not
+	// support it.
 	Wrong bool
 	// Was means that the gang was Whole at some time.
 	Was bool

@@ -71,7 +71,7 @@ func (w *Wait) Patient(reports bool, now time.Time) bool {
 	case w.reports.IsZero():
 		w.reports = now
 	case now.Sub(w.reports) >= ReportLimit:
-		w.reports = now // allows evictions once, because reports show their effect much later
+		w.reports = now // wait again, because reports show the effect of evictions much later
 		return false
 	}
 	return true

@@ -70,9 +70,9 @@ const MaxAsked = 50_000
 // the victims on nodes that the plan uses, Evict tries to drop at most maxSpared. The result is not
 // always the cheapest possible set.
 //
-// Evict returns false if the eviction of all victims is not enough, or if the search is Cut before
-// it finds an answer. If a gang with wishes does not fit after the eviction of all victims, Evict
-// also tries single victims. Evict restores the Crowd before it returns.
+// If the eviction of all victims is not enough, Evict tries single victims for a gang with wishes,
+// and returns false for any other gang. It also returns false if the search is Cut before it finds
+// an answer. Evict restores the Crowd before it returns.
 func Evict(g *Gang, f Crowd, r *Removal, b *Budget) (Eviction, bool) {
 	return evictAsking(g, f, r, MaxAsked, b)
 }

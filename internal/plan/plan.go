@@ -42,7 +42,8 @@ type Field interface {
 	// kind. The plan then does not ask the node again before Reopen.
 	Closed(kind, node int) bool
 	// Reopen forgets those refusals of the kind (Closed) that may no longer hold, and reports
-	// whether there were any. The plan calls Reopen if no node admits a member.
+	// whether there were any. The plan calls Reopen before the first member of a kind, and when no
+	// node admits a member.
 	Reopen(kind int) bool
 	// Node returns the node as it is before the plan.
 	Node(node int) suppose.Node

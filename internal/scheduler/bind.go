@@ -23,8 +23,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Bind writes Binding and decision in one request. For each node, it sends one Binding at a time,
-// so that the kubelet's watch shows pods in the order of the decisions.
+// Bind writes the Binding and the decision in one request. For each node, it sends one Binding at a
+// time, so that the kubelet's watch shows pods in the order of the decisions.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := p.cycle(state)
 	if dra.MayClaim(pod) {

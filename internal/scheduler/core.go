@@ -65,8 +65,8 @@ type core struct {
 	reserved atomic.Uint64
 	// ready means that the plugin has processed all objects that existed at its start.
 	ready atomic.Bool
-	// handover makes sure that the previous leader's Bindings have ended before the first pod is
-	// placed.
+	// handover makes sure that the API server can no longer write a Binding of the previous leader
+	// when the first pod that could be pinned is placed.
 	handover *handover.Handover
 	// freed tells the scheduling queue that resources of a node have become free without an API
 	// event. HoldReservations sets it before the scheduler runs.

@@ -142,8 +142,8 @@ func (c *core) waiting(pods []*corev1.Pod) (count map[string]int, longest map[st
 	return count, longest
 }
 
-// heldGauges reports the number of Reservations by phase, and the resources that they hold. Every
-// series always exists, except the series of devices, so that an alert sees its first increase.
+// heldGauges reports the number of Reservations by phase, and the resources that they hold. Except
+// for the devices, every series exists from the start, so that an alert notices its first increase.
 func heldGauges(census *reservation.Census, gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	for _, phase := range reservation.Phases {
 		gauge(reservationsDesc, float64(census.Phases[phase]), string(phase))

@@ -281,8 +281,9 @@ func (g *inGroup) takeBack(pod *corev1.Pod, n *nodes.Node) {
 	}
 }
 
-// postFilter ends the attempt without evictions, because Kubernetes' own code evicts pods only for
-// a whole group (until 1.36 with the feature gate WorkloadAwarePreemption).
+// postFilter ends the attempt without evictions, because Kubernetes' own code evicts pods for a
+// group as a whole, not for single members (until 1.36 with the feature gate
+// WorkloadAwarePreemption).
 func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d, core := &diagnosis{c, statuses}, c.plugin.core
 	waiting, err := d.with(fwk.Pending)

@@ -10,8 +10,8 @@ import (
 )
 
 // tellIgnored writes events about annotations and labels of the pod that have no effect, and about
-// annotations for devices if the pod requests none. If Berth decides on no node, it also writes an
-// event about exclusive CPUs or memory that the pod requests but that no kubelet would give it.
+// annotations for devices if the pod requests none. If no node has authority berth, it also writes
+// an event about exclusive CPUs or memory that the pod requests but that no kubelet would give it.
 // tellIgnored writes events only in the first attempt, before the pod has the condition that a
 // failed attempt leaves.
 func (c *core) tellIgnored(pod *corev1.Pod) {

@@ -128,8 +128,8 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 	return fwk.QueueSkip, nil
 }
 
-// SignPod signs only pods for which no kubelet pins anything, and only while Berth decides on no
-// node. kube-scheduler can then batch these pods (opportunistic batching). SignPod does not sign
+// SignPod signs only pods for which no kubelet pins anything, and only while no node has authority
+// berth. kube-scheduler can then batch these pods (opportunistic batching). SignPod does not sign
 // other pods, because a node's answer about them depends on more than their spec.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if !wire.MightPin(pod) && !p.core.table.Obeying() {

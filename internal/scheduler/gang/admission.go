@@ -52,9 +52,9 @@ type admission struct {
 	// phase, because Volcano's definition has no status subresource. If unchecked is set, only
 	// groups of the same namespace must leave resources to the group.
 	unchecked bool
-	// priority is the group's priority while it has no pods. foreign is the priority that counts
-	// against groups of other namespaces. It is at most the priority of pods without a
-	// PriorityClass, because the author of a PodGroup may name any class.
+	// priority is the group's priority while it has no pods, or 0 if it is not known. foreign is
+	// the priority that counts against groups of other namespaces. It is at most the priority of
+	// pods without a PriorityClass, because the author of a PodGroup may name any class.
 	priority, foreign int32
 	// until is the time when the kept resources are released; zero means that they were released
 	// early. It is extended only once, when the first members get nodes (placed), so that a tenant
@@ -289,9 +289,9 @@ func (t *trial) claim() {
 	q.Room = t.room
 }
 
-// room counts the resources of all schedulable nodes. If oneByOne is set, room adds every pod as an
-// occupant that could be evicted. If oneByOne is not set, room adds only the sum of the pods'
-// requests.
+// room counts the resources of all schedulable nodes. If oneByOne is set, room adds each pod as an
+// Occupant, so that the claim can count the resources that evictions would free. If oneByOne is not
+// set, room adds only the sum of the pods' requests.
 func (t *trial) room(oneByOne bool) *gangfit.Room {
 	out := new(gangfit.Room)
 	for _, info := range t.infos {

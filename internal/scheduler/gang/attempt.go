@@ -27,7 +27,7 @@ type Turn struct {
 }
 
 // PreFilter returns the Turn of a member. The call for the leader of a ready group plans all
-// members. PreFilter plans with copies, and holds no lock meanwhile.
+// members. PreFilter plans with copies of the data, and holds no lock while it plans.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	if !wire.InGang(pod) {
 		return Turn{}
@@ -285,7 +285,7 @@ func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 }
 
 // misfit records that a group does not fit, or is too expensive to plan. The group then waits for a
-// change of the cluster. The caller holds the lock.
+// change of the cluster, or for gangs.LongestWait. The caller holds the lock.
 func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	g, why := a.group, o.why
 	g.kept = nil

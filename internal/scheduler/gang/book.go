@@ -235,7 +235,7 @@ func (b *book) wantsObject(g *group) bool {
 // unseen is the message for a pod that the watch has not shown yet, or no longer shows.
 const unseen = "the pod has not been seen yet, or is gone"
 
-// gate returns the reason why the scheduler must not try a member, or "". The caller holds the
+// gate returns the reason why the scheduler must not try a member now, or "". The caller holds the
 // lock.
 func (b *book) gate(g *group, uid types.UID) string {
 	if !b.synced {
@@ -331,8 +331,8 @@ const requestTimeout = 10 * time.Second
 // that the object's kind is not served.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
-// job collects the input of a trial. The trial is for all members or, if the gang has its minimum,
-// only for the member with this UID. The caller holds the lock.
+// job collects the input of a trial. The trial is for the members of g.atOnce or, if the gang has
+// its minimum, only for the member with the UID one. The caller holds the lock.
 func (b *book) job(g *group, one types.UID) *job {
 	j := &job{stirs: b.stirs, single: g.settled(), terms: b.terms(g.scheduler())}
 	j.gang.Done = g.done.All

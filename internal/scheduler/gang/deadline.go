@@ -68,7 +68,7 @@ func (t *teller) recount(g *group) error {
 }
 
 // concerns reports whether a pod was known as a member, or its Binding names the gang. For a pod
-// without a node, it also returns true if the pod's own annotations name the gang.
+// without a node, it also returns true if the pod's own annotations or labels name the gang.
 func (g *group) concerns(pod *corev1.Pod) bool {
 	_, known := g.members[pod.UID]
 	part, _ := gangs.PartOf(pod, false)

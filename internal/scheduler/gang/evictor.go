@@ -30,8 +30,9 @@ type evictor struct {
 	// evicted has the time at which Berth evicted each pod. forgetOld removes the entries that are
 	// older than leaveTimeout.
 	evicted map[types.UID]time.Time
-	// protected has the priority of each placed pod that the annotation volcano.sh/preemptable
-	// protects from eviction. kube-scheduler's own preemption ignores this annotation.
+	// protected has the priority of each placed pod that the annotation or label
+	// volcano.sh/preemptable protects from eviction. kube-scheduler's own preemption does not look
+	// at it.
 	protected map[types.UID]int32
 }
 
@@ -55,8 +56,8 @@ func (e *evictor) budgets() []*policyv1.PodDisruptionBudget {
 	return list
 }
 
-// protects reports whether the pod's annotation protects it from eviction. The annotation counts
-// only in namespaces that Options.Protects allows.
+// protects reports whether the pod's own annotation or label volcano.sh/preemptable protects it
+// from eviction. Both count only in namespaces that Options.Protects allows.
 func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
 }

@@ -60,9 +60,9 @@ type group struct {
 
 type member struct {
 	pod *corev1.Pod
-	// claims is the declaration of the gang in the pod's own annotations. says is the declaration
-	// that applies: the Binding's or, if the Binding names no gang, claims. wrong is the error if
-	// the declaration cannot be parsed.
+	// claims is the membership that the pod's own annotations and labels declare. says is the
+	// membership that applies (gangs.PartOf). wrong is the error if the declaration cannot be
+	// parsed.
 	claims, says wire.Membership
 	wrong        error
 	// bound is the time when this process first saw the pod with a node or bound the pod, or zero.
@@ -236,8 +236,8 @@ type standing struct {
 // told records the events and the status of a group that were written to the API. The teller's lock
 // protects it.
 type told struct {
-	// writing means that a write of the status is scheduled or running. outdated means that the
-	// group has changed since that write began.
+	// writing means that a write of the status is scheduled or running. outdated means that
+	// tellStatus has been called since that write was scheduled or began.
 	writing, outdated bool
 	// status is the last written status. version is the version of the object after that write, or
 	// "".
@@ -270,8 +270,8 @@ func newer(a, b string) bool {
 }
 
 // kept is a node that is kept for a member while evicted pods leave the node. The scheduling queue
-// has the member as nominated to the node, so that pods of the same or a lower priority do not get
-// the place.
+// records the member as nominated to the node, so that pods of the same or a lower priority do not
+// get the place.
 type kept struct {
 	pod  *corev1.Pod
 	node string

@@ -96,9 +96,9 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	}
 }
 
-// leaveOther removes a pod without a node from its group if the pod's annotations no longer declare
-// this gang with the same properties. It returns the group that the pod left, or nil. The caller
-// holds the lock.
+// leaveOther removes a pod without a node from its group if the pod's annotations and labels no
+// longer declare this gang with the same properties. It returns the group that the pod left, or
+// nil. The caller holds the lock.
 func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 	g := gs.book.of[pod.UID]
 	if g == nil || pod.Spec.NodeName != "" || g.members[pod.UID].placed() {
@@ -446,8 +446,8 @@ func (gs *Groups) unlockAndLook(g *group) {
 
 // look activates the members that gangs.Next selects. If the known object may be older than the
 // members, look starts a request for the object. This request also finds an object that was created
-// before its pods, whose event came before the group was in the book. The caller must not hold the
-// lock.
+// before its pods: the event of such an object came before the group was in the book. The caller
+// must not hold the lock.
 func (gs *Groups) look(g *group) {
 	gs.book.mu.Lock()
 	if !gs.book.synced {

@@ -15,7 +15,8 @@ import (
 // planned is a reserved plan. The book's lock protects it.
 type planned struct {
 	group *group
-	// places has one place for each member, in the order of the plan.
+	// places has the places of the members that are not bound yet and have not failed, in the order
+	// of the plan.
 	places []*place
 	by     map[types.UID]*place
 	// deadline is the time at which members that still wait in Permit or for their waves are

@@ -196,8 +196,8 @@ func (t *teller) mark(ctx context.Context, members []*member) error {
 	return nil
 }
 
-// tellMates writes the condition PodScheduled=False (Unschedulable) into every other member of a
-// group that does not fit. kube-scheduler writes the condition only into the leader, but
+// tellMates writes the condition PodScheduled=False (Unschedulable) into every other pending member
+// of a group that does not fit. kube-scheduler writes the condition only into the leader, but
 // autoscalers count the pods that have the condition.
 func (t *teller) tellMates(g *group) {
 	leader, untold := t.untold(g)

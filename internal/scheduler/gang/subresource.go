@@ -72,8 +72,8 @@ type groupStatus struct {
 	Conditions any `json:"conditions,omitempty"`
 }
 
-// taken reports whether the answer to a write shows the object with this status. It returns the
-// object's version.
+// taken reports whether the answer to a write shows the object with this status; it does not
+// compare conditions. It also returns the object's version.
 func (s groupStatus) taken(object []byte) (version string, taken bool) {
 	var got struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`

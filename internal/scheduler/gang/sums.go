@@ -14,11 +14,12 @@ import (
 // sums has totals over the members of a group. Each change of a member updates them, because
 // counting a large group again would take too long.
 type sums struct {
-	// waiting counts members without a node. done counts members that have a node and members that
-	// have succeeded.
+	// waiting counts the pending members. done counts the members that got a node and have neither
+	// failed nor are being deleted (gangs.Done).
 	waiting, done gangs.Count
-	// shown is the sum of the requests of members whose Bindings the watch has shown. posted is the
-	// same sum for members whose Bindings were written but not shown yet.
+	// shown is the sum of the amounts (member.takes) of the members in done whose Bindings the
+	// watch has shown. posted is the same sum for the members in done whose Bindings were written
+	// but not shown yet.
 	shown, posted amounts.List
 	// ended counts members that have succeeded or failed. parted counts members that the
 	// scheduler's watch no longer shows, because they have ended or are gone.

@@ -322,7 +322,7 @@ const someLooks = 16
 
 // some returns a part of the nodes that every plugin accepts for members of the kind: as many as
 // kube-scheduler looks for (numFeasibleNodesToFind), or fewer if there are many kinds. If it finds
-// fewer, it returns nil. The search for each kind begins at another node.
+// fewer, it returns nil. The search for each kind begins at a different node.
 func (t *trial) some(k *kind, which int) []int {
 	all := len(t.infos)
 	usual := max(100, all*max(5, 50-all/125)/100)
@@ -377,8 +377,9 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 	return t.filter(k, t.info(node))
 }
 
-// scoredNodes is the number of nodes that the framework scores for a kind, or two per member if
-// that is more (few). These are the first nodes in Berth's order; the others keep that order.
+// scoredNodes is the minimum number of nodes that the framework scores for a kind; for a large
+// kind, it scores two per member (few). It scores the first nodes in Berth's order, and the other
+// nodes keep that order.
 const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }

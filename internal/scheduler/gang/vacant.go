@@ -143,10 +143,10 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 	t.book.callAt(t.book.Clock.Now().Add(pause), t.lookAtVacant)
 }
 
-// lookAtVacant admits groups whose minResources are free, one after another: the group with the
-// highest priority first, and among groups of equal priority the one whose last check is longest
-// ago. It then schedules its next run, soon if this run removed groups from vacant and did not
-// check all of them.
+// lookAtVacant admits groups whose minResources are free or could be freed by evictions, one after
+// another: the group with the highest priority first, and among groups of equal priority the one
+// whose last check is longest ago. It then schedules its next run. The pause is short if this run
+// removed groups from vacant, but did not check all groups.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -266,8 +266,8 @@ func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, 
 	return lowest, known
 }
 
-// letIn admits a group if its minResources are free. If they are not, letIn writes the reason into
-// the group's status.
+// letIn admits a group if its minResources are free or evictions could free them. Otherwise, or if
+// the group's object is wrong, letIn writes the reason into the group's status.
 func (l *look) letIn(v vacancy) {
 	key := v.spec.Key
 	if v.wrong != nil {
@@ -323,8 +323,8 @@ func (l *look) record(v vacancy, gated, closed bool, err error) (in *group) {
 	return in
 }
 
-// admitIfThere admits the group if its minResources are free. If they are not, it returns the
-// shortage.
+// admitIfThere admits the group if its minResources are free or evictions could free them.
+// Otherwise it returns the shortage.
 func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) {
 	if l.room == nil {
 		begun := l.admitter.book.Clock.Now()

@@ -21,7 +21,7 @@ const (
 // Prompt reports whether the watch of pods is fast: it showed each Binding of the last slowFor
 // within soonShown, and no Binding is overdue. If the watch is slow, the scheduler may not know yet
 // that a pod on the node was deleted, and the kubelet may give that pod's CPUs to the next pod. So
-// a decision then cannot promise CPUs.
+// no decision promises particular CPUs while the watch is slow.
 func (f *Feed) Prompt() bool {
 	now := f.Table.clock.Now()
 	if last := f.slow.Load(); last != nil && now.Sub(*last) < slowFor {

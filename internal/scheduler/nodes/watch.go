@@ -38,7 +38,7 @@ type Sources struct {
 // while a kind is not served. Reports with only amounts are watched while their kinds are served.
 func NewSources(config *rest.Config, client kubernetes.Interface, namespace string) (Sources, error) {
 	config = rest.CopyConfig(config)
-	config.DisableCompression = true // otherwise the API server compresses every event of a watch by itself
+	config.DisableCompression = true // otherwise the API server compresses each event separately
 	reports, err := apiclient.New(config)
 	if err != nil {
 		return Sources{}, fmt.Errorf("client for NodeTopology: %w", err)

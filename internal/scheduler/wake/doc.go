@@ -11,11 +11,11 @@
 //	NodeChanged             admits the class, did not before as many as it has room for, if they blame the node
 //	                        admits it, perhaps as before     the same, within a budget
 //	                        admits it, CPUs are now certain  as many as it has room for, if they blame the node
-//	                        refuses, waited before           all that blame the node: preemption may help them now
-//	                        refuses, refused before          those that wait for its report
+//	                        refuses, waited before           all that blame the node: preemption may help now
+//	                        refuses, refused before          the pods that wait for its report
 //	                        waits, or admits it as before    none
 //	NodeReturned            admits the class                 as many as it has room for, whichever nodes they blame
-//	                        waits for a report               those in an attempt; the others now blame the node too
+//	                        waits for a report               the pods in an attempt; the others now blame the node too
 //	                        refuses, evictions would help    all, whichever nodes they blame
 //	                        refuses for good                 none
 //	WakeAll, WakeOne                                         all; the given pod

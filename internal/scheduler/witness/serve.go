@@ -17,7 +17,8 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// metricSet has the metrics of the closed records of the shadow.Book.
+// metricSet has the metrics of the closed records of the shadow.Book, of judged claims, and of
+// refused reports.
 type metricSet struct {
 	registry metrics.KubeRegistry
 	pods     *metrics.CounterVec
