@@ -10,7 +10,8 @@ import (
 // namespaces, so that the gangs of one tenant do not delay those of another. The zero Shares has no
 // attempts. Shares is not safe for concurrent use.
 type Shares struct {
-	// until has, by namespace, the time until which the namespace has used up its share.
+	// until has, by namespace, the end of the pause that its unsuccessful attempts have caused. Its
+	// gangs have to wait only until Credit before that time.
 	until map[string]time.Time
 }
 
@@ -40,7 +41,7 @@ func (s *Shares) Spend(namespace string, took time.Duration, now time.Time) time
 	return s.Until(namespace)
 }
 
-// Forget removes the namespaces that have their share again, and the namespaces that are gone.
+// Forget removes the namespaces whose pause is over, and the namespaces that are gone.
 func (s *Shares) Forget(now time.Time, gone func(namespace string) bool) {
 	maps.DeleteFunc(s.until, func(namespace string, at time.Time) bool { return !now.Before(at) || gone(namespace) })
 }

@@ -228,7 +228,7 @@ type unit struct {
 	prefers bool
 }
 
-// unitsOf joins members into units by their required wishes for the same NUMA node. In a unit, the
+// unitsOf joins members into units by their required wishes for the same NUMA nodes. In a unit, the
 // largest members come first.
 func unitsOf(members []Member) []unit {
 	root := make([]int, len(members))

@@ -14,8 +14,8 @@ const (
 	// Looks is the maximum cost of a plan, in looks. A look is about a microsecond of processor
 	// time, the cost of checking one member on one node without asking the node's ledger.
 	Looks = 150_000
-	// Patience is the maximum time for a plan. On a busy machine, it may be over before Looks are
-	// used up.
+	// Patience is the maximum time for a plan. On a busy machine, this time may be over before the
+	// looks are used up.
 	Patience = 5 * time.Second
 )
 

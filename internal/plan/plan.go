@@ -64,8 +64,8 @@ type Lies struct {
 	// Decision is the member's allocation. It has no containers if nothing is pinned for the
 	// member.
 	Decision *placement.Decision
-	// Sure means that the allocation is certain. Loose means that the ledger promises the members
-	// on the node admission, but no particular CPUs.
+	// Sure means that the allocation is certain. Loose means that the ledger promises that the
+	// members on the node are admitted, but not which CPUs they get.
 	Sure, Loose bool
 }
 
@@ -105,7 +105,8 @@ type Gang struct {
 	Seated []Seat
 }
 
-// Wish adds a wish to a member or a seated pod. The parameter of is its index, as in Wish.Mate.
+// Wish adds a wish to a member or a seated pod. The parameter `of` is the index of this member or
+// pod, as in Wish.Mate.
 func (g *Gang) Wish(of int, w Wish) {
 	if of < len(g.Members) {
 		g.Members[of].Beside = append(g.Members[of].Beside, w)

@@ -120,10 +120,11 @@ func mayHelp(old, now *corev1.Node) bool {
 // queue. So a cycle may not have seen a pod that came to a node shortly before the cycle began.
 const othersLate = 2 * time.Second
 
-// tooLate explains why the node has too few resources for the pod, or returns "" if it has enough.
-// It is needed because, since the framework checked the resources, other schedulers may have bound
-// pods to the node, and pods on the node may have been resized. tooLate counts resources as the
-// kubelet does. It also counts the pods in written, whose Bindings the watch may not show yet.
+// tooLate explains why the node has too few resources for the pod, or why a host port is taken. It
+// returns "" if the pod fits. It is needed because, since the framework checked the node, other
+// schedulers may have bound pods to it, and pods on it may have been resized. tooLate counts
+// resources as the kubelet does. It also counts the pods in written, whose Bindings the watch may
+// not show yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

@@ -50,10 +50,10 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return b.write(ctx)
 }
 
-// dropClaim removes from the pod's status the claim that an earlier attempt made for extended
-// resources. kube-scheduler deletes the claim but not this part of the status, so a kubelet would
-// look for the claim instead of asking its device plugin. dropClaim does not remove a claim of this
-// attempt, which has another name.
+// dropClaim removes from the pod's status the name of the claim that an earlier attempt made for
+// extended resources. kube-scheduler deletes the claim but not this part of the status, so a
+// kubelet would look for the claim instead of asking its device plugin. dropClaim does not remove
+// the claim of this attempt, which has another name.
 func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 	stale := pod.Status.ExtendedResourceClaimStatus
 	if stale == nil {

@@ -53,8 +53,8 @@ type Candidates struct {
 }
 
 // ranked has the nodes of a class that Next has not returned yet. It is a binary heap with the
-// least value first. The upper 32 bits of a value are the node's rank; lower is better. The next 31
-// bits are the node's position, counted from Candidates.from. If the lowest bit is set, the node
+// smallest value first. The upper 32 bits of a value are the node's rank; lower is better. The next
+// 31 bits are the node's position, counted from Candidates.from. If the lowest bit is set, the node
 // has not been asked yet, and the rank is the best that it can have. So nodes are asked in the
 // order of their best possible ranks, and most nodes are never asked.
 type ranked []uint64
@@ -306,7 +306,7 @@ func (r *ranked) drop() {
 }
 
 const (
-	// fewConfirmed is the number of confirmed estimates after which Next returns, because exact
+	// fewConfirmed is the number of nodes with estimates after which Next returns, because exact
 	// answers are expensive.
 	fewConfirmed = 2
 	// maxUnconfirmed is the number of wrong estimates after which Next no longer checks estimates.
@@ -315,8 +315,8 @@ const (
 
 // Next returns a few nodes of a class that it has not returned yet, the best first. It returns none
 // if no node is left. If a node's answer is an estimate, Next first asks the node for the exact
-// answer. Otherwise Reserve might refuse the pod, which would then go to the end of the scheduling
-// queue.
+// answer, until maxUnconfirmed estimates were wrong. Otherwise Reserve might refuse the pod, which
+// would then go to the end of the scheduling queue.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {

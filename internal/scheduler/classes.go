@@ -20,7 +20,7 @@ type Spread struct {
 
 // preferences has the properties by which other plugins score nodes for one pod. Nodes with equal
 // properties form a class. The plugins give all nodes of a class the same score, so only the best
-// nodes of each class, by Berth's own order, must be examined. The properties are the score of
+// nodes of each class, by Berth's own order, need to be examined. The properties are the score of
 // NodeAffinity, the label values and counts of PodTopologySpread, the label values of
 // InterPodAffinity, and the taints of TaintToleration.
 type preferences struct {

@@ -62,8 +62,8 @@ type cycle struct {
 	// number is the pod's number in the order of the calls of Reserve. Bindings to a node are
 	// written in this order. It is 0 if there is no decision.
 	number uint64
-	// kept has, by node, the devices near which the pod must be placed. It is nil if the pod does
-	// not ask for CPUs near the devices of its claims.
+	// kept has, by node, the devices near which Berth places the pod if the pod gets the node. It
+	// is nil if the pod does not ask for CPUs near the devices of its claims.
 	kept *kept
 	// judge compares the pod's devices with the decision that is about to be written. It is nil if
 	// the pod has no claims, or the profile does not have BerthClaims.

@@ -25,10 +25,10 @@ type Terms struct {
 type admitter struct {
 	book     *book
 	admitted map[wire.GangKey]*admission
-	// spoiled has the namespaces in which resources were kept for a group without success: no pod
-	// of the group got a node. Until the time in the map, groups of other namespaces may use the
-	// resources that are kept for a group of such a namespace, unless a pod of that group has a
-	// node.
+	// spoiled has the namespaces whose groups cannot keep resources from groups of other
+	// namespaces, with the time at which this ends. A namespace is added when resources were kept
+	// for one of its groups, but no pod of the group got a node. A group whose first members have
+	// nodes is not affected.
 	spoiled map[string]time.Time
 	// vacant has the objects of groups that wait to be admitted and do not have enough pods.
 	vacant          map[wire.GangKey]vacancy

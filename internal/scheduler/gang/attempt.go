@@ -285,7 +285,7 @@ func (gs *Groups) carryOut(a *attempt, p *planned) Turn {
 }
 
 // misfit records that a group does not fit, or is too expensive to plan. The group then waits for a
-// change of the cluster, or for gangs.LongestWait. The caller holds the lock.
+// change of the cluster, but at most for gangs.LongestWait. The caller holds the lock.
 func (gs *Groups) misfit(a *attempt, o *outcome) Turn {
 	g, why := a.group, o.why
 	g.kept = nil

@@ -29,7 +29,7 @@ import (
 type Options struct {
 	Clock  clock.WithDelayedExecution
 	Logger klog.Logger
-	// Timeout is the time that members wait for each other if their group names no timeout
+	// Timeout is the time for which members wait for each other if their group sets no timeout
 	// (wire.Gang.Timeout).
 	Timeout time.Duration
 	// Client lists, deletes and patches pods, and lists PriorityClasses.
@@ -48,8 +48,8 @@ type Options struct {
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Ours reports whether this scheduler serves pods with the given spec.schedulerName.
 	Ours func(schedulerName string) bool
-	// Forgo ends the nomination of a pod to a node, and retries pods that may fit on the node
-	// without it. Groups holds no lock when it calls Forgo. Forgo may be nil.
+	// Forgo ends a pod's nomination to a node, and retries other pods that may now fit on the node.
+	// Groups holds no lock when it calls Forgo. Forgo may be nil.
 	Forgo func(pod *corev1.Pod, node string)
 	// Room counts the cluster's resources, to admit groups without enough pods. If Room is nil,
 	// such groups are not admitted.

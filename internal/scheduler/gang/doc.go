@@ -1,6 +1,6 @@
 // Package gang places gangs, which are pods that start together. Either enough members for the
-// gang's minimum get nodes, or none does. The package calls its record of a gang and its members a
-// group.
+// gang's minimum get nodes, or none keeps its node. The package calls its record of a gang and its
+// members a group.
 //
 // PreEnqueue holds each member until its group is complete and a request to the API server has
 // confirmed the group's object. Of a complete group, PreEnqueue lets only one member, the leader,

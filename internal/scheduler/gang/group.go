@@ -43,8 +43,8 @@ type group struct {
 	// scheduled, again is zero and timer is nil.
 	timer clock.Timer
 	again time.Time
-	// deletions and reads count consecutive failed requests: those to delete members, and those to
-	// read the object. Each failure lengthens the pause before the next request.
+	// deletions counts consecutive failed requests to delete members, and reads counts consecutive
+	// failed requests to read the object. Each failure lengthens the pause before the next request.
 	deletions, reads retry
 	// letIn means that this process has admitted the group, or that the phase of the object shows
 	// the admission.

@@ -10,8 +10,9 @@ import (
 	"github.com/berth-dev/berth/internal/gangs"
 )
 
-// isCoupled reports whether the pod has terms about other pods. If it does, each placed member of
-// the gang may change which nodes are feasible for pods of the same kind (see the type kind).
+// isCoupled reports whether the pod has spread constraints, or affinity or anti-affinity terms
+// about other pods. If it does, each placed member of the gang may change which nodes are feasible
+// for pods of the same kind (see the type kind).
 func isCoupled(pod *corev1.Pod) bool { return gangs.CountTerms(pod) > 0 }
 
 func spreadKeys(pod *corev1.Pod) (keys []string) {

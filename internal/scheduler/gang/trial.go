@@ -50,10 +50,11 @@ type (
 
 // Devices finds devices of DRA drivers for the members' claims.
 type Devices interface {
-	// Give reserves devices for the pod at its place on the node. It returns false if it finds too
-	// few devices. Give may call again() to move the pod to another place on the node.
+	// Give assigns devices to the pod at its place on the node, within this search only. It returns
+	// false if it finds too few devices. Give may call again() to move the pod to another place on
+	// the node.
 	Give(pod *corev1.Pod, on fwk.NodeInfo, would Lies, again Again) bool
-	// Take releases the devices that Give has reserved for the pod.
+	// Take releases the devices that Give has assigned to the pod.
 	Take(uid types.UID)
 }
 
