@@ -47,8 +47,8 @@ func (p Points) Has() bool {
 }
 
 // Check returns an error that describes what is wrong in a profile with the plugin, and the
-// expected configuration. If an extension point is missing or the order is wrong, the plugin would
-// place pods without keeping its promises. Without Tiers, the scores of other plugins would
+// expected configuration. If an extension point is missing or the order is wrong, the plugin cannot
+// keep its promises about the pods that it places. Without Tiers, the scores of other plugins would
 // outweigh the scores of this plugin, and pods would be split over NUMA nodes.
 func (p Points) Check(profile string) error {
 	var wrong []string

@@ -29,7 +29,7 @@ const TiersWeight = 1_000_000
 //
 // It is a separate plugin because the framework gives each plugin one weight and integer scores
 // from 0 to 100. If Plugin.Score included the tier, and had a weight with which tiers override
-// other plugins, its finer differences would override them too.
+// other plugins, the finer differences of its score would override them too.
 type Tiers struct{}
 
 var (
@@ -56,8 +56,8 @@ func (Tiers) Name() string { return TiersName }
 // Plugin.SignPod refuses to sign them.
 func (Tiers) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) { return nil, nil }
 
-// PreScore skips Score for pods that pass untouched or that no kubelet could pin, or if all nodes
-// have the same tier.
+// PreScore skips Score for pods that pass untouched or for which no kubelet pins anything. It also
+// skips Score if all nodes have the same tier.
 func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	if skip := skipUntouched(state); skip != nil {
 		return skip

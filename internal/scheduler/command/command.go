@@ -74,8 +74,8 @@ func addFlags(cmd *cobra.Command, opts *options.Options) {
 }
 
 // run does the same as kube-scheduler's own command (runCommand of cmd/kube-scheduler/app). In
-// addition, between Setup and Run, it checks the profiles and calls Equip. It returns when the
-// process receives a signal to end.
+// addition, between Setup and Run, it checks the profiles and calls Equip. It returns after an
+// error, or when the process receives a signal to end.
 func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.PluginFactory) error {
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {

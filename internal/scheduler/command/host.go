@@ -239,7 +239,7 @@ type aside struct {
 	framework.Framework
 	outcomes *outcome.Writer
 	said     *brief.Said
-	// waits means that the pod only waits. The event is then written later, by event.
+	// waits means that the pod only waits. Its event is then written later, by the function event.
 	waits bool
 	event func()
 }

@@ -61,8 +61,8 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		g.Go(func() error { return h.fenceOne(ctx, pod) })
 	}
-	// Wait until ctx ends if a pod could not be fenced, because the API server may bind it until
-	// then.
+	// Wait until ctx ends if a pod could not be fenced, because the API server may still write its
+	// Binding until then.
 	err = g.Wait()
 	select {
 	case <-done:

@@ -61,8 +61,8 @@ func (n *Node) reportedBefore(pod *corev1.Pod) bool {
 	return err == nil && newer > 0
 }
 
-// answered records the kubelet's answer in a pod's status. It returns true if the kubelet has
-// refused the pod, which then needs no further handling.
+// answered records the kubelet's answer, if the pod's status shows one. It returns true if the
+// kubelet has refused the pod, which then needs no further handling.
 func (f *Feed) answered(pod *corev1.Pod) (over bool) {
 	refused := wire.Refused(pod)
 	n := f.Table.Known(pod.Spec.NodeName)

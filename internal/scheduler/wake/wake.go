@@ -9,8 +9,8 @@ import (
 )
 
 // NodeChanged wakes the pods that a change of the node may help. The node may now admit these pods,
-// or their CPUs may now be certain. If it waited for a report and now refuses them, preemption may
-// help.
+// or their CPUs may now be certain. If the node waited for a report and now refuses these pods,
+// preemption may help.
 func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
 
 // NodeReturned is called for a node that is usable again, has become another machine, or no longer
