@@ -20,8 +20,8 @@ const (
 	Parked Phase = "parked"
 	// Ready: the gang may be tried. The attempt of its first member plans all members.
 	Ready Phase = "ready"
-	// Reserved: all places of a plan are reserved. Its members are in their scheduling cycles, or
-	// in Permit.
+	// Reserved: all places of a plan are reserved. The plan's members are on their way to Permit,
+	// or wait there.
 	Reserved Phase = "reserved"
 	// Binding: all members of the plan have passed Permit.
 	Binding Phase = "binding"

@@ -12,7 +12,7 @@ type Wait struct {
 
 	stirs   uint64    // the number of changes of the cluster when the last attempt began
 	until   time.Time // the time of the next attempt even without a change
-	reports time.Time // since when attempts have found nodes that wait for a report, or zero
+	reports time.Time // when attempts began to find nodes that wait for a report, or zero
 }
 
 // Misfit is the event that an attempt found no nodes for a gang or a late member.

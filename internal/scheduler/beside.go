@@ -117,7 +117,8 @@ func mayHelp(old, now *corev1.Node) bool {
 
 // othersLate is the maximum time from the moment when the plugin sees a pod until the snapshot of a
 // cycle contains the pod. Plugin and snapshot get the pod from one watch, each through its own
-// queue. So a cycle may not have seen a pod that came to a node shortly before the cycle began.
+// queue. So the snapshot of a cycle may lack a pod that was bound to a node shortly before the
+// cycle began.
 const othersLate = 2 * time.Second
 
 // tooLate explains why the node has too few resources for the pod, or why a host port is taken. It

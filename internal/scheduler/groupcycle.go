@@ -282,7 +282,7 @@ func (g *inGroup) takeBack(pod *corev1.Pod, n *nodes.Node) {
 }
 
 // postFilter ends the attempt without evictions, because Kubernetes' own code evicts pods for a
-// group as a whole, not for single members (until 1.36 with the feature gate
+// group as a whole, not for single members (in 1.36 and earlier only with the feature gate
 // WorkloadAwarePreemption).
 func (g *inGroup) postFilter(_ context.Context, c *cycle, _ *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	d, core := &diagnosis{c, statuses}, c.plugin.core

@@ -53,7 +53,7 @@ func (p *pods) read(pod *corev1.Pod) (wire.Ask, error) {
 	}
 	p.remember(readPod{pod, ask, err})
 	if p.gone(pod) {
-		p.forget(pod.UID) // the pod is gone since the first check
+		p.forget(pod.UID) // the pod has gone since the first check
 	}
 	return ask, err
 }

@@ -30,14 +30,14 @@ var ownUpdate = func() fwk.ClusterEvent {
 var (
 	podDelete = fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
 	nodeAdd   = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
-	// kube-scheduler until 1.36 adds taintUpdate for plugins that register nodeAdd
+	// kube-scheduler 1.36 and earlier adds taintUpdate for plugins that register nodeAdd
 	// (buildQueueingHintMap).
 	taintUpdate = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
 )
 
 // EventsToRegister returns the framework's events that can help a pod that this plugin has refused.
-// A node's next report helps more often, but it is no event of the framework: package wake wakes
-// the pods after it.
+// A node's next report helps more often, but the framework has no event for it: package wake wakes
+// the pods after a report.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: podDelete, QueueingHintFn: p.afterPodDelete},

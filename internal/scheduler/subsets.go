@@ -23,11 +23,12 @@ const (
 // pod, but would admit it after the removal of only some of the pods, the result is this admission.
 //
 // The framework's dry run removes all pods of lower priority. If the pod does not fit then, the dry
-// run gives the node up; otherwise it puts back as many pods as possible. But a kubelet may refuse
-// a pod on an empty node and admit it on the same node with more pods (placement.Monotone). So this
-// function reports that the pod fits if the removal of a small set of these pods makes room. The
-// dry run then ends with such a set, after it has added all other pods again. The search tries all
-// sets of up to maxChosen pods, because an overlooked set could mean an unnecessary eviction.
+// run gives up on the node; otherwise it puts back as many pods as possible. But a kubelet may
+// refuse a pod on an empty node and admit it on the same node with more pods (placement.Monotone).
+// So this function reports that the pod fits if the removal of a small set of these pods makes
+// room. The dry run then ends with such a set, after it has added all other pods again. The search
+// tries all sets of up to maxChosen pods, because an overlooked set could mean an unnecessary
+// eviction.
 //
 // The search accepts a set only if NodeResourcesFit would also accept the node after the removal of
 // only this set. Otherwise the dry run would also evict other pods until NodeResourcesFit accepts

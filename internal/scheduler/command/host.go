@@ -29,7 +29,7 @@ import (
 
 // The functions of a kubescheduler.Scheduler that Berth wraps.
 type (
-	// nextEntity is Scheduler.NextEntity (NextPod until 1.36). Every cycle begins with it.
+	// nextEntity is Scheduler.NextEntity (NextPod in 1.36). Every cycle begins with it.
 	nextEntity = func(klog.Logger) (entity, error)
 	// schedulePod is Scheduler.SchedulePod. It places one pod with the given profile.
 	schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)

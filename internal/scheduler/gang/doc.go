@@ -23,7 +23,7 @@
 //	incomplete   fewer pods than the minimum, or its object is missing or wrong
 //	unconfirmed  its object is being read again, because the known version may be outdated
 //	ready        its leader may be tried: PreFilter then plans the group
-//	reserved     a plan is reserved: its members are in their cycles, or in Permit
+//	reserved     a plan is reserved: its members are on their way to Permit, or wait there
 //	binding      all members of the plan have passed Permit
 //	settled      enough members for the minimum have nodes; the others are placed one by one
 //	backed off   a plan was not possible or was dropped: it is not tried for some time

@@ -144,8 +144,8 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 }
 
 // lookAtVacant admits groups whose minResources are free or could be freed by evictions, one after
-// another: the group with the highest priority first, and among groups of equal priority the one
-// whose last check is longest ago. It then schedules its next run. The pause is short if this run
+// another: the group with the highest priority first, and among groups of equal priority the group
+// with the oldest last check. It then schedules its next run. The pause is short if this run
 // removed groups from vacant, but did not check all groups.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
@@ -176,8 +176,8 @@ func (t *admitter) lookAtVacant() {
 	t.lookAtVacantIn(pause)
 }
 
-// inShares returns the groups to check: up to vacantShare groups of each namespace, those with the
-// oldest last check first.
+// inShares returns the groups to check: up to vacantShare groups of each namespace, the groups with
+// the oldest last check first.
 func inShares(waiting map[wire.GangKey]vacancy) (now []wire.GangKey) {
 	order := slices.SortedFunc(maps.Keys(waiting), func(a, b wire.GangKey) int {
 		return cmp.Or(cmp.Compare(waiting[a].looked, waiting[b].looked), cmp.Compare(a.String(), b.String()))

@@ -102,7 +102,7 @@ func (f *Feed) PostedOn(node string) (pods []*corev1.Pod) {
 	return pods
 }
 
-// Took records that a pod has come to its node, or that a pod on its node has new requests. It
+// Took records that a pod has appeared on its node, or that a pod on its node has new requests. It
 // ignores pods that Posted has recorded, because the account has them already.
 func (f *Feed) Took(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {

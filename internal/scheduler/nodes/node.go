@@ -134,8 +134,8 @@ func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnst
 // Leave lets the next caller of Enter write its Binding.
 func (n *Node) Leave() { n.turnstile.leave() }
 
-// TookSince reports whether, after the given time, a pod came to the node without this scheduler,
-// or a pod on the node was resized.
+// TookSince reports whether, after the given time, a pod that this scheduler did not place appeared
+// on the node, or a pod on the node was resized.
 func (n *Node) TookSince(then time.Time) bool {
 	took := n.took.Load()
 	return took != 0 && took > int64(since(then))

@@ -20,7 +20,8 @@ type Onlooker interface {
 	// Alive is called when a report or a heartbeat shows that a node's newest report is still
 	// valid. by is that report or heartbeat; a client other than the agent may have written it.
 	Alive(node string, by metav1.Object)
-	// Bound is called when a pod comes to a node, with the expected answer of the node's kubelet.
+	// Bound is called when a pod was bound to a node, with the expected answer of the node's
+	// kubelet.
 	Bound(*corev1.Pod, *Node, *ledger.Expectation)
 	// Foreseen is called with the expectation for a pod if the expectation was not possible at the
 	// pod's Binding, but became possible with a later report.

@@ -88,8 +88,8 @@ type reflectorStore[T metav1.Object] struct {
 	// limits has the rate limit of each object, by name. aside has the newest version of each
 	// object that changed faster than its limit or is early (the field early). A deleted object is
 	// removed from aside but keeps its limit, so that a client cannot evade the limit by deleting
-	// and creating the object again. If there are too many limits, those of deleted objects are
-	// dropped.
+	// and creating the object again. If there are too many limits, the limits of deleted objects
+	// are dropped.
 	limits map[string]flowcontrol.PassiveRateLimiter
 	aside  map[string]T
 	// early reports whether an object should be put aside, because another watch will soon show

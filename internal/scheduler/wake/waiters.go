@@ -51,8 +51,8 @@ func New(edge Edge) *Waiters {
 	}
 }
 
-// Add records the start of an attempt to place a pod. It returns the time since when the pod needs
-// a node.
+// Add records the start of an attempt to place a pod. It returns the time since which the pod has
+// needed a node.
 func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	now := w.edge.Now()
 	latest := *c
