@@ -317,7 +317,6 @@ type wishes struct {
 	classes []int
 	// sizes has the number of members of each class.
 	sizes []int
-	// count is the number of wishes.
 	count int
 }
 

@@ -76,7 +76,6 @@ func (p *pods) uid(namespace, name string) types.UID {
 	return pod.UID
 }
 
-// waits reports whether the pod is in the API and has no node.
 func (p *pods) waits(pod *corev1.Pod) bool { return !p.gone(pod) }
 
 func (p *pods) remember(r readPod) {

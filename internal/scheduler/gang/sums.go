@@ -136,7 +136,6 @@ func (m *member) part() part {
 	}}
 }
 
-// sum updates the sums for a member that has changed.
 func (g *group) sum(m *member) {
 	now := m.part()
 	if now == m.summed {

@@ -72,7 +72,6 @@ func (h *hotFields) trusted(now, staleAfter time.Duration) bool {
 // use the monotonic clock, so they do not change if the wall clock jumps.
 var began = time.Now()
 
-// since returns the time from began to now.
 func since(now time.Time) time.Duration { return now.Sub(began) }
 
 // Node is a scheduler's record of one node. It is safe for concurrent use.

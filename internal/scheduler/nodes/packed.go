@@ -57,7 +57,6 @@ func packed(count uint32, k AnswerKind, score uint8, rest uint32) PackedAnswer {
 	return PackedAnswer(count)<<32 | PackedAnswer(k)<<kindAt | PackedAnswer(score)<<scoreAt | PackedAnswer(rest)
 }
 
-// at returns the answer with the given change count.
 func (p PackedAnswer) at(count uint32) PackedAnswer { return p&(1<<32-1) | PackedAnswer(count)<<32 }
 
 func (p PackedAnswer) count() uint32 { return uint32(p >> 32) }

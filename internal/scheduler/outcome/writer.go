@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	// maxWriting is the maximum number of concurrent writes.
 	maxWriting = 4
 	// long is the duration above which a write counts as slow, so that its namespace pauses after
 	// it.

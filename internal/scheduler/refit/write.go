@@ -23,7 +23,6 @@ import (
 )
 
 const (
-	// requestTimeout is the timeout of one request to the API server.
 	requestTimeout = 10 * time.Second
 	// firstRetry is the pause after the first request without an answer, and lastRetry the longest
 	// pause.

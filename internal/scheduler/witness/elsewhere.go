@@ -137,7 +137,6 @@ type budget struct {
 	at    time.Time
 }
 
-// maxLeft is the maximum of budget.left.
 const maxLeft = time.Second
 
 // spend reports whether the budget allows another search.
