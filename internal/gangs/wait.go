@@ -60,9 +60,9 @@ func (w *Wait) Over(now time.Time) bool {
 // ReportLimit is the maximum time for which evictions wait for reports.
 const ReportLimit = 30 * time.Second
 
-// Patient reports whether evictions must wait because a report may show room. reports means that
-// the attempt has found nodes that wait for a report. Patient still returns false once per
-// ReportLimit, because in a large cluster some node may always wait for a report.
+// Patient reports whether evictions must wait because a report may show room. The parameter reports
+// means that the attempt has found nodes that wait for a report. Patient still returns false once
+// per ReportLimit, because in a large cluster some node may always wait for a report.
 func (w *Wait) Patient(reports bool, now time.Time) bool {
 	switch {
 	case !reports:

@@ -69,7 +69,7 @@ func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 // counts reports whether the trial must fulfil the wish.
 func (t *trial) counts(p pair) bool { return p.required || t.strict }
 
-// keep reports whether all pairs that count for the trial (method counts) are fulfilled if the
+// keep reports whether all pairs that count for the trial (trial.counts) are fulfilled if the
 // members of the site have these NUMA nodes.
 func (t *trial) keep(pairs []pair, numa []topology.NUMASet) bool {
 	return !slices.ContainsFunc(pairs, func(p pair) bool {
@@ -530,7 +530,8 @@ func (t *trial) refusal(s *site, m int, wish bool) refusal {
 	return r
 }
 
-// note records that the node refuses the member. wish means that the wishes are the reason.
+// note records that the node refuses the member. The parameter wish means that the wishes are the
+// reason.
 func (t *trial) note(m, node int, wish bool) {
 	if t.wishes == nil || t.field.Coupled(t.gang.Members[m].Kind) || wish && t.wishes.sizes[t.wishes.classes[m]] == 1 {
 		return // no other member would use this refusal

@@ -369,7 +369,7 @@ func (t *trial) place(u *unit, open []int) []int {
 }
 
 // first puts the unit on the first node that admits it, and returns the nodes that may admit
-// another unit like it. found is false if no node admits the unit.
+// another unit like it. The result found is false if no node admits the unit.
 func (t *trial) first(u *unit, open []int) (rest []int, found bool) {
 	only, joins := t.meets(u)
 	takes := func(node int) bool { return (!joins || node == only) && t.putAll(u.members, node) }

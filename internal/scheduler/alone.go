@@ -157,9 +157,10 @@ func (a *alone) postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statu
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// runOutOfPatience plans to wake the pod when it should no longer wait for reports. fits means that
-// a node would admit the pod now, although it is not certain which CPUs the pod would get. In this
-// case, the pod is also woken when it should no longer wait until its CPUs are certain.
+// runOutOfPatience plans to wake the pod when it should no longer wait for reports. The parameter
+// fits means that a node would admit the pod now, although it is not certain which CPUs the pod
+// would get. In this case, the pod is also woken when it should no longer wait until its CPUs are
+// certain.
 func (a *alone) runOutOfPatience(c *cycle, pod *corev1.Pod, waitsFrom time.Time, fits bool) {
 	now := c.plugin.core.clock.Now()
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)

@@ -146,8 +146,8 @@ func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, fr
 
 // wordsOf returns the annotations that a Binding has in addition to the decision, if the pod is in
 // a gang or uses a Reservation. One names the gang and the Reservation, another names the
-// Reservation in Koordinator's format. from is the UID of the Reservation, or "" if the pod uses
-// none.
+// Reservation in Koordinator's format. The parameter from is the UID of the Reservation, or "" if
+// the pod uses none.
 func (c *core) wordsOf(from string, pod *corev1.Pod) map[string]string {
 	words, bound := map[string]string{}, c.gangs.BoundFor(pod.UID)
 	if from != "" {

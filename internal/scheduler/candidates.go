@@ -231,8 +231,9 @@ func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	return s.cycle.verdict(n)
 }
 
-// orderOf returns the value in the heap for a node that admits the pod, or may admit it. takes is
-// false for any other node. If the node makes the pod wait, orderOf adds it to alone.waiting.
+// orderOf returns the value in the heap for a node that admits the pod, or may admit it. The result
+// takes is false for any other node. If the node makes the pod wait, orderOf adds it to
+// alone.waiting.
 func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order uint64, takes bool) {
 	c := s.cycle
 	order = uint64(i) << 1

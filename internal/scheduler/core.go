@@ -99,7 +99,8 @@ func (p *profiles) add(name string, args *Args) {
 	p.byName.Store(name, &settings{args.looksAt(), gang.Terms{Admission: args.Admission, EvictsNobody: args.EvictsNobody}, mode, terms.Sources()})
 }
 
-// of returns the settings of a profile. ours is false if no profile with the plugin has this name.
+// of returns the settings of a profile. The result ours is false if no profile with the plugin has
+// this name.
 func (p *profiles) of(name string) (s *settings, ours bool) {
 	if found, ours := p.byName.Load(name); ours {
 		return found.(*settings), true

@@ -149,7 +149,7 @@ func (d *Delays) crowded(namespace string, nodes int) bool {
 	return in.before
 }
 
-// Failed records a failed attempt. waits is the result of MerelyWaits.
+// Failed records a failed attempt. The parameter waits is the result of MerelyWaits.
 func (d *Delays) Failed(pod *corev1.Pod, status *fwk.Status, waits bool) {
 	why := inBackOff
 	switch {

@@ -66,9 +66,9 @@ func ownGroup(pod *corev1.Pod) string {
 	return ""
 }
 
-// failed records a failed attempt, before kube-scheduler puts the pod back into the queue. ours
-// means that Berth decides about the pod. If it is set, the failure begins a pause of the pod's
-// group, unless the group pauses already.
+// failed records a failed attempt, before kube-scheduler puts the pod back into the queue. The
+// parameter ours means that Berth decides about the pod. If it is set, the failure begins a pause
+// of the pod's group, unless the group pauses already.
 func (g *groupPauses) failed(pod *corev1.Pod, ours bool) {
 	key := ownGroup(pod)
 	if key == "" {

@@ -127,8 +127,8 @@ const evictsNobody = "Berth: no pods are evicted for a Reservation"
 // makeRoom decides about evictions for a pod that is not in a gang. If the returned status is nil,
 // kube-scheduler's own preemption runs. Otherwise the status prevents it, for one of two reasons.
 // Either the pod must not evict pods, or members of a gang or protected pods could be among the
-// victims; in that case makeRoom evicts pods itself, if that helps. text explains why the nodes
-// refuse the pod.
+// victims; in that case makeRoom evicts pods itself, if that helps. The parameter text explains why
+// the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.args.EvictsNobody {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)

@@ -31,7 +31,7 @@ func (c *core) stir() {
 }
 
 // Freed is called when resources that a Reservation held, or that were kept for a nominated pod,
-// become free on the node. held is a pod with these resources.
+// become free on the node. The parameter held is a pod with these resources.
 type Freed func(node string, held *corev1.Pod)
 
 // CycleBegins must be called before each cycle of the scheduler.

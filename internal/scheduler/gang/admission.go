@@ -81,11 +81,11 @@ func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	}
 }
 
-// A namespace stays in spoiled for spoiledFor times Admission.KeepFor.
+// A namespace stays in admitter.spoiled for spoiledFor times Admission.KeepFor.
 const spoiledFor = 10
 
 // expire is called when the kept resources of an admission become free (admission.until). If no pod
-// of the group got a node, expire adds the namespace to spoiled.
+// of the group got a node, expire adds the namespace to b.spoiled.
 func (b *admitter) expire(key wire.GangKey, a *admission) {
 	b.book.mu.Lock()
 	current := b.admitted[key] == a && !a.until.IsZero()
@@ -98,14 +98,14 @@ func (b *admitter) expire(key wire.GangKey, a *admission) {
 	}
 }
 
-// spoil adds the namespace to spoiled. The caller holds the lock.
+// spoil adds the namespace to b.spoiled. The caller holds the lock.
 func (b *admitter) spoil(namespace string) {
 	keep := b.book.terms(volcanoScheduler).Admission.KeepFor.Duration
 	b.spoiled[namespace] = b.book.Clock.Now().Add(spoiledFor * max(0, keep))
 }
 
-// forgive removes from spoiled the namespaces whose time is over, and the namespaces that are gone.
-// The caller holds the lock.
+// forgive removes from b.spoiled the namespaces whose time is over, and the namespaces that are
+// gone. The caller holds the lock.
 func (b *admitter) forgive(gone func(namespace string) bool) {
 	now := b.book.Clock.Now()
 	maps.DeleteFunc(b.spoiled, func(namespace string, until time.Time) bool { return !now.Before(until) || gone(namespace) })
@@ -263,8 +263,8 @@ func (m *member) takes() amounts.List {
 }
 
 // claim returns the claim that the gate checks before a group is planned, or nil if there is
-// nothing to check. asked are the minResources for which the group is admitted if the gate does not
-// stop the attempt. The caller holds the lock.
+// nothing to check. The result asked has the minResources for which the group is admitted if the
+// gate does not stop the attempt. The caller holds the lock.
 func (b *admitter) claim(g *group) (c *gangfit.Claim, asked amounts.List) {
 	switch {
 	case g.Whole || len(g.spec.Resources) == 0:

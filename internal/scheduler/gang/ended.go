@@ -55,8 +55,8 @@ func (e endings) gone(uid types.UID) {
 }
 
 // part records that the scheduler's watch no longer shows a member. If the pod has ended, part
-// returns its last version. open means that it is not known yet whether the pod has ended. If ended
-// is nil and open is false, the pod counts as gone. The caller holds the lock.
+// returns its last version. The result open means that it is not known yet whether the pod has
+// ended. If ended is nil and open is false, the pod counts as gone. The caller holds the lock.
 func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool) {
 	gs := e.gs
 	if gs.book.Ended == nil || m.pod.Spec.NodeName == "" {

@@ -85,8 +85,8 @@ func (c *crowd) Restore(victim int) {
 const maxCleared = 100
 
 // evict finds pods whose eviction makes the group's minimum fit. It returns nil if evictions do not
-// help, or if the search was cut off before it found enough pods. cut means that the search was cut
-// off.
+// help, or if the search was cut off before it found enough pods. The result cut means that the
+// search was cut off.
 func (j *job) evict(of *result) (e *eviction, cut bool) {
 	if len(j.Pods) == 0 {
 		return nil, false

@@ -217,8 +217,8 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 const sweepEvery = time.Minute
 
 // Sweep removes stored data of pods and namespaces that are gone, every sweepEvery until ctx ends.
-// uid returns the UID of the pod with the given name, or "". gone reports whether a namespace does
-// not exist.
+// The function uid returns the UID of the pod with the given name, or "". The function gone reports
+// whether a namespace does not exist.
 func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID, gone func(namespace string) bool) {
 	for later.Wait(ctx, gs.book.Clock, sweepEvery) {
 		gs.sweep(uid, gone)
@@ -307,8 +307,8 @@ func (gs *Groups) lookAt(g *group, at time.Time) {
 	})
 }
 
-// ObjectSeen records the object of a group. wrong names the fields that are not supported, or is
-// nil.
+// ObjectSeen records the object of a group. The parameter wrong names the fields that are not
+// supported, or is nil.
 func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.book.mu.Lock()
 	g := gs.book.groups[spec.Key]
@@ -423,7 +423,7 @@ func (gs *Groups) Stir() {
 	}
 }
 
-// change calls the function do for the group of a member, with the lock held. If it returns true,
+// change calls the function do for the group of a member, with the lock held. If do returns true,
 // change releases the lock and checks the group.
 func (gs *Groups) change(uid types.UID, do func(g *group) bool) {
 	if !gs.book.any.Load() {
@@ -582,7 +582,8 @@ func (gs *Groups) endIfDone(g *group) {
 	}
 }
 
-// Failed records that the scheduling cycle of a member has failed, at any step. why is for users.
+// Failed records that the scheduling cycle of a member has failed, at any step. The text why is for
+// users.
 func (gs *Groups) Failed(uid types.UID, why string) {
 	gs.change(uid, func(g *group) bool {
 		at := g.placeOf(uid)

@@ -264,8 +264,8 @@ func (t *trial) begin() *fwk.Status {
 const kindLooks = 32
 
 // Nodes implements plan.Field. Nodes returns the nodes that every plugin accepts for members of the
-// kind, ordered by the framework's scores. If Nodes omits nodes, it sets left. For a coupled kind,
-// Nodes includes nodes that may accept members later.
+// kind, ordered by the framework's scores. If Nodes omits nodes, it sets t.left. For a coupled
+// kind, Nodes includes nodes that may accept members later.
 func (t *trial) Nodes(which int) []int {
 	k := t.kinds[which]
 	if !t.wide && t.cleared == nil && !k.coupled && !t.job.gang.Wishes() {

@@ -68,8 +68,8 @@ func (t *admitter) vacantSeen(spec wire.Gang, wrong error) {
 	t.wait(spec, wrong)
 }
 
-// atGate adds the group to vacant if the group has minResources, lacks pods and waits to be
-// admitted. In all other cases, atGate removes the group from vacant. The caller holds the lock.
+// atGate adds the group to t.vacant if the group has minResources, lacks pods and waits to be
+// admitted. In all other cases, atGate removes the group from t.vacant. The caller holds the lock.
 func (t *admitter) atGate(g *group) {
 	if g.object == "" || g.letIn || g.wrong != nil || len(g.spec.Resources) == 0 || g.lacks(&g.waiting, &g.done) == "" {
 		delete(t.vacant, g.key)
@@ -79,8 +79,8 @@ func (t *admitter) atGate(g *group) {
 	t.wait(g.spec, nil)
 }
 
-// wait adds a group of Volcano to vacant if the group's phase shows that it waits to be admitted.
-// In all other cases, wait removes the group from vacant. The caller holds the lock.
+// wait adds a group of Volcano to t.vacant if the group's phase shows that it waits to be admitted.
+// In all other cases, wait removes the group from t.vacant. The caller holds the lock.
 func (t *admitter) wait(spec wire.Gang, wrong error) {
 	if spec.Key.Source != wire.GangOfVolcano || !gangs.NotLetIn(spec.Phase) || t.book.Room == nil {
 		delete(t.vacant, spec.Key)
@@ -146,7 +146,7 @@ func (t *admitter) lookAtVacantIn(pause time.Duration) {
 // lookAtVacant admits groups whose minResources are free or could be freed by evictions, one after
 // another: the group with the highest priority first, and among groups of equal priority the group
 // with the oldest last check. It then schedules its next run. The pause is short if this run
-// removed groups from vacant, but did not check all groups.
+// removed groups from t.vacant, but did not check all groups.
 func (t *admitter) lookAtVacant() {
 	t.book.mu.Lock()
 	waiting := maps.Clone(t.vacant)
@@ -238,9 +238,9 @@ func (l *look) find(v vacancy) bool {
 	return true
 }
 
-// priorityOf returns the lowest value of the named PriorityClasses; "" names the default class.
-// known means that all named classes exist. A missing class counts as 0, because the API server
-// will refuse pods that name it.
+// priorityOf returns the lowest value of the named PriorityClasses; "" names the default class. The
+// result known means that all named classes exist. A missing class counts as 0, because the API
+// server will refuse pods that name it.
 func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, known bool) {
 	if l.classes == nil && l.admitter.book.Client != nil {
 		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -310,7 +310,7 @@ func (l *look) record(v vacancy, gated, closed bool, err error) (in *group) {
 			delete(l.admitter.admitted, key)
 		}
 		if err == nil || !isGone(err) {
-			return nil // the group stays in vacant, because its Queue may be opened
+			return nil // the group stays in admitter.vacant, because its Queue may be opened
 		}
 	default:
 		if in = l.admitter.book.groups[key]; in != nil {

@@ -57,8 +57,8 @@ type bindingsLease struct {
 	fresh time.Duration
 
 	// writing is held during a write of the Lease and during changes of lease or marked. mu guards
-	// all following fields. mu is never held during a request, so that the method leave never waits
-	// for a request.
+	// all following fields. mu is never held during a request, so that bindingsLease.leave never
+	// waits for a request.
 	writing sync.Mutex
 	mu      sync.Mutex
 	// lease is the last written or read version. lease is nil if this process has not claimed the
@@ -72,7 +72,7 @@ type bindingsLease struct {
 	// bindings is the number of Bindings under way.
 	bindings int
 	// quietFrom is the time from which the API server can no longer write any of the Bindings for
-	// which the method leave was called.
+	// which bindingsLease.leave was called.
 	quietFrom time.Time
 	// armed means that a call of clear is scheduled.
 	armed bool

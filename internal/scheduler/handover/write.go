@@ -56,10 +56,10 @@ type write struct {
 	lost bool
 }
 
-// Write writes the Binding of a pod to a node; now is the newest known version of the pod. If the
-// result is unknown or the pod has changed, Write reads the pod, and repeats the Binding if the pod
-// is not bound. This is safe, because the API server refuses a second Binding for the same pod.
-// Write returns ErrInDoubt if the result is still unknown after readBackFor.
+// Write writes the Binding of a pod to a node. The parameter now is the newest known version of the
+// pod. If the result is unknown or the pod has changed, Write reads the pod, and repeats the
+// Binding if the pod is not bound. This is safe, because the API server refuses a second Binding
+// for the same pod. Write returns ErrInDoubt if the result is still unknown after readBackFor.
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)
@@ -109,7 +109,7 @@ func (w *write) readBack(ctx context.Context, cause error) error {
 }
 
 // lookAndSend checks whether the Binding was written. If it was not, lookAndSend sends the Binding
-// again. final means that the outcome does not change any more.
+// again. The result final means that the outcome cannot change any more.
 func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	written, err := w.isWritten(ctx)
 	if err != nil || written {

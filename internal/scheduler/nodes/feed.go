@@ -161,7 +161,8 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 // Berth has decided for it.
 func counts(pod *corev1.Pod) bool { return wire.MightPin(pod) || wire.HasPlacement(pod) }
 
-// PodSeen records a version of a pod; initial means that the pod existed when the watch began.
+// PodSeen records a version of a pod. The parameter initial means that the pod existed when the
+// watch began.
 func (f *Feed) PodSeen(pod *corev1.Pod, initial bool) {
 	if f.coarse.Load() && f.amountsWith(pod) {
 		return
@@ -388,7 +389,7 @@ func (f *Feed) forgetOfLost(n *Node) {
 	}
 }
 
-// letGoLater waits for SettleAfter, and then calls the function right. If it returns true,
+// letGoLater waits for SettleAfter, and then calls the function right. If right returns true,
 // letGoLater forgets the pods that had left the API before the wait.
 func (f *Feed) letGoLater(n *Node, right func() bool) {
 	now := f.Table.clock.Now()
@@ -399,7 +400,7 @@ func (f *Feed) letGoLater(n *Node, right func() bool) {
 	})
 }
 
-// letGo forgets the node's pods that left the API no later than the time by.
+// letGo forgets the node's pods that left the API at the time `by` or earlier.
 func (f *Feed) letGo(n *Node, by time.Time) {
 	if n.account.ForgetGone(by, 0) {
 		f.Waiters.NodeChanged(n.account)

@@ -6,7 +6,8 @@ import (
 )
 
 // Nearness returns how near the devices of a decision are to each other and to the pod's other
-// resources on the node. known is false if the pod has no devices or the machine is not known.
+// resources on the node. The result known is false if the pod has no devices or if the machine is
+// not known.
 func (n *Node) Nearness(d *placement.Decision) (near placement.Nearness, known bool) {
 	var ids []string
 	for i := range d.Containers {

@@ -44,7 +44,7 @@ type hotFields struct {
 	number int32
 	// object is the node's Node object in the scheduler's last snapshot.
 	object atomic.Pointer[corev1.Node]
-	// free is the last result of the method outline, or nil.
+	// free is the last result of Node.outline, or nil.
 	free atomic.Pointer[ledger.Outline]
 }
 
@@ -96,7 +96,7 @@ type Node struct {
 	newest, accepted nodestate.Mark
 	// kind is the NodeKind in the last readable report, or nil before the first such report.
 	kind *nodestate.NodeKind
-	// restored is a report that the method older has put aside, or nil.
+	// restored is a report that Node.older has put aside, or nil.
 	restored *nodestate.Reading
 	// renewed is the time in the newest heartbeat, by the agent's clock.
 	renewed time.Time
@@ -303,9 +303,9 @@ func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
 	return wrong
 }
 
-// confirmed returns the report that older has put aside, if this heartbeat confirms it. Otherwise
-// it returns nil. A restored heartbeat does not count, because it is older than the newest
-// heartbeat.
+// confirmed returns the report that Node.older has put aside, if this heartbeat confirms it.
+// Otherwise it returns nil. A restored heartbeat does not count, because it is older than the
+// newest heartbeat.
 func (n *Node) confirmed(b *nodestate.Heartbeat) *nodestate.Reading {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -18,7 +18,8 @@ type Onlooker interface {
 	// ReportGone is called when a node no longer has a report.
 	ReportGone(node string)
 	// Alive is called when a report or a heartbeat shows that a node's newest report is still
-	// valid. by is that report or heartbeat; a client other than the agent may have written it.
+	// valid. The parameter by is that report or heartbeat; a client other than the agent may have
+	// written it.
 	Alive(node string, by metav1.Object)
 	// Bound is called when a pod was bound to a node, with the expected answer of the node's
 	// kubelet.

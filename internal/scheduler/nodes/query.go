@@ -116,8 +116,9 @@ func (q *Query) recallAmid(n *Node) (PackedAnswer, bool) {
 	return p, known && n.name != q.nominated // compare the name last, because it is not in hotFields
 }
 
-// holds reports whether p, an answer for the pod's shape, is valid for the pod. count is the node's
-// change count when the caller looked up p; p is not valid if the node has changed since.
+// holds reports whether p, an answer for the pod's shape, is valid for the pod. The parameter count
+// is the node's change count when the caller looked up p; p is not valid if the node has changed
+// since.
 func (q *Query) holds(n *Node, p PackedAnswer, count uint32) bool {
 	return p.Kind() != NoAnswer && n.hot.changes.Follows(q.Candidate.Created) && n.hot.changes.Count() == count
 }
@@ -150,9 +151,9 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 }
 
 // Confirm checks a stored answer by which the node admits the pod. If the answer may be an estimate
-// and ask is true, Confirm asks the node for the exact answer, and stores a refusal. takes reports
-// whether the node admits the pod, and estimated whether the stored answer may have been an
-// estimate.
+// and ask is true, Confirm asks the node for the exact answer, and stores a refusal. The result
+// takes means that the node admits the pod, and the result estimated means that the stored answer
+// may have been an estimate.
 func (q *Query) Confirm(n *Node, ask bool) (takes, estimated bool) {
 	switch {
 	case n.hot.changes.Follows(q.Candidate.Created) || n.name == q.nominated || !q.Estimates(n):

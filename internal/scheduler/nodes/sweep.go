@@ -34,11 +34,11 @@ func (t *Table) expire(now time.Time) {
 	}
 }
 
-// sweep removes the nodes that are idle in two sweeps in a row and have no Node object. before has
-// the nodes that the last sweep returned: the nodes that were then idle for the first time. A node
-// is idle if it has no report, and the account has no pods and no Reservations on it. If a node was
-// idle in both sweeps but still has a Node object, sweep does not remove it, but no longer counts
-// it as a node on which Berth decides.
+// sweep removes the nodes that are idle in two sweeps in a row and have no Node object. The
+// parameter before has the result of the last sweep: the nodes that were idle for the first time. A
+// node is idle if it has no report, and the account has no pods and no Reservations on it. If a
+// node was idle in both sweeps but still has a Node object, sweep does not remove it, but no longer
+// counts it as a node on which Berth decides.
 func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[*Node]bool {
 	now, drop := map[*Node]bool{}, map[string]bool{}
 	for each := range t.All {

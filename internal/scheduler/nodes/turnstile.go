@@ -45,8 +45,8 @@ func (t *turnstile) enter(ctx context.Context, number uint64) error {
 	}
 }
 
-// giveUp removes w from the queue. If w's turn came at the same moment, giveUp passes the turn on
-// to the next caller.
+// giveUp removes w from the queue. If w's turn has come at the same moment, giveUp passes the turn
+// on to the next caller.
 func (t *turnstile) giveUp(w waitingTurn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -57,8 +57,8 @@ func (rs *Reservations) Count() Census {
 	return out
 }
 
-// add adds a place. rest is the pod in the scheduler's cache that stands for the unused part of the
-// place. rest is nil if owners use the whole place.
+// add adds a place. The parameter rest is the pod in the scheduler's cache that stands for the
+// unused part of the place. rest is nil if owners use the whole place.
 func (h *Unused) add(rest *corev1.Pod) {
 	h.Places++
 	if rest == nil {

@@ -47,7 +47,7 @@ type Options struct {
 	// HasNode reports whether there is a node with the given name.
 	HasNode func(name string) bool
 	// Changed is called when a place was released: the node may now accept pods that it refused
-	// before. held is the pod that held the place in the scheduler's cache, or nil.
+	// before. The parameter held is the pod that held the place in the scheduler's cache, or nil.
 	Changed func(node string, held *corev1.Pod)
 	// Done is called when the pod that stands for a Reservation no longer needs a node.
 	Done func(uid string)

@@ -68,8 +68,8 @@ func (rs *Reservations) forget(pod *corev1.Pod) {
 // sweepEvery is the interval at which Sweep compares stored pods with existing pods.
 const sweepEvery = time.Minute
 
-// Sweep removes stored pods that are gone, every sweepEvery until ctx ends. uid returns the UID of
-// the pod with the given name, or "".
+// Sweep removes stored pods that are gone, every sweepEvery until ctx ends. The function uid
+// returns the UID of the pod with the given name, or "".
 func (rs *Reservations) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
 	for later.Wait(ctx, rs.Clock, sweepEvery) {
 		rs.sweep(uid)

@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// view is the framework handle that DynamicResources uses. While the method during runs,
+// view is the framework handle that DynamicResources uses. While the method view.during runs,
 // DynamicResources may see copies of one node's ResourceSlices. At all other times it sees the
 // ResourceSlices of the cluster.
 type view struct {
@@ -22,7 +22,7 @@ type view struct {
 	// shown is the part of the cluster that DynamicResources sees; nil means the whole cluster.
 	shown atomic.Pointer[prepared]
 	// special receives the claim that DynamicResources allocates for extended resources. It is nil
-	// unless the method reserving runs.
+	// unless the method view.reserving runs.
 	special atomic.Pointer[extended]
 }
 

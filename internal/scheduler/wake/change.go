@@ -40,8 +40,8 @@ type question struct {
 	candidate *ledger.Candidate
 }
 
-// next returns the next classes to ask about, at most limit. end means that the list ends at the
-// end of the ring or at stop. The caller holds the lock.
+// next returns the next classes to ask about, at most limit. The result end means that the list
+// ends at the end of the ring or at stop. The caller holds the lock.
 func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	found, end := r.after(c.at, limit)
 	if c.wrapped {
@@ -55,9 +55,9 @@ func (c *change) next(r *ring, limit int) (list []question, end bool) {
 	return list, end
 }
 
-// passed records that the node was asked about the first classes of list; asked is their number. It
-// reports whether the node was asked about all classes since its last change. The caller holds the
-// lock.
+// passed records that the node was asked about the first classes of list. The parameter asked is
+// the number of these classes. passed reports whether the node was asked about all classes since
+// its last change. The caller holds the lock.
 func (c *change) passed(list []question, asked int, end bool) (closed bool) {
 	if asked > 0 {
 		c.at = list[asked-1].place

@@ -10,8 +10,8 @@ import (
 // Node is a node that can be asked about pods. *ledger.Node implements it. Nodes are compared by
 // identity.
 type Node interface {
-	// Shift returns the answer for the pod before the node's last change, and the answer now.
-	// before is Unreported if the earlier answer is not known.
+	// Shift returns the answer for the pod before the node's last change, and the answer now. The
+	// outcome of before is Unreported if the earlier answer is not known.
 	Shift(c *ledger.Candidate) (before, now ledger.Answer)
 	// View returns the node's current state for further questions.
 	View() ledger.View

@@ -54,7 +54,8 @@ func (r *ring) find(p place) (int, bool) {
 	return slices.BinarySearchFunc(r.sorted, p, func(m *members, p place) int { return m.place.compare(p) })
 }
 
-// after returns at most limit classes after a place. last means that no more classes follow.
+// after returns at most limit classes after a place. The result last means that no more classes
+// follow.
 func (r *ring) after(p place, limit int) (found []*members, last bool) {
 	i, here := r.find(p)
 	if here {

@@ -194,7 +194,7 @@ func (w *Waiters) catchUp() {
 // turn is one step in the handling of a change in behind.
 type turn struct {
 	of *change
-	// The field as is a copy of the change at the start of the turn, because the node may change
+	// The field `as` is a copy of the change at the start of the turn, because the node may change
 	// again during the turn.
 	as   change
 	list []question

@@ -20,7 +20,8 @@ import (
 // elsewhere returns the node that Berth would have chosen for a pod that is rejected on its own
 // node, split over NUMA nodes there, or strands devices there. This is the first node in Berth's
 // order that admits the pod and that kube-scheduler could have chosen. elsewhere returns nil if the
-// pod is well placed, or if no node is better. looked is false if the search was not possible.
+// pod is well placed, or if no node is better. The result looked is false if the search was not
+// possible.
 func (w *Witness) elsewhere(pod *corev1.Pod, own *nodes.Node, e *ledger.Expectation) (better *shadow.Elsewhere, looked bool) {
 	if len(e.Either) > 0 {
 		return nil, false
