@@ -215,7 +215,7 @@ func (s *sums) hear(m *said, n int) {
 	}
 	addTo(&s.schedulers, m.scheduler, n)
 	addTo(&s.priorities, m.priority, n)
-	if m.wrong || m.declares != (wire.Declaration{}) { // otherwise only its Binding names the gang
+	if m.wrong || m.declares != (wire.Declaration{}) { // else its Binding or an object declares it
 		addTo(&s.declared, m.declares, n)
 	}
 }

@@ -289,7 +289,7 @@ func (l *bindingsLease) write(ctx context.Context, state string) error {
 		}
 		there, getErr := l.leases.Get(ctx, LeaseName, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(getErr): // deleted; the first scheduler to create it leads
+		case apierrors.IsNotFound(getErr): // deleted; the first scheduler to create it holds it
 			return ErrDeposed
 		case getErr != nil:
 			return getErr
