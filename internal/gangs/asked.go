@@ -30,8 +30,8 @@ type Asked struct {
 	// Node returns the number and the ledger of the node of a seated pod. number is plan.Elsewhere
 	// if no member that needs a node can use this node.
 	Node func(name string) (number int, account *ledger.Node)
-	// Looked adds to the set keys the label keys with which the required anti-affinity of pods on
-	// nodes selects other pods. Looked may be nil.
+	// Looked adds label keys to the set keys: the keys by which required anti-affinity terms of
+	// pods on nodes select other pods. Looked may be nil.
 	Looked func(keys sets.Set[string])
 }
 

@@ -54,7 +54,7 @@ func MayHelp(event fwk.ClusterEvent) bool {
 
 // afterPodDelete wakes a waiting pod if the node of the deleted pod now admits it. A waiting pod
 // that may evict is also woken if the node would admit it after evictions, because it may now need
-// fewer victims. kube-scheduler sends this event also when a pod loses its nomination to a node.
+// fewer victims. kube-scheduler also sends this event when a pod loses its nomination to a node.
 // Other pods may then use the resources that were kept for that pod, although the node has not
 // changed.
 func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {

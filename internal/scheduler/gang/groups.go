@@ -268,7 +268,8 @@ func (gs *Groups) placed(g *group) {
 }
 
 // on applies an event to a group's progress. It carries out the resulting actions except Release
-// and Try, which the caller carries out after releasing the lock. The caller holds the lock.
+// and Try, which the caller must carry out after it has released the lock. The caller holds the
+// lock during the call.
 func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.book.Clock.Now())
 	if do.Drop != "" {

@@ -30,8 +30,8 @@ func affinityKeys(pod *corev1.Pod) (keys []string) {
 	return keys
 }
 
-// looked adds to the set keys the label keys with which required anti-affinity terms of existing
-// pods select other pods.
+// looked adds label keys to the set keys: the keys by which required anti-affinity terms of
+// existing pods select other pods.
 func (t *trial) looked(keys sets.Set[string]) {
 	for _, info := range t.infos {
 		loners := info.GetPodsWithRequiredAntiAffinity()

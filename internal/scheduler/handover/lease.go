@@ -25,9 +25,9 @@ const (
 	leaseAnnotation  = "berth.dev/bindings"
 	bindingsUnderWay = "under-way"
 	bindingsNone     = "none"
-	// leaseIdle is the time that a leader waits after its last Binding before it records that no
-	// Binding is under way. So single Bindings cause at most two writes of the Lease per leaseIdle.
-	// Under load, the leader writes the Lease once per leaseFresh.
+	// leaseIdle is the time for which a leader waits after its last Binding before it records that
+	// no Binding is under way. So single Bindings cause at most two writes of the Lease per
+	// leaseIdle. Under load, the leader writes the Lease once per leaseFresh.
 	leaseIdle = time.Second
 	// leaseFresh is the time for which a leader assumes that the Lease is still its own. A process
 	// that was suspended for longer writes the Lease before its next Binding, and so learns if

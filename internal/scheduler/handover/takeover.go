@@ -92,9 +92,9 @@ func New(o Options) *Handover {
 }
 
 // Pace waits until the number of running Bindings allows another Binding of the namespace. The
-// caller calls done at least once, when the API server has answered the Binding. Namespaces take
-// turns, so a namespace with many pods hardly delays a pod of another namespace, unless its own
-// pods must be bound to the same node before that pod. A repeated Binding does not wait in Pace
+// caller must call done, at least once, when the API server has answered the Binding. Namespaces
+// take turns, so a namespace with many pods hardly delays a pod of another namespace, unless its
+// own pods must be bound to the same node before that pod. A repeated Binding does not wait in Pace
 // again. If ctx ends first, Pace returns the error of ctx.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)

@@ -127,7 +127,7 @@ func (n *Node) Changes() uint32 { return n.hot.changes.Count() }
 
 // Enter waits until the caller may write a Binding to the node. Only one caller may write at a
 // time; the caller with the lowest number comes first. Enter returns an error if ctx ends first.
-// Otherwise the caller calls Leave after the write.
+// Otherwise the caller must call Leave after the write.
 func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnstile.enter(ctx, number) }
 
 // Leave lets the next caller of Enter write its Binding.

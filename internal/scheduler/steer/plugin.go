@@ -105,7 +105,7 @@ func parseArgs(obj runtime.Object) (*config.DynamicResourcesArgs, error) {
 	}
 	args := &config.DynamicResourcesArgs{FilterTimeout: said.FilterTimeout}
 	if said.BindingTimeout != nil && said.BindingTimeout.Duration != config.DynamicResourcesBindingTimeoutDefault {
-		args.BindingTimeout = said.BindingTimeout // setting it is an error if the feature gate is off
+		args.BindingTimeout = said.BindingTimeout // an error if its feature gate is off
 	}
 	return args, nil
 }
