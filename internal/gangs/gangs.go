@@ -47,7 +47,8 @@ func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
 
 // Waits reports whether a member waits for a node: the pod is active, has no scheduling gates and
-// is not placed. placed means that the member has a node, or that its Binding is being written.
+// is not placed. The parameter placed means that the member has a node, or that its Binding is
+// being written.
 func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }

@@ -78,8 +78,8 @@ func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 // decided reports whether the pod has a decision that Bind must write.
 func (c *cycle) decided() bool { return c.number > 0 }
 
-// bindReservation writes the place into the Reservation that the pod stands for. decided means that
-// the node's account has reserved the place.
+// bindReservation writes the place into the Reservation that the pod stands for. The parameter
+// decided means that the node's account has reserved the place.
 func (c *core) bindReservation(ctx context.Context, pod *corev1.Pod, nodeName string, decided bool) *fwk.Status {
 	if err := c.handover.Enter(ctx); err != nil {
 		return fwk.AsStatus(err)

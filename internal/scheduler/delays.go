@@ -92,8 +92,8 @@ func mayBeHeld(pod *corev1.Pod) bool {
 	return wire.InGang(pod) || pod.Spec.SchedulingGroup != nil || len(pod.Spec.SchedulingGates)+len(pod.Spec.ResourceClaims) > 0
 }
 
-// Tried records that a pod is taken from the queue to be tried. queued is the time when it entered
-// the queue.
+// Tried records that a pod is taken from the queue to be tried. The parameter queued is the time
+// when it entered the queue.
 func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	if !wire.MightPin(pod) {
 		return

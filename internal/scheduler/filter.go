@@ -70,8 +70,9 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 	return nil, nil
 }
 
-// choose sets the way of a pod that has no planned node. from is the UID of the pod's Reservation,
-// and heldOn is the node of the Reservation. Both are "" for a pod without a Reservation.
+// choose sets the way of a pod that has no planned node. The parameter from is the UID of the pod's
+// Reservation, and heldOn is the node of the Reservation. Both are "" for a pod without a
+// Reservation.
 func (c *cycle) choose(state fwk.CycleState, pod *corev1.Pod, from, heldOn string) (err error) {
 	switch {
 	case state.IsPodGroupSchedulingCycle():

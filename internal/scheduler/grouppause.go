@@ -16,9 +16,9 @@ import (
 
 // groupPauses holds members of a Kubernetes PodGroup for a while after a failed attempt in which
 // Berth decided about a member. kube-scheduler moves such members to the back-off queue, from which
-// an idle scheduler takes them at once (feature gate SchedulerPopFromBackoffQ). Without a pause it
-// would try the group thousands of times per second. PreEnqueue enforces the pause, because it runs
-// before a pod enters that queue.
+// an idle scheduler takes them at once (feature gate SchedulerPopFromBackoffQ). Without a pause,
+// kube-scheduler would try the group thousands of times per second. PreEnqueue enforces the pause,
+// because it runs before a pod enters that queue.
 //
 // Only members that have failed are held. Groups of ordinary pods and new members are left to
 // kube-scheduler. groupPauses also stores the time since which each group has waited for a node's

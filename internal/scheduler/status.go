@@ -52,8 +52,8 @@ func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	return fwk.NewStatus(s.Code(), c.ask.Said.In(s.Message()))
 }
 
-// statusOf returns an answer as a status of the framework, or nil for an admission. patient means
-// that the pod waits until its CPUs are certain. Equal causes have equal messages.
+// statusOf returns an answer as a status of the framework, or nil for an admission. The parameter
+// patient means that the pod waits until its CPUs are certain. Equal causes have equal messages.
 func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 	switch a.Kind() {
 	case nodes.Takes:

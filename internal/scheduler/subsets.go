@@ -62,8 +62,8 @@ type victims struct {
 	with   ledger.Trial
 }
 
-// victims creates a search from the assumptions of a dry run. info is the node without the
-// removable pods.
+// victims creates a search from the assumptions of a dry run. The parameter info is the node
+// without the removable pods.
 func (c *cycle) victims(n *nodes.Node, info fwk.NodeInfo, t *ledger.Trial) *victims {
 	room := gang.RoomIn(info)
 	v := &victims{asking: suppose.Pod{Candidate: &c.query.Candidate, Asks: c.dry.amounts}, with: ledger.Trial{With: t.With}}

@@ -34,8 +34,8 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// New returns the command. Its flags are those of kube-scheduler. plugin is scheduler.New or a
-// result of scheduler.With.
+// New returns the command. Its flags are those of kube-scheduler. The parameter plugin is
+// scheduler.New or a result of scheduler.With.
 func New(plugin frameworkruntime.PluginFactory) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{

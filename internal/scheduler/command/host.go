@@ -105,10 +105,10 @@ type equipment struct {
 	profiles []config.KubeSchedulerProfile
 }
 
-// Equip applies the wraps to a scheduler. global is percentageOfNodesToScore for profiles without
-// their own; nil means kube-scheduler's choice. profiles has the scheduler's profiles, with
-// defaults. The scheduler must be set up but not running yet. Equip reports whether any profile has
-// the plugin.
+// Equip applies the wraps to a scheduler. The parameter global is percentageOfNodesToScore for
+// profiles without their own; nil means kube-scheduler's choice. The parameter profiles has the
+// scheduler's profiles, with defaults. The scheduler must be set up but not running yet. Equip
+// reports whether any profile has the plugin.
 func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) bool {
 	shared := informersOf(sched)
 	parts, ours := scheduler.PartsOf(shared)

@@ -38,8 +38,9 @@ type eviction struct {
 	leaving int
 	// nodes has the node of each member that fits after the eviction, by UID.
 	nodes map[types.UID]string
-	// mixed means that some victim's priority is not lower than the group's. It is evicted because
-	// its gang is evicted as a whole, and another pod of that gang has a lower priority.
+	// mixed means that some victim's priority is not lower than the group's. Such a victim is
+	// evicted because its gang is evicted as a whole, and another pod of that gang has a lower
+	// priority.
 	mixed bool
 	// cut means that the search stopped early, so fewer victims may be enough.
 	cut bool
@@ -295,11 +296,11 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 }
 
 // MakeRoom evicts pods for a pod without a gang, which it plans as a gang of one. A gang is evicted
-// as a whole or not at all. node is the node on which the pod then fits, or "" if evictions do not
-// help. If asked is true, kube-scheduler's own preemption must not run, because it might evict
-// single members of gangs, or protected pods. If asked is false, MakeRoom has evicted nothing, and
-// kube-scheduler's own preemption may run: the pod has the preemption policy Never, or no member of
-// a gang and no protected pod could be among the victims.
+// as a whole or not at all. The result node is the node on which the pod then fits, or "" if
+// evictions do not help. If asked is true, kube-scheduler's own preemption must not run, because it
+// might evict single members of gangs, or protected pods. If asked is false, MakeRoom has evicted
+// nothing, and kube-scheduler's own preemption may run: the pod has the preemption policy Never, or
+// no member of a gang and no protected pod could be among the victims.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)

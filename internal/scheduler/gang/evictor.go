@@ -62,8 +62,8 @@ func (e *evictor) protects(pod *corev1.Pod) bool {
 	return wire.KeptFromEviction(pod) && e.o.mayProtect(pod.Namespace)
 }
 
-// note updates the map e.protected with a version of a pod from the watch. onNode means that the
-// pod has a node and has not ended.
+// note updates the map e.protected with a version of a pod from the watch. The parameter onNode
+// means that the pod has a node and has not ended.
 func (e *evictor) note(pod *corev1.Pod, onNode bool) {
 	protected := onNode && e.protects(pod)
 	if !protected && !e.any.Load() {

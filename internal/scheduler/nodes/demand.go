@@ -19,8 +19,8 @@ const (
 	demandLate  = 30 * time.Second
 )
 
-// FollowDemand updates the demand for each node until ctx ends. objectOf returns the Node object of
-// a name, or nil.
+// FollowDemand updates the demand for each node until ctx ends. The parameter objectOf returns the
+// Node object of a name, or nil.
 func (t *Table) FollowDemand(ctx context.Context, objectOf func(name string) *corev1.Node) {
 	d := &t.Demand
 	levels := d.Levels()

@@ -252,8 +252,8 @@ func (n *Node) lastKind() *nodestate.NodeKind {
 
 // accept accepts a report and returns the outcomes of the promises that the report settles. If the
 // report is not reliable, it returns the reason, and the caller must call Feed.refuse. The caller
-// has checked that the report is not older than the last one. The ledger does not get the same
-// report twice in a row.
+// must have checked that the report is not older than the last one. The ledger does not get the
+// same report twice in a row.
 func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate.Unusable) {
 	same := n.noteNewest(r)
 	if r.Unusable != nil {

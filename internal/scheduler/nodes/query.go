@@ -38,8 +38,8 @@ type Profile struct {
 	amid    Answers[batch]
 }
 
-// Begin starts an attempt to place the candidate. nominated is the node to which the pod is
-// nominated, or "".
+// Begin starts an attempt to place the candidate. The parameter nominated is the node to which the
+// pod is nominated, or "".
 func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 	q := Query{Candidate: c, table: p.Table, scoring: &p.Scoring, setting: p.Scoring.Setting(c.Request.AsksDevices()), begun: since(p.Table.clock.Now()), nominated: nominated}
 	if c.Request.Rules.Own() == (placement.Rules{}) {

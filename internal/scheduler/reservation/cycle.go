@@ -125,8 +125,8 @@ func (rs *Reservations) Took(pod *corev1.Pod) {
 	}
 }
 
-// GaveBack records that a pod gives back the part of a place that it took. uid is the UID of the
-// Reservation. The node's account must already have removed the pod.
+// GaveBack records that a pod gives back the part of a place that it took. The parameter uid is the
+// UID of the Reservation. The node's account must already have removed the pod.
 func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -21,9 +21,9 @@ import (
 var errElsewhere = errors.New("the Reservation no longer needs a place")
 
 // Place writes the place of a Reservation into its object, and holds the place. The node's account
-// must already have a reservation for the pod that stands for the Reservation. decision is nil if
-// the kubelet decides on the node. If Place returns an error, it holds nothing. A write whose
-// answer was lost may still have succeeded; the watch then shows it.
+// must already have a reservation for the pod that stands for the Reservation. The parameter
+// decision is nil if the kubelet decides on the node. If Place returns an error, it holds nothing.
+// A write whose answer was lost may still have succeeded; the watch then shows it.
 func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, decision *placement.Decision, annotations map[string]any) error {
 	rs.writes.Lock()
 	defer rs.writes.Unlock()

@@ -68,8 +68,8 @@ type Options struct {
 	Features feature.Features
 }
 
-// New makes the plugin. obj has DynamicResourcesArgs as JSON or YAML; nil means kube-scheduler's
-// defaults.
+// New makes the plugin. The parameter obj has DynamicResourcesArgs as JSON or YAML; nil means
+// kube-scheduler's defaults.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) (*Plugin, error) {
 	args, err := parseArgs(obj)
 	if err != nil {

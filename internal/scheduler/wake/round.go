@@ -64,8 +64,8 @@ type moment struct {
 	created   int64 // in seconds since 1970
 }
 
-// roomFor returns the room of node n for pods like the candidate c, which n admits. woken has the
-// moments of all pods, of any shape, that one change wakes.
+// roomFor returns the room of node n for pods like the candidate c, which n admits. The parameter
+// woken has the moments of all pods, of any shape, that one change wakes.
 func roomFor(n Node, c *ledger.Candidate, woken moments) room {
 	v := n.View()
 	r := room{pods: max(1, v.Room(c, maxRoom))}
