@@ -93,7 +93,7 @@ func mayBeHeld(pod *corev1.Pod) bool {
 }
 
 // Tried records that a pod is taken from the queue to be tried. The parameter queued is the time
-// when it entered the queue.
+// when the pod entered the queue.
 func (d *Delays) Tried(pod *corev1.Pod, queued time.Time) {
 	if !wire.MightPin(pod) {
 		return

@@ -19,7 +19,7 @@ const (
 	demandLate  = 30 * time.Second
 )
 
-// FollowDemand updates the demand for each node until ctx ends. The parameter objectOf returns the
+// FollowDemand updates the demand for each node until ctx ends. The function objectOf returns the
 // Node object of a name, or nil.
 func (t *Table) FollowDemand(ctx context.Context, objectOf func(name string) *corev1.Node) {
 	d := &t.Demand

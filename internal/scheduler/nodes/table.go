@@ -54,7 +54,7 @@ type place struct {
 }
 
 // NewTable returns a table without nodes. A node is unusable if its agent has been silent for
-// longer than staleAfter. The parameter providers are the placement providers of every node.
+// longer than staleAfter. The parameter providers has the placement providers of every node.
 func NewTable(c clock.WithDelayedExecution, staleAfter time.Duration, providers ...placement.Provider) *Table {
 	t := &Table{clock: c, staleAfter: staleAfter, byName: map[string]*Node{}}
 	t.kinds.Providers = providers

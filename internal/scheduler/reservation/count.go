@@ -58,7 +58,7 @@ func (rs *Reservations) Count() Census {
 }
 
 // add adds a place. The parameter rest is the pod in the scheduler's cache that stands for the
-// unused part of the place. The parameter rest is nil if owners use the whole place.
+// unused part of the place, or nil if owners use the whole place.
 func (h *Unused) add(rest *corev1.Pod) {
 	h.Places++
 	if rest == nil {
