@@ -295,12 +295,12 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 	}
 }
 
-// MakeRoom evicts pods for a pod without a gang, which it plans as a gang of one. A gang is evicted
-// as a whole or not at all. The result node is the node on which the pod then fits, or "" if
-// evictions do not help. If asked is true, kube-scheduler's own preemption must not run, because it
-// might evict single members of gangs, or protected pods. If asked is false, MakeRoom has evicted
-// nothing, and kube-scheduler's own preemption may run: the pod has the preemption policy Never, or
-// no member of a gang and no protected pod could be among the victims.
+// MakeRoom evicts pods for a pod without a gang. It plans this pod as a gang of one. A gang among
+// the victims is evicted as a whole. The result node is the node on which the pod then fits, or ""
+// if evictions do not help. If asked is true, kube-scheduler's own preemption must not run, because
+// it might evict single members of gangs, or protected pods. If asked is false, MakeRoom has
+// evicted nothing, and kube-scheduler's own preemption may run: the pod has the preemption policy
+// Never, or no member of a gang and no protected pod could be among the victims.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)

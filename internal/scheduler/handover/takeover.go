@@ -165,8 +165,8 @@ func (h *Handover) claimLater(ctx context.Context) {
 	}
 }
 
-// Await returns when this scheduler has taken over, when ctx ends, or after limit. Before the
-// takeover, no attempt to place a pod that could be pinned succeeds.
+// Await returns when this scheduler has taken over, when ctx ends, or after limit. Before the end
+// of the takeover, no attempt to place a pod that could be pinned succeeds.
 func (h *Handover) Await(ctx context.Context, limit time.Duration) {
 	if h.Ready(ctx) {
 		return
