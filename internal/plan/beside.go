@@ -271,7 +271,7 @@ func unitsOf(members []Member) []unit {
 
 // In a gang with wishes, a node that refuses one member may admit a later member, so the plan
 // cannot drop the node. Instead, the trial stores the refusals of each node, and does not ask again
-// for a known answer. Otherwise a gang of thousands of members could block the scheduler for
+// for a known answer. Without this, a gang of thousands of members could block the scheduler for
 // minutes.
 
 // site has the members on a node, and the refusals of the node with these members. If the node gets

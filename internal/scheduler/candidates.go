@@ -316,8 +316,8 @@ const (
 
 // Next returns a few nodes of a class that it has not returned yet, the best first. It returns none
 // if no node is left. If a node's answer is an estimate, Next first asks the node for the exact
-// answer, until maxUnconfirmed estimates were wrong. Otherwise Reserve might refuse the pod, which
-// would then go to the end of the scheduling queue.
+// answer, because Reserve might refuse the pod, which would then go to the end of the scheduling
+// queue. After maxUnconfirmed wrong estimates, Next uses estimates unchecked.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {

@@ -108,8 +108,8 @@ func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error)
 	return l.ResourceSliceLister.ListWithDeviceTaintRules()
 }
 
-// tracker collects the allocated devices once for an attempt. Otherwise DynamicResources would
-// collect them again for every way on every node.
+// tracker collects the allocated devices once for an attempt. Without tracker, DynamicResources
+// would collect them again for every way on every node.
 type tracker struct {
 	fwk.ResourceClaimTracker
 	view *view
