@@ -40,7 +40,7 @@ const (
 	RemedyWait = "wait"     // wait until other pods end
 )
 
-// Fits checks a changed request against the resources of the node that the engine does not know. If
+// Fits checks a request against the resources of the node that the engine does not know. If
 // empty is set, it assumes an empty node. A nil Fits accepts every request.
 type Fits func(r *Request, empty bool) bool
 

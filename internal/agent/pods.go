@@ -96,7 +96,7 @@ func ran(s corev1.ContainerStatus) bool {
 // podBook has the pods that are bound to the node, and the pods that have left the API but may
 // still be in the kubelet's checkpoints. It is safe for concurrent use.
 //
-// Every user who may create pods may create a pod that claims to mirror another pod (annotation
+// Any user who can create pods can create a pod that claims to mirror another pod (annotation
 // kubernetes.io/config.mirror). The kubelet does not run such a pod, and deletes it if there is no
 // static pod. So a mirror never replaces the pod whose UID it claims. Of several mirrors, the
 // podBook uses the oldest.
@@ -115,7 +115,7 @@ func newPodBook(rivals []Rival) *podBook {
 	return &podBook{rivals: rivals, pods: map[types.UID]podFacts{}, left: map[string]podFacts{}}
 }
 
-// see records a pod in the API.
+// see records a pod that the API has.
 func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	f := factsOf(pod, b.rivals)
 	b.mu.Lock()

@@ -73,8 +73,8 @@ func (r *refused) tells(nt *v1alpha1.NodeTopology, now time.Time) bool {
 }
 
 // unfit reports whether an error is the API server's refusal of the object itself: a field over its
-// limit, a body over the server's limit, or an object over the limit of etcd (--max-request-bytes,
-// which has no status of its own).
+// limit, a body over the server's limit, or an object over etcd's limit (--max-request-bytes). For
+// the last case, the API server has no status reason, so unfit compares the text.
 func unfit(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		strings.Contains(err.Error(), "etcdserver: request is too large") || strings.Contains(err.Error(), "trying to send message larger than max")

@@ -104,7 +104,8 @@ type Books struct {
 	found map[string]bool
 	// newest are the decisions for pods that were resized, by UID.
 	newest map[string]*Decided
-	// lives reports whether a container has processes. It returns false if this cannot be checked.
+	// lives reports whether a container has processes. It always returns false if Plugin.Lives is
+	// nil.
 	lives func(id string) bool
 	// online reads the machine's present online CPUs. It is nil if all are always online. A
 	// container in a cpuset without an online CPU runs on its parent's CPUs, which all containers

@@ -113,8 +113,8 @@ func (b *Books) holder(e *entry, id string) string {
 	return ""
 }
 
-// The result of given is the devices of a container whose decision is not known: those that the
-// runtime's environment variables of the container name.
+// The method given returns the devices of a container whose decision is not known: the devices that
+// the container's environment variables name.
 func (e *entry) given() (out []placement.DeviceAllocation) {
 	for _, resource := range slices.Sorted(maps.Keys(e.Tokens)) {
 		if ids := e.Given[wire.DevicesVariable(resource)]; ids != "" {

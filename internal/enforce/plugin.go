@@ -46,9 +46,9 @@ type Plugin struct {
 	// Lives reports whether the cgroup with this name, as the runtime spells it, has processes. It
 	// is needed because a restarted runtime may not report a running container. It may be nil.
 	Lives func(cgroup string) bool
-	// Online reads the machine's present online CPUs. No container starts if its CPUs are offline,
-	// or if the online CPUs cannot be read. It is nil if all CPUs are always online. It must be set
-	// before Run.
+	// Online reads the machine's present online CPUs. A container does not start if CPUs that it
+	// needs are offline (Books.asleep), or if the online CPUs cannot be read. It is nil if all CPUs
+	// are always online. It must be set before Run.
 	Online func() (topology.CPUSet, error)
 
 	now   func() time.Time
@@ -103,7 +103,7 @@ func (p *Plugin) changed() {
 	}
 }
 
-// disconnected records why there is no runtime, and reports whether the reason is new.
+// disconnected records why no runtime is connected, and reports whether the reason is new.
 func (p *Plugin) disconnected(err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -313,9 +313,9 @@ func (p *Plugin) discreet(namespace, why string) string {
 }
 
 // ValidateContainerAdjustment refuses a container that this plugin has not adjusted. If a plugin
-// does not answer to CreateContainer in time, the runtime skips the plugin, and the runtime's own
-// validator does not detect this. If the plugin does not answer to a validation either, the runtime
-// refuses the container.
+// does not answer a CreateContainer call in time, the runtime skips the plugin, and the runtime's
+// own validator does not detect this. If the plugin does not answer the validation call either, the
+// runtime refuses the container.
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()
 	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || owner != ownName || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
@@ -389,9 +389,10 @@ func (p *Plugin) sweep() {
 }
 
 // UpdateContainer handles a change of a container's resources, such as an in-place resize by the
-// kubelet. If the scheduler has not decided for these amounts yet, it refuses the change, and the
-// kubelet tries again. Otherwise the container gets the CPUs of the newest decision. With
-// LiftQuota, a pinned container still has no quota.
+// kubelet. If the scheduler has not decided about these amounts yet, or if its newest decision
+// cannot be carried out yet, UpdateContainer refuses the change, and the kubelet tries again.
+// Otherwise the container gets the CPUs of the newest decision. With LiftQuota, a pinned container
+// still has no quota.
 func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -465,8 +466,8 @@ func (p *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 	return nil
 }
 
-// StopPodSandbox removes a pod whose containers have stopped. No container starts in this sandbox
-// again, so only now are its CPUs free.
+// StopPodSandbox removes a pod whose containers have stopped. The pod's CPUs are free only now,
+// because no container starts in this sandbox again.
 func (p *Plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -509,8 +510,8 @@ func (p *Plugin) Sight() Sight {
 	return s
 }
 
-// labelled returns the pod of a container by the kubelet's labels. If a restarted runtime could not
-// query a sandbox in time, it reports only the sandbox's containers.
+// labelled returns the pod of a container, from the labels that the kubelet gives containers. If a
+// restarted runtime could not query a sandbox in time, it reports only the sandbox's containers.
 func labelled(c *api.Container) *api.PodSandbox {
 	l := c.GetLabels()
 	return &api.PodSandbox{Namespace: l["io.kubernetes.pod.namespace"], Name: l["io.kubernetes.pod.name"], Uid: l["io.kubernetes.pod.uid"]}

@@ -106,7 +106,8 @@ func (b *Books) newer(c *Container) {
 	}
 }
 
-// renew records a newer decision about a container. A container that does not run moves at once.
+// renew records a newer decision about a container. If the container does not run and its new CPUs
+// can be claimed, the decision takes effect at once.
 func (b *Books) renew(e *entry, d *placement.ContainerDecision) {
 	if d == nil || e.Decision == nil {
 		return

@@ -10,8 +10,9 @@ import (
 
 // At every step of an admission, the kubelet's managers first free the resources of pods that are
 // gone (removeStaleState). If a pod leaves in the middle of the admission, only the later
-// containers of the admitted pod can get the CPUs of the pod that left. So the admitted pod can get
-// another allocation than if the other pod had left before or after the admission.
+// containers of the admitted pod can get the CPUs of the pod that left. So the allocation of the
+// admitted pod can differ from the one that it would get if the other pod left before or after the
+// admission.
 //
 // If the admitted pod gets the same allocation in every world (package comment), it does not matter
 // at which step other pods leave. If the allocations differ, the ledger also computes the worlds in
@@ -39,7 +40,7 @@ func (w *worlds) mixed(r *placement.Request, events uint32) []world {
 	return out
 }
 
-// alike reports whether the request gets an equal allocation in every world.
+// alike reports whether the request gets the same answer and the same allocation in every world.
 func (w *worlds) alike(r *placement.Request) bool {
 	first, other := decisions.Get().(*placement.Decision), decisions.Get().(*placement.Decision)
 	defer decisions.Put(first)
@@ -166,7 +167,7 @@ func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
 	return o
 }
 
-// indifferent reports whether the request gets an equal allocation, whichever of the events happen
+// indifferent reports whether the request gets the same allocation, whichever of the events happen
 // before it.
 func (m *mixture) indifferent(over uint32) bool {
 	without, with := m.decide(nil, new(outcome)), new(outcome)

@@ -22,8 +22,8 @@ type Candidate struct {
 	Loose bool
 	// Wave orders pods that are reserved together if the kubelet would refuse some of them in
 	// another order. A pod may be posted only after a report shows that all pods of earlier waves
-	// were admitted (View.Due). Until the pods of all waves are admitted, the node takes no other
-	// pods. 0 means that no order is needed.
+	// were admitted (View.Due). Until the pods of all waves are admitted, the node accepts no other
+	// pods that could be pinned. 0 means that no order is needed.
 	Wave int
 }
 

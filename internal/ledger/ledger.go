@@ -14,7 +14,8 @@ func (l *Ledger) Open(c *ChangeCounter) *Node {
 	return newNode(c, &l.stateIDs, facts{})
 }
 
-// Shape returns the shape of the request. Requests with the same shape get the same verdicts.
+// Shape returns the shape of the request. Requests with the same shape get the same verdict in the
+// same state.
 func (l *Ledger) Shape(r *placement.Request) Shape {
 	return Shape(l.shapes.of(nil, maxShapes, func(b []byte) []byte { return requestKey(b, r) }))
 }

@@ -15,7 +15,7 @@ type lives struct {
 	// turn is the highest turn that was assigned or seen.
 	turn int64
 	// strangers is the sequence number of the latest report in which a pod without a turn was new
-	// (hasNewcomers). A decision that used an earlier report possibly did not consider that pod.
+	// (hasNewcomers). A decision that used an earlier report may not have considered that pod.
 	strangers int64
 }
 
@@ -75,7 +75,7 @@ func (l *lives) takeBack(p *pod) {
 	}
 }
 
-// appear adds a pod that the API shows as bound, or shows with another Binding than expected.
+// appear adds a pod that the API shows as bound, or whose Binding differs from the expected one.
 func (l *lives) appear(s *Sighting, listed bool) {
 	p := &pod{uid: s.UID, asked: asked{req: s.Request}, created: s.Created, turn: s.Turn, underway: true, debt: debt{promise: s.Promise}}
 	p.inherited = s.Inherited
@@ -110,7 +110,7 @@ func (l *lives) hasEnding(but *pod) bool {
 }
 
 // hasStrangerTo reports whether the node has a pod without a turn that the decision about this pod
-// possibly did not consider. A standby scheduler can learn of such a pod earlier than the leader
+// may not have considered. A standby scheduler can learn of such a pod earlier than the leader
 // that decided.
 func (l *lives) hasStrangerTo(s *Sighting) bool {
 	return s.Report < l.strangers || len(l.afloat()) > 0

@@ -104,8 +104,8 @@ type sight struct {
 	goneAt time.Time
 }
 
-// debt is the promise to a pod, and how far the promise is settled, which means compared with
-// reports.
+// debt is the promise to a pod, and the progress of settling it. A promise is settled when a report
+// shows whether it was kept.
 type debt struct {
 	// promise is the decision of the Binding, or nil if there is none.
 	promise *Promise

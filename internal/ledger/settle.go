@@ -62,9 +62,8 @@ func (f *facts) settleListed(r *Report) []PromiseOutcome {
 	return outcomes
 }
 
-// showsResize reports whether the kubelet gave a container another number of CPUs than promised. A
-// different number means that the pod was resized before its kubelet admitted it, and that the API
-// has not shown this yet.
+// showsResize reports whether the kubelet gave a container more or fewer CPUs than promised. If so,
+// the pod was resized before its kubelet admitted it, and the API has not shown this yet.
 func (p *pod) showsResize(r *Report) bool {
 	if p.promise == nil || !r.Has(p.uid) {
 		return false
@@ -189,7 +188,7 @@ func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 }
 
 // Kept reports whether the node assigned the promised resources. Containers without resources need
-// not be listed. Memory of finished init containers is freed early, so it is not compared.
+// not be listed. The memory of init containers is not compared, because the kubelet frees it early.
 func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
 	if !d.Whole.Same(found.Whole) {
 		return false

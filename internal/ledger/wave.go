@@ -5,8 +5,9 @@ import "slices"
 // The kubelet may admit pods that were created in the same second in any order. If some pods that
 // are reserved together would be refused in another order, the scheduler divides the pods into
 // numbered waves. It posts the pods of a wave only after a report lists the pods of all earlier
-// waves, so the kubelet admits them in this order. Until then the pods stay reserved, and the node
-// makes all other pods wait. Other pods may leave in the meantime, so Post decides again.
+// waves, so the kubelet admits them in this order. Until then the pods stay reserved, and all other
+// pods that the node could pin must wait. Other pods may leave in the meantime, so Post decides
+// again.
 
 // waveOf returns the number of the last wave to which any of the pods belongs, or 0.
 func waveOf(flight []*pod) int {

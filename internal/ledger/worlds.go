@@ -74,16 +74,17 @@ type worlds struct {
 	all   []world
 	// ways counts the ways in which events can happen during the last admission.
 	ways int
-	// why is the reason if there are too many possibilities. Once set, it stays.
+	// why is the reason for giveUp. Once set, it stays.
 	why Wait
 	// shared means that the states have another owner and must be copied before a change.
 	shared bool
 }
 
-// uncertain reports whether there are too many possibilities to try.
+// uncertain reports whether giveUp was called, so that no world is known.
 func (w *worlds) uncertain() bool { return w.why != WaitsForNothing }
 
-// giveUp records that there are too many possibilities, and drops all worlds.
+// giveUp records why the possible states cannot be computed, and drops all worlds. For example,
+// there are too many possibilities, or a pod in flight was resized.
 func (w *worlds) giveUp(why Wait) {
 	w.all = nil
 	if w.why == WaitsForNothing {
@@ -403,8 +404,8 @@ func (w *worlds) without(uids []string) {
 	}
 }
 
-// with admits a request. It returns false if a world refuses it, or if there are then too many
-// possibilities.
+// with admits a request. It returns false if a world refuses it, or if the resulting states cannot
+// be computed (giveUp).
 func (w *worlds) with(r *placement.Request) bool {
 	w.own()
 	for i := 0; i < len(w.all); i++ {
@@ -506,7 +507,8 @@ func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wai
 	return w.why
 }
 
-// keeps reports whether every world admits a pod in flight and gives it the promised resources.
+// keeps reports whether every world admits a pod in flight and, if its promise is exact, gives it
+// the promised resources.
 func (w *worlds) keeps(p *pod) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)

@@ -30,8 +30,8 @@ const (
 	// of devices for which PointsOf computes points.
 	maxGPUs   = 16
 	maxPoints = 64
-	// maxDivisions is the maximum number of divisions for a search. Choices among up to 10 GPUs
-	// have fewer divisions, and so has the choice of 8 among 16 GPUs.
+	// maxDivisions is the maximum number of divisions for a search. Choices among up to 10 GPUs,
+	// and the choice of 8 among 16 GPUs, have fewer divisions.
 	maxDivisions = 7000
 	// maxChips is the maximum number of GPUs for which distribute predicts the plugin.
 	maxChips = 256
