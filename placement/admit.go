@@ -129,10 +129,11 @@ func (ad *admission) atOnce(d Detail) bool {
 // false if several containers are placed one after another: when more CPUs are free, an early
 // container may take the CPUs that a later container needs.
 //
-// Two rules of the kubelet make a request not monotone. First, a container must reuse the resources
-// of earlier init containers, and if a NUMA node is full, these may be on other NUMA nodes. Second,
-// while a container has memory from a group of NUMA nodes, other containers can have memory from
-// these nodes only as the same group.
+// Three rules of the kubelet make a request not monotone. First, a container must reuse the
+// resources of earlier init containers, and if a NUMA node is full, these may be on other NUMA
+// nodes. Second, while a container has memory from a group of NUMA nodes, other containers can have
+// memory from these nodes only as the same group. Third, if a pod with several containers is placed
+// by spec.resources, the chosen CPUs determine whether the containers can divide them.
 //
 // If a kubelet decides, a request that a Keep limits is not monotone either: if a NUMA node is
 // full, the pod may move to NUMA nodes without kept CPUs.

@@ -32,8 +32,8 @@ const (
 	// DistanceOpen: the kubelet runs without prefer-closest-numa-nodes, so it can choose NUMA nodes
 	// that are not the nearest.
 	DistanceOpen
-	// OtherDevices: the kubelet uses as few NUMA nodes as possible for the devices of a resource,
-	// so it gives another number of devices on each NUMA node.
+	// OtherDevices: the kubelet cannot take exactly the pod's number of devices of a resource from
+	// each NUMA node, for example because single-numa-node takes all of them from one.
 	OtherDevices
 	// ClaimsOpen: a driver chooses the devices of a resource, not the kubelet
 	// (DeviceRequest.Claimed).

@@ -147,7 +147,8 @@ func (g *merger) reachable(lists []hint.List) {
 
 // intersect makes g.reach the set of a∩b with a in g.reach and b in o. The number of pairs whose
 // intersection includes m is the number of masks a that include m, times the number of masks b that
-// include m. Inclusion and exclusion give the pairs whose intersection is exactly m.
+// include m. The principle of inclusion and exclusion then gives the number of pairs whose
+// intersection is exactly m.
 func (g *merger) intersect(o hint.Set) {
 	count(g.a, g.reach)
 	count(g.b, o)

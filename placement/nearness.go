@@ -2,8 +2,8 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// Nearness is how close the devices of a pod are to each other and to its CPUs and memory. If CPUs
-// or memory are on other NUMA nodes than the devices, the distance between the NUMA nodes counts.
+// Nearness is how close the devices of a pod are to each other and to its CPUs and memory. If these
+// resources are not all on one NUMA node, only the NUMA nodes count, and not the PCI places.
 type Nearness string
 
 // The two nearest values. All other values are those of topology.Spread.

@@ -106,9 +106,9 @@ func (b jointBooks) enterProvided(pod *PodAllocation, take bool) {
 	}
 }
 
-// restore rebuilds the account from the pods. It returns an error for CPUs that two pods hold, that
-// are reserved, or that the machine does not have. Amounts on NUMA nodes that the machine does not
-// have are also an error.
+// restore rebuilds the account from the pods. It returns an error if two pods hold the same CPU or
+// device, if a pod holds a CPU that is reserved or that the machine does not have, or if a pod has
+// an amount that the machine cannot have (checkAmounts).
 func (b jointBooks) restore(*Snapshot) error {
 	s := b.s
 	s.account.CopyFrom(s.m.empty.account)

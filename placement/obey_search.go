@@ -21,8 +21,8 @@ type search struct {
 
 // again searches for places for all containers, and reports whether it finds them. It tries other
 // orders, then every set of NUMA nodes for each container. Each attempt starts from the book in the
-// parameter on. If nothing fits, again places the containers once more in the first order, so that
-// the decision is as before the search.
+// parameter on. If nothing fits, the method places the containers once more in the first order, so
+// that the decision is as before the search.
 func (s *search) again(on *joint.Book) bool {
 	s.order, s.hard = s.order[:0], s.hard[:0]
 	if s.ad.avoid.on || s.ad.r.Rules.Claimed != nil {

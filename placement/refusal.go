@@ -75,8 +75,8 @@ type Need struct {
 	// FewestUsable is Fewest computed without reserved CPUs. It is set only if it differs from
 	// Fewest. A kubelet counts reserved CPUs (kubernetes#132187).
 	FewestUsable int `json:"fewestUsable,omitempty"`
-	// Whole is the number of CPUs per core if full-pcpus-only assigns only whole cores, otherwise
-	// 0.
+	// Whole is the number of CPUs per core if a rule for whole cores applies: full-pcpus-only, or
+	// berth.dev/exclusive: core in a refusal with the Detail Withholds. Otherwise it is 0.
 	Whole uint64 `json:"whole,omitempty"`
 	// Preferred has the sets of NUMA nodes for which the resource has a preferred hint, as lists.
 	// Anywhere means that the resource accepts all NUMA nodes. If both are unset, the resource has

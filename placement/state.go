@@ -11,8 +11,8 @@ import (
 // Admit, Decide and Explain only read it.
 type State struct {
 	m *Model
-	// shared is defaultCpuSet: every CPU that no container has exclusively. It is empty without the
-	// static CPU manager.
+	// shared is defaultCpuSet: every CPU that no container has exclusively. It is empty if a
+	// kubelet without the static CPU manager decides.
 	shared topology.CPUSet
 	book   *memory.Book // nil without the static memory manager
 	// account records the resources that Berth has assigned to the pods in podTable. It is nil if

@@ -55,7 +55,7 @@ func (m *Model) Reach(r *Request, v *Verdict) topology.NUMASet {
 }
 
 // AsksExclusiveCPUs reports whether a static CPU manager would pin a container of the pod
-// (cpumanager.staticPolicy.guaranteedCPUs).
+// (cpumanager.staticPolicy.guaranteedCPUs). It returns false for every pod with spec.resources.
 func (r *Request) AsksExclusiveCPUs() bool {
 	if !r.Guaranteed || r.PodLevel {
 		return false

@@ -6,8 +6,8 @@ import "github.com/berth-dev/berth/topology"
 // from sysfs when the kubelet started. It can differ from topology.Machine. The engine uses the
 // view.
 type KubeletView struct {
-	// NumCores is the number of online hardware threads (MachineInfo.NumCores). The kubelet
-	// computes the CPUs per core and per socket from this number.
+	// NumCores is MachineInfo.NumCores: the number of online hardware threads, or of all threads if
+	// the machine has no NUMA nodes. The kubelet computes the CPUs per core and per socket from it.
 	NumCores int
 	// NumSockets is MachineInfo.NumSockets, which cAdvisor computes (machine.GetSockets).
 	NumSockets int

@@ -35,9 +35,9 @@ type Thread struct {
 // Node is the machine as the kubelet's cpumanager/topology.CPUTopology has it. The counts are
 // separate from Threads, as in the kubelet, which divides by them.
 type Node struct {
-	NumCPUs    int // MachineInfo.NumCores: online threads
+	NumCPUs    int // MachineInfo.NumCores, which counts threads
 	NumCores   int // sum of len(MachineInfo.Topology[i].Cores)
-	NumSockets int // MachineInfo.NumSockets, which cAdvisor reads from /proc/cpuinfo
+	NumSockets int // MachineInfo.NumSockets
 	// Threads may be in any order. If two threads have the same CPU, the later one counts.
 	Threads []Thread
 }

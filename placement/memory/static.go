@@ -244,8 +244,8 @@ func (m *Model) regular(needs []Need) bool {
 	return false
 }
 
-// Mixes reports whether taking memory from the mask would put a NUMA node into two groups at a
-// time. The kubelet allows this for a mask of one NUMA node, and then counts wrongly.
+// Mixes reports whether taking memory from the mask would put a NUMA node into two groups at the
+// same time. The kubelet allows this for a mask of one NUMA node, and then counts wrongly.
 func Mixes(b *Book, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if n := b.nodes[w.Lowest()]; n.assignments > 0 && n.cells != mask {
