@@ -102,8 +102,8 @@ const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
 // rules exclude.
 func (d Detail) AdviceFor(asked Rules) string { return asked.advice(d.Advice()) }
 
-// advice removes milderNodes from a text if the rules exclude these nodes, or usually do. A pod with
-// a stricter policy than best-effort accepts no node with best-effort, unless its Match is Whatever.
+// advice removes milderNodes from a text if the rules exclude these nodes, or usually do. Unless its
+// Match is Whatever, a pod with a stricter policy than best-effort accepts no node with best-effort.
 // A pod with a number of NUMA nodes accepts none either. A pod with a number of devices per NUMA
 // node accepts one only if it asks for all devices of the machine (ForetellDevices).
 func (r Rules) advice(text string) string {

@@ -25,8 +25,8 @@
 // A verdict has a Reason and a Detail. The Reason is spelled as in the kubelet if the kubelet has
 // this reason. The Detail is the rule that refused the pod. The reason is KubeletDefect if the
 // kubelet would crash or could not restart afterwards; see Config.GuardDefects. If Verdict.Random
-// is set, the kubelet makes a random choice: the verdict and the hints are still correct, but the
-// kubelet may choose other CPUs and devices.
+// is set, the kubelet makes a random choice: the Reason and the hints are still correct, but the
+// kubelet may choose other CPUs and devices, or refuse the pod by another Detail.
 //
 // A verdict about a pod that the State does not have depends only on the Model, on the key of
 // State.AppendStateKey, and on the Request without its UID. So a cache of verdicts can use these

@@ -21,8 +21,8 @@ type Refusal struct {
 	Scarcity string `json:"scarcity,omitempty"`
 	// Cut means that the search ran out of steps before it found a place. A place may still exist.
 	Cut bool `json:"cut,omitempty"`
-	// Container is the container at which the admission stopped. It is "" if the pod is placed as
-	// one unit or was admitted.
+	// Container is the container at which the admission stopped. It is "" if the refusal is not
+	// about one container, for example because the pod is placed as one unit.
 	Container string `json:"container,omitempty"`
 	// Policy and Scope are the policy and the scope that applied to the pod.
 	Policy string `json:"policy"`
@@ -55,11 +55,11 @@ type DeviceAnswer struct {
 	NUMA   *topology.NUMAID `json:"numa,omitempty"`
 	Root   string           `json:"root,omitempty"`
 	Switch string           `json:"switch,omitempty"`
-	// Why is "held", "unhealthy", "free", or "free, and ..." with the missing property of its
-	// place.
+	// Why is "held", "unhealthy", "free", or "free, and ..." with the reason why the pod cannot use
+	// the device.
 	Why string `json:"why"`
-	// Holder is the pod that holds the device: its UID, or a name that a program has put in place
-	// of the UID.
+	// Holder is the pod that holds the device: its UID, a name that a program has put in place of
+	// the UID, or "the pod itself".
 	Holder string `json:"holder,omitempty"`
 }
 

@@ -51,7 +51,8 @@ type Verdict struct {
 	// Detail is the rule that refused the pod.
 	Detail Detail
 	// Random is true if the kubelet makes a random choice (device ids without
-	// GetPreferredAllocation). CPUs or devices may then differ, but not the verdict.
+	// GetPreferredAllocation). The CPUs, the devices or the Detail may then differ, but not the
+	// Reason.
 	Random bool
 	// Cut is true if a search of Berth ended because it ran out of steps (joint.Steps). An admitted
 	// pod may have a better place, and a refused pod may have a place.

@@ -184,8 +184,9 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 // pools returns the pools of the registered resources. The argument capacity is
 // Node.status.capacity. If the capacity exceeds the number of healthy devices by n, the pool has n
 // of the other known devices as unhealthy devices; the remaining known devices are gone. The result
-// missing lists healthy devices whose topology is not known. A device that has been unhealthy since
-// the agent started is in no pool, because only the kubelet knows it.
+// missing lists healthy devices whose topology is not known. A device is in no pool if it has been
+// unhealthy since the agent started and no earlier report lists it, because only the kubelet knows
+// it.
 func (b *deviceBook) pools(
 	s *kubeletstate.DeviceState, capacity map[string]int64,
 ) (pools []placement.DevicePool, missing []string) {

@@ -17,7 +17,7 @@ import (
 const (
 	maxKeptContainers = 1024
 	maxKeptResources  = 64  // extended resources of a container
-	maxKeptText       = 256 // bytes of a name, a message, a UID
+	maxKeptText       = 256 // bytes of an image name, a message, or a UID
 )
 
 // trimmed returns the kept parts of a pod. Within the limits, factsOf returns the same facts for

@@ -81,8 +81,7 @@ type HeldError struct {
 
 func (e *HeldError) Error() string { return "berth holds container " + e.Container + ": " + e.Why }
 
-// Complaint names a container that does not run as decided or has no valid decision, and the
-// reason.
+// Complaint names a container that does not run as decided or may not start, and the reason.
 type Complaint struct{ Container, Why string }
 
 // Books records the CPUs of each container on a node. It is not safe for concurrent use.

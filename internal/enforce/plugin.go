@@ -37,8 +37,8 @@ type Plugin struct {
 	// NRIVersion is the release of NRI that the runtime is assumed to have. If it is "", the plugin
 	// uses the release that the runtime reports.
 	NRIVersion string
-	// Log is called with messages about containers that are held or confined, or that cannot be
-	// read. It must not be nil.
+	// Log is called with messages about the runtime, and about containers that are held or confined
+	// or do not run as decided. It must not be nil.
 	Log func(format string, args ...any)
 	// Changed is called when the state of a container or of the connection has changed, for example
 	// when a container has started, stopped, or been held. It may be nil and must not block.

@@ -228,7 +228,7 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 // The zero value changes nothing. A Trial does not change the Node.
 type Trial struct {
 	// Without has the UIDs of pods to remove. If it is not empty, pods that the API no longer has
-	// are removed too, because the kubelet will release them anyway.
+	// are removed too, unless they are afloat, because the kubelet will release them anyway.
 	Without []string
 	// With lists requests that the kubelet admits before the candidate, in this order.
 	With []*placement.Request

@@ -61,6 +61,6 @@
 // have been written, and posted from then on. Posted pods are in the order of their Bindings, and
 // reserved pods come after them. A pod is afloat if it is bound, or may be bound, and its position
 // in that order is not known. A promise is contended if it may be broken although the decision was
-// right. A node is flooded if there are more possibilities than the ledger considers, so that every
-// new pod waits.
+// right. A node is flooded if its states cannot be computed, for example because there are more
+// possibilities than the ledger considers. Every new pod then waits.
 package ledger

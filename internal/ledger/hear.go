@@ -52,8 +52,8 @@ func (n *Node) Glance(g Glimpse) bool {
 }
 
 // Gone records that the API no longer has the pod, at the time now. The node keeps the pod's
-// resources until a report no longer lists it. ForgetGone later removes a pod that no report has
-// listed. Gone returns an outcome as See does.
+// resources until a report no longer lists it. ForgetGone later removes a pod that the last report
+// does not list. Gone returns an outcome as See does.
 func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	o := n.lock()
 	defer n.mu.Unlock()

@@ -150,7 +150,8 @@ func (o *outlook) likeliest() *placement.State {
 }
 
 // certain returns the state on which all answers of the node depend. It returns nil if there are
-// several states, if the order of pods matters, or if the node has Holdings.
+// several states, if the order of pods matters, if pods are posted in waves, or if the node has
+// Holdings.
 func (o *outlook) certain() *placement.State {
 	o.compute()
 	if len(o.facts.holdings) > 0 || o.facts.wave() > 0 || !o.facts.report.Amounts && !o.ordered {

@@ -30,7 +30,7 @@ type Report struct {
 	// decision is then exact, and the order of admissions does not matter.
 	Amounts bool
 	// Unsure means that the kubelet may use a configuration that differs from the model's. No
-	// decision is then exact.
+	// decision is then exact, unless Berth decides.
 	Unsure bool
 
 	state *placement.State

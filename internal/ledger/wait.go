@@ -31,7 +31,8 @@ const (
 	// AfterOthers: in some possible state, the pods that come before this pod, such as nominated
 	// pods, do not all fit.
 	AfterOthers
-	// InWaves: the node takes no other pods while the pods of a gang are posted in waves (wave.go).
+	// InWaves: while the pods of a gang are posted in waves (wave.go), the node accepts no other
+	// pods that it could pin.
 	InWaves
 	// Unshown: the report lists pods that the API has not shown. Witness returns Unshown if the
 	// kubelet may have admitted them after the pod. The scheduler uses Unshown if the node has too
@@ -50,8 +51,8 @@ func Waits(yield func(Wait) bool) {
 	}
 }
 
-// Flood reports whether the reason is that there are more possibilities than the ledger considers,
-// so that every pod waits.
+// Flood reports whether the reason is that the node's states cannot be computed, so that every pod
+// waits.
 func (w Wait) Flood() bool {
 	return w == ManyEvents || w == ManyOrders || w == ManyStates || w == Unpredictable || w == Inherited || w == Resized
 }
