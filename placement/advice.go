@@ -102,10 +102,10 @@ const milderNodes = "; or use nodes whose kubelet has the policy best-effort"
 // rules exclude.
 func (d Detail) AdviceFor(asked Rules) string { return asked.advice(d.Advice()) }
 
-// advice removes milderNodes from a text if the rules exclude these nodes, or usually do. Unless its
-// Match is Whatever, a pod with a stricter policy than best-effort accepts no node with best-effort.
-// A pod with a number of NUMA nodes accepts none either. A pod with a number of devices per NUMA
-// node accepts one only if it asks for all devices of the machine (ForetellDevices).
+// advice removes milderNodes from a text if the rules exclude these nodes, or usually do. A pod
+// with a stricter policy than best-effort accepts none of them, unless its Match is Whatever. A pod
+// with a number of NUMA nodes accepts none either. A pod with a number of devices per NUMA node
+// accepts one only if it asks for all devices of the machine (ForetellDevices).
 func (r Rules) advice(text string) string {
 	open := r.NUMANodes == 0 && r.Devices.PerNode == 0
 	if open && r.keptBy(Rules{Policy: PolicyBestEffort, Scope: r.Scope, OwnCPUs: r.OwnCPUs}) {

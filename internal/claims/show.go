@@ -7,10 +7,10 @@ import (
 )
 
 // Show returns a copy of a slice for an allocator, without the devices on NUMA nodes outside numa
-// and without Misstated devices. It keeps all devices for which keep returns true. keep may be nil.
-// keep must return true for an allocated device that consumes shared counters, because the
-// allocator reads the consumption from the slice. Show does not change s. If it removes no device, it returns s
-// itself.
+// and without Misstated devices. It keeps neutral devices, and all devices for which keep returns
+// true. keep may be nil. keep must return true for an allocated device that consumes shared
+// counters, because the allocator reads the consumption from the slice. Show does not change s. If
+// it removes no device, it returns s itself.
 //
 // A slice keeps all other parts even if it has no devices left, because an allocator ignores a pool
 // if one of its slices is missing.

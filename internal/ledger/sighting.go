@@ -27,8 +27,8 @@ type Sighting struct {
 	Mortal bool
 	// Inherited means that the pod was bound before this scheduler began to watch. Other pods that
 	// this scheduler does not know may have been bound before it, and may be gone now. Until a
-	// report lists the inherited pod, other pods wait, unless Berth decides or the node pins nothing
-	// for the inherited pod.
+	// report lists the inherited pod, other pods wait, unless Berth decides or the node pins
+	// nothing for the inherited pod.
 	Inherited bool
 }
 
