@@ -202,8 +202,8 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	return to, true
 }
 
-// Start records that the named containers of a pod have started, in the pod's order. Without names
-// it records all containers. Start frees the memory of the regular init containers before these
+// Start records that the named containers of a pod have started, in the pod's order. If containers
+// is nil, it records all containers. Start frees the memory of the regular init containers before these
 // containers (memorymanager.AddContainer), but not the CPUs and devices of the init containers.
 func (s *State) Start(uid string, containers []string) {
 	i, ok := s.find(uid)

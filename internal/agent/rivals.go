@@ -12,7 +12,7 @@ import (
 
 // Rival describes a program that also sets the CPUs of containers, and how to identify its pods. A
 // pod belongs to the rival if it has the rival's namespace and ServiceAccount and is controlled by
-// the rival's DaemonSet. An image name or an owner reference is not enough, because every tenant
+// the rival's DaemonSet. An image name or an owner reference is not enough, because any tenant
 // can choose it.
 type Rival struct {
 	// Program is the program's name in messages. The rival "koordlet" may carry out decisions.
@@ -72,7 +72,7 @@ func rivalIn(rivals []Rival, pod *corev1.Pod) string {
 }
 
 // famousImage returns the program of the rival whose name is in the pod's image, or "". This is
-// only a hint, because every tenant can choose the name.
+// only a hint, because any tenant can choose the name.
 func famousImage(rivals []Rival, pod *corev1.Pod) string {
 	rivals = slices.Concat(rivals, DefaultRivals())
 	for i := range pod.Spec.Containers {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Pods may be as large as the API server allows, and every user may bind many of them to a node by
-// its name. The agent keeps only the parts of a pod that its report needs.
+// Pods may be as large as the API server allows, and any user can bind many of them to a node by
+// its name (spec.nodeName). The agent keeps only the parts of a pod that its report needs.
 
 // Limits of the kept parts of a pod. Ordinary pods do not reach them.
 const (

@@ -32,8 +32,8 @@ type Would struct {
 	// Sure means that Lying is certain. Loose means that, with this pod, the placements of all the
 	// Trial's pods on the node become uncertain.
 	Sure, Loose bool
-	// Again returns a different placement of the pod on the node: near the given devices, or
-	// anywhere if near is nil. Again is nil if Berth does not decide on the node.
+	// Again places the pod on the node once more: near the given devices, or anywhere if near is
+	// nil. Again is nil if Berth does not decide on the node.
 	Again func(near *placement.Claimed) (Lying, bool)
 }
 

@@ -542,7 +542,7 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	return out
 }
 
-// placementOf reads the decision about a pod, or nil.
+// placementOf reads the decision about a pod from its annotations. It returns nil if there is none.
 func placementOf(pod *api.PodSandbox) (*wire.Placement, error) {
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: types.UID(pod.GetUid()),
 		Annotations: pod.GetAnnotations()}}

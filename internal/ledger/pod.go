@@ -94,7 +94,7 @@ type sight struct {
 	resized bool
 	// answered means that the API has shown the kubelet's answer. passed means that a report lists
 	// a pod that was bound later, but not this pod. A kubelet that keeps the order has then refused
-	// this pod. Only Witness and Foresee use these two fields.
+	// this pod. Both matter only if other schedulers bind the pods (facts.witnessing).
 	answered, passed bool
 	// before is the turn of the first Binding after the pod's end, or 0 if the pod has not ended.
 	before int64

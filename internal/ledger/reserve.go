@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNotReserved is the error of Post for a pod that is not reserved: Reserve has not accepted it,
-// or it was forgotten.
+// it was forgotten, or it is already posted.
 var ErrNotReserved = errors.New("the pod is not reserved on this node")
 
 // Reserve decides about the candidate after all pods in flight, and reserves the pod if it is

@@ -42,8 +42,8 @@ const (
 // points for each NVLink. PointsOf returns nil if the machine lacks one of the devices, or if there
 // are more than maxPoints devices.
 //
-// The plugin ignores links through NVSwitch. All GPUs of a machine have equally many links through
-// NVSwitch, so these links make no difference.
+// The plugin ignores links through NVSwitch. All GPUs of a machine have the same number of links
+// through NVSwitch, so these links make no difference.
 func PointsOf(m *topology.Machine, addresses []string) []uint32 {
 	n := len(addresses)
 	if n > maxPoints {

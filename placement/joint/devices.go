@@ -232,7 +232,7 @@ func (t *DeviceTable) addKind(kind *DeviceKind, at []uint8) error {
 }
 
 // compileLinks fills k.links if the kind has at most maxLinked devices, and not all pairs of them
-// have equally many links.
+// have the same number of links.
 func (k *deviceKind) compileLinks(of *DeviceTable, kind *DeviceKind) error {
 	n := len(k.ids)
 	links := map[[2]int]int{}

@@ -31,8 +31,8 @@ type deviceQuery struct {
 	loose, shared supply
 
 	// ranked means that order and class are filled. order has, for each kind, the places in order,
-	// the place with the most available devices first. Places with equally many devices of each
-	// kind have the same class.
+	// the place with the most available devices first. Places have the same class if they have
+	// the same number of available devices of each kind.
 	ranked bool
 	order  [][MaxPlaces]uint8
 	class  [MaxPlaces]uint8

@@ -62,7 +62,7 @@ const (
 	// OddCPUs: FullCores is required, and the number of CPUs is not a multiple of the threads per
 	// core.
 	OddCPUs
-	// UnequalCores: the rules need cores with equally many threads, which the machine does not
+	// UnequalCores: the rules need cores with equal numbers of threads, which the machine does not
 	// have.
 	UnequalCores
 	// NoCPUs: the machine has too few free CPUs in total.
