@@ -203,8 +203,9 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 }
 
 // Start records that the named containers of a pod have started, in the pod's order. If containers
-// is nil, it records all containers. Start frees the memory of the regular init containers before these
-// containers (memorymanager.AddContainer), but not the CPUs and devices of the init containers.
+// is nil, it records all containers. Start frees the memory of the regular init containers before
+// these containers (memorymanager.AddContainer), but not the CPUs and devices of the init
+// containers.
 func (s *State) Start(uid string, containers []string) {
 	i, ok := s.find(uid)
 	if !ok || s.m.mem == nil {

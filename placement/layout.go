@@ -34,7 +34,8 @@ func (l *layout) expand(mask hint.Mask) topology.NUMASet {
 	return l.space.Expand(mask)
 }
 
-// compact is the inverse of expand.
+// compact translates NUMA node ids to positions. It omits NUMA nodes without a position of their
+// own. Without a space it returns the empty mask.
 func (l *layout) compact(set topology.NUMASet) hint.Mask {
 	if l.space == nil {
 		return 0

@@ -162,8 +162,8 @@ var (
 	validating  = version.MustParseSemantic("v0.10.0")
 )
 
-// Configure learns the runtime and its release of NRI, and returns the events that the plugin
-// needs. An older runtime refuses a plugin that asks for an event which the runtime does not know.
+// Configure reads the runtime's release of NRI, and returns the events that the plugin needs. An
+// older runtime refuses a plugin that asks for an event that the runtime does not know.
 func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.EventMask, error) {
 	text := cmp.Or(l.NRIVersion, l.stub.RuntimeNRIVersion())
 	v, err := version.ParseSemantic(text)

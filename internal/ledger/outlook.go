@@ -16,7 +16,8 @@ type outlook struct {
 	// tried (hasRoom). If there are too many orders, the plan puts the pod on another node or in
 	// another wave.
 	forked bool
-	// line has all pods in flight. ordered means that the kubelet can admit them in only one order.
+	// line has the pods in flight that facts.flight returns. ordered means that the kubelet can
+	// admit them in only one order, apart from exchanges of pods with equal requests.
 	line    []*pod
 	ordered bool
 	// base has the states after the posted pods. full has the states after the posted and reserved
