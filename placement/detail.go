@@ -165,7 +165,7 @@ const (
 	// ProvidedApart: enough of the provider's resource is left, but not on the NUMA nodes with room
 	// for the other resources.
 	ProvidedApart
-	// ProviderWrong: a provider allocated more than it has, or less than requested.
+	// ProviderWrong: a provider allocated more than it has, or not exactly the requested amount.
 	ProviderWrong
 	// ProviderElsewhere: a provider assigns the resource, but on this node the kubelet decides.
 	ProviderElsewhere
