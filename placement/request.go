@@ -62,8 +62,8 @@ type ContainerRequest struct {
 	// has PodLevel. With the gate PodLevelResourceManagers, the managers then allocate exclusive
 	// resources to the container.
 	Guaranteed bool
-	// MilliCPU is the CPU request in thousandths. A container gets exclusive CPUs only for whole
-	// CPUs in a Guaranteed pod.
+	// MilliCPU is the CPU request in thousandths. A kubelet gives a container exclusive CPUs only
+	// for whole CPUs in a Guaranteed pod.
 	MilliCPU int64
 	// Memory holds requests of "memory" and "hugepages-*", ascending by resource name, in bytes.
 	Memory []MemoryRequest

@@ -18,9 +18,10 @@
 // sorts them by the second of creation. So while pods are in flight, the ledger admits another pod
 // only in two cases. Either the pod was created in a later second than all of them, or the node
 // admits the pod in every possible order and keeps its promises to the other pods. Pods for which
-// the kubelet pins nothing do not count. If orders differ only in the positions of pods with equal
-// requests, the ledger considers one of them. If pods are reserved together and the node admits
-// them in only one order, the pods form waves (wave.go).
+// the kubelet pins nothing do not count, and if a report has only amounts, the order does not
+// matter. If orders differ only in the positions of pods with equal requests, the ledger considers
+// one of them. If pods are reserved together and the node admits them in only one order, the pods
+// form waves (wave.go).
 //
 // A Node stores its report and its pods, and caches the states that follow from them. The package
 // reads no clock and does no I/O; callers pass the time. The test cases in testdata show examples.

@@ -27,8 +27,8 @@ var (
 	// ErrTooComplex means that the kubelet would try too many combinations of NUMA nodes to finish
 	// in time.
 	ErrTooComplex = errors.New("the kubelet would try too many combinations of NUMA nodes")
-	// ErrReserve means that the kubelet would not start, because it cannot pick the number of
-	// reserved CPUs. The text has the kubelet's words.
+	// ErrReserve means that the kubelet would not start, because it cannot pick as many CPUs as it
+	// must reserve. The text has the kubelet's words.
 	ErrReserve = errors.New("unable to reserve the required amount of CPUs")
 )
 
