@@ -83,8 +83,8 @@ func (o Ending) String() string {
 type Plan struct {
 	Outcome Ending
 	// Nodes has an index in Problem.Nodes for each wanted pod, in the order of Problem.Wanted. If
-	// Outcome is not Found, it has only the nodes of the wanted pods before the first one that fits
-	// nowhere.
+	// Outcome is not Found, it has only the nodes of the wanted pods before the first one for which
+	// no node was found.
 	Nodes []int
 	// Moves are in the order in which they are carried out.
 	Moves []Move

@@ -74,8 +74,9 @@ func defaultEviction(c *kubeletconfig.KubeletConfiguration) {
 	}
 }
 
-// hollowOut overrides fields that would make the kubelet use cgroups, serve a port, or use files
-// outside dir. pkg/kubemark.GetHollowKubeletConfig overrides some of the same fields.
+// hollowOut overrides fields that do not suit a node without a machine. Most of them would make the
+// kubelet use cgroups, serve a port, or use files outside dir. pkg/kubemark.GetHollowKubeletConfig
+// overrides some of the same fields.
 func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.EnableServer, c.ReadOnlyPort, c.HealthzPort = false, 0, 0
 	c.Address = "127.0.0.1"

@@ -16,8 +16,8 @@ import (
 )
 
 // network creates the objects of the svc plugin: a headless Service with which pods find each other
-// by name, a ConfigMap with the hosts of each task, and a NetworkPolicy that allows only the Job's
-// own pods.
+// by name, a ConfigMap with the hosts of each task, and a NetworkPolicy that allows traffic to
+// these pods only from the Job's own pods.
 func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *plugins) error {
 	meta := metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, OwnerReferences: ownerOf(job)}
 	objects := []client.Object{serviceOf(job, p, meta)}

@@ -14,8 +14,8 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// step is what the reconciler does for a Job. The reconciler writes status, then deletes the pods
-// in remove one after the other, and then creates the pods in make.
+// step is what the reconciler does for a Job. The reconciler writes `status`, then deletes the pods
+// in `remove` one after the other, and then creates the pods in `make`.
 type step struct {
 	status batch.JobStatus
 	remove []*corev1.Pod

@@ -150,7 +150,7 @@ func ownerOf(job *batch.Job) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(job, batch.GroupVersion.WithKind("Job"))}
 }
 
-// hostsPath is the folder in which the svc plugin shows the hosts, with one file for each task.
+// hostsPath is the folder in which the svc plugin mounts the ConfigMap with the hosts of each task.
 const hostsPath = "/etc/volcano"
 
 // hostsOf returns the host names of a task's pods. There is only one name if the template has a

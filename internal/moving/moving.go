@@ -624,7 +624,8 @@ func holderOf(pod *corev1.Pod, node, image string) *corev1.Pod {
 	return out
 }
 
-// holderContainers returns the containers with only their names and requests.
+// holderContainers returns containers that only run the image. They have the names, resources,
+// security contexts and restart policies of the given containers, and nothing else.
 func holderContainers(all []corev1.Container, image string) []corev1.Container {
 	var out []corev1.Container
 	for i := range all {

@@ -26,8 +26,9 @@ func (s *Scoring) UnmarshalJSON(data []byte) error {
 
 // VolcanoScore returns 100 - 100*spans/most, rounded as in Volcano. `spans` is the number of NUMA
 // nodes that the pod would have on one node, and most is the largest such number among the scored
-// nodes. So fewer NUMA nodes are better, and the worst node gets 0. The formula has no weight of
-// its own: the weight of Berth's plugin in the scheduler's profile applies.
+// nodes. So fewer NUMA nodes are better, and the worst node gets 0. The result is also 0 if spans
+// or most is less than 1. The formula has no weight of its own: the weight of Berth's plugin in the
+// scheduler's profile applies.
 func VolcanoScore(spans, most int64) int64 {
 	if spans < 1 || most < 1 {
 		return 0

@@ -75,8 +75,8 @@ func (b *Book) Bound(r Record, why Reason) (closed *Record) {
 	return closed
 }
 
-// Undecided returns the record of a pod that has no prediction because its node could be in too
-// many states. It returns nil for other pods, and if the kubelet's answer is already known.
+// Undecided returns the record of a pod that has no prediction, for the Reason Undecided. It
+// returns nil for other pods, and if the kubelet's answer is already known.
 func (b *Book) Undecided(uid string) *Record {
 	e := b.open[uid]
 	if e == nil || e.why != Undecided || e.admitted || e.Got != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/internal/suppose"
 )
 
-// tryGang places all members of a gang or none (package gangfit). A strategy that Plans compares
+// tryGang places all members of a gang or none (package gangfit). A strategy with Plans compares
 // the nodes once for all members. Other strategies compare the nodes again for each member.
 func (c *clock) tryGang(id int32) bool {
 	j := &c.jobs[id]

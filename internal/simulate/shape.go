@@ -94,7 +94,7 @@ func (s *Shape) request() *placement.Request {
 }
 
 // Whole returns the pods with their CPUs and GPUs rounded up to whole numbers, because a kubelet
-// pins only these.
+// pins only these. Each pod gets at least 1 CPU.
 func Whole(pods []trace.Pod) []trace.Pod {
 	out := slices.Clone(pods)
 	for i := range out {

@@ -11,7 +11,8 @@ import (
 // Strategies returns all strategies of this package, in a fixed order.
 func Strategies() []Strategy { return slices.Concat(stock(), own()) }
 
-// StrategiesOf returns the strategies with the given names. The error names an unknown strategy.
+// StrategiesOf returns the strategies with the given names. The error names a strategy that is
+// unknown or listed twice.
 func StrategiesOf(all []Strategy, names ...string) (out []Strategy, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s Strategy) bool { return strings.EqualFold(s.Name, name) })

@@ -13,7 +13,8 @@ type Mean struct {
 	Deviation float64 `json:"deviation"`
 }
 
-// String returns the mean and the deviation: "71.23 ± 0.41".
+// String returns the mean and the deviation, such as "71.23 ± 0.41". If the deviation is 0, it
+// returns only the mean.
 func (m Mean) String() string {
 	if m.Deviation == 0 {
 		return fmt.Sprintf("%.2f", m.Mean)

@@ -8,7 +8,7 @@ import (
 // wanted computes the demand for nodes (package demand) from the running pods. Nodes of one kind
 // with the same GPU model have the same demand.
 type wanted struct {
-	of     []int // by node: the index of its class in classes
+	of     []int // by node: the index of its class in the field all
 	all    []class
 	tally  demand.Tally[string]
 	shapes map[string]*Shape

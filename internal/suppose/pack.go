@@ -14,7 +14,7 @@ type Alike struct {
 	Pods  int
 }
 
-// Needs is the number of identical, empty nodes that a load needs.
+// Needs is the number of identical nodes that a load needs.
 type Needs struct {
 	// Nodes is the number of nodes that Pack fills.
 	Nodes int `json:"nodes"`
@@ -42,14 +42,14 @@ func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int)
 	return out
 }
 
-// Pack fills identical, empty nodes, and returns how many nodes the load needs. The largest pods
-// come first, and each pod goes to the first node that admits it. In another order, the load might
-// need fewer nodes.
+// Pack fills identical nodes, and returns how many nodes the load needs. The largest pods come
+// first, and each pod goes to the first node that admits it. In another order, the load might need
+// fewer nodes.
 //
-// The function `another` creates an empty node. The function `take` puts the i-th pod of load[kind]
-// on a node, or returns false if the node refuses the pod. The load must not contain pods that an
-// empty node refuses. No pod leaves, so Pack does not ask a node again about pods equal to one that
-// it has refused.
+// The function `another` creates a node without pods of the load. The function `take` puts the i-th
+// pod of load[kind] on a node, or returns false if the node refuses the pod. The load must not
+// contain pods that such a node refuses. No pod leaves, so Pack does not ask a node again about
+// pods equal to one that it has refused.
 func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bool) int {
 	var nodes []N
 	order := make([]int, len(load))
@@ -67,7 +67,7 @@ func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bo
 				i++
 				continue
 			}
-			if fresh { // even an empty node refuses the pod
+			if fresh { // even a node without pods of the load refuses the pod
 				break
 			}
 			at++

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// warnings returns problems in spite of which the node's report may be correct. For example, the
-// kubelet is not ready, or the machine has changed since the kubelet started.
+// warnings returns problems other than Trouble. The node's report may still be correct: for
+// example, the kubelet is not ready, or the machine has changed since the kubelet started.
 func (n *NodeState) warnings() (out []Trouble) {
 	if r := n.Report(); r != nil {
 		for _, c := range r.Conditions {
@@ -65,7 +65,8 @@ func (n *NodeState) readiness() *corev1.NodeCondition {
 	return &n.Object.Status.Conditions[i]
 }
 
-// conditions returns Node.Conditions: all conditions that show a problem, in short form.
+// conditions returns Node.Conditions: all conditions that show a problem, in short form, and
+// "Unschedulable" if the node is cordoned.
 func (n *NodeState) conditions() (out []string) {
 	short := func(kind, status, reason string) {
 		out = append(out, fmt.Sprintf("%s=%s(%s)", kind, status, reason))

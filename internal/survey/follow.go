@@ -87,8 +87,9 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 	}, to.Tell)
 }
 
-// WatchPods follows pods that could be pinned until ctx ends. The keys are the results of Pod.Key.
-// The argument `only` is the name of the pods to follow, or "" for all pods.
+// Until ctx ends, WatchPods follows the pods that could be pinned. The keys are the results of
+// Pod.Key. If the argument `only` is not "", WatchPods follows only the pods with this name, even
+// if they could not be pinned.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
 	w, err := c.watch(s.Facts, source.Following{AllPods: true})

@@ -77,8 +77,8 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	return &g.Gangs[at]
 }
 
-// HoldsBack reports whether pods are missing or the declaration is wrong. The scheduler then tries
-// no member of the gang, however many resources are free.
+// HoldsBack reports whether pods are missing, or the declaration is wrong or may not be read. In
+// the first two cases, the scheduler tries no member of the gang, however many resources are free.
 func (g *Gang) HoldsBack() bool {
 	return g != nil && (g.State == gangs.Forming || g.State == gangs.Wrong)
 }
@@ -173,7 +173,8 @@ func (g *gathering) readMembers() {
 	g.spec, g.wrong = wire.GangOfMembers(g.key, counting)
 }
 
-// whatIsWrong returns the reason why the scheduler tries no member of the gang, or nil.
+// whatIsWrong returns the reason why the scheduler tries no member of the gang, or an error if the
+// user may not read the gang's object. Otherwise it returns nil.
 func (g *gathering) whatIsWrong() error {
 	switch {
 	case g.wrong != nil:
@@ -285,8 +286,8 @@ func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
 	return said
 }
 
-// saidOf returns a scheduler's message about a pending pod, without the parts that kube-scheduler
-// adds to every refusal: the number of nodes, and the result of preemption.
+// saidOf returns a scheduler's message about a pending pod, without the parts that
+// WithoutPreemption removes. If a part of the message is Berth's, saidOf returns only this part.
 func saidOf(pod *corev1.Pod) string {
 	text := wire.Unscheduled(pod).Message
 	if _, own, found := strings.Cut(text, "Berth: "); found {
@@ -295,8 +296,8 @@ func saidOf(pod *corev1.Pod) string {
 	return WithoutPreemption(text)
 }
 
-// WithoutPreemption removes two parts that kube-scheduler adds to every refusal: the result of
-// preemption, and the remark that it deallocates no claim.
+// WithoutPreemption removes two parts that kube-scheduler may add to a refusal: the result of
+// preemption, and the remark "no new claims to deallocate".
 func WithoutPreemption(message string) string {
 	message, _, _ = strings.Cut(message, " preemption: ")
 	for _, noise := range []string{",", "no new claims to deallocate", ",", "."} {

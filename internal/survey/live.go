@@ -75,7 +75,7 @@ func (l *Live) Where() string { return l.c.Where }
 func (l *Live) Moves() bool { return l.still == nil }
 
 // Run follows the cluster until ctx ends. It calls the function `told` with the names of nodes and
-// the keys of pods that may have changed. If the lost resources or the permissions to watch have
+// the keys of pods that may have changed. If the result of Lost or the permissions to watch have
 // changed, it calls told without names. told may be nil.
 func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
 	if !l.Moves() {
@@ -177,7 +177,7 @@ func (l *Live) Now() time.Time {
 	return l.s.Now
 }
 
-// Rows returns the summaries of all nodes, by name. They are shared: do not change them.
+// Rows returns the summaries of all nodes, sorted by name. They are shared: do not change them.
 func (l *Live) Rows() []*Row {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -392,9 +392,9 @@ func (l *Live) pod(key string) *corev1.Pod {
 // Stranded returns the stranded resources on all nodes (Survey.Stranded).
 func (l *Live) Stranded() []Stranded { return l.survey().Stranded(l.c.wantsOf(l.Pods())) }
 
-// Another returns a copy of a pod as a user would write it: without node, status, volumes and
-// scheduling gates, and without the labels and annotations that only Berth writes. It returns nil
-// if the pod does not exist.
+// Another returns a copy of a pod from which a user can create a similar pod: without node, status,
+// volumes and scheduling gates, and without the labels and annotations that only Berth writes. It
+// returns nil if the pod does not exist.
 func (l *Live) Another(namespace, name string) *corev1.Pod {
 	pod := l.pod(keyOf(namespace, name))
 	if pod == nil {

@@ -30,8 +30,8 @@ type NodeState struct {
 	Account *ledger.Node
 	// Trouble explains why the report is not reliable. It is nil if the report is reliable.
 	Trouble *Trouble
-	// InFlight and Lingering count bound pods that have not ended and that no report lists.
-	// Lingering counts the pods that are being deleted, and InFlight counts the others.
+	// InFlight and Lingering count bound pods that could be pinned, have not ended, and are in no
+	// report. Lingering counts the pods that are being deleted, and InFlight counts the others.
 	InFlight, Lingering int
 	// notes describe pods of the node, and reports of other exporters, that could not be read.
 	notes []string
@@ -183,8 +183,8 @@ func (n *NodeState) guarantee() wire.Guarantee {
 	return n.Reading.Guarantee
 }
 
-// coarse reports whether the node's report is of another exporter, and so has only amounts, no CPU
-// ids. It is false if n is nil.
+// coarse reports whether the node's report comes from another exporter, and so has only amounts, no
+// CPU ids. It is false if n is nil.
 func (n *NodeState) coarse() bool { return n != nil && n.Reading != nil && n.Reading.Coarse() }
 
 // Sequence returns the number of the report, or 0.

@@ -22,8 +22,9 @@ type Pod struct {
 	UID       string `json:"uid,omitempty"`
 	Node      string `json:"node,omitempty"`
 	// State is "pending", "in flight" (bound and not yet in a report), "gone", or the state in the
-	// report: "admitted", "ended", "refused" or "unknown". A Pod that stands for a Reservation's
-	// resources has the state "held" and no namespace.
+	// report: "admitted", "ended", "refused" or "unknown". The Pod object can also show that the
+	// state is "ended" or "refused". A Pod that stands for a Reservation's resources has the state
+	// "held" and no namespace.
 	State string `json:"state"`
 	// NUMANodes and CPUs are the NUMA nodes and CPUs that the pod has, or was promised if it is in
 	// flight.

@@ -54,17 +54,17 @@ const (
 	PromiseBroken  = "differs"
 	PromiseVerdict = "admitted as promised" // the promise named no CPUs
 	PromiseRefused = "refused"              // the kubelet did not admit the pod
-	// The pod has ended, and no report lists its resources any more.
+	// The pod has ended, and no report lists all of its resources any more.
 	PromisePast = "no longer reported"
 )
 
-// Values of Holding.State. The others are the values of v1alpha1.PodState in lower case.
+// Values of Holding.State. The other value is v1alpha1.PodUnknown in lower case.
 const (
 	StateAdmitted = "admitted"
 	StateAbsent   = "absent"
 	StateEnded    = "ended"
-	// StateRefused is the state of a pod that its kubelet refused. It overrides the state in the
-	// report.
+	// StateRefused is the state of a pod that its kubelet refused, according to the report
+	// (v1alpha1.PodRejected) or to the Pod object, which overrides the report.
 	StateRefused = "refused"
 )
 

@@ -39,7 +39,7 @@ func (r *Resizing) text() string {
 	return strings.TrimSuffix(r.State+": "+r.Message, ": ")
 }
 
-// Resizes returns the unfinished resizes of a node's pods, by pod.
+// Resizes returns the unfinished resizes of a node's pods, sorted by namespace and name.
 func (s *Survey) Resizes(name string) (out []PodResize) {
 	n := s.States[name]
 	if n == nil {

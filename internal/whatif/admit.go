@@ -67,7 +67,7 @@ func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
 
 // admit first applies the rules of schedulers (refusedBefore), because a kubelet receives a pod
 // only after its scheduler has accepted the node. Then it applies the kubelet's admission handlers
-// in the order of NewMainKubelet: resource managers, operating system, amounts.
+// in the order of NewMainKubelet: resource managers, then predicates (refusedAfter).
 func (n *Node) admit(a *ask) Placed {
 	out := Placed{Name: a.pod.Name, Namespace: a.pod.Namespace}
 	if out.Refusal = n.refusedBefore(a); out.Refusal != nil {

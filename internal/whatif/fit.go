@@ -20,9 +20,9 @@ type Fitted struct {
 	Stopped *Refused `json:"stopped,omitempty"`
 }
 
-// Fit counts how many copies of the pod the node admits, one after another, up to limit. It does
-// not change n. If the first copy has no exclusive resources and no host ports, Fit checks only
-// amounts for the other copies, because nothing else limits them.
+// Fit counts how many copies of the pod the node admits, one after another, up to limit. It changes
+// nothing in n except Notes. If the first copy has no exclusive resources and no host ports, Fit
+// checks only amounts for the other copies, because nothing else limits them.
 func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
 	a, err := read(pod)

@@ -24,8 +24,8 @@ type Draw struct {
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
 // order of arrival. That simulator gives every node a new random name. Among nodes with equal
 // scores, it chooses the node whose name comes first; Order is the order of these names. Without
-// this rule, the lab's strategy GpuPacking serves 0.7 percent of the GPUs less. math/rand always
-// returns the same numbers for the same seed.
+// this rule, the lab's strategy GpuPacking serves 0.7 percentage points fewer of the GPUs.
+// math/rand always returns the same numbers for the same seed.
 func NewDraw(nodes []Node, pods []Pod, seed int64, change func(*Draw)) *Draw {
 	d := &Draw{Rand: rand.New(rand.NewSource(seed))}
 	d.Rand.Int() // the simulator of the paper draws a number here and only logs it

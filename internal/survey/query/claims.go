@@ -30,8 +30,8 @@ import (
 type Claimed struct {
 	// Name is the claim's name in spec.resourceClaims.
 	Name string `json:"name"`
-	// Claim is the ResourceClaim, or "" if there is none yet. If the pod does not exist, Template
-	// is the ResourceClaimTemplate from which the claim would be created.
+	// Claim is NAMESPACE/NAME of the ResourceClaim, or "" if the claim has no name yet. If the pod
+	// does not exist, Template is the ResourceClaimTemplate from which the claim would be created.
 	Claim    string `json:"claim,omitempty"`
 	Template string `json:"template,omitempty"`
 	// Asks is the pod's mode for its claims: "near" if it prefers devices near its CPUs, "required"
@@ -89,8 +89,8 @@ const (
 	claimsTimeout   = 10 * time.Second
 )
 
-// NoDevices reports whether no node has devices for one of the pod's claims. It ignores claims for
-// which not all nodes were checked.
+// NoDevices reports whether the pod has a claim for which no node has devices. It ignores claims
+// for which not all nodes were checked.
 func (e *Explained) NoDevices() bool {
 	return slices.ContainsFunc(e.Claims, func(c Claimed) bool {
 		return len(c.Nodes) > 0 && c.More == 0 && !slices.ContainsFunc(c.Nodes, func(n ClaimOnNode) bool { return !n.lacks })
@@ -146,8 +146,9 @@ type claimant struct {
 	// claim was not found.
 	found []*resourcev1.ResourceClaim
 	bound bool
-	// extends means that drivers may provide extended resources that the pod requests. The last
-	// element of found is then the claim for these resources.
+	// extends means that drivers may provide extended resources that the pod requests. If a claim
+	// is used for these resources, it is the last element of found. The element is nil for a pod
+	// without a node, because this claim differs from node to node.
 	extends bool
 	// If the pod has no annotation for the mode, assumed is a note about the assumed mode.
 	// Otherwise it is "".

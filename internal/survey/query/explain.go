@@ -56,8 +56,8 @@ type Explained struct {
 	// Unserved is set if no scheduler seems to have looked at the pod. Its message tells whether a
 	// scheduler with the pod's schedulerName was found.
 	Unserved *survey.Trouble `json:"unserved,omitempty"`
-	// HeldBack is the reason why a pending pod gets no node although Berth would find one for it,
-	// or nil.
+	// HeldBack is a reason why a pending pod gets no node, or nil. The nodes' answers do not cover
+	// this reason.
 	HeldBack *HeldBack `json:"heldBack,omitempty"`
 
 	survey.Bound

@@ -204,8 +204,8 @@ func (o *FitOptions) names(c *survey.Cluster, s *survey.Survey) ([]string, error
 	return s.Names(), nil
 }
 
-// inNamespace returns the pod with a namespace. If the pod names none, it gets the Cluster's
-// namespace, as with kubectl. The argument does not change.
+// inNamespace returns a copy of the pod. If the pod has no namespace, the copy gets the Cluster's
+// namespace, as with kubectl.
 func inNamespace(c *survey.Cluster, pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Namespace = cmp.Or(out.Namespace, c.Namespace)

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// HeldBack explains why a pending pod gets no node although Berth would find one for it.
+// HeldBack is a reason why a pending pod gets no node. The nodes' answers do not cover this reason.
 type HeldBack struct {
 	// By is the cause: SchedulingGates, or a plugin of the pod's scheduler.
 	By string `json:"by"`
@@ -186,8 +186,9 @@ func claimsOf(pod *corev1.Pod) (out []claimOf) {
 // (volume.AnnSelectedNode).
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// heldByClaims describes an unbound PersistentVolumeClaim that holds the pod back. It returns nil
-// if there is none, or if PersistentVolumeClaims may not be read.
+// heldByClaims describes a PersistentVolumeClaim that holds the pod back because it is missing,
+// unbound, lost or being deleted. It returns nil if there is none, or if PersistentVolumeClaims may
+// not be read.
 func heldByClaims(ctx context.Context, a *source.API, pod *corev1.Pod) *HeldBack {
 	for _, c := range claimsOf(pod) {
 		name := c.name

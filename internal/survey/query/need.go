@@ -63,8 +63,8 @@ func alike(n *survey.NodeState) string {
 	return fmt.Sprint(n.Pool(), "|", spec.Machine, "|", spec.Authority, spec.KubeletVersion, "|", spec.Config, "|", devices, "|", has)
 }
 
-// fresh returns the Node as if it were new: not cordoned, and without the taints that Kubernetes
-// sets.
+// fresh returns the Node as if it were new: not cordoned, and without taints of the domain
+// node.kubernetes.io.
 func fresh(object *corev1.Node) *corev1.Node {
 	if object == nil {
 		return nil

@@ -132,7 +132,7 @@ func withoutProvided(s *survey.Survey, r *placement.Request) (rest *placement.Re
 }
 
 // besideProvided completes the answer about a pod that requests resources of providers. A node
-// where Berth does not decide refuses the pod. Otherwise besideProvided adds the amounts in use.
+// without authority berth refuses the pod. Otherwise besideProvided adds the amounts in use.
 func besideProvided(n *survey.NodeState, provided []string, a *Answer) {
 	if len(provided) == 0 || n.Trouble != nil {
 		return

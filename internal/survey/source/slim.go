@@ -13,8 +13,9 @@ import (
 )
 
 // slimPod keeps the parts of a pod that a survey reads: its identity, its requests, its constraints
-// on nodes and its status. It removes commands, environments, contents of volumes and annotations
-// that Berth does not read, because they are most of the data of a pod and may contain secrets.
+// on nodes and its status. It removes commands, environment variables, contents of volumes and
+// annotations that Berth does not read, because they are most of the data of a pod and may contain
+// secrets.
 func slimPod(pod *corev1.Pod) *corev1.Pod {
 	s := &pod.Spec
 	out := &corev1.Pod{

@@ -58,8 +58,8 @@ type Snapshot struct {
 	Groups []json.RawMessage `json:"podGroups,omitempty"`
 	// Reservations are Koordinator's Reservations. Files of older releases do not have this field.
 	Reservations []*koordinator.Reservation `json:"reservations,omitempty"`
-	// Malformed has the errors of reports and Reservations that do not fit their types, by list and
-	// name. Files of older releases do not have this field.
+	// Malformed has the errors of objects in Numatopologies, Zones and Reservations that do not fit
+	// their types, by list and name. Files of older releases do not have this field.
 	Malformed map[string]string `json:"malformed,omitempty"`
 	// PodDisruptionBudgets is nil if they could not be read, or if an older release took the
 	// snapshot.
@@ -73,9 +73,9 @@ type Snapshot struct {
 }
 
 // Snapshot reads the data that a survey reads, such as nodes, reports, heartbeats and pods. It
-// omits the pods' commands, environments, contents of volumes and unrelated annotations. If the
-// pods of all namespaces may not be read, it reads only the waiting pods and the gangs of the given
-// namespace.
+// omits the pods' commands, environment variables, contents of volumes and unrelated annotations.
+// If the pods of all namespaces may not be read, it reads only the waiting pods and the gangs of
+// the given namespace.
 func (a *API) Snapshot(ctx context.Context, namespace string) (*Snapshot, error) {
 	f, raw, err := a.readFacts(ctx, "")
 	if err != nil {

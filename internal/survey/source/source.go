@@ -160,7 +160,7 @@ type HandedOut struct {
 	Classes []*resourcev1.DeviceClass
 	Notes   []string
 	// One means that claims may be read only in one namespace at a time. Absent means that the
-	// kinds are not served.
+	// kinds are not served, or that a snapshot has no ResourceSlices.
 	One, Absent bool
 }
 

@@ -64,8 +64,8 @@ type Watch struct {
 	notes   chan string
 	fatal   chan error
 	// silent has the nodes whose agents are silent. `deaf` means that heartbeats cannot be received
-	// now. `listens` is the time at which heartbeats could be received again. Only the goroutine of
-	// follow uses these fields.
+	// now. `listens` is the time at which heartbeats could be received again. Only the method
+	// follow and its callbacks use these fields.
 	silent  map[string]bool
 	deaf    bool
 	listens time.Time
@@ -226,8 +226,9 @@ func (w *Watch) leaseTold(obj any) {
 var vital = []string{v1alpha1.NodeTopologies.Resource, podsResource}
 
 // failed returns the error handler of a resource. If a vital resource may not be watched, the
-// handler ends the watch. It writes other errors to w.notes; the informer tries again by itself. If
-// a resource that is not vital may not be watched, w.contact reports this.
+// handler ends the watch. It writes other errors to w.notes, except errors that also occur in
+// normal operation, such as an expired resource version. The informer tries again by itself. If a
+// resource that is not vital may not be watched, w.contact reports this.
 func (w *Watch) failed(resource string) cache.WatchErrorHandlerWithContext {
 	said := ""
 	return func(_ context.Context, _ *cache.Reflector, err error) {
