@@ -29,7 +29,8 @@ import (
 //
 //	| result            | when                                    | next call                   |
 //	|-------------------|-----------------------------------------|-----------------------------|
-//	| nil               | Reconcile has written all that it can   | after a change of Job, pods |
+//	| nil               | Reconcile has written all that it can   | after a change of the Job,  |
+//	|                   |                                         | its pods or its PodGroup    |
 //	| nil, RequeueAfter | the Job was read from an old copy, is   | after this time             |
 //	|                   | not ours, needs more pods, or waits for |                             |
 //	|                   | a time                                  |                             |

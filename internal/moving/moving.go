@@ -452,7 +452,7 @@ func selects(pod *corev1.Pod) (o metav1.ListOptions) {
 	return o
 }
 
-// evict repeats the eviction request until all PodDisruptionBudgets allow it.
+// evict repeats the eviction request until the PodDisruptionBudgets allow it, for at most r.Limit.
 func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}}

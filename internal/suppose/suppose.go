@@ -156,7 +156,7 @@ func (n *Node) Pins(p *Pod) bool { return n.account != nil && p.Candidate != nil
 // Promise admitted without a decision do not count.
 func (n *Node) Promised() int { return len(n.promised) }
 
-// Loosen makes all promises, also later ones, cover only the admission and no particular CPUs
+// Loosen makes all promises, including later ones, cover only the admission and no particular CPUs
 // (ledger.Candidate.Loose).
 func (n *Node) Loosen() {
 	n.loose, n.cleared = true, nil

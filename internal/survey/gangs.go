@@ -38,7 +38,7 @@ type Gang struct {
 	Members   int `json:"members"`
 	Bound     int `json:"bound"`
 	Succeeded int `json:"succeeded,omitempty"`
-	// WaitingSeconds is the age of the oldest pod that has no node; 0 if none waits.
+	// WaitingSeconds is the age of the oldest pod in Waiting; 0 if none waits.
 	WaitingSeconds int64 `json:"waitingSeconds,omitempty"`
 	// Why is the reason why the gang waits. It is "" if the gang does not wait, or if the reason is
 	// unknown.
@@ -47,8 +47,8 @@ type Gang struct {
 	Key  wire.GangKey  `json:"-"`
 	Spec wire.Gang     `json:"-"`
 	Pods []*corev1.Pod `json:"-"`
-	// Waiting are the members without a node, the oldest first. Done counts members that have a
-	// node or have succeeded.
+	// Waiting are the members that wait for a node (gangs.Waits), the oldest first. Done counts the
+	// members that have a node or have succeeded, and are not being deleted (gangs.Done).
 	Waiting []*corev1.Pod `json:"-"`
 	Done    gangs.Count   `json:"-"`
 }

@@ -214,7 +214,7 @@ func (n *devicesFor) matches(ctx context.Context, wishes [][]resourcev1.DeviceSe
 	return false, nil
 }
 
-// noDevices is the reason that allocate returns if too few matching devices are free.
+// noDevices is the reason that allocate returns if the free devices do not satisfy all claims.
 const noDevices = "there are not enough devices"
 
 // allocate allocates devices of the shown slices to all claims together. If it cannot, it returns
@@ -246,8 +246,8 @@ func (a *allocator) allocate(ctx context.Context, on *survey.NodeState, shown []
 	return found, ""
 }
 
-// missing explains why the claim gets no devices on the given NUMA nodes: none matches, or not
-// enough of them are free.
+// missing explains why the claim gets no devices on the given NUMA nodes: none matches, all
+// matching devices are taken, or the claim needs more or other devices than are free.
 func (n *devicesFor) missing(only topology.NUMASet) string {
 	where, matching, free := "", 0, 0
 	if only != claims.Everywhere {

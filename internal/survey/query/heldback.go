@@ -62,8 +62,8 @@ var refusals = []refusal{
 
 const claimAdvice = "bind the claim: kubectl describe pvc shows if it waits for a StorageClass, a provisioner, or a PersistentVolume"
 
-// askedHere has parts of messages of kube-scheduler and Berth. Messages with such a part are
-// ignored, because the nodes' answers already cover their reasons.
+// askedHere has parts of messages of kube-scheduler and Berth. Reasons with such a part are
+// ignored, because the nodes' answers already cover them.
 var askedHere = []string{"Insufficient ", "Too many pods", "taint", "unschedulable", "node affinity/selector", "free ports", "requested node name",
 	"kubelet", "Berth", "berth", "report", "certain", "Reservation", "gang", "No preemption", "preempt", "node(s) whose", "filtered out"}
 

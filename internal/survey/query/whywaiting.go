@@ -17,8 +17,10 @@ import (
 const NothingWritten = "NothingWritten"
 
 // WhyWaiting explains why a pod does not run. The result `reason` is short, and the result
-// `message` has the details. If the whole gang waits, both are about the gang. Otherwise they come
-// from the scheduler, the scheduling gates or the kubelet. `gang` is the pod's gang, or nil.
+// `message` has the details. They come from the kubelet if it refused the pod, and from the
+// scheduling gates if the pod has any. Otherwise, if the pod waits because of its gang, both are
+// about the gang. In all other cases they come from the scheduler. `gang` is the pod's gang, or
+// nil.
 func WhyWaiting(p *corev1.Pod, gang *survey.Gang) (reason, message string) {
 	if wire.Refused(p) {
 		return "Refused by its kubelet: " + p.Status.Reason, p.Status.Message
@@ -53,8 +55,9 @@ func ShapeOf(p *corev1.Pod) string {
 	return string(text)
 }
 
-// WaitsFor describes briefly why an explained pod has no node: the reason that holds it back, or
-// otherwise the most frequent reason of the nodes that refuse it.
+// WaitsFor describes briefly why an explained pod has no node: the cause that holds it back, or
+// otherwise the most frequent reason of the nodes that refuse it. If nothing holds the pod back and
+// some nodes admit it, WaitsFor returns their number.
 func WaitsFor(e *Explained) string {
 	if e.HeldBack != nil {
 		return "held back by " + e.HeldBack.By

@@ -225,8 +225,8 @@ func (a *API) Events(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, erro
 	return list.Items, nil
 }
 
-// failed wraps an error: it names the object that could not be read, and gives advice for some
-// errors.
+// failed wraps an error. It names the object that could not be read, or the cluster if the cluster
+// cannot be reached or does not accept the credentials.
 func (a *API) failed(what string, err error) error {
 	var unreachable *url.Error
 	switch {

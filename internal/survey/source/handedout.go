@@ -22,8 +22,8 @@ func resources[T any](ctx context.Context, a *API, path ...string) ([]*T, error)
 	return out, nil
 }
 
-// HandedOut implements Source. It caches the lists for a short time, because the web page requests
-// them for each pod.
+// HandedOut implements Source. It caches the lists of the whole cluster for a short time, because
+// the web page requests them for each pod.
 func (a *API) HandedOut(ctx context.Context, namespace string) (*HandedOut, error) {
 	all, err := a.handed.Get(func() (*HandedOut, error) { return a.readHandedOut(ctx) })
 	if err != nil || !all.One || namespace == metav1.NamespaceAll {

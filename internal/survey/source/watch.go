@@ -260,9 +260,9 @@ func (w *Watch) Now() time.Time {
 	return now
 }
 
-// Run watches the objects until ctx ends. The callback `each` receives the nodes and pods that may
-// have changed, in the first call all of them. The callback `tell` receives the problems of the
-// watch.
+// Run watches the objects until ctx ends, `each` returns an error, or a vital resource may not be
+// watched. The callback `each` receives the nodes and pods that may have changed, in the first call
+// all of them. The callback `tell` receives the problems of the watch.
 func (w *Watch) Run(ctx context.Context, each func(*Changes) error, tell func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
