@@ -87,8 +87,9 @@ func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) er
 	return r.apply(updates)
 }
 
-// update applies changes that a plugin sends unasked. If the plugin disconnects while an update
-// waits for the lock, that update is dropped, because the next plugin does not know about it.
+// update applies changes that a plugin sends on its own initiative. If the plugin disconnects while
+// an update waits for the lock, that update is dropped, because the next plugin does not know about
+// it.
 func (r *nriRuntime) update(ctx context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 	"github.com/berth-dev/berth/internal/turns"
 )
 
-// fairQueue is a work queue that one namespace cannot fill. At most share requests of a namespace
+// fairQueue is a work queue that one namespace cannot fill. At most `share` requests of a namespace
 // are in the inner queue or with a worker at a time. The other requests of the namespace wait in
-// the fairQueue. So a request waits behind at most share requests of each other namespace, and a
-// namespace uses at most share workers.
+// the fairQueue. So a request waits behind at most `share` requests of each other namespace, and a
+// namespace uses at most `share` workers.
 //
 // A request is in one of these states:
 //
 //   - unknown: the initial state. Add makes the request wait.
-//   - waiting: Add changes nothing. The request is admitted when its namespace has fewer than share
-//     admitted requests, and when its turn comes.
+//   - waiting: Add changes nothing. The request is admitted when its namespace has fewer than
+//     `share` admitted requests, and when its turn comes.
 //   - admitted: the request is in the inner queue or with a worker. Add marks it to be worked on
 //     again. Get clears the mark, because the worker then reads the newest state. Done makes a
 //     marked request wait again, and any other request unknown.

@@ -24,7 +24,7 @@ type Criterion string
 const (
 	// StrandedBeside is Stranded for pods that ask for no devices, if there is demand for the
 	// node's devices. Otherwise it is false. By default it comes before numaNodes, so such a pod
-	// leaves CPUs to free devices even if it then uses more NUMA nodes.
+	// leaves CPUs for free devices even if it then uses more NUMA nodes.
 	StrandedBeside Criterion = "strandedBeside"
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"

@@ -134,8 +134,8 @@ func (c *numa) Suppose(node int) suppose.Node {
 
 func (c *numa) Name(pod int32) string { return c.uid(pod) }
 
-// uid returns the UID of a pod in the states of kubelets. It cannot equal a UID of a real cluster,
-// because such UIDs contain no slash.
+// uid returns the UID of a pod in the states of kubelets. If the pod does not run at the start,
+// this UID cannot equal a UID of a real cluster, because real UIDs contain no slash.
 func (c *numa) uid(pod int32) string {
 	if int(pod) < len(c.stood) {
 		return c.stood[pod]

@@ -37,7 +37,7 @@ type Node struct {
 	room *amounts.Node
 	own  bool
 
-	come, away []*Pod // the put pods and the taken pods, in the order of the calls
+	come, away []*Pod // the pods that Put added and that Take removed, in the order of the calls
 	// cleared caches the ledger of Cleared. It is nil if Cleared must compute it.
 	cleared *ledger.Node
 
@@ -68,8 +68,8 @@ func (n *Node) Clone() Node {
 	return out
 }
 
-// Put supposes that the node admits one more pod, after all pods that were put earlier. If Take has
-// removed the pod, Put only reverts Take.
+// Put supposes that the node admits one more pod, after all pods that Put added earlier. If Take
+// has removed the pod, Put only reverts Take.
 func (n *Node) Put(p *Pod) {
 	if !drop(&n.away, p) {
 		n.come = append(n.come, p)
@@ -118,8 +118,8 @@ func (n *Node) change() bool {
 
 // Promise adds a pod, and reserves a place for it in a copy of the ledger, after all pods in
 // flight. d receives the decision. If the answer is not OK, nothing changes. If nothing is pinned
-// for the pod, or the node has no ledger, Promise admits the pod without a decision. Pods that were
-// put or taken do not affect the decision.
+// for the pod, or the node has no ledger, Promise admits the pod without a decision. Changes by Put
+// and Take do not affect the decision.
 func (n *Node) Promise(p *Pod, d *placement.Decision) ledger.Answer {
 	a := ledger.Answer{Outcome: ledger.Admitted}
 	if n.Pins(p) {
@@ -169,8 +169,9 @@ func (n *Node) Loosen() {
 func (n *Node) Loose() bool { return n.loose }
 
 // Cleared returns a new Node. Its ledger is a copy of this node's ledger, as it will be after all
-// pods in flight were admitted and the taken pods have left (ledger.Node.ForkWithout). Its amounts
-// include all supposed changes. Cleared returns false if too much about the node is uncertain.
+// pods in flight were admitted and the pods that Take removed have left (ledger.Node.ForkWithout).
+// Its amounts include all supposed changes. Cleared returns false if too much about the node is
+// uncertain.
 func (n *Node) Cleared() (Node, bool) {
 	if n.account == nil {
 		return On(nil, n.lend()), true
@@ -201,10 +202,10 @@ func (n *Node) Without(uid string) bool {
 	return slices.ContainsFunc(n.away, func(p *Pod) bool { return p.UID == uid })
 }
 
-// Changed reports whether any pod is put or taken.
+// Changed reports whether Put has added or Take has removed any pod.
 func (n *Node) Changed() bool { return len(n.come)+len(n.away) > 0 }
 
-// Came reports whether any pod is put.
+// Came reports whether Put has added any pod.
 func (n *Node) Came() bool { return len(n.come) > 0 }
 
 // Room returns the amounts of the node with all supposed changes, or nil if the caller checks
@@ -226,11 +227,12 @@ func (n *Node) Enough(p *Pod) bool {
 }
 
 // Ask asks the node's ledger whether it would admit one more pod. The ledger assumes that first the
-// taken pods leave, then the node admits the put pods in their order, and then comes this pod.
+// pods leave that Take removed, then the node admits the pods that Put added, in the order of the
+// calls, and then this pod arrives.
 func (n *Node) Ask(p *Pod) ledger.Answer { return n.AskUnder(p.Candidate, &ledger.Trial{}) }
 
-// AskUnder is Ask with the further changes in the argument `more`: the pods in more.Without leave
-// together with the taken pods, and the pods in more.With come after the put pods.
+// AskUnder is Ask with the further changes in the argument `more`: the pods in more.Without also
+// leave first, and the pods in more.With arrive after the pods that Put added.
 func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	if n.account == nil {
 		return ledger.Answer{}
@@ -240,7 +242,7 @@ func (n *Node) AskUnder(c *ledger.Candidate, more *ledger.Trial) ledger.Answer {
 	return n.Account().View().Ask(ledger.Question{Candidate: c, Trial: &t})
 }
 
-// Trial returns the taken and put pods about which a ledger decides.
+// Trial returns the pods that Take removed and that Put added, if a ledger decides about them.
 func (n *Node) Trial() (t ledger.Trial) {
 	for _, p := range n.away {
 		if p.Candidate != nil {

@@ -130,7 +130,7 @@ type DriverDevices struct {
 	Why        string   `json:"why,omitempty"`
 }
 
-// ClaimOfPod is an allocated claim of a pod. It tells if the claim's devices are near the pod's
+// ClaimOfPod is an allocated claim of a pod. It shows if the claim's devices are near the pod's
 // CPUs and memory.
 type ClaimOfPod struct {
 	Namespace string `json:"namespace"`

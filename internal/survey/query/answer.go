@@ -51,7 +51,7 @@ func refuse(n *survey.NodeState, c *ledger.Candidate, a *ledger.Answer, out *Ans
 	}
 }
 
-// say replaces Berth's annotation keys in the answer's texts by the keys that the pod uses.
+// say replaces Berth's annotation keys in the answer's texts with the keys that the pod uses.
 func (a *Answer) say(said wire.Said) {
 	a.Message, a.Advice = said.In(a.Message), said.In(a.Advice)
 	if a.Refusal != nil {
@@ -59,8 +59,8 @@ func (a *Answer) say(said wire.Said) {
 	}
 }
 
-// nameHolders replaces the UIDs of the pods that have the devices in a refusal by the pods' names,
-// if the report has them.
+// nameHolders replaces the UIDs of the pods that have the devices in a refusal with the pods'
+// names, if the report has them.
 func nameHolders(n *survey.NodeState, r *placement.Refusal) {
 	report := n.Report()
 	for i := range r.Devices {

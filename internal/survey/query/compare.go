@@ -99,7 +99,7 @@ type comparing struct {
 	out           *Comparison
 }
 
-// Compare tells how the load fits on the nodes as they are, and how it would fit on the nodes with
+// Compare shows how the load fits on the nodes as they are, and how it would fit on the nodes with
 // o.Setting.
 func Compare(ctx context.Context, b Base, wanted []Wanted, o FitOptions) (*Comparison, error) {
 	s, err := b.Survey(ctx, "")

@@ -79,7 +79,7 @@ type Membership struct {
 	MemberOf *survey.Gang `json:"memberOf,omitempty"`
 }
 
-// Answers tells which nodes would admit the pod now. All nodes are asked about a pending pod.
+// Answers shows which nodes would admit the pod now. All nodes are asked about a pending pod.
 // Explained.askAgain chooses the nodes that are asked about a bound pod.
 type Answers struct {
 	// If no node admits the pod, Fits is a request for fewer CPUs that would fit now. It is nil if

@@ -65,8 +65,8 @@ func rulesErrOf(s *survey.Survey, pod *corev1.Pod, ask *wire.Ask) error {
 	return nil
 }
 
-// advise replaces the answer's refusal and advice by ones that also consider the node's free
-// amounts.
+// advise replaces the answer's refusal and advice with a refusal and advice that also consider the
+// node's free amounts.
 func (q *question) advise(n *survey.NodeState, room func() *amounts.Node, a *Answer) {
 	if a.Refusal == nil {
 		return

@@ -65,7 +65,7 @@ func waitOf(together []*corev1.Pod, now time.Time) (age time.Duration, overdue b
 	return age, age >= unservedAfter
 }
 
-// isLookedAt reports whether a scheduler has left a sign in the pod: a node, or the condition
+// isLookedAt reports whether a scheduler has left a trace in the pod: a node, or the condition
 // PodScheduled.
 func isLookedAt(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
