@@ -43,9 +43,9 @@ const (
 	// which many pods could use stay free. Setting.Rank adds the demand to a Rank.
 	Demand Criterion = "demand"
 	// Devices is the number of free devices that would remain; fewer are better. If the pod asks
-	// for devices, devices of these kinds on the whole node count, so that other nodes stay free.
-	// If it asks for none, devices on its NUMA nodes count, so that the pod avoids them. The latter
-	// do not count if there is no demand for the node's devices.
+	// for devices, free devices of the same resources on the whole node count, so that other nodes
+	// stay free. If it asks for none, free devices on its NUMA nodes count, so that the pod avoids
+	// them, but only if there is demand for the node's devices.
 	Devices Criterion = "devices"
 	// Policy is the node's Topology Manager policy. A stricter policy is better, but restricted and
 	// single-numa-node are equally good, because both keep an admitted pod together.

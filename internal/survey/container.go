@@ -24,8 +24,8 @@ type Container struct {
 	Devices map[string][]string `json:"devices,omitempty"`
 	// NUMANodes are the NUMA nodes of the container's CPUs and memory.
 	NUMANodes string `json:"numaNodes"`
-	// Affinity lists the NUMA nodes of the hint that the Topology Manager chose for the container;
-	// "" if the hint has no preference.
+	// Affinity lists the NUMA nodes that the Topology Manager, or Berth on a node with authority
+	// berth, chose for the container; "" if it had no preference.
 	Affinity string `json:"affinity"`
 }
 

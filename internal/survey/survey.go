@@ -31,7 +31,7 @@ type Survey struct {
 	Facts *source.Facts
 	// States has the nodes by name.
 	States map[string]*NodeState
-	// elsewhere are pods that are bound to nodes that are not in States.
+	// elsewhere are pods that are bound to nodes that the survey did not find.
 	elsewhere []*corev1.Pod
 	// narrowed selects the wanted nodes; nil selects all.
 	narrowed func(*NodeState) bool
@@ -108,7 +108,8 @@ func (c *Cluster) surveyOf(f *source.Facts) *Survey {
 	return s
 }
 
-// Bound returns the bound pods of all nodes, and the pods that stand for places of Reservations.
+// Bound returns the bound pods of the nodes in States and of unknown nodes, and the pods that stand
+// for places of Reservations.
 func (s *Survey) Bound() iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
 		for _, n := range s.States {
