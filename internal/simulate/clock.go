@@ -51,7 +51,7 @@ type job struct {
 	shape, members int32
 	first          int32 // its first pod
 	at             int64 // the second of its arrival; -1 if it runs at the start
-	left           int64 // the seconds that it still had to run when it last began to run
+	left           int64 // the seconds that it has to run from the second `began` on
 	began          int64 // the second from which all members run; negative if some do not run
 	placed         int32 // the number of members that have a node
 	life           int32 // the number of its moves
