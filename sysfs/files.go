@@ -108,9 +108,9 @@ func (t tree) cpuMask(name string) (set topology.CPUSet, ok bool, err error) {
 	return set, true, nil
 }
 
-// cpus reads a set that the kernel writes as a mask and, since 2.6.2x, also as a list. Only one of
-// the forms may be correct in an edited capture. So cpus returns the first form for which the
-// function good returns true, or, if there is none, the last form that exists.
+// cpus reads a set that the kernel writes as a mask and, except in very old releases, also as a
+// list. In an edited capture, one of the two forms may be wrong. So cpus returns the first form for
+// which the function good returns true, or, if there is none, the last form that exists.
 func (t tree) cpus(dir string, good func(*topology.CPUSet) bool, names ...string) (set topology.CPUSet, found bool, err error) {
 	for _, name := range names {
 		for _, read := range []func() (topology.CPUSet, bool, error){

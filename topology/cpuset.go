@@ -14,7 +14,7 @@ const MaxCPUs = 1024
 const cpuWords = MaxCPUs / 64
 
 // CPUSet is a set of logical processors, by the operating system's number. It is a comparable value
-// of 128 bytes; the zero value is the empty set. Operations do not allocate, except where noted.
+// of 128 bytes; the zero value is the empty set. Set operations do not allocate.
 type CPUSet struct {
 	w [cpuWords]uint64
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// errNotKept means that a node refused a pod of Berth, or assigned other CPUs than promised. The
-// exit code is then 1.
+// errNotKept means that a node refused a pod that Berth had bound, or did not assign the promised
+// CPUs, memory and devices. The exit code is then 1.
 var errNotKept = errors.New("promise not kept: a node refused a pod that Berth had bound, or did not assign what Berth had promised")
 
 // options are the flags of the verbs run, up and scene. Only run has flags for output, runs and

@@ -73,8 +73,8 @@ type said struct {
 
 // About returns the object with the resource version that it had at the first event of a row. A row
 // has the events about the object with the same reason, action and note. An event with the same
-// reason and action but another note begins a new row. Then the version does not change. If the
-// object is a pod, the result is a reference to it.
+// reason and action but another note begins a new row. For this event, About keeps the object's
+// present version. If the object is a pod, the result is a reference to it.
 func (s *Said) About(object runtime.Object, reason, action, note string) runtime.Object {
 	var ref corev1.ObjectReference
 	switch o := object.(type) {

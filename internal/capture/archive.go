@@ -207,7 +207,7 @@ func (b *builder) file(name string, content io.Reader) error {
 	return b.put(name, &node{name: path.Base(name), mode: 0o444, data: data})
 }
 
-// finish replaces hard links by their targets, and returns the tree.
+// finish replaces hard links with their targets, and returns the tree.
 func (b *builder) finish() (memFS, error) {
 	for _, l := range b.hard {
 		n, err := b.fs.walk(l.target, true)

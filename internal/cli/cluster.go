@@ -98,7 +98,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 // termFlags maps arguments of the scheduler to the flags that set them.
 var termFlags = map[string]string{"keep": "keep", "cpusPerDevice": "cpus-per-device", "exclusiveNamespaces": "exclusive-namespaces", "claims": "claims", "numaAttributes": "numa-attributes"}
 
-// flagged replaces the name of the scheduler's argument in an error by the name of the flag.
+// flagged replaces the name of the scheduler's argument in an error with the name of the flag.
 func flagged(err error) error {
 	if wrong := new(wire.TermError); errors.As(err, &wrong) {
 		return Usagef("--%s: %s", termFlags[wrong.Field], wrong.Why)

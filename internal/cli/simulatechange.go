@@ -19,8 +19,8 @@ type nodeChange struct {
 	without []string
 }
 
-// apply returns the changed nodes. The result again has the pods of removed nodes. They arrive
-// again and run for the rest of their time. Pods that nothing ends run for the whole span.
+// apply returns the changed nodes, and the pods of removed nodes. These pods arrive again, and run
+// for the rest of their time. Pods that nothing ends run for the whole span.
 func (c *nodeChange) apply(nodes []simulate.StartNode, span time.Duration) (out []simulate.StartNode, again []trace.Pod, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.more)) {
 		count := c.more[name]

@@ -7,7 +7,7 @@ type requests struct {
 	// The requests in creates are sent one after the other, and the requests in deletes several at
 	// a time.
 	creates, deletes chan request
-	// underWay counts the requests whose results are not handled yet.
+	// underWay counts the requests whose results have not been handled yet.
 	underWay int
 }
 

@@ -208,7 +208,7 @@ func (r *Runner) watch(ctx context.Context) error {
 }
 
 // step creates the pods that are due and deletes the pods whose life is over. It takes the index of
-// the first pod of the workload that is not created yet, and returns the new index.
+// the first pod of the workload that has not been created yet, and returns the new index.
 func (r *Runner) step(next int) (int, error) {
 	now := time.Now()
 	elapsed := now.Sub(r.begun)

@@ -210,7 +210,7 @@ func (n typeNames) bare(name string) string {
 
 var ownType = regexp.MustCompile(`kubeletstate\.\w+`)
 
-// The method in replaces Berth's type names in the text by the kubelet's names.
+// The method in replaces Berth's type names in the text with the kubelet's names.
 func (n typeNames) in(text string) string {
 	return ownType.ReplaceAllStringFunc(text, func(own string) string { return cmp.Or(n[strings.TrimPrefix(own, "kubeletstate.")], own) })
 }

@@ -71,8 +71,8 @@ func deviceTable(t io.Writer, m *topology.Machine) {
 
 func dash(text string) string { return cmp.Or(printable(text), "-") }
 
-// printable replaces by question marks all characters that could move the cursor or reverse the
-// direction of text. Such characters may come from a capture.
+// printable replaces each character that could move the cursor or reverse the direction of text
+// with a question mark. Such characters may come from a capture.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {

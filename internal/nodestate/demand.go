@@ -160,8 +160,8 @@ type Levels struct {
 	key    []byte
 }
 
-// Of returns the demand for the node: the share of the devices in use that the node could also
-// provide if it were empty.
+// Of returns the demand for the node: of the devices in use, the share that belongs to pods that
+// the node could run if it were empty. It returns 0 for an unknown node.
 func (l *Levels) Of(object *corev1.Node, v ledger.View) demand.Level {
 	if object == nil {
 		return 0

@@ -55,8 +55,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// policy is the Content-Security-Policy. The page may only use scripts and styles of this server
-// and send requests to this server.
+// policy is the Content-Security-Policy. The page may use only scripts, styles and images of this
+// server, and may send requests only to this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -40,8 +40,9 @@ func ReadResources(list corev1.ResourceList) amounts.List {
 }
 
 // ReadQuotas returns the amounts that pods of a namespace may still request according to its
-// ResourceQuotas. If several quotas limit a resource, the smallest rest counts. Resources without a
-// quota are not in the list. Quotas with scopes are ignored, because they do not limit all pods.
+// ResourceQuotas. If several quotas limit a resource, the smallest remaining amount counts.
+// Resources without a quota are not in the list. Quotas with scopes are ignored, because they do
+// not limit all pods.
 func ReadQuotas(quotas []*corev1.ResourceQuota) amounts.List {
 	out := amounts.List{}
 	for _, q := range quotas {

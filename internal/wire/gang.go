@@ -550,8 +550,8 @@ var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
 }
 
 // CheckMates checks that all pods of a gang name the same scheduler. The error is a *FieldError
-// about a pod that names another scheduler than the first pod in the order of names. Priorities may
-// differ, because each task of a Volcano Job can have its own priority class.
+// about a pod whose scheduler is not the scheduler of the first pod in the order of names.
+// Priorities may differ, because each task of a Volcano Job can have its own priority class.
 func CheckMates(pods []*corev1.Pod) error {
 	if len(pods) == 0 {
 		return nil

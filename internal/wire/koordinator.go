@@ -73,10 +73,10 @@ type koordinatorCPUSpec struct {
 }
 
 // ReadKoordinatorRules reads a pod's rules from Koordinator's annotations. Pods of the classes LSE
-// and LSR get exclusive CPUs. Pods without a class get exclusive CPUs if they name a policy and
-// their limits equal their requests (ownsCPUs). Pods of the classes LS and BE get CPU time instead
-// of exclusive CPUs. As in Koordinator, resource-spec applies only to LSE and LSR, but it is
-// checked for all pods. The error is a *FieldError.
+// and LSR ask for exclusive CPUs. Pods without a class do so if they name a policy and their CPU
+// limits equal their requests (ownsCPUs). Pods of the classes LS and BE ask for CPU time instead of
+// exclusive CPUs. As in Koordinator, resource-spec applies only to LSE and LSR, but it is checked
+// for all pods. The error is a *FieldError.
 func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	r := koordinatorReader{fieldErrors(podName(pod)), pod}
 	rules, err := r.policy()
@@ -129,9 +129,9 @@ func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	return asks
 }
 
-// wholeCPUs returns an error if a container in a class with exclusive CPUs requests a fraction of a
-// CPU. Koordinator requires only that the sum over the pod is a whole number of CPUs (proposal
-// 20220530), but Berth assigns CPUs to containers.
+// wholeCPUs returns an error if a container of the pod requests a fraction of a CPU, although the
+// pod's class has exclusive CPUs. Koordinator requires only that the sum over the pod is a whole
+// number of CPUs (proposal 20220530), but Berth assigns CPUs to containers.
 func (r koordinatorReader) wholeCPUs(class string) error {
 	for at, c := range Containers(r.pod) {
 		kind := "requests"

@@ -374,9 +374,10 @@ func (r *zoneReader) distances(zones []zone) {
 // maxUncounted is the maximum number of pods that counted omits to match a fingerprint.
 const maxUncounted = 32
 
-// counted returns the pods that the object includes: the bound pods, without the ones that started
-// last if the object's fingerprint only matches without them, because the exporter did not know
-// them yet. If no fingerprint matches, counted decides by the times of the pods.
+// counted returns the pods that the object includes: the bound pods (with the fingerprint method
+// withExclusive, only the pods with exclusive resources). If the object's fingerprint matches only
+// without the pods that started last, counted omits these pods, because the exporter did not know
+// them yet. If no fingerprint matches, counted decides by the times of all bound pods.
 func counted(o *nrt.NodeResourceTopology, bound []BoundPod, written time.Time) []BoundPod {
 	want, known := attribute(o.Attributes, nrtFingerprint), slices.Clone(bound)
 	if attribute(o.Attributes, nrtFingerprintMethod) == withExclusive {

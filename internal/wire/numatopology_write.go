@@ -13,8 +13,9 @@ import (
 )
 
 // WriteNumatopology returns a Numatopology as Volcano's exporter writes it since v1.16. The object
-// has the place of each CPU, the CPUs that no container has exclusively, and the containers that
-// have the other CPUs. If the CPU manager's policy is not static, it lists no free CPUs.
+// has the NUMA node, package and core of each CPU, the CPUs that no container has exclusively, and
+// the containers that have the other CPUs. If the CPU manager's policy is not static, it lists no
+// free CPUs.
 func WriteNumatopology(n *Node) *nodeinfo.Numatopology {
 	c := &n.Spec.Config
 	out := &nodeinfo.Numatopology{

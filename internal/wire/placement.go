@@ -66,8 +66,8 @@ const (
 	// GuaranteeAmounts means that the placement is best effort: the node reports only amounts per
 	// NUMA node, or koordlet carries out the decision.
 	GuaranteeAmounts
-	// GuaranteeFull means that the node has a complete NodeTopology. Its kubelet will not refuse
-	// the pod.
+	// GuaranteeFull means that the node has a complete NodeTopology. The scheduler promises that
+	// the node's kubelet will not refuse the pod.
 	GuaranteeFull
 )
 

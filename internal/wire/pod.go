@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Ask is what a pod requests, in the same form for every dialect. A node gives the same answer to
-// two pods with equal Asks (see Equal).
+// Ask is what a pod requests, in the same form for every dialect. In the same state, a node gives
+// the same answer to two pods with equal Asks (see Equal).
 type Ask struct {
 	// Request has the amounts, and the Rules for the pod's placement.
 	Request placement.Request
@@ -375,8 +375,8 @@ func Finished(pod *corev1.Pod) time.Time {
 	return at
 }
 
-// Refused reports whether the kubelet refused the pod, so that no container has run. The status
-// then has the message that kubelet.rejectPod writes, and its reason names the rule that the pod
+// Refused reports whether the kubelet refused the pod. Usually no container has run then. The
+// status has the message that kubelet.rejectPod writes, and its reason names the rule that the pod
 // violates.
 func Refused(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
@@ -394,8 +394,9 @@ func Admitted(pod *corev1.Pod) bool {
 // at any moment.
 func Ending(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || Ended(pod) }
 
-// Unscheduled returns the condition that a scheduler wrote because it found no node for the pod. It
-// returns the zero value if there is none.
+// Unscheduled returns the condition PodScheduled if it is False. A scheduler writes this condition
+// if it finds no node for the pod, and the API server writes it for a pod with scheduling gates.
+// Unscheduled returns the zero value if there is no such condition.
 func Unscheduled(pod *corev1.Pod) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -11,7 +11,7 @@ type Said struct {
 	policy, cpus, exclusive, devices, functions string
 }
 
-// In replaces Berth's keys in the text by the keys that the pod uses.
+// In replaces Berth's keys in the text with the keys that the pod uses.
 func (s Said) In(text string) string {
 	if s == (Said{}) {
 		return text

@@ -22,8 +22,8 @@ type Terms struct {
 	// BestEffortAnywhere means that pods with Volcano's policy best-effort may use nodes with any
 	// topology manager policy.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
-	// Claims is near, required or empty: the default for pods with claims and without
-	// berth.dev/claims.
+	// Claims is near, required or empty. It is the default for pods that have claims but no
+	// annotation berth.dev/claims.
 	Claims string `json:"claims,omitempty"`
 	// NUMAAttributes names device attributes whose value is the id of a NUMA node (dra.Sources).
 	NUMAAttributes []string `json:"numaAttributes,omitempty"`

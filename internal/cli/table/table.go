@@ -64,12 +64,13 @@ func (g *Grid) styled(column int, cell string) string {
 	return g.Style(column, cell).Mark(cell)
 }
 
-// Cell turns a text into one safe line: it replaces line breaks by blanks, and applies Text.
+// Cell turns a text into one safe line: it replaces line breaks and tabs with blanks, and applies
+// Text.
 func Cell(text string) string {
 	return Text(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
 }
 
-// Text replaces three kinds of characters by question marks: control characters except line ends,
+// Text replaces three kinds of characters with question marks: control characters except line ends,
 // characters that change the writing direction, and style marks.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
