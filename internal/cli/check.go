@@ -181,8 +181,8 @@ func (c *checker) starts(what, dir string, data []byte) error {
 	return nil
 }
 
-// dir checks every checkpoint below a kubelet's root directory, and then whether the checkpoints
-// are consistent.
+// dir checks every checkpoint below a kubelet's root directory. If all of them are sound and a node
+// is given, dir also checks whether they agree with each other and with the node.
 func (c *checker) dir(dir string) error {
 	raw, err := kubeletstate.ReadRaw(os.DirFS(dir))
 	if err != nil {

@@ -67,8 +67,8 @@ follows the cluster until Ctrl-C. With --snapshot it shows a file of berth snaps
 	return cmd
 }
 
-// check returns an error if other machines can reach the address and callers need not authenticate.
-// Any caller could then see everything that the user may see.
+// check returns an error for an invalid flag. Without authentication, the address must be a
+// loopback address, because any caller can then see everything that the user may see.
 func (f *serveFlags) check() error {
 	if f.auth != authNone && f.auth != authCluster {
 		return Usagef("--auth %q: want %s or %s", f.auth, authNone, authCluster)

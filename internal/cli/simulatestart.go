@@ -84,7 +84,8 @@ func startNode(n *query.StartNode, now time.Time) (out simulate.StartNode, err e
 // mebibytes converts bytes to MiB, rounded up.
 func mebibytes(bytes int64) int64 { return bytes>>20 + (bytes&(1<<20-1)+1<<20-1)>>20 }
 
-// secondsLeft returns the remaining time of the pod. It returns 0 if nothing ends the pod.
+// secondsLeft returns the remaining time of the pod in seconds, at least 1. It returns 0 if nothing
+// ends the pod.
 func secondsLeft(pod *corev1.Pod, now time.Time) int64 {
 	if pod.Spec.ActiveDeadlineSeconds == nil {
 		return 0

@@ -97,7 +97,7 @@ func worse(n *survey.Node) int {
 	return 2
 }
 
-// errShown ends the run of top --once after the first drawing.
+// errShown ends a run of top that draws only once.
 var errShown = errors.New("shown")
 
 type top struct {

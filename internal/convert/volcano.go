@@ -103,7 +103,7 @@ func (c *converter) order(actions []string) {
 
 type converter struct {
 	Result
-	// weights has the weights of kube-scheduler's plugins, by plugin name.
+	// weights has the weights of plugins in the new profile, by plugin name.
 	weights map[string]int64
 	// strategy is the scoring strategy of NodeResourcesFit, or "" for the default. The field
 	// resources has the weight of each resource in the strategy.
@@ -165,7 +165,7 @@ func (c *converter) plugin(p *plugin) {
 	}
 }
 
-// weigh removes a weight from the arguments, and gives this weight to a plugin of kube-scheduler.
+// weigh removes a weight from the arguments, and gives this weight to a plugin of the new profile.
 func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
 	weight, ok := c.take(p, argument, standard)
 	if ok {

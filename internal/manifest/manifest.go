@@ -1,5 +1,5 @@
-// Package manifest reads pods, and the pods of workloads, from YAML and JSON files. It refuses
-// unknown fields, and pods that violate the API server's rules for the fields that Berth reads.
+// Package manifest reads pods, and the pods of workloads, from YAML and JSON files. It refuses pods
+// that violate the API server's rules for the fields that Berth reads.
 package manifest
 
 import (

@@ -363,8 +363,9 @@ type numaNodeResources struct {
 }
 
 // WriteKoordinatorStatus returns a decision in koordlet's format: one CPU set for the pod, and the
-// pod's amount on each NUMA node. It omits init containers, because they do not run at the same
-// time as the other containers.
+// pod's amount on each NUMA node. Memory on several NUMA nodes counts for the lowest of them.
+// WriteKoordinatorStatus omits init containers, because they do not run at the same time as the
+// other containers.
 func WriteKoordinatorStatus(d *placement.Decision, m *topology.Machine) (string, error) {
 	var cpus topology.CPUSet
 	milli, bytes := map[topology.NUMAID]int64{}, map[topology.NUMAID]map[string]int64{}

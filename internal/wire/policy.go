@@ -47,8 +47,8 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 }
 
 // ReadRules reads the placement rules of a pod: the policy annotations of every dialect, and the
-// requirements for CPUs and memory, as ReadPod does. Unknown values are errors; no default replaces
-// them. The error is a *FieldError.
+// requirements for CPUs, memory and devices, as ReadPod does. Unknown values are errors; no default
+// replaces them. The error is a *FieldError.
 func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
 	asked, err := readRequest(pod)
 	r, _, wrong := readRules(pod, err == nil && asked.AsksExclusiveCPUs())

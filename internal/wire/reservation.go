@@ -628,10 +628,10 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 }
 
 // CheckDecision returns an error if the decision names another pod, or gives the pod more than it
-// requests. Such a decision is forged. CheckDecision does not check if the pod may withhold CPUs
-// from other pods (exclusiveNamespaces): a Reservation has no namespace, and the scheduler that
-// made the decision may have had other arguments. Owners are checked as pods of their own
-// namespaces.
+// requests. Such a decision is forged or outdated. CheckDecision does not check if the pod may
+// withhold CPUs from other pods (exclusiveNamespaces): a Reservation has no namespace, and the
+// scheduler that made the decision may have had other arguments. Owners are checked as pods of
+// their own namespaces.
 func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 	ask, err := ReadPod(pod)
 	if err != nil {
