@@ -279,7 +279,7 @@ func heldCells(h *survey.Vacancy) []string {
 }
 
 // wholeFree counts the NUMA nodes whose CPUs are all free. It groups them by the number of CPUs,
-// the largest number first. It omits nodes on which the scheduler can promise nothing.
+// the largest number first. It omits nodes in trouble and cordoned nodes (survey.Node.Open).
 func wholeFree(all []survey.Node) string {
 	bySize := map[uint64]int{}
 	for i := range all {
@@ -484,7 +484,8 @@ const (
 	statusNotReady = "NotReady" // the Node's condition Ready is not True
 )
 
-// nodeStatus returns the text of the column STATUS: the reasons of trouble and warnings, or Ready.
+// nodeStatus returns the text of the column STATUS: the reasons of trouble and warnings, or Ready,
+// and then Cordoned for a cordoned node. For a node that is gone it returns only Gone.
 func nodeStatus(n *survey.Node) string {
 	var words []string
 	if n.Gone {

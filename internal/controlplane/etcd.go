@@ -19,10 +19,9 @@ type Etcd struct {
 	url  string
 }
 
-// StartEtcd starts a single etcd member on unix sockets below dir, with the data in dir, for an API
-// server in another process. It never syncs to disk, so its data survive a crash of the process,
-// but not a crash of the machine. ctx applies to the start only. The argument log receives etcd's
-// log; nil discards the log.
+// StartEtcd starts a single etcd member on unix sockets below dir, with the data in dir. It never
+// syncs to disk, so its data survive a crash of the process, but not a crash of the machine. ctx
+// applies to the start only. The argument log receives etcd's log; nil discards the log.
 func StartEtcd(ctx context.Context, dir string, log io.Writer) (*Etcd, error) {
 	cfg, err := etcdConfig(dir, log)
 	if err != nil {

@@ -29,7 +29,8 @@ type Options struct {
 	// in its own process, which ends with this process. "" runs the linked server in this process.
 	Server string
 	// Log receives the logs of etcd and the API server; nil discards them. The API server's logger
-	// is global to the process, so the Log of the last Start applies.
+	// is global to the process, so the Log of the last Start applies. The program in Server does
+	// not use Log: it logs to a file in the control plane's directory.
 	Log io.Writer
 	// ServiceAccounts gives pods the tokens of their service accounts, and refuses pods whose
 	// account does not exist. internal/controlplane/controllers creates the accounts.

@@ -13,10 +13,11 @@ import (
 
 // Snapshot returns the content of the checkpoints in the engine's types. Pods and containers are
 // ordered by UID and name. The files do not contain the order and the kinds of containers. So
-// Snapshot treats the containers of a pod that have CPUs in common as init containers, and all
-// others as ordinary containers. Device pools have the registered (healthy) devices and the
-// assigned devices. Only assigned devices have NUMA nodes in the files. Snapshot returns an *Error
-// if the files have an old format without pod UIDs, which a placement.Snapshot cannot represent.
+// Snapshot treats the containers of a pod that have CPUs in common as init containers, unless the
+// pod has pod-level assignments, and all others as ordinary containers. The device pool of a
+// registered resource has its registered (healthy) devices and its assigned devices. Only assigned
+// devices have NUMA nodes in the files. Snapshot returns an *Error if the files have an old format
+// without pod UIDs, which a placement.Snapshot cannot represent.
 func (s *State) Snapshot() (placement.Snapshot, error) {
 	b := snapshotBuilder{pods: map[string]map[string]*placement.ContainerAllocation{}, wholes: map[string]*placement.Whole{}}
 	if s.CPU != nil {
