@@ -113,14 +113,17 @@ func TestPoolsKeyCountsEveryNUMANode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := map[string]topology.NUMAID{}
-	for _, node := range []topology.NUMAID{0, 1, 2} {
-		s := m.NewState()
-		s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Devices: []placement.Device{{ID: "a", HasTopology: true, NUMA: topology.NewNUMASet(node)}}})
+	keys := map[string]string{}
+	for _, nodes := range [][]topology.NUMAID{{}, {0}, {1}, {2}, {2, 2}} {
+		s, pool := m.NewState(), placement.DevicePool{Resource: "example.com/gpu"}
+		for i, node := range nodes {
+			pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprint(i), HasTopology: true, NUMA: topology.NewNUMASet(node)})
+		}
+		s.SetPool(pool)
 		key := string(s.AppendPoolsKey(nil))
 		if other, known := keys[key]; known {
-			t.Errorf("a device on NUMA node %d and one on %d have the same key %q", node, other, key)
+			t.Errorf("devices on NUMA nodes %v and on %s have the same key %q", nodes, other, key)
 		}
-		keys[key] = node
+		keys[key] = fmt.Sprint(nodes)
 	}
 }
