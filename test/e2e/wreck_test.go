@@ -219,7 +219,7 @@ func TestNoPlayground(t *testing.T) {
 	ended := filepath.Join(dir, "ended")
 	write(t, ended, []byte("apiVersion: v1\nkind: Config\nextensions: [{name: playground.berth.dev, extension: {socket: "+filepath.Join(dir, "s")+"}}]\n"))
 	for path, want := range map[string]string{
-		filepath.Join(dir, "none"): "no such file or directory: want the kubeconfig of a playground that runs",
+		filepath.Join(dir, "none"): "no such file or directory: want the kubeconfig of a running playground",
 		other:                      "the file has no address of a playground",
 		ended:                      "the playground of " + ended + " does not answer",
 	} {

@@ -348,8 +348,8 @@ func TestBadFlags(t *testing.T) {
 		{"build -version v0.1.0 -out x -url https://a.example/?x=1", "want the URL of the releases"},
 		{"build -platforms linux/mips", "want some of"},
 		{"build -platforms linux/amd64,linux/amd64", "each once"},
-		{"build x", "want 0"},
-		{"verify", "want 1"},
+		{"build x", "want exactly 0"},
+		{"verify", "want exactly 1"},
 		{"push x", "-to: want the registry"},
 	} {
 		err := run(context.Background(), strings.Fields(tc.args), io.Discard, io.Discard)
