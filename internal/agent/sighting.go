@@ -52,7 +52,8 @@ type sighting struct {
 
 // history has the data that the agent keeps from one report to the next.
 type history struct {
-	// firstSeen is the time when the agent first found an unknown pod in the checkpoints.
+	// firstSeen has, by the kubelet's UID, the time when the agent first found a pod in the
+	// checkpoints that the API did not have.
 	firstSeen map[string]time.Time
 	// last is the position of pods in the last report, by the kubelet's UID.
 	last map[string]int

@@ -30,7 +30,7 @@ func CgroupDir(runtimePath string) (string, error) {
 	dir, sofar := "", ""
 	for part := range strings.SplitSeq(name, "-") {
 		if part == "" {
-			return "", fmt.Errorf("cgroup path %.200q: want a slice without empty parts", runtimePath)
+			return "", fmt.Errorf("cgroup path %.200q: want a slice name without leading, trailing or double hyphens", runtimePath)
 		}
 		sofar = strings.TrimPrefix(sofar+"-"+part, "-")
 		dir = path.Join(dir, sofar+".slice")

@@ -18,8 +18,8 @@ func waveOf(flight []*pod) int {
 	return last
 }
 
-// follows reports whether the kubelet admits the candidate after all of these pods, in every order.
-// The pods must not belong to later waves.
+// follows reports whether the candidate comes after all of these pods in every order in which the
+// kubelet may admit them. The pods must not belong to later waves.
 func (c *Candidate) follows(flight []*pod) bool {
 	return !slices.ContainsFunc(flight, func(p *pod) bool { return p.wave == c.Wave && p.created >= c.Created })
 }

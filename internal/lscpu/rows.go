@@ -93,7 +93,7 @@ func readExtended(text string) (*topology.Machine, error) {
 		case heading == nil:
 			heading = cells
 		case len(cells) != len(heading):
-			return nil, rowError(r.form, where, "", strings.TrimSpace(line), fmt.Sprintf("one value for each column of the heading, so %d", len(heading)))
+			return nil, rowError(r.form, where, "", strings.TrimSpace(line), fmt.Sprintf("%d values, one for each column of the header", len(heading)))
 		default:
 			if err := r.add(where, byColumn(heading, cells)); err != nil {
 				return nil, err
@@ -121,7 +121,7 @@ func readParsable(text string) (*topology.Machine, error) {
 		}
 		cells := strings.Split(line, ",")
 		if len(cells) != len(heading) {
-			return nil, rowError(r.form, fmt.Sprint("line ", n), "", line, fmt.Sprintf("one value for each column of the heading, so %d", len(heading)))
+			return nil, rowError(r.form, fmt.Sprint("line ", n), "", line, fmt.Sprintf("%d values, one for each column of the header", len(heading)))
 		}
 		if err := r.add(fmt.Sprint("line ", n), byColumn(heading, cells)); err != nil {
 			return nil, err

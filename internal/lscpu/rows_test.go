@@ -50,7 +50,7 @@ func TestRows(t *testing.T) {
 // TestRowsRefused: an error names the form, the line, the column, the value and what is wanted.
 func TestRowsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"a short row":     {"CPU NODE SOCKET CORE\n0 0 0\n", `in the output of lscpu -e: line 2: "0 0 0": want one value for each column of the heading, so 4`},
+		"a short row":     {"CPU NODE SOCKET CORE\n0 0 0\n", `in the output of lscpu -e: line 2: "0 0 0": want 4 values, one for each column of the header`},
 		"a word":          {"# CPU,Core,Socket,Node\n0,x,0,0\n", `in the output of lscpu -p: line 2: CORE: "x": want a number`},
 		"twice":           {"# CPU,Core,Socket\n0,0,0\n0,0,0\n", `line 3: CPU: "0": want each CPU once`},
 		"too high":        {"# CPU,Core,Socket\n99999999,0,0\n", `line 2: CPU: "99999999"`},

@@ -95,9 +95,9 @@ type Placement struct {
 	Report    int64
 	Certainty Certainty
 	Guarantee Guarantee
-	// Authority is the program that decided on the node when the pod was placed. Koordlet means
-	// that koordlet had to carry out the decision. The node may have another authority or enforcer
-	// by now. The placement of a Reservation does not set these fields.
+	// Authority is the node's authority when the pod was placed: the program that chose CPUs,
+	// memory and devices there. Koordlet means that koordlet had to carry out the decision. The
+	// node may have another authority or enforcer by now. The placement of a Reservation does not set these fields.
 	Authority placement.Authority
 	Koordlet  bool
 	Decision  placement.Decision

@@ -239,7 +239,7 @@ func (k *deviceKind) compileLinks(of *DeviceTable, kind *DeviceKind) error {
 	alike := true
 	for _, l := range kind.Links {
 		if l.A < 0 || l.B < 0 || l.A >= n || l.B >= n || l.A == l.B || l.Count < 1 || l.Count > 255 {
-			return fmt.Errorf("%s: link %+v: want two different positions from 0 to %d, and 1 to 255 links", kind.Name, l, n-1)
+			return fmt.Errorf("%s: link %+v: want different positions A and B from 0 to %d, and a Count from 1 to 255", kind.Name, l, n-1)
 		}
 		a, b := int(k.index[l.A]), int(k.index[l.B])
 		pair := [2]int{min(a, b), max(a, b)}

@@ -21,12 +21,12 @@
 // set, if each has room.
 //
 // Devices are chosen together with the CPUs and the memory: on the set of NUMA nodes and, if
-// requested, at the same PCI root complexes, below the same switches, with one virtual function per
-// physical one, or with a number per NUMA node. Among possible choices Place prefers, in this
-// order: more links between the chosen devices; more links inside sets of four, and then pairs, of
-// the remaining devices; fewer places; places with the fewest remaining devices; NUMA nodes with
-// the fewest remaining devices (or the most, by Strategy). Links count only for kinds with at most
-// 12 devices.
+// requested, together at PCI root complexes or below switches, with at most one virtual function of
+// each physical function, or with a number of devices on each NUMA node (Want.PerNode). Among
+// possible choices Place prefers, in this order: more links between the chosen devices; more links
+// inside sets of four, and then pairs, of the remaining devices; fewer places; places with the
+// fewest remaining devices; NUMA nodes with the fewest remaining devices (or the most, by
+// Strategy). Links count only for kinds with at most 12 devices.
 //
 // Each call of Place has a budget of Steps. Real machines do not exceed it, but forged node reports
 // can. When the steps run out, Place chooses without a search, and sets Grant.Cut. Place then drops

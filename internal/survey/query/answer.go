@@ -59,8 +59,8 @@ func (a *Answer) say(said wire.Said) {
 	}
 }
 
-// nameHolders replaces the UIDs of the pods that have the devices in a refusal with the pods'
-// names, if the report has them.
+// nameHolders names the pod that has each device in a refusal. It replaces the pod's UID with the
+// pod's name if the report has the name.
 func nameHolders(n *survey.NodeState, r *placement.Refusal) {
 	report := n.Report()
 	for i := range r.Devices {

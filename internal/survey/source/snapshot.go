@@ -249,7 +249,7 @@ func (s *Snapshot) open(r io.Reader, name string) (o Options, err error) {
 	}
 	switch {
 	case s.Kind != snapshotKind:
-		return o, fmt.Errorf("%s: kind %q: want %s, a file that berth snapshot wrote", name, s.Kind, snapshotKind)
+		return o, fmt.Errorf("%s: kind %q: want %s, the kind of files that berth snapshot writes", name, s.Kind, snapshotKind)
 	case s.Version != snapshotVersion:
 		return o, fmt.Errorf("%s: version %d: want %d; take the snapshot with this release of berth, or open it with the one that took it", name, s.Version, snapshotVersion)
 	}
