@@ -129,8 +129,8 @@ type DeviceRules struct {
 	// Same is how devices must be together, as a requirement or a preference (SameHow).
 	Same    joint.Same
 	SameHow joint.Strength
-	// Joint are the device types to which Same applies; empty means all types. The pod must not ask
-	// for devices of other types.
+	// Joint, if it is not empty, lists the only device types that the pod may request together with
+	// Same. A pod with devices of another type is refused (DevicesApart). Empty means all types.
 	Joint DeviceTypes
 	// OnePerFunction are the types of which the pod gets at most one virtual function of each
 	// physical function.

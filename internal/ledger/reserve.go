@@ -12,8 +12,8 @@ import (
 // it was forgotten, or it is already posted.
 var ErrNotReserved = errors.New("the pod is not reserved on this node")
 
-// Reserve decides about the candidate after all pods in flight, and reserves the pod if it is
-// admitted. If the pod is already reserved, Reserve decides again, and a refusal ends the
+// Reserve decides about the candidate as if the kubelet had admitted all pods in flight before it,
+// and reserves the pod if it is admitted. If the pod is already reserved, Reserve decides again, and a refusal ends the
 // reservation. d receives the decision of the likeliest state.
 func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	o := n.lock()

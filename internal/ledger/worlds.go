@@ -35,7 +35,7 @@ const (
 	release eventKind = iota
 	// containerStart: a container starts, which frees the memory of init containers before it.
 	containerStart
-	// admit: the kubelet admits a pod whose position in the order is not known.
+	// admit: the kubelet admits a pod. It is not known before or after which other pods.
 	admit
 )
 

@@ -227,8 +227,8 @@ func (n *Node) readState(dir string) error {
 // Startup returns the data with which the node's kubelet compares its checkpoints when it starts.
 func (n *Node) Startup() placement.Startup { return n.model.Startup() }
 
-// starts returns an error if the kubelet does not start with the checkpoints. If it depends on
-// chance whether the kubelet starts, starts only adds a note.
+// starts returns an error if a kubelet with these checkpoints would refuse to start. If it depends
+// on chance whether the kubelet starts, starts only adds a note.
 func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	startup := n.Startup()
 	err := raw.Start(&startup, kubeletstate.RootOf(dir))

@@ -236,7 +236,8 @@ func (d *distributor) bestRemainder(left int) error {
 		if err := d.trySubsets(k, left, before); err != nil {
 			return err
 		}
-		// In the kubelet, subsets of different sizes have different backing arrays.
+		// The kubelet uses another backing array for the next size, so later subsets do not
+		// overwrite the kept one (see kept). No array has the number -1.
 		d.local.array = -1
 	}
 	return nil

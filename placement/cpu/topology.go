@@ -42,7 +42,8 @@ type Node struct {
 	Threads []Thread
 }
 
-// words is a CPUSet as machine words. A Topology uses only the first Topology.words of these words.
+// words is a CPUSet as machine words. A Topology uses only the first of them: its field words has
+// their number.
 type words = [topology.MaxCPUs / 64]uint64
 
 // piece is the part of a CPU set in one machine word.

@@ -74,7 +74,8 @@ const (
 	NoAmount
 	// NoDevices: the machine has too few free devices of a kind in total.
 	NoDevices
-	// NotTogether: the machine has enough free devices, but not together.
+	// NotTogether: the machine has enough free devices, but not below the same PCI switch or root
+	// complex, as required.
 	NotTogether
 	// TooWide: the machine has room, but only on more NUMA nodes than the width allows.
 	TooWide

@@ -150,9 +150,8 @@ type result struct {
 // outcome is the result of an attempt: a reserved plan, or the reason why there is none.
 type outcome struct {
 	plan *planned
-	// why is the reason why there is no plan. failed is the label of the metric
-	// gang_plans_dropped_total for this reason. failed is "" if the next reports of nodes may show
-	// room.
+	// why is the reason why there is no plan. failed is the value of the label reason of the metric
+	// gang_plans_dropped_total. failed is "" if the next reports of nodes may show room.
 	failed, why string
 	// evicts has the victims for the members, or is nil if no pod is evicted.
 	evicts *eviction
