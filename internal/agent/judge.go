@@ -156,7 +156,7 @@ func (s *sighting) underWay() bool {
 type unknownDevices struct{ ids []string }
 
 func (e *unknownDevices) Error() string {
-	return fmt.Sprintf("the NUMA nodes of %s are not known (the first is %s): want the kubelet's PodResources socket, which lists them",
+	return fmt.Sprintf("the NUMA nodes of %s (the first device: %s) are not known: want the kubelet's PodResources socket (--pod-resources), which reports them",
 		wire.Counted(len(e.ids), "device"), e.ids[0])
 }
 

@@ -151,7 +151,7 @@ func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []stri
 func roomText(w io.Writer, r *query.Room) error {
 	switch {
 	case r.Outcome == defrag.NoRoom.String():
-		fmt.Fprintf(w, "No plan within --moves makes room. In the whole cluster, %s may be moved.\n", wire.Counted(r.Movable, "pod"))
+		fmt.Fprintf(w, "No plan with the allowed number of moves (--moves) makes room. In the whole cluster, Berth may move %s.\n", wire.Counted(r.Movable, "pod"))
 		if r.Ending > 0 {
 			fmt.Fprintf(w, "%s ending: ask again afterwards, because there may be room then.\n", wire.Counted(r.Ending, "pod")+map[bool]string{true: " is", false: " are"}[r.Ending == 1])
 		}

@@ -27,7 +27,7 @@ and the contents of volumes. FILE - is stdout.`,
 		Args: arguments(1, 1, "the file to write, or - for standard output"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if live.snapshot != "" {
-				return Usagef("snapshot --snapshot %s: want a cluster: copy the file instead", live.snapshot)
+				return Usagef("--snapshot %s: this command reads only a live cluster; to copy a snapshot, copy the file", live.snapshot)
 			}
 			c, err := live.connect()
 			if err != nil {
