@@ -127,9 +127,9 @@ func Needed(spec *wire.Gang, done *Count) Count {
 	return left
 }
 
-// Together selects the members of line that are planned together. The parameter most limits their
-// number. Together selects as many members of each task as the map tasks requires, and then the
-// first of the other members. The result is in the order of line.
+// Together selects the members of line that are planned together: as many members of each task as
+// the map tasks requires, and then the first of the other members, up to the number in the
+// parameter most. The result is in the order of line.
 func Together[M any](line []M, task func(M) string, most int, tasks map[string]int) []M {
 	if len(line) <= most {
 		return line

@@ -100,7 +100,7 @@ func (p *Progress) Phase(c *Conditions, now time.Time) Phase {
 	}
 }
 
-// Planned reports whether a plan is reserved.
+// Planned reports whether the gang has a plan whose places are reserved or being bound.
 func (p *Progress) Planned() bool { return p.Doing == Reserved || p.Doing == Binding }
 
 // LacksRoom reports whether the gang has no plan and has not reached its minimum, and only capacity

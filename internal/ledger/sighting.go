@@ -13,8 +13,8 @@ type Sighting struct {
 	Promise *Promise
 	// Generation counts the decisions about the pod, from 1. 0 also means 1.
 	Generation uint64
-	// Turn is the position of the pod's Binding in the node's order, from an annotation. It is 0 if
-	// the annotation is missing.
+	// Turn is the position of the pod's Binding among the Bindings of the node, from an annotation.
+	// It is 0 if the annotation is missing.
 	Turn int64
 	// Report is the sequence number of the report on which the decision is based, from the same
 	// annotation.

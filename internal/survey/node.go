@@ -50,8 +50,7 @@ type glance struct {
 	staleAfter time.Duration
 }
 
-// at computes the state of a node. `held` has, by UID, the Holding of each pod that stands for a
-// place of a Reservation.
+// at computes the state of a node. The parameter held becomes NodeState.held.
 func (g *glance) at(name string, s *source.NodeFacts, held map[string]ledger.Holding) *NodeState {
 	n := &NodeState{Name: name, Object: s.Object, Bound: s.Pods, held: held, Given: givenOf(s.Pods)}
 	if s.Report != nil {

@@ -81,7 +81,8 @@ func (r *Report) Ready() metav1.Condition {
 }
 
 // ReadNodeTopology translates a NodeTopology. If it is invalid or contradicts itself, the error is
-// a *FieldError, or an *OtherFormError about the whole object.
+// a *FieldError. If another release of Berth wrote it in another format, the error is an
+// *OtherFormError.
 func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
 	spec, err := ReadNodeSpec(nt)
 	if err != nil {

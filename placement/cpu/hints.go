@@ -163,8 +163,8 @@ func (h *Hinter) free(in *HintInput) (f free) {
 	return f
 }
 
-// offers reports whether a mask of NUMA nodes with CPUs has enough available CPUs and all NUMA
-// nodes in must.
+// offers reports whether the mask m of NUMA nodes with CPUs contains every NUMA node of f.must, and
+// has enough available CPUs.
 func (f *free) offers(m hint.Mask) bool {
 	if f.must&^m != 0 {
 		return false

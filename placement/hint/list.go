@@ -33,8 +33,8 @@ func (s Set) IsEmpty() bool {
 	return true
 }
 
-// Hint is the kubelet's TopologyHint with a mask by position. Any stands for a hint with a nil
-// affinity; Mask then has no meaning.
+// Hint is the kubelet's TopologyHint. The bits of Mask are positions in a Space instead of ids of
+// NUMA nodes. Any stands for a hint with a nil affinity; Mask then has no meaning.
 type Hint struct {
 	Mask      Mask
 	Any       bool

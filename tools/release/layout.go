@@ -60,7 +60,7 @@ func eachIndex(dir string, do func(v1.ImageIndex) error) error {
 	return nil
 }
 
-// maxBlob bounds a file of an archive, in bytes. It is ten times the size of the largest file.
+// maxBlob is the maximum size of a file in an archive, in bytes. It is ten times the size of the largest file.
 const maxBlob = 1 << 30
 
 // unpack writes the files of a tar below a folder. It refuses paths outside the folder.

@@ -51,8 +51,9 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profil
 }
 
 // search replaces a profile in the cycle of one pod. Its PreFilter runs Filter on Berth's best
-// nodes, and names the nodes that no plugin refuses. The framework runs Filter and Score only on
-// the named nodes. If PreFilter names no nodes, the cycle continues with all nodes as usual.
+// nodes, and names the nodes that no plugin refuses. kube-scheduler then considers only the named
+// nodes: it does not run Filter on them again, and scores them. If PreFilter names no nodes, the
+// cycle continues with all nodes as usual.
 //
 // kube-scheduler uses a search for one call of SchedulePod. Plugins, preemption and the cycles of
 // groups use the profile itself.

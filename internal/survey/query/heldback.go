@@ -39,8 +39,8 @@ const (
 // plugin's message.
 type refusal struct{ text, by, advice string }
 
-// refusals are the reasons of kube-scheduler's plugins (the ErrReason constants below
-// pkg/scheduler/framework/plugins).
+// refusals are parts of the reasons of kube-scheduler's plugins: the ErrReason constants and other
+// error texts under pkg/scheduler/framework/plugins.
 var refusals = []refusal{
 	{"pod topology spread constraints (missing required label)", bySpread, "give nodes the label of the pod's topologySpreadConstraints, or change its topologyKey"},
 	{"pod topology spread constraints", bySpread, "wait until pods in the full domains end, or allow an uneven spread: raise maxSkew, or set whenUnsatisfiable: ScheduleAnyway"},
