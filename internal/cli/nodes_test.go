@@ -154,5 +154,5 @@ func TestFlagsWithoutEffect(t *testing.T) {
 	w := busyWorld(t)
 	(&asked{args: []string{"nodes", "-n", "foo"}, want: []string{"note: nodes belong to no namespace: -n foo has no effect"}}).check(t, w)
 	(&asked{args: []string{"nodes"}, never: []string{"has no effect"}}).check(t, w)
-	expect(t, ExitUsage, "snapshot --snapshot "+playgroundSnapshot+": want a cluster", "snapshot", "-", "--snapshot", playgroundSnapshot)
+	expect(t, ExitUsage, "--snapshot "+playgroundSnapshot+": this command reads only a live cluster", "snapshot", "-", "--snapshot", playgroundSnapshot)
 }

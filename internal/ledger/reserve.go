@@ -13,8 +13,8 @@ import (
 var ErrNotReserved = errors.New("the pod is not reserved on this node")
 
 // Reserve decides about the candidate as if the kubelet had admitted all pods in flight before it,
-// and reserves the pod if it is admitted. If the pod is already reserved, Reserve decides again, and a refusal ends the
-// reservation. d receives the decision of the likeliest state.
+// and reserves the pod if it is admitted. If the pod is already reserved, Reserve decides again,
+// and a refusal ends the reservation. d receives the decision of the likeliest state.
 func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	o := n.lock()
 	defer n.mu.Unlock()

@@ -97,7 +97,8 @@ type Placement struct {
 	Guarantee Guarantee
 	// Authority is the node's authority when the pod was placed: the program that chose CPUs,
 	// memory and devices there. Koordlet means that koordlet had to carry out the decision. The
-	// node may have another authority or enforcer by now. The placement of a Reservation does not set these fields.
+	// node may have another authority or enforcer by now. The placement of a Reservation does not
+	// set these fields.
 	Authority placement.Authority
 	Koordlet  bool
 	Decision  placement.Decision

@@ -636,8 +636,8 @@ func TestDevicesRefused(t *testing.T) {
 		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "a"}}}, "g a: want each device once"},
 		{DeviceKind{Name: "far", Devices: []Device{{ID: "x", Node: 2}}}, "far x: NUMA node at position 2: want a position from 0 to 1, or -1 for none"},
 		{DeviceKind{Name: "far", Devices: []Device{{ID: "x", Node: -2}}}, "NUMA node at position -2"},
-		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "b"}}, Links: []DeviceLink{{0, 0, 1}}}, "want two different positions from 0 to 1"},
-		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "b"}}, Links: []DeviceLink{{0, 2, 1}}}, "want two different positions from 0 to 1"},
+		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "b"}}, Links: []DeviceLink{{0, 0, 1}}}, "want different positions A and B from 0 to 1"},
+		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "b"}}, Links: []DeviceLink{{0, 2, 1}}}, "want different positions A and B from 0 to 1"},
 		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "b"}}, Links: []DeviceLink{{0, 1, 1}, {1, 0, 2}}}, "want each pair of devices once"},
 	} {
 		if _, err := New(base(c.kind)); err == nil || !strings.Contains(err.Error(), c.want) {
