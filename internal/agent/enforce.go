@@ -424,8 +424,8 @@ func populated(cgroups fs.FS, runtimePath string) bool {
 // contested returns an error if another program sets the CPUs of containers, or assigns devices, on
 // a node where Berth decides. It also returns an error in two cases after a change of the node's
 // labels. In the first case, koordlet carries out decisions, but a pod was placed for the agent. In
-// the second case, the agent carries out decisions, but a pod was placed when the kubelet decided,
-// and runs on other CPUs than predicted.
+// the second case, the agent carries out decisions, but a pod was placed while the node's authority
+// was kubelet, and runs on other CPUs than predicted.
 func (s *sighting) contested() error {
 	if s.rival != "" {
 		return fmt.Errorf("%s: remove that plugin and the pods with its devices from the node, or remove the resource from the agent's flag --devices", s.rival)
