@@ -278,7 +278,7 @@ berth_agent_stranded_cpus 0
 berth_agent_stranded_devices{resource="x.y/d"} 1
 `,
 		"berth_agent_numa_available_cpus": `
-# HELP berth_agent_numa_available_cpus CPUs of a NUMA node that are free and that pods can get exclusively.
+# HELP berth_agent_numa_available_cpus CPUs that are free and that pods can get exclusively, by NUMA node.
 # TYPE berth_agent_numa_available_cpus gauge
 berth_agent_numa_available_cpus{numa="0"} 0
 berth_agent_numa_available_cpus{numa="1"} 2
@@ -286,7 +286,7 @@ berth_agent_numa_available_cpus{numa="2"} 2
 berth_agent_numa_available_cpus{numa="3"} 2
 `,
 		"berth_agent_numa_available_devices": `
-# HELP berth_agent_numa_available_devices Devices of a NUMA node that are free and that pods can get exclusively.
+# HELP berth_agent_numa_available_devices Devices that are free and that pods can get exclusively, by NUMA node.
 # TYPE berth_agent_numa_available_devices gauge
 berth_agent_numa_available_devices{numa="0",resource="x.y/d"} 1
 berth_agent_numa_available_devices{numa="3",resource="x.y/d"} 1

@@ -57,8 +57,14 @@ func newDecisions(o *Options) *decisions {
 func decidedIn(uid, text string) (enforce.Decided, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid), Annotations: map[string]string{wire.PlacementAnnotation: text}}}
 	p, _, err := wire.ReadPlacement(pod)
-	if err == nil && (p.Generation < 2 || p.Authority != placement.AuthorityBerth || p.Koordlet) {
-		err = fmt.Errorf("decision for pod %s: %.200q: want a decision of generation 2 or more, with authority berth and the agent as enforcer", uid, text)
+	switch {
+	case err != nil:
+	case p.Generation < 2:
+		err = fmt.Errorf("decision for pod %s: generation %d: want at least 2, a decision after a resize", uid, p.Generation)
+	case p.Authority != placement.AuthorityBerth:
+		err = fmt.Errorf("decision for pod %s: authority kubelet: want berth", uid)
+	case p.Koordlet:
+		err = fmt.Errorf("decision for pod %s: enforcer koordlet: want the agent", uid)
 	}
 	return enforce.Decided{Generation: p.Generation, Containers: p.Decision.Containers}, err
 }

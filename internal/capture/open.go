@@ -45,7 +45,7 @@ func Open(name string) (*Capture, error) {
 		return openFolder(name, file, inner)
 	}
 	if !info.Mode().IsRegular() { // reading a pipe or a device may never end
-		return nil, fmt.Errorf("%s: file type %s: want a folder or an archive", file, info.Mode().Type())
+		return nil, fmt.Errorf("%s is a pipe, a socket or a device: want a folder or an archive", file)
 	}
 	return openArchive(name, file, inner)
 }

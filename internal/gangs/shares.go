@@ -7,8 +7,8 @@ import (
 
 // Shares limits the time that unsuccessful attempts to place gangs take from the scheduler. In the
 // long run, all such attempts together get at most 1/Rarely of the time, shared equally by the
-// namespaces, so that the gangs of one tenant do not delay those of another. The zero Shares has no
-// attempts. Shares is not safe for concurrent use.
+// namespaces, so that the gangs of one tenant do not delay those of another. The zero Shares is
+// ready for use. Shares is not safe for concurrent use.
 type Shares struct {
 	// until has, by namespace, the end of the pause that its unsuccessful attempts have caused. Its
 	// gangs have to wait only until Credit before that time.

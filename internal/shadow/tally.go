@@ -34,7 +34,7 @@ type Tally struct {
 	NotJudged   map[Reason]int `json:"notJudged"`
 	// Elsewhere is the number of rejected pods that another node would have admitted. Split is the
 	// number of pods that another node would have admitted on fewer NUMA nodes. Stranded is the
-	// number of devices that would have kept their CPUs if the pod had been placed on another node.
+	// number of free devices that lost the free CPUs near them because pods were not placed on other nodes.
 	// NotLooked is the number of pods for which no other node was checked, because Berth did not
 	// know all their requirements or had no time left.
 	Elsewhere int `json:"elsewhere"`

@@ -281,9 +281,9 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		case own.Policy != placement.PolicyRestricted:
 			return fmt.Sprintf("the number of requested %s is not a multiple of %d, %s", resource, n, insists)
 		case own.Scope == placement.ContainerScope:
-			return fmt.Sprintf("the kubelet takes %s from as few NUMA nodes as it can, %s: each container must request equally many devices of every device resource, a multiple of %d", resource, insists, n)
+			return fmt.Sprintf("the kubelet takes %s from as few NUMA nodes as it can, %s: each container must request a multiple of %d devices, the same number of each resource", resource, insists, n)
 		}
-		return fmt.Sprintf("the kubelet takes %s from as few NUMA nodes as it can, %s: the pod must request equally many devices of every device resource, a multiple of %d", resource, insists, n)
+		return fmt.Sprintf("the kubelet takes %s from as few NUMA nodes as it can, %s: the pod must request a multiple of %d devices, the same number of each resource", resource, insists, n)
 	case placement.ClaimsOpen:
 		return fmt.Sprintf("a ResourceClaim provides %s on this node, with devices from any NUMA nodes, %s: the pod needs a node with authority berth where Berth's own device plugin offers these devices", resource, insists)
 	case placement.ScopeOpen:

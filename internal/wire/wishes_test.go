@@ -202,7 +202,7 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "restricted", counts: []int64{2}},
 		{policy: "restricted", counts: []int64{4}},
 		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs a node with authority berth"},
-		{policy: "restricted", counts: []int64{3}, want: "the kubelet takes nvidia.com/gpu from as few NUMA nodes as it can" + insists + ": each container must request equally many devices of every device resource, a multiple of 2"},
+		{policy: "restricted", counts: []int64{3}, want: "the kubelet takes nvidia.com/gpu from as few NUMA nodes as it can" + insists + ": each container must request a multiple of 2 devices, the same number of each resource"},
 		{policy: "restricted", sockets: true, counts: []int64{2}, want: "the kubelet's option align-by-socket allows CPUs and devices on different NUMA nodes of a socket" + insists +
 			": the pod needs a node without this option, or with authority berth"},
 		{policy: "best-effort", counts: []int64{8}},

@@ -31,7 +31,7 @@ type query struct {
 	dev    deviceQuery
 }
 
-// asked has the terms of one level, and values that admit computes for them from the book.
+// asked is one level of the search: its terms, and values that are computed once for them.
 type asked struct {
 	terms
 	same     bool // the devices must be together, as Want.Same requests

@@ -279,7 +279,7 @@ func (c *cliCluster) withoutBerth() {
 	c.Helper()
 	c.pod("lonely", "2")
 	for _, verb := range []string{"explain lonely", "nodes", "pods"} {
-		c.want(cli.ExitFailure, verb, "Berth's agent is not installed there")
+		c.want(cli.ExitFailure, verb, "does not serve nodetopologies.berth.dev")
 	}
 	if err := c.api.CoreV1().Pods("default").Delete(c.Context(), "lonely", metav1.DeleteOptions{}); err != nil {
 		c.Fatal(err)

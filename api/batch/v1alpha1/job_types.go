@@ -73,8 +73,8 @@ type JobSpec struct {
 	// Queue is the queue of the Job. Berth has only the queue "default".
 	// +optional
 	Queue string `json:"queue,omitempty"`
-	// MaxRetry limits the restarts of the Job: it is restarted at most MaxRetry-1 times, and fails
-	// instead of being restarted once more.
+	// MaxRetry is the number of the restart at which the Job fails instead, so it is restarted at
+	// most MaxRetry-1 times. Restarts of tasks and pods count too. 0 means 3.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default:=3

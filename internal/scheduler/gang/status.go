@@ -279,8 +279,8 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 	return o.writeStatus(ctx, key, object.(metav1.Object).GetUID(), *status)
 }
 
-// ofVolcano returns the status to write for a PodGroup of Volcano, or nil if nothing has changed.
-// ofVolcano keeps conditions of other types.
+// ofVolcano returns the status to write for a PodGroup of Volcano, or nil if nothing has changed. It
+// sets the conditions that Volcano's own scheduler sets, and keeps all others.
 func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus {
 	conditions := slices.Clone(g.Status.Conditions)
 	set := func(kind volcano.PodGroupConditionType, status corev1.ConditionStatus, reason, message string) (changed bool) {

@@ -88,7 +88,8 @@ func (w *Writer) nominate(pod *corev1.Pod, node string) {
 	w.nominated[pod.UID] = node
 }
 
-// Shown records the version of a pod that the watch shows.
+// Shown must be called with each version of a pod that the watch shows. It forgets the nomination
+// that this version has.
 func (w *Writer) Shown(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 )
 
 // errNotInstalled means that the cluster does not have the kind NodeTopology.
-var errNotInstalled = errors.New("this cluster has no nodetopologies.berth.dev: Berth's agent is not installed there (see docs/install.md)")
+var errNotInstalled = errors.New("this cluster does not serve nodetopologies.berth.dev: install Berth first (see docs/install.md)")
 
 // Options select the cluster, and configure how it is read.
 type Options struct {
