@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/berth-dev/berth/placement"
@@ -54,26 +55,23 @@ func (o *outlook) consultStates(c *Candidate, withReserved bool, d *placement.De
 	}
 }
 
-// hasRoom reports whether the node admits all pods in the list flight, and the request r if it is
-// not nil, in every order. If hasRoom returns true, the caller need not try the orders; false means
-// only that hasRoom cannot tell. It returns false, for example, if one of these pods is promised
-// its CPUs, because it could get other CPUs in another order.
-func (o *outlook) hasRoom(flight []*pod, r *placement.Request) bool {
+// hasRoom reports whether the node admits all pods in the list flight, and the further requests, in
+// every order. If hasRoom returns true, the caller need not try the orders; false means only that
+// hasRoom cannot tell. It returns false, for example, if one of these pods is promised its CPUs,
+// because it could get other CPUs in another order.
+func (o *outlook) hasRoom(flight []*pod, more ...*placement.Request) bool {
 	w := &o.first
 	if o.forked || o.facts.decides() || o.facts.report.Amounts || len(w.all) != 1 || w.all[0].open != 0 || w.lingering != nil || len(flight) == 0 {
 		return false
 	}
-	requests := make([]*placement.Request, 0, len(flight)+1)
+	requests := make([]*placement.Request, 0, len(flight)+len(more))
 	for _, p := range flight {
-		if p.inherited || p.resized || p.ending() || p.promisedExact() || r != nil && p.uid == r.UID {
+		if p.inherited || p.resized || p.ending() || p.promisedExact() || slices.ContainsFunc(more, func(r *placement.Request) bool { return r.UID == p.uid }) {
 			return false
 		}
 		requests = append(requests, p.req)
 	}
-	if r != nil {
-		requests = append(requests, r)
-	}
-	return w.all[0].state.TakesInAnyOrder(requests)
+	return w.all[0].state.TakesInAnyOrder(append(requests, more...))
 }
 
 // consultLast answers for a candidate that hasRoom accepts. d receives the decision for the case
@@ -180,18 +178,23 @@ func (o *outlook) besideHoldings(a Answer, r *placement.Request, but string, w *
 	if len(o.facts.holdings) == 0 || !a.OK() || o.facts.decides() {
 		return a
 	}
-	after := w.clone()
-	if after.uncertain() || !after.with(r) {
-		return a // some state does not admit the pod, so the Holdings cannot be checked
-	}
-	before := w.clone()
+	var held []*placement.Request
 	for _, h := range o.facts.holdings {
-		if h.UID == but || h.UID == r.UID || h.Request == nil {
-			continue
+		if h.UID != but && h.UID != r.UID && h.Request != nil {
+			held = append(held, h.Request)
 		}
+	}
+	after, before := w.clone(), w.clone()
+	if after.uncertain() || !after.with(r) { // the states after the pod are not known
+		if len(held) == 0 || o.hasRoom(o.line, append(held, r)...) {
+			return a
+		}
+		return waiting(cmp.Or(after.why, Undecided))
+	}
+	for _, request := range held {
 		left, had := after.clone(), before.clone()
-		keeps := left.with(h.Request)
-		if !had.with(h.Request) {
+		keeps := left.with(request)
+		if !had.with(request) {
 			continue // the Holding has no room even without the pod
 		}
 		if !keeps {

@@ -211,6 +211,37 @@ func TestHoldingsOnKubeletNodes(t *testing.T) {
 	check(t, n)
 }
 
+// TestHoldingsAmongPodsOfManyOrders: if the pods in flight can arrive in too many orders to try, a
+// pod is admitted only if there is room for it, for them and for the held request in every order.
+func TestHoldingsAmongPodsOfManyOrders(t *testing.T) {
+	n := open(t, newKubelet(t, model(t, "package:1 numa:1 core:32 pu:1 mem:64Gi", placement.Config{
+		CPUManagerPolicy: "static", TopologyManagerPolicy: "best-effort", ReservedSystemCPUs: "0",
+	})))
+	loose := func(uid string, count int64) *Candidate {
+		return &Candidate{Request: cpus(uid, count), Created: 7, Loose: true}
+	}
+	var d placement.Decision
+	for i, count := range []int64{5, 4, 3, 2, 1} {
+		if a := n.Reserve(loose(fmt.Sprint("p", i), count), &d); !a.OK() {
+			t.Fatalf("p%d: %+v", i, a)
+		}
+	}
+	if n.outlook.afterReserved().why != ManyOrders {
+		t.Fatal("not too many orders: the test shows nothing")
+	}
+	n.Hold(Holding{UID: "held", Request: cpus("held", 8)})
+	for count, want := range map[int64]Outcome{8: Admitted, 9: Waiting} { // 31 CPUs - 15 - 8 = 8
+		if a := n.View().Ask(Question{Candidate: loose("x", count)}); a.Outcome != want {
+			t.Errorf("%d CPUs: %+v, want %v", count, a, want)
+		}
+	}
+	n.Release("held")
+	if a := n.View().Ask(Question{Candidate: loose("x", 16)}); !a.OK() {
+		t.Errorf("released: %+v", a)
+	}
+	check(t, n)
+}
+
 // TestADisplacedHoldingKeepsNobodyOff: if another pod has a Reservation's resources, the
 // Reservation keeps no pod off.
 func TestADisplacedHoldingKeepsNobodyOff(t *testing.T) {

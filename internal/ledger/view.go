@@ -128,7 +128,7 @@ func (v View) Flooded() Wait {
 		return WaitsForNothing
 	}
 	o.compute()
-	if slices.ContainsFunc(o.line, func(p *pod) bool { return p.loose }) && o.hasRoom(o.line, nil) {
+	if slices.ContainsFunc(o.line, func(p *pod) bool { return p.loose }) && o.hasRoom(o.line) {
 		return WaitsForNothing // the node still admits loose pods
 	}
 	return o.afterReserved().why
