@@ -106,7 +106,7 @@ func (p *playground) completeVolcano() error {
 		return nil
 	}
 	if p.stock {
-		return errors.New("leave out --stock, because only Berth schedules the pods of its Jobs")
+		return errors.New("leave out --stock, because kube-scheduler does not schedule the pods of Volcano's Jobs")
 	}
 	v.Definitions = cmp.Or(v.Definitions, filepath.Join(filepath.Dir(v.Program), "..", "volcano-crds"))
 	return v.Check()

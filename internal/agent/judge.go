@@ -164,7 +164,7 @@ func (e *unknownDevices) Error() string {
 type unfinished struct{ uids []string }
 
 func (e *unfinished) Error() string {
-	return fmt.Sprintf("the kubelet has been admitting %s for more than %v (UID %s)", wire.Counted(len(e.uids), "pod"), arrivalLimit, strings.Join(e.uids, ", "))
+	return fmt.Sprintf("the kubelet has been admitting %s for more than %v (UID: %s)", wire.Counted(len(e.uids), "pod"), arrivalLimit, strings.Join(e.uids, ", "))
 }
 
 const (
@@ -258,8 +258,8 @@ func (s *sighting) suspected() error {
 	}
 	for _, f := range sortedFacts(s.pods) {
 		if f.looksLike != "" && f.owner == "" && f.ended.IsZero() {
-			return fmt.Errorf("the image of pod %s is named like %s, which sets the CPUs of containers, but the pod lacks the namespace, DaemonSet "+
-				"or ServiceAccount that --rivals names for %s: if the pod sets the CPUs of containers, remove it from the node", f.key(), f.looksLike, f.looksLike)
+			return fmt.Errorf("the image of pod %s is named like %s, which sets the CPUs of containers, but no entry of --rivals "+
+				"has the pod's namespace, DaemonSet and ServiceAccount: if the pod sets the CPUs of containers, remove it from the node", f.key(), f.looksLike)
 		}
 	}
 	return nil

@@ -160,7 +160,7 @@ var (
 	allocatableDescs = descsOf("berth_agent_numa_allocatable", "%s that pods can get exclusively, by NUMA node.", "numa")
 	availableDescs   = descsOf("berth_agent_numa_available", "%s that are free and that pods can get exclusively, by NUMA node.", "numa")
 	strandedDescs    = withDevices(descsOf("berth_agent_stranded", "%s that are free, but that pods cannot use because too little of another resource (CPUs or memory) is free on the same NUMA node."), "berth_agent_stranded", "Free devices that would remain if each NUMA node were filled with copies of one of the node's pods with such devices (the pod that leaves the fewest). If no pod has such devices, each copy needs one device, one CPU and 1 byte of memory.")
-	nearDesc         = prometheus.NewDesc("berth_agent_device_pods", "Running pods with devices, by the smallest unit that holds the devices: switch (one PCI switch), root (one root complex), numa-node (one NUMA node, which also has the pod's CPUs and memory), package, or machine. If the ids of devices are not PCI addresses, their pods never count as switch or root.", []string{"alignment"}, nil)
+	nearDesc         = prometheus.NewDesc("berth_agent_device_pods", "Running pods with devices, by the smallest unit that holds the devices: switch (one PCI switch), root (one root complex), numa-node, package, or machine. A pod whose devices, CPUs and memory are on several NUMA nodes counts as package or machine. A pod whose device ids are not PCI addresses never counts as switch or root.", []string{"alignment"}, nil)
 	alignedDesc      = prometheus.NewDesc("berth_agent_pinned_pods", "Running pods with exclusive CPUs, memory or devices, by the smallest unit that holds them: numa-node, package or machine.", []string{"alignment"}, nil)
 )
 

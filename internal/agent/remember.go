@@ -44,9 +44,12 @@ func recall(dir, node string) (remembered, error) {
 	if err := d.Decode(&r); err != nil {
 		return remembered{}, fmt.Errorf("%s: %.200q: %w: want a file that the agent wrote", name, text, err)
 	}
-	if r.Node != node || !r.sane() {
-		return remembered{}, fmt.Errorf("%s: node %.100q, authority %.100q, enforcer %.100q: want node %q, authority \"kubelet\" or \"berth\", and enforcer \"agent\", \"koordlet\" or \"\"",
-			name, r.Node, r.Authority, r.Enforcer, node)
+	if r.Node != node {
+		return remembered{}, fmt.Errorf("%s: node %.100q: want %q", name, r.Node, node)
+	}
+	if !r.sane() {
+		return remembered{}, fmt.Errorf("%s: authority %.100q, enforcer %.100q: want authority \"kubelet\" or \"berth\", and enforcer \"agent\", \"koordlet\" or \"\"",
+			name, r.Authority, r.Enforcer)
 	}
 	return r, nil
 }

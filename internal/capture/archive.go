@@ -156,8 +156,13 @@ func (b *builder) add(h *tar.Header, content io.Reader) error {
 // that lead outside, that are too long or that contain a zero byte.
 func cleanName(name string) (string, error) {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
-	if len(name) > maxPath || strings.Contains(name, "\x00") || clean == ".." || strings.HasPrefix(clean, "../") {
-		return "", fmt.Errorf("name %.80q: want a path inside the archive, of at most %d bytes", name, maxPath)
+	switch {
+	case len(name) > maxPath:
+		return "", fmt.Errorf("name %.80q: %d bytes: want at most %d", name, len(name), maxPath)
+	case strings.Contains(name, "\x00"):
+		return "", fmt.Errorf("name %.80q: want a name without a zero byte", name)
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		return "", fmt.Errorf("name %.80q: want a path inside the archive", name)
 	}
 	return clean, nil
 }

@@ -56,9 +56,8 @@ something is wrong.`,
 			c := checker{stdin: cmd.InOrStdin(), pause: func() { time.Sleep(kubeletstate.LookPause) }}
 			if cmd.Flags().Changed(nodeFlag) {
 				c.node = &node
-			} else if changedOf(cmd, []string{kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag}) != "" {
-				return Usagef("check: with --%s, --%s, --%s or --%s, want --%s too: checkpoints can be compared with a configuration only if the machine is known",
-					kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, nodeFlag)
+			} else if given := changedOf(cmd, []string{kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag}); given != "" {
+				return Usagef("--%s: want --%s too, because check compares checkpoints with a configuration only if it knows the machine", given, nodeFlag)
 			}
 			for _, path := range args {
 				if err := c.patiently(path); err != nil {

@@ -63,7 +63,7 @@ stops; pods that have moved stay.`,
 			case len(args) == 0 && len(q.files) == 0:
 				return Usagef("defrag: want the name of a pod that waits, gang NAME, or a file with --for")
 			case q.execute && len(args) == 0:
-				return Usagef("--execute: want the name of a pod that waits, or gang NAME: Berth moves pods only to make room for pods that exist, so create the pods first")
+				return Usagef("--execute --for %s: create the pods first, and then name one of them, or gang NAME, instead of --for: Berth moves pods only to make room for pods that exist", strings.Join(q.files, ","))
 			case q.execute && q.cluster.snapshot != "":
 				return Usagef("--execute --snapshot %s: want a cluster: the pods of a snapshot cannot be moved", q.cluster.snapshot)
 			case q.moves < 1:

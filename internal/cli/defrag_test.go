@@ -68,7 +68,7 @@ func TestDefrag(t *testing.T) {
 	expect(t, ExitFailure, "no pod nobody", "defrag", "nobody", "--snapshot", snapshot)
 	expect(t, ExitUsage, "want the name of a pod that waits, gang NAME, or a file", "defrag", "--snapshot", snapshot)
 	expect(t, ExitUsage, "not both", "defrag", "x", "--for", three)
-	expect(t, ExitUsage, "so create the pods first", "defrag", "--for", three, "--execute", "--snapshot", snapshot)
+	expect(t, ExitUsage, "create the pods first", "defrag", "--for", three, "--execute", "--snapshot", snapshot)
 	expect(t, ExitUsage, "the pods of a snapshot cannot be moved", "defrag", "big-gpu-1", "--execute", "--snapshot", snapshot)
 	expect(t, ExitUsage, "--moves 0", "defrag", "--for", three, "--moves", "0")
 }

@@ -36,7 +36,7 @@ func (q *nodesQuestion) draw(cmd *cobra.Command, s *survey.Survey, watch watchFl
 	case q.only() == "":
 		return Usagef("-o svg: want the name of one node, got %s", wire.Counted(len(q.names), "name"))
 	case watch.on():
-		return Usagef("-o svg --watch: a drawing cannot be watched: want one of the two, or berth serve, which shows a live drawing")
+		return Usagef("-o svg --watch: want only one of these flags, because a drawing cannot be watched; berth serve shows a live drawing")
 	}
 	b, err := s.Berths(q.only())
 	if err != nil {

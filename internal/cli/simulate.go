@@ -196,9 +196,11 @@ func (q *simulateQuestion) times(cmd *cobra.Command) (*trace.Times, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	switch {
 	case len(q.change.without) > 0 && q.timed && len(q.files) > 0:
-		return nil, Usagef("--without, --timed and --trace: want at most two of these flags: the pods of removed nodes have no time of arrival in the trace")
-	case given("hours") && (len(q.files) > 0 || !q.timed):
-		return nil, Usagef("--hours: want --timed, and no --trace: the times in a trace define the length")
+		return nil, Usagef("--without, --timed and --trace: want at most two of these flags, because the pods of removed nodes have no time of arrival in the trace")
+	case given("hours") && len(q.files) > 0:
+		return nil, Usagef("--hours and --trace: want only one of these flags, because the times in the trace define the length")
+	case given("hours") && !q.timed:
+		return nil, Usagef("--hours: want --timed too, because without it the simulation has no times")
 	case !(q.hours >= minHours && q.hours <= maxHours):
 		return nil, Usagef("--hours %v: want %v to %d", q.hours, minHours, maxHours)
 	case given("defrag") && !q.timed:

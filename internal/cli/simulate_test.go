@@ -111,7 +111,7 @@ func TestSimulateBadInput(t *testing.T) {
 		{append(flags, "--seeds", "0"), ExitUsage, "--seeds 0: want 1 to 1000"},
 		{append(flags, "--strategy", "Bert"), ExitUsage, "did you mean"},
 		{append(flags, "--strategy", "FGD"), ExitUsage, "want StockLeast, StockMost, Berth, BerthKeep, BerthProfile"},
-		{append(flags, "--timed", "--hours", "5"), ExitUsage, "--hours: want --timed, and no --trace"},
+		{append(flags, "--timed", "--hours", "5"), ExitUsage, "--hours and --trace: want only one of these flags"},
 		{append(flags[:2:2], "--timed", "--hours", "0"), ExitUsage, "--hours 0: want 0.1 to 8760"},
 		{append(flags, "--defrag", "1h"), ExitUsage, "--defrag: want --timed too"},
 		{append(flags, "--timed", "--defrag", "1s"), ExitUsage, "--defrag 1s: want at least 1m"},

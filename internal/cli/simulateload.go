@@ -167,7 +167,8 @@ func podOfManifest(pod *corev1.Pod, others []string) (p trace.Pod, err error) {
 			most = trace.MaxGPUs
 		}
 		if amount < 0 || amount > most {
-			return p, fmt.Errorf("a request for %d of %s: want 0 to %d", amount, resource, most)
+			wants, limit := amounts.Texts(resource, amount, most)
+			return p, fmt.Errorf("a request for %s of %s: want 0 to %s", wants, resource, limit)
 		}
 	}
 	if p.GPUs == 0 {

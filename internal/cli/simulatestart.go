@@ -65,9 +65,13 @@ func (q *simulateQuestion) start(cmd *cobra.Command, e *simulate.Experiment) err
 func startNode(n *query.StartNode, now time.Time) (out simulate.StartNode, err error) {
 	out = simulate.StartNode{Machine: n.Machine, Model: n.Model, State: n.State, KeptCPU: n.Kept["cpu"], KeptMiB: mebibytes(n.Kept["memory"]), Others: othersIn(n.Has), KeptOthers: othersIn(n.Kept)}
 	out.Node = trace.Node{Name: n.Name, MilliCPU: n.Has["cpu"], MiB: n.Has["memory"] >> 20, GPUs: int(n.Has[simulatedGPU]), GPUModel: n.Object.Labels[labelGPUModel]}
-	if out.MilliCPU < 1 || out.MilliCPU > maxSimulated || out.MiB < 1 || n.Has[simulatedGPU] > trace.MaxGPUs {
-		return out, fmt.Errorf("status.allocatable: %dm CPU, %d MiB of memory, %d of %s: want 1m to %dm CPU, at least 1 MiB, and at most %d of %s",
-			out.MilliCPU, out.MiB, out.GPUs, simulatedGPU, maxSimulated, trace.MaxGPUs, simulatedGPU)
+	switch {
+	case out.MilliCPU < 1 || out.MilliCPU > maxSimulated:
+		return out, fmt.Errorf("status.allocatable: %dm CPU: want 1m to %dm", out.MilliCPU, maxSimulated)
+	case out.MiB < 1:
+		return out, fmt.Errorf("status.allocatable: %d bytes of memory: want at least 1 MiB", n.Has["memory"])
+	case n.Has[simulatedGPU] > trace.MaxGPUs:
+		return out, fmt.Errorf("status.allocatable: %d of %s: want at most %d", n.Has[simulatedGPU], simulatedGPU, trace.MaxGPUs)
 	}
 	for i := range n.Pods {
 		p := &n.Pods[i]

@@ -78,7 +78,7 @@ func TestSimulateBadSnapshot(t *testing.T) {
 		code int
 		want string
 	}{
-		{aCluster, []string{"--hours", "4"}, ExitUsage, "--hours: want --timed, and no --trace"},
+		{aCluster, []string{"--hours", "4"}, ExitUsage, "--hours: want --timed too"},
 		{filepath.Join(t.TempDir(), "none"), nil, ExitFailure, "none: no such file"},
 		{changedCluster(t, "few", all(`"nvidia.com/gpu":"8"`, `"nvidia.com/gpu":"800"`)), nil, ExitFailure, "few: node gpu-1: status.allocatable"},
 		{changedCluster(t, "closed", all(`"taken":"2026`, `"taken":"2027`)), nil, ExitFailure, "closed: no node accepts new pods"},

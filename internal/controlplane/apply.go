@@ -66,7 +66,7 @@ func decode(manifests [][]byte) ([]*unstructured.Unstructured, error) {
 			switch {
 			case len(o.Object) == 0: // the document has only comments
 			case o.GetKind() == "" || o.GetName() == "":
-				return nil, fmt.Errorf("manifest: document without kind or name: %.80v", o.Object)
+				return nil, fmt.Errorf("manifest: kind %q, metadata.name %q: want both", o.GetKind(), o.GetName())
 			default:
 				objs = append(objs, o)
 			}

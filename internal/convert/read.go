@@ -88,7 +88,7 @@ func documentsOf(text []byte) (out []map[string]any, err error) {
 			err = yaml.Unmarshal(doc, &document)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: want the stored YAML or JSON: a copy from a web page may lack braces and list marks", err)
+			return nil, fmt.Errorf("%w: want the original YAML or JSON, because a copy from a web page may lack braces and list marks", err)
 		}
 		if err := yaml.UnmarshalStrict(doc, &document); err != nil {
 			return nil, fmt.Errorf("%s: want every key once", strings.Join(strings.Fields(err.Error()), " "))

@@ -92,7 +92,7 @@ func Ask(ctx context.Context, kubeconfig string, words ...string) (string, error
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("the playground of %s does not answer; it has ended, or is about to end: %w", kubeconfig, errors.Unwrap(err))
+		return "", fmt.Errorf("the playground of %s does not answer (has it ended?): %w", kubeconfig, errors.Unwrap(err))
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)

@@ -181,7 +181,7 @@ func (k *Keeper) obituary(p *part) string {
 // The method again prints why a part ended or did not start, and schedules its restart.
 func (k *Keeper) again(p *part, why string) {
 	wait := p.pause(time.Now())
-	fmt.Fprintf(k.out, "%s; it is started again in %.0f s.\n", why, wait.Seconds())
+	fmt.Fprintf(k.out, "%s; the playground starts it again in %.0f s.\n", why, wait.Seconds())
 	time.AfterFunc(wait, func() {
 		select {
 		case k.due <- p:

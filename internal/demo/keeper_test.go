@@ -120,7 +120,7 @@ func TestTheDeadAreStartedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("agent a (process %d) ended: signal: killed; it is started again in 1 s.\n", pid); out.String() != want {
+	if want := fmt.Sprintf("agent a (process %d) ended: signal: killed; the playground starts it again in 1 s.\n", pid); out.String() != want {
 		t.Errorf("told %q, want %q", out, want)
 	}
 }

@@ -141,7 +141,7 @@ func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("no pod has a condition that says that gang %s does not fit: %w", name, err)
+		return fmt.Errorf("no pod's condition says that gang %s does not fit: %w", name, err)
 	case placed > 0:
 		return fmt.Errorf("gang %s: %s with nodes: want none", name, wire.Counted(placed, "pod"))
 	}
@@ -268,9 +268,9 @@ func (s *stage) plansRoom(ctx context.Context, name string) error {
 		m := &s.room.Moves[i]
 		to := m.To
 		if m.ToNUMA != "" {
-			to += " NUMA node " + m.ToNUMA
+			to = "NUMA node " + m.ToNUMA + " of " + to
 		}
-		fmt.Fprintf(s.out, "   pod %s moves from %s NUMA node %s to %s\n", m.Name, m.From, m.FromNUMA, to)
+		fmt.Fprintf(s.out, "   pod %s moves from NUMA node %s of %s to %s\n", m.Name, m.FromNUMA, m.From, to)
 	}
 	return nil
 }

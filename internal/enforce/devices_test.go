@@ -236,7 +236,7 @@ func TestNRITooOldForDevices(t *testing.T) {
 	d := appOn(t, "4-5")
 	d.Devices = []placement.DeviceAllocation{of("a.b/gpu", "0000:3b:00.0")}
 	r.tokens = map[string]string{wire.TokensAnnotation("a.b/gpu"): "1"}
-	if err := r.create(r.pod("a", nil, d), "app"); err == nil || !strings.Contains(err.Error(), "NRI has release v0.8.0") {
+	if err := r.create(r.pod("a", nil, d), "app"); err == nil || !strings.Contains(err.Error(), "the runtime's NRI is v0.8.0") {
 		t.Errorf("%v", err)
 	}
 	r.tokens = nil

@@ -182,7 +182,7 @@ func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.Ev
 		events.Set(api.Event_VALIDATE_CONTAINER_ADJUSTMENT)
 		l.blind = ""
 	} else {
-		l.blind = fmt.Sprintf("the runtime's NRI has release %s: want %s or newer, with which Berth can inject devices", cmp.Or(text, "unknown"), validating)
+		l.blind = fmt.Sprintf("the release of the runtime's NRI is %s: want %s or newer, with which Berth can inject devices", cmp.Or(text, "unknown"), validating)
 		l.Log("runtime %s %s has NRI %s, older than %s or unknown: a container starts without its CPUs if the agent does not answer in time",
 			runtime, release, cmp.Or(text, "unknown"), validating)
 	}
@@ -321,7 +321,7 @@ func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateC
 	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || owner != ownName || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
 		why := "Berth's NRI plugin has not set its CPUs"
 		if ok && owner != ownName {
-			why = fmt.Sprintf("NRI plugin %q has set its CPUs, not Berth's plugin", owner)
+			why = fmt.Sprintf("its CPUs were set by NRI plugin %q instead of Berth's", owner)
 		}
 		return fmt.Errorf("container %s/%s/%s: %s: the kubelet tries again", r.GetPod().GetNamespace(), r.GetPod().GetName(), c.GetName(), why)
 	}

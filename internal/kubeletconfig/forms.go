@@ -157,7 +157,8 @@ func inConfigMap(object map[string]any) (key, text string, err error) {
 			return key, text, nil
 		}
 	}
-	return "", "", fmt.Errorf("ConfigMap: data has the keys %.200q: want the key kubelet, as in kubeadm's ConfigMap kubelet-config", slices.Sorted(maps.Keys(data)))
+	keys := strings.Join(slices.Sorted(maps.Keys(data)), ", ")
+	return "", "", fmt.Errorf("ConfigMap: keys of data: %.200q: want the key kubelet, as in kubeadm's ConfigMap kubelet-config", keys)
 }
 
 // extraArgs returns nodeRegistration.kubeletExtraArgs as lines with one flag each. The field is a

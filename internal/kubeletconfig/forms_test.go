@@ -124,7 +124,7 @@ func TestForms(t *testing.T) {
 		"flags of its log":    {conf, "I1129 10:00:00.0 8 flags.go:64] FLAG: --cpu-manager-policy=\"none\"\n", "", "this is a kubelet's log"},
 		"kubectl's table":     {"NAME   STATUS\nn1     Ready\n", "", "", "this is a table of kubectl: want a KubeletConfiguration"},
 		"a list":              {"- cpuManagerPolicy: static\n", "", "", "array: want an object: want a KubeletConfiguration"},
-		"empty ConfigMap":     {"kind: ConfigMap\ndata: {a: b}\n", "", "", `ConfigMap: data has the keys ["a"]: want the key kubelet, as in kubeadm's ConfigMap kubelet-config`},
+		"empty ConfigMap":     {"kind: ConfigMap\ndata: {a: b}\n", "", "", `ConfigMap: keys of data: "a": want the key kubelet, as in kubeadm's ConfigMap kubelet-config`},
 		"misspelt in it":      {strings.Replace(configMap, "reservedSystemCPUs", "reservedCpus", 1), "", "", `data.kubelet: KubeletConfiguration: reservedCpus: "0": want a known field (did you mean "reservedSystemCPUs"?)`},
 		"misspelt":            {strings.Replace(conf, "reservedSystemCPUs", "reservedCpus", 1), "", "", `reservedCpus: "0": want a known field (did you mean "reservedSystemCPUs"?)`},
 		"two":                 {conf + "---\n" + conf, "", "", "two configurations"},

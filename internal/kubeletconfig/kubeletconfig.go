@@ -261,7 +261,7 @@ func (f Files) check(path string, data []byte) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if f.Version < placement.V137 && c.DefaultPodSysctls != nil {
-		return fmt.Errorf("%s: unknown field %q: kubelets have it since 1.37", path, "defaultPodSysctls")
+		return fmt.Errorf("%s: unknown field %q: only kubelets of 1.37 or later have it", path, "defaultPodSysctls")
 	}
 	if want := kubeletv1beta1.SchemeGroupVersion.String(); c.Kind == "" || c.APIVersion != want {
 		return fmt.Errorf("%s: apiVersion %q, kind %q: want %s, KubeletConfiguration", path, c.APIVersion, c.Kind, want)

@@ -29,7 +29,7 @@ var (
 	bindings = counterVec("bindings_total",
 		"Bindings by result: written, failed, or doubt (the API server's answer is not known).", "result")
 	devicePods = counterVec("device_pods_total",
-		"Bound pods with devices, by the smallest unit that holds the devices, as decided or predicted: switch (one PCI switch), root (one root complex), numa-node (one NUMA node, which also has the pod's CPUs and memory), package, or machine.", "alignment")
+		"Bound pods with devices, by the smallest unit that holds the devices, as decided or predicted: switch (one PCI switch), root (one root complex), numa-node, package, or machine. A pod whose devices, CPUs and memory are on several NUMA nodes counts as package or machine.", "alignment")
 	claimPods = counterVec("claim_pods_total",
 		"Bound pods that ask for devices of their ResourceClaims near their CPUs, by the requested alignment (near or required) and by the worst alignment of a device: aligned, neutral (it has no NUMA node), unpinned (the node pins nothing for the pod), unknown (no ResourceSlice lists it, or its driver names a NUMA node that the machine does not have), or misaligned.", "asks", "alignment")
 	promises = counterVec("promises_total",

@@ -129,7 +129,7 @@ func (p *keptPlayground) kill(t *testing.T, part, state string) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf(" (process %d) ended: signal: killed; it is started again in ", pid)
+	want := fmt.Sprintf(" (process %d) ended: signal: killed; the playground starts it again in ", pid)
 	eventually(t, part+" is told of", func() error {
 		if told := p.told.String(); !strings.Contains(told, want) {
 			return fmt.Errorf("%q: want %q", told, want)
@@ -306,7 +306,7 @@ func TestPlaygroundIsBroken(t *testing.T) {
 		p.ask(t, "break api")
 		p.ask(t, "break agent b")
 	})
-	if told := p.told.String(); strings.Contains(told, "nil") || strings.Count(told, "\n") != strings.Count(told, " is started again in ") {
+	if told := p.told.String(); strings.Contains(told, "nil") || strings.Count(told, "\n") != strings.Count(told, " starts it again in ") {
 		t.Errorf("not a sentence for each death:\n%s", told)
 	}
 }
