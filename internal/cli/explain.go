@@ -322,7 +322,7 @@ func boundText(w io.Writer, e *query.Explained) error {
 	case p != nil && !p.Pins():
 		fmt.Fprintf(w, "promised: admission only, without exclusive CPUs, memory or devices (Binding %d to this node)\n", p.Sequence)
 	case p != nil:
-		fmt.Fprintf(w, "promised: NUMA nodes %s, %s, guarantee %s, Binding %d, decided on report %d\n", dash(p.NUMANodes), p.Certainty, p.Guarantee, p.Sequence, p.Report)
+		fmt.Fprintf(w, "promised: NUMA nodes %s, certainty %s, guarantee %s, Binding %d to this node, based on report %d\n", dash(p.NUMANodes), p.Certainty, p.Guarantee, p.Sequence, p.Report)
 		rows = append(rows, containerRows("promise", p.Containers)...)
 	case e.PromiseError != "":
 		fmt.Fprintf(w, "promised: ignored, because the placement is invalid: %s\n", e.PromiseError)

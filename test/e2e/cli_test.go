@@ -236,7 +236,7 @@ func TestCLI(t *testing.T) {
 	})
 	c.pod("third", "5")
 	c.bind(first, "n1", n1.admit(t, first, 1))
-	c.want(cli.ExitOK, "explain first", "pod default/first: pending on node n1", "promised: NUMA nodes 0, exact, guarantee full, Binding 1, decided on report 1",
+	c.want(cli.ExitOK, "explain first", "pod default/first: pending on node n1", "promised: NUMA nodes 0, certainty exact, guarantee full, Binding 1 to this node, based on report 1",
 		"promise: not yet reported", "main        promise   0      1-2,9-10")
 	n1.next()
 	c.report(&n1.Node)
