@@ -118,7 +118,7 @@ func explainText(w io.Writer, answers []whatif.Placed) error {
 		}
 		on := ""
 		if a.NUMANodes != "" {
-			on = " on NUMA nodes " + a.NUMANodes
+			on = " on " + numaText(a.NUMANodes)
 		}
 		fmt.Fprintf(w, "pod %s: admitted%s\n", a.Name, on)
 		if err := placeTable(w, answers[i:i+1]); err != nil {
@@ -322,7 +322,7 @@ func boundText(w io.Writer, e *query.Explained) error {
 	case p != nil && !p.Pins():
 		fmt.Fprintf(w, "promised: admission only, without exclusive CPUs, memory or devices (Binding %d to this node)\n", p.Sequence)
 	case p != nil:
-		fmt.Fprintf(w, "promised: NUMA nodes %s, certainty %s, guarantee %s, Binding %d to this node, based on report %d\n", dash(p.NUMANodes), p.Certainty, p.Guarantee, p.Sequence, p.Report)
+		fmt.Fprintf(w, "promised: %s, certainty %s, guarantee %s, Binding %d to this node, based on report %d\n", numaText(p.NUMANodes), p.Certainty, p.Guarantee, p.Sequence, p.Report)
 		rows = append(rows, containerRows("promise", p.Containers)...)
 	case e.PromiseError != "":
 		fmt.Fprintf(w, "promised: ignored, because the placement is invalid: %s\n", e.PromiseError)
@@ -332,7 +332,7 @@ func boundText(w io.Writer, e *query.Explained) error {
 	if h := e.Holds; h != nil {
 		fmt.Fprintf(w, "reported: %s, report %d, %s ago", heldText(h), h.Report, survey.AgeText(h.AgeSeconds))
 		if h.Alignment != "" {
-			fmt.Fprintf(w, ", NUMA nodes %s (%s)", h.NUMANodes, alignmentWords[h.Alignment])
+			fmt.Fprint(w, ", "+numaText(h.NUMANodes)+because(alignmentWords[h.Alignment]))
 		}
 		fmt.Fprintln(w)
 		rows = append(rows, containerRows("report", h.Containers)...)
@@ -349,8 +349,9 @@ func boundText(w io.Writer, e *query.Explained) error {
 	return section(w, "", "CONTAINER | SOURCE | NUMA | CPUS | MEMORY | DEVICES", rows)
 }
 
+// alignmentWords describes pods on several NUMA nodes.
 var alignmentWords = map[topology.Spread]string{
-	topology.WithinNode: "one NUMA node", topology.WithinPackage: "one package", topology.WithinMachine: "across packages",
+	topology.WithinPackage: "one package", topology.WithinMachine: "across packages",
 }
 
 // heldText describes the pod's entry in its node's report.

@@ -130,6 +130,14 @@ func writeNotes(cmd *cobra.Command, notes []string) {
 
 func dash(s string) string { return cmp.Or(s, "-") }
 
+// numaText returns "NUMA node 0" or "NUMA nodes 0-1" for a list of NUMA nodes.
+func numaText(list string) string {
+	if list == "" || strings.ContainsAny(list, ",-") {
+		return "NUMA nodes " + dash(list)
+	}
+	return "NUMA node " + list
+}
+
 // cpusText returns the exclusive CPUs as text. If the kernel's list would be long, the text uses
 // strides.
 func cpusText(c *survey.Container) string {

@@ -236,11 +236,11 @@ func TestCLI(t *testing.T) {
 	})
 	c.pod("third", "5")
 	c.bind(first, "n1", n1.admit(t, first, 1))
-	c.want(cli.ExitOK, "explain first", "pod default/first: pending on node n1", "promised: NUMA nodes 0, certainty exact, guarantee full, Binding 1 to this node, based on report 1",
+	c.want(cli.ExitOK, "explain first", "pod default/first: pending on node n1", "promised: NUMA node 0, certainty exact, guarantee full, Binding 1 to this node, based on report 1",
 		"promise: not yet reported", "main        promise   0      1-2,9-10")
 	n1.next()
 	c.report(&n1.Node)
-	c.want(cli.ExitOK, "explain pod/first", "reported: admitted, report 2", "NUMA nodes 0 (one NUMA node)", "promise: kept", "main        report    0      1-2,9-10")
+	c.want(cli.ExitOK, "explain pod/first", "reported: admitted, report 2", "NUMA node 0", "promise: kept", "main        report    0      1-2,9-10")
 
 	// The second pod is bound and not yet reported. Its resources count as taken.
 	c.bind(second, "n1", n1.admit(t, second, 2))
