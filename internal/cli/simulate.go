@@ -143,8 +143,11 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 		writeNotes(cmd, append(pods.Notes, notes...))
 		e.Pods = append(e.Pods, rows...)
 	}
-	if len(e.Pods) == 0 {
-		return e, fmt.Errorf("%s: there is no pod to simulate: want pods that wait, or --trace with files of pods", q.source())
+	switch {
+	case len(e.Pods) == 0 && len(q.files) > 0:
+		return e, fmt.Errorf("%s: no pod of these files can be simulated; the notes tell why", q.source())
+	case len(e.Pods) == 0:
+		return e, fmt.Errorf("%s: there is no pod to simulate: want a waiting pod that can be simulated, or --trace with files of pods", q.source())
 	}
 	for i := range e.Pods {
 		if p := &e.Pods[i]; p.Count() > 1 && e.Times == nil {

@@ -33,7 +33,7 @@ const (
 	CPUInfo           Form = "/proc/cpuinfo"
 	KubeletConfig     Form = "a KubeletConfiguration"
 	KubeletAnswer     Form = "a kubelet's answer to /configz"
-	KubeletFlags      Form = "flags of a kubelet"
+	KubeletFlags      Form = "a list of kubelet flags"
 	KubeletLog        Form = "a kubelet's log"
 	KubernetesObject  Form = "a Kubernetes object"
 	Table             Form = "a table of kubectl"
