@@ -68,7 +68,7 @@ func (p Place) String() string {
 const (
 	notStated  = "its driver states none"
 	isNegative = "its driver states a negative number"
-	isAttached = "it belongs to no single node"
+	isAttached = "its ResourceSlice has no nodeName for it"
 	isNowhere  = "no NUMA node follows from its driver's attributes"
 	ofParent   = "its parent"
 )

@@ -189,8 +189,8 @@ func TestWhichSlicesCount(t *testing.T) {
 	}
 	want := []string{
 		"d/n1/a on NUMA node 1 (resource.kubernetes.io/numaNode)",
-		"each/n1/all on no NUMA node (it belongs to no single node)", "each/n1/mine on NUMA node 1 (resource.kubernetes.io/numaNode)",
-		"net/n1/c on no NUMA node (it belongs to no single node)",
+		"each/n1/all on no NUMA node (its ResourceSlice has no nodeName for it)", "each/n1/mine on NUMA node 1 (resource.kubernetes.io/numaNode)",
+		"net/n1/c on no NUMA node (its ResourceSlice has no nodeName for it)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
