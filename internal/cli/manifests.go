@@ -49,8 +49,10 @@ func (m manifests) ofNode(name string) error {
 	switch {
 	case name == "" && len(names) > 1:
 		return fmt.Errorf("the pods name %d nodes in spec.nodeName: %s: want --%s with one of these nodes", len(names), strings.Join(counted, ", "), podsOfFlag)
+	case name != "" && len(names) == 0:
+		return fmt.Errorf("--%s %q: leave out --%s, because no pod has spec.nodeName", podsOfFlag, name, podsOfFlag)
 	case name != "" && nodes[name] == 0:
-		return fmt.Errorf("--%s %q: want a node that pods name in spec.nodeName: %s%s", podsOfFlag, name, dash(strings.Join(counted, ", ")), suggest.DidYouMean(name, names))
+		return fmt.Errorf("--%s %q: want a node that pods name in spec.nodeName: %s%s", podsOfFlag, name, strings.Join(counted, ", "), suggest.DidYouMean(name, names))
 	}
 	others := func(t manifest.Template) bool {
 		return name != "" && t.Pod.Spec.NodeName != "" && t.Pod.Spec.NodeName != name
