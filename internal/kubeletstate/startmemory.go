@@ -342,13 +342,13 @@ func (c *compared) compareNode(ns, expected memoryNodes, id int, groups [][]int)
 	at := fmt.Sprintf("NUMA node %d: ", id)
 	switch same := isCells(slices.Sorted(slices.Values(want.Cells))); {
 	case n.NumberOfAssignments != want.NumberOfAssignments:
-		c.differ(fmt.Sprintf("%s%d assignments", at, n.NumberOfAssignments), fmt.Sprintf("%d, computed from its blocks", want.NumberOfAssignments))
+		c.differ(fmt.Sprintf("%s%d assignments", at, n.NumberOfAssignments), fmt.Sprintf("%d, computed from the memory blocks", want.NumberOfAssignments))
 		return
 	case len(n.MemoryMap) != len(want.MemoryMap):
 		c.differ(fmt.Sprintf("%s%d kinds of memory", at, len(n.MemoryMap)), fmt.Sprint(len(want.MemoryMap)))
 		return
 	case !same && !slices.ContainsFunc(groups, isCells):
-		c.differ(fmt.Sprintf("%sgroup %v", at, cells), fmt.Sprintf("%v, computed from its blocks", want.Cells))
+		c.differ(at+"group "+listed(cells), listed(want.Cells)+", computed from the memory blocks")
 		return
 	case !same:
 		c.reordered = true
@@ -382,7 +382,7 @@ func (c *compared) compareNode(ns, expected memoryNodes, id int, groups [][]int)
 		}
 		if got != all {
 			c.reordered = true
-			c.detail = cmp.Or(c.detail, fmt.Sprintf("%s%d bytes reserved and %d free in the file, but its blocks add up to %d reserved and %d free", at, got.Reserved, got.Free, all.Reserved, all.Free))
+			c.detail = cmp.Or(c.detail, fmt.Sprintf("%sgroup %s has %d bytes reserved and %d free, but the memory blocks in the file give %d reserved and %d free", at, listed(cells), got.Reserved, got.Free, all.Reserved, all.Free))
 		}
 	}
 }
@@ -392,9 +392,11 @@ func (c *compared) differ(has, want string) {
 	c.detail = cmp.Or(c.detail, has+" in the file, want "+want)
 }
 
-func idsOf(ns memoryNodes) string {
+func idsOf(ns memoryNodes) string { return listed(slices.Sorted(maps.Keys(ns))) }
+
+func listed(ids []int) string {
 	var out []string
-	for _, id := range slices.Sorted(maps.Keys(ns)) {
+	for _, id := range ids {
 		out = append(out, strconv.Itoa(id))
 	}
 	return strings.Join(out, ",")
