@@ -28,7 +28,7 @@ var errNoNode = errors.New("no node takes the pod")
 var (
 	errUnserved       = errors.New("no scheduler has looked at the pod")
 	errHeldBack       = errors.New("something other than Berth holds the pod back")
-	errGangForming    = errors.New("the pod's gang is incomplete: the gang has fewer pods than must start together")
+	errGangForming    = errors.New("the pod's gang is incomplete: it has fewer pods than must start together")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
 	errNoDevices      = errors.New("no node has the devices that the pod's claims ask for")
 	errGangWrong      = errors.New("the gang asks for something that Berth does not support")

@@ -115,7 +115,7 @@ func (l *load) rows(what string) (out []trace.Pod, notes []string) {
 }
 
 // errTimeless is the reason why a timed simulation omits a pod without times.
-var errTimeless = errors.New("no times: want creationTimestamp and activeDeadlineSeconds")
+var errTimeless = errors.New("no times: want metadata.creationTimestamp and spec.activeDeadlineSeconds")
 
 // manifestLoad converts the pods of files to rows of a trace. The argument others has the names of
 // the nodes' resources other than CPUs, memory and GPUs.

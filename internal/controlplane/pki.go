@@ -104,7 +104,7 @@ func (p *pki) read() (err error) {
 			return err
 		}
 		if err := pkiutil.ValidateCertPeriod(a.cert, 0); err != nil {
-			return fmt.Errorf("%s: %w: remove %s to start again", p.path(name+".crt"), err, p.dir)
+			return fmt.Errorf("%s: %w: remove %s, and the next start creates new certificates", p.path(name+".crt"), err, p.dir)
 		}
 	}
 	return nil
