@@ -201,14 +201,14 @@ func (r *Refusal) withheld() string {
 	}
 	n := &r.Needs[at]
 	if n.Whole > 0 {
-		return fmt.Sprintf("berth.dev/exclusive: core would keep CPUs of a core idle, because the pod asks for %d %s and a core has %d: ask for whole cores",
+		return fmt.Sprintf("\"berth.dev/exclusive: core\" would keep CPUs of a core idle, because the pod asks for %d %s and a core has %d: ask for whole cores",
 			n.Asked, n.unitOf(n.Asked), n.Whole)
 	}
 	var nodes []string
 	for _, node := range n.Nodes {
 		nodes = append(nodes, fmt.Sprintf("NUMA node %d has %d", node.NUMA, node.Total))
 	}
-	return fmt.Sprintf("berth.dev/exclusive: numa would keep CPUs of a NUMA node idle, because the pod asks for %d %s: ask for all CPUs of one or more NUMA nodes (%s)",
+	return fmt.Sprintf("\"berth.dev/exclusive: numa\" would keep CPUs of a NUMA node idle, because the pod asks for %d %s: ask for all CPUs of one or more NUMA nodes (%s)",
 		n.Asked, n.unitOf(n.Asked), strings.Join(nodes, ", "))
 }
 

@@ -10,7 +10,7 @@ import (
 
 // ErrNotReserved is the error of Post for a pod that is not reserved: Reserve has not accepted it,
 // it was forgotten, or it is already posted.
-var ErrNotReserved = errors.New("the pod is not reserved on this node")
+var ErrNotReserved = errors.New("nothing is reserved for the pod on this node")
 
 // Reserve decides about the candidate as if the kubelet had admitted all pods in flight before it,
 // and reserves the pod if it is admitted. If the pod is already reserved, Reserve decides again,

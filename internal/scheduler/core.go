@@ -119,6 +119,11 @@ type commonArgs struct {
 	ownersNeedNamespace                    bool
 }
 
+func (c commonArgs) String() string {
+	return fmt.Sprintf("heartbeatNamespace %q, settleAfter %s, staleAfter %s, volcanoLease %q, reservationOwnersNeedNamespace %t",
+		c.namespace, c.settle, c.stale, c.volcanoLease, c.ownersNeedNamespace)
+}
+
 func commonOf(a *Args) commonArgs {
 	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String(), a.VolcanoLease, a.ReservationOwnersNeedNamespace}
 }
@@ -190,7 +195,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*
 	if c, ok := cores.byInformers[key]; ok {
 		c.profiles.add(handle.ProfileName(), &args)
 		if c.profiles.common != commonOf(&args) {
-			return nil, fmt.Errorf("arguments of plugin %s: %v and %v: want the same heartbeatNamespace, settleAfter, staleAfter, volcanoLease and reservationOwnersNeedNamespace in every profile",
+			return nil, fmt.Errorf("arguments of plugin %s: two profiles have (%v) and (%v): want the same values of these arguments in every profile",
 				Name, c.profiles.common, commonOf(&args))
 		}
 		return c, nil

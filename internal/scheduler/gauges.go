@@ -26,7 +26,7 @@ const (
 )
 
 var (
-	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node but are not in its report yet, by stage: reserved, posted (the Binding is written or being written, in a known order) or afloat (bound or perhaps bound, in an unknown order).", []string{"stage"}, nil, metrics.ALPHA, "")
+	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node but are not in its report yet, by stage: reserved, posted (the Binding is written or being written, and the order of such Bindings is known) or afloat (bound or perhaps bound, and the order is not known).", []string{"stage"}, nil, metrics.ALPHA, "")
 	endingDesc       = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold the resources that their node's report lists.", nil, nil, metrics.ALPHA, "")
 	waitingDesc      = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods of this scheduler's profiles without a node, by kind: gated (they have a scheduling gate), gang (members of gangs) or single.", []string{"kind"}, nil, metrics.ALPHA, "")
 	longestWaitDesc  = metrics.NewDesc("berth_scheduler_longest_wait_seconds", "Seconds since the creation of the pod that has waited longest for a node, by kind: gang or single. Pods with a scheduling gate do not count. 0 if none waits.", []string{"kind"}, nil, metrics.ALPHA, "")
@@ -36,7 +36,7 @@ var (
 	silenceDesc      = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Longest time in seconds since an agent's last heartbeat or report, over all nodes with a report.", nil, nil, metrics.ALPHA, "")
 	gangsDesc        = metrics.NewDesc("berth_scheduler_gangs", "Gangs of this scheduler's pods by state: forming, wrong, waiting, planned, partial, whole, reduced or completed.", []string{"state"}, nil, metrics.ALPHA, "")
 	reservationsDesc = metrics.NewDesc("berth_scheduler_reservations", "Koordinator's Reservations for this scheduler, by the phase of their status.", []string{"phase"}, nil, metrics.ALPHA, "")
-	placesDesc       = metrics.NewDesc("berth_scheduler_held_places", "Places that Reservations hold, by the authority of their node: berth or kubelet. Places that their owners use completely count, too.", []string{"authority"}, nil, metrics.ALPHA, "")
+	placesDesc       = metrics.NewDesc("berth_scheduler_held_places", "Reservations that hold resources on a node, by the authority of the node: berth or kubelet. Reservations whose owners use all of these resources count, too.", []string{"authority"}, nil, metrics.ALPHA, "")
 	heldCPUsDesc     = metrics.NewDesc("berth_scheduler_held_cpus", "CPUs that Reservations hold and no owner uses, by the authority of their node.", []string{"authority"}, nil, metrics.ALPHA, "")
 	heldMemoryDesc   = metrics.NewDesc("berth_scheduler_held_memory_bytes", "Memory that Reservations hold and no owner uses, by the authority of their node.", []string{"authority"}, nil, metrics.ALPHA, "")
 	heldDevicesDesc  = metrics.NewDesc("berth_scheduler_held_devices", "Devices that Reservations hold and no owner uses, by the authority of their node and by resource.", []string{"authority", "resource"}, nil, metrics.ALPHA, "")

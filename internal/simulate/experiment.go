@@ -51,9 +51,20 @@ func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 		return nil, errors.New("the pods ask for GPUs and no node has one: want nodes with GPUs, or pods without GPUs")
 	}
 	for i := range e.Strategies {
-		if s := &e.Strategies[i]; s.Defrag > 0 && (s.Blind || e.Times == nil || e.Ground == nil) {
-			return nil, fmt.Errorf("strategy %s moves pods: want a strategy that considers NUMA nodes, a cluster with NUMA nodes, and pods that end", s.Name)
+		s, want := &e.Strategies[i], ""
+		switch {
+		case s.Defrag <= 0:
+			continue
+		case s.Blind:
+			want = "a strategy that considers NUMA nodes"
+		case e.Ground == nil:
+			want = "a cluster with NUMA nodes"
+		case e.Times == nil:
+			want = "pods that end"
+		default:
+			continue
 		}
+		return nil, fmt.Errorf("strategy %s moves pods: want %s", s.Name, want)
 	}
 	shapes, of := shapes(e.Pods)
 	count := make([]int, len(shapes))

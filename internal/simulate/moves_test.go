@@ -110,12 +110,12 @@ func TestMakesRoom(t *testing.T) {
 	if len(sums) != 2 || sums[0].Timed.Moves != nil || sums[1].Timed.Moves.Mean != 1 || sums[1].Timed.CPUHours.Mean <= sums[0].Timed.CPUHours.Mean {
 		t.Errorf("%+v", sums)
 	}
-	for _, bad := range []Experiment{
-		{Nodes: nodes, Pods: pods, Strategies: e.Strategies, Seeds: e.Seeds, Ground: ground},
-		{Nodes: nodes, Pods: pods, Strategies: e.Strategies, Seeds: e.Seeds, Times: e.Times},
-		{Nodes: nodes, Pods: pods, Strategies: []Strategy{stock()[0].Defragmented(time.Hour)}, Seeds: e.Seeds, Ground: ground, Times: e.Times},
+	for want, bad := range map[string]Experiment{
+		"pods that end":                        {Nodes: nodes, Pods: pods, Strategies: e.Strategies, Seeds: e.Seeds, Ground: ground},
+		"a cluster with NUMA nodes":            {Nodes: nodes, Pods: pods, Strategies: e.Strategies, Seeds: e.Seeds, Times: e.Times},
+		"a strategy that considers NUMA nodes": {Nodes: nodes, Pods: pods, Strategies: []Strategy{stock()[0].Defragmented(time.Hour)}, Seeds: e.Seeds, Ground: ground, Times: e.Times},
 	} {
-		if _, err := bad.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "defrag 1h moves pods: want a strategy that considers NUMA nodes, a cluster with NUMA nodes") {
+		if _, err := bad.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "defrag 1h moves pods: want "+want) {
 			t.Errorf("%v", err)
 		}
 	}

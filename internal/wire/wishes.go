@@ -270,14 +270,18 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 		return ""
 	}
 	f, resource := m.ForetellDevices(r)
-	insists := fmt.Sprintf("and the pod's %s requires %s of each resource on each NUMA node", DevicesAnnotation, Counted(int(n), "device"))
+	insists := fmt.Sprintf("and the pod's %s requires %s of each resource on each of its NUMA nodes", DevicesAnnotation, Counted(int(n), "device"))
 	switch f {
 	case placement.Foretold:
 		return ""
 	case placement.OtherDevices:
 		switch own := m.Rules(); {
 		case own.Policy == placement.PolicySingleNUMANode:
-			return fmt.Sprintf("the kubelet takes all %s that the pod asks for from one NUMA node, %s: the pod needs a node with authority berth", resource, insists)
+			who := "the pod"
+			if own.Scope == placement.ContainerScope {
+				who = "a container"
+			}
+			return fmt.Sprintf("the kubelet takes all %s that %s asks for from one NUMA node, %s: ask for exactly %d, or for a multiple of %d on a node with authority berth", resource, who, insists, n, n)
 		case own.Policy != placement.PolicyRestricted:
 			return fmt.Sprintf("the number of requested %s is not a multiple of %d, %s", resource, n, insists)
 		case own.Scope == placement.ContainerScope:

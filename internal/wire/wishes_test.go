@@ -182,7 +182,7 @@ func TestDevicesUnforetold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const insists = ", and the pod's berth.dev/devices requires 2 devices of each resource on each NUMA node"
+	const insists = ", and the pod's berth.dev/devices requires 2 devices of each resource on each of its NUMA nodes"
 	for _, c := range []struct {
 		policy, scope string
 		number        string // the pod's number of NUMA nodes, if it has one
@@ -195,8 +195,8 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "single-numa-node", number: "1", counts: []int64{2}},
 		{policy: "single-numa-node", scope: "pod", counts: []int64{1, 1}},
 		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "the kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs a node with authority berth"},
-		{policy: "single-numa-node", counts: []int64{4}, want: "the kubelet takes all nvidia.com/gpu that the pod asks for from one NUMA node" + insists + ": the pod needs a node with authority berth"},
-		{policy: "single-numa-node", counts: []int64{1, 1}, want: "the kubelet takes all nvidia.com/gpu that the pod asks for from one NUMA node" + insists + ": the pod needs a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{4}, want: "the kubelet takes all nvidia.com/gpu that a container asks for from one NUMA node" + insists + ": ask for exactly 2, or for a multiple of 2 on a node with authority berth"},
+		{policy: "single-numa-node", counts: []int64{1, 1}, want: "the kubelet takes all nvidia.com/gpu that a container asks for from one NUMA node" + insists + ": ask for exactly 2, or for a multiple of 2 on a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2, 2}, want: "the kubelet chooses NUMA nodes for each container separately" + insists + ", counted over all containers: the pod needs a node with scope pod or with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu on this node, with devices from any NUMA nodes" + insists + ": the pod needs a node with authority berth where Berth's own device plugin offers these devices"},
 		{policy: "restricted", counts: []int64{2}},
@@ -276,7 +276,7 @@ func TestUnmetWishes(t *testing.T) {
 		ExclusiveAnnotation + "=core":        "the kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive requires",
 		ExclusiveAnnotation + "=numa":        "the kubelet lacks a way to keep a NUMA node for one pod, which the pod's berth.dev/exclusive requires: the pod needs a node with authority berth",
 		L3Annotation + "=required":           "the kubelet lacks a way to guarantee level-3 caches, which the pod's berth.dev/l3 requires: the pod needs a node with authority berth",
-		DevicesAnnotation + "=perNUMANode=2": "the kubelet's policy none allows devices from any NUMA nodes, and the pod's berth.dev/devices requires 2 devices of each resource on each NUMA node: the pod needs a node with policy restricted, with single-numa-node if it asks for exactly 2, or with authority berth",
+		DevicesAnnotation + "=perNUMANode=2": "the kubelet's policy none allows devices from any NUMA nodes, and the pod's berth.dev/devices requires 2 devices of each resource on each of its NUMA nodes: the pod needs a node with policy restricted, with single-numa-node if it asks for exactly 2, or with authority berth",
 		DevicesAnnotation + "=same-switch":   "the kubelet lacks a way to choose devices by switch, root complex or function, which the pod's berth.dev/devices requires: the pod needs a node with authority berth",
 		MemoryAnnotation + "=pinned":         "the kubelet lacks the memory manager Static, which the pod's berth.dev/memory requires",
 		CPUsAnnotation + "=spread,preferred": "",

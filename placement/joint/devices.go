@@ -144,7 +144,7 @@ func (t *DeviceTable) compile(kinds []DeviceKind, nodes int) error {
 			return fmt.Errorf("%d kinds of devices: want at most 256", len(kinds))
 		}
 		if len(kind.Devices) > MaxDevices {
-			return fmt.Errorf("%s: %d devices: want at most %d of a kind", kind.Name, len(kind.Devices), MaxDevices)
+			return fmt.Errorf("%s: %d devices: want at most %d", kind.Name, len(kind.Devices), MaxDevices)
 		}
 		for i := range kind.Devices {
 			d := &kind.Devices[i]
@@ -239,12 +239,12 @@ func (k *deviceKind) compileLinks(of *DeviceTable, kind *DeviceKind) error {
 	alike := true
 	for _, l := range kind.Links {
 		if l.A < 0 || l.B < 0 || l.A >= n || l.B >= n || l.A == l.B || l.Count < 1 || l.Count > 255 {
-			return fmt.Errorf("%s: link %+v: want different positions A and B from 0 to %d, and a Count from 1 to 255", kind.Name, l, n-1)
+			return fmt.Errorf("%s: link with A %d, B %d and Count %d: want different positions A and B from 0 to %d, and a Count from 1 to 255", kind.Name, l.A, l.B, l.Count, n-1)
 		}
 		a, b := int(k.index[l.A]), int(k.index[l.B])
 		pair := [2]int{min(a, b), max(a, b)}
 		if links[pair] != 0 {
-			return fmt.Errorf("%s: link %+v: want each pair of devices once", kind.Name, l)
+			return fmt.Errorf("%s: link with A %d, B %d and Count %d: want each pair of devices once", kind.Name, l.A, l.B, l.Count)
 		}
 		links[pair] = l.Count
 		alike = alike && l.Count == kind.Links[0].Count

@@ -24,7 +24,7 @@ var (
 	ErrGroup = errors.New("one of the NUMA nodes already provides memory in another group of NUMA nodes")
 	// ErrCrash means that the kubelet would crash: it looks up a kind of memory that a NUMA node's
 	// table does not have.
-	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
+	ErrCrash = errors.New("the kubelet would crash: its memory table has no row for this kind of memory on one of the NUMA nodes")
 	// ErrNoRegular means that the kubelet would crash, because it looks up hints for ordinary
 	// memory although none is requested.
 	ErrNoRegular = errors.New("the kubelet would crash: the container requests no ordinary memory")

@@ -74,7 +74,7 @@ func (b *barrier) callAgain() {
 
 // awaitWave returns these errors if a member stops waiting for its wave.
 var (
-	errWaveOver = errors.New("a member of the gang that must be admitted to the node first has failed, or the plan was dropped")
+	errWaveOver = errors.New("another member of the gang, which the node must admit first, has failed, or the plan was dropped")
 	errWaveLate = errors.New("the members of the gang that must be admitted first did not appear in the node's report in time")
 )
 

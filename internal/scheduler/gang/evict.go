@@ -366,7 +366,7 @@ func (e *eviction) text() string {
 	}
 	which := "of lower priority"
 	if e.mixed {
-		which += " or of the same gang as such a pod"
+		which += ", or in the same gang as a pod of lower priority"
 	}
 	return fmt.Sprintf("fits after the eviction of %s %s: %s", wire.Counted(len(e.victims), "pod"), which, text)
 }

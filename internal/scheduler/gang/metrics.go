@@ -32,7 +32,7 @@ var (
 	plansMade    = counter("gang_plans_total", "Gangs that were planned and reserved whole.")
 	plansDropped = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "gang_plans_dropped_total", StabilityLevel: metrics.ALPHA,
-		Help: "Failed attempts to plan a gang, and plans that were dropped, by reason: capacity (the gang does not fit), input (a pod is not valid), changed (a node changed during the attempt), member (one failed or left, or the deadline passed), budget (too expensive to plan).",
+		Help: "Failed attempts to plan a gang, and plans that were dropped, by reason: capacity (the gang does not fit), input (a pod is not valid), changed (a node changed during the attempt), member (a member failed or left, or the deadline passed), budget (too expensive to plan).",
 	}, []string{"reason"})
 	victimsEvicted  = counter("gang_victims_total", "Pods that were evicted so that a whole gang fits.")
 	victimQuestions = metrics.NewHistogram(&metrics.HistogramOpts{

@@ -58,7 +58,7 @@ func (o *APIObjects) writeStatus(ctx context.Context, key wire.GangKey, uid type
 	if err := c.Get().Namespace(key.Namespace).Resource(groupsResource).Name(key.Name).Do(ctx).Error(); err != nil {
 		return "", err
 	}
-	return "", fmt.Errorf("%s exists, but does not accept its status as a subresource or as a field", key)
+	return "", fmt.Errorf("%s exists, but the API server accepts its status neither as a subresource nor as a field", key)
 }
 
 // groupStatus is the part of a PodGroup's status that Berth writes, for Volcano or
