@@ -94,13 +94,13 @@ func MisplacedWarning(keys string) string {
 // UnknownWarning returns the warning about annotations that Berth does not have. The warning lists
 // the existing annotations.
 func UnknownWarning(keys string) string {
-	return fmt.Sprintf("Berth knows no annotation %s and ignores it: want %s", keys, AskKeys())
+	return fmt.Sprintf("Berth ignores the unknown annotation %s: want %s", keys, AskKeys())
 }
 
 // UnknownLabelWarning returns the warning about labels that Berth does not have. The warning lists
 // the existing annotations.
 func UnknownLabelWarning(keys string) string {
-	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want one of the annotations %s", keys, AskKeys())
+	return fmt.Sprintf("Berth ignores the unknown pod label %s: want one of the annotations %s", keys, AskKeys())
 }
 
 // Companion has annotations that have no effect without another annotation or a label.

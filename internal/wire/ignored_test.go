@@ -20,7 +20,7 @@ func TestIgnoredKeys(t *testing.T) {
 	const volcano, koordinator = "Berth ignores annotations of Volcano: ", "Berth ignores annotations of Koordinator: "
 	const no = " (Berth has no such annotation or label)"
 	unknown := func(key string) string {
-		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims"
+		return "Berth ignores the unknown annotation " + key + ": want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims"
 	}
 	for _, tc := range []struct {
 		name, scheduler string
@@ -102,7 +102,7 @@ func textsOf(t *testing.T, all []Ignored, reason string) (texts []string) {
 // TestIgnoredLabels: Berth reads only a few labels. Others of its own domain, or of a dialect,
 // cause a warning.
 func TestIgnoredLabels(t *testing.T) {
-	const own = " of a pod and ignores it: want one of the annotations berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims"
+	const own = ": want one of the annotations berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims"
 	for _, tc := range []struct {
 		name, scheduler string
 		keys            []string
@@ -112,8 +112,8 @@ func TestIgnoredLabels(t *testing.T) {
 		{"Volcano's word for eviction is read", "berth", []string{PreemptableKey}, nil},
 		{"of a pod that holds a place", "berth", []string{HolderLabel}, nil},
 		{"a gang is read", "berth", []string{"scheduling.x-k8s.io/pod-group"}, nil},
-		{"an annotation's key", "berth", []string{PolicyAnnotation}, []string{"Berth knows no label berth.dev/policy" + own}},
-		{"misspelt", "", []string{"berth.dev/polcy", "berth.dev/gangs"}, []string{"Berth knows no label berth.dev/gangs, berth.dev/polcy" + own}},
+		{"an annotation's key", "berth", []string{PolicyAnnotation}, []string{"Berth ignores the unknown pod label berth.dev/policy" + own}},
+		{"misspelt", "", []string{"berth.dev/polcy", "berth.dev/gangs"}, []string{"Berth ignores the unknown pod label berth.dev/gangs, berth.dev/polcy" + own}},
 		{"Volcano's annotation as a label", "berth", []string{"scheduling.volcano.sh/group-name"},
 			[]string{"Berth ignores labels of Volcano: scheduling.volcano.sh/group-name (it is an annotation, not a label)"}},
 		{"Koordinator's", "berth", []string{"koordinator.sh/qosClass", "quota.scheduling.koordinator.sh/name"},

@@ -25,13 +25,13 @@ var unservedKinds = []UnservedKind{
 	{"bus.volcano.sh", "commands", "Command", true, byVolcanosController},
 	{"flow.volcano.sh", "jobflows", "JobFlow", true, byVolcanosController},
 	{"flow.volcano.sh", "jobtemplates", "JobTemplate", true, byVolcanosController},
-	{"scheduling.volcano.sh", "queues", "Queue", false, "it checks only if the queue is closed, and ignores shares and quotas: use Kueue above it"},
-	{"topology.volcano.sh", "hypernodes", "HyperNode", false, "it does not look at the network: use Kueue's topology-aware scheduling"},
-	{"shard.volcano.sh", "nodeshards", "NodeShard", false, "it does not divide the nodes among schedulers: one scheduler places pods on all nodes"},
+	{"scheduling.volcano.sh", "queues", "Queue", false, "Berth checks only if the queue is closed, and ignores shares and quotas: use Kueue above it"},
+	{"topology.volcano.sh", "hypernodes", "HyperNode", false, "Berth does not look at the network: use Kueue's topology-aware scheduling"},
+	{"shard.volcano.sh", "nodeshards", "NodeShard", false, "Berth does not divide the nodes among schedulers: one scheduler places pods on all nodes"},
 	{"config.volcano.sh", "colocationconfigurations", "ColocationConfiguration", false, "Volcano's own agent reads it, if installed"},
-	{"scheduling.sigs.k8s.io", "elasticquotas", "ElasticQuota", false, "it has no quotas: use Kueue above it"},
-	{"scheduling.x-k8s.io", "elasticquotas", "ElasticQuota", false, "it has no quotas: use Kueue above it"},
-	{"scheduling.koordinator.sh", "clusternetworktopologies", "ClusterNetworkTopology", false, "it does not look at the network: use Kueue's topology-aware scheduling"},
+	{"scheduling.sigs.k8s.io", "elasticquotas", "ElasticQuota", false, "Berth has no quotas: use Kueue above it"},
+	{"scheduling.x-k8s.io", "elasticquotas", "ElasticQuota", false, "Berth has no quotas: use Kueue above it"},
+	{"scheduling.koordinator.sh", "clusternetworktopologies", "ClusterNetworkTopology", false, "Berth does not look at the network: use Kueue's topology-aware scheduling"},
 }
 
 // UnservedKinds returns the kinds of other projects that Berth does not support.

@@ -64,8 +64,8 @@ type kindsAbout struct {
 func annotations() string {
 	own := "k.startsWith(" + quote(wire.OwnPrefix) + ")"
 	about := policyAbout{Match: hasKey(known()), Common: common(), Others: others(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
-		kindOf("unknown", "keys.filter(k, "+own+" && !(k in "+list(wire.PodKeys())+"))", wire.UnknownWarning, "that is among "+wire.OwnPrefix+"*"),
-		kindOf("unknownLabels", "labels.filter(k, "+own+" && !(k in "+list(wire.PodLabels())+"))", wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
+		kindOf("unknown", "keys.filter(k, "+own+" && !(k in "+list(wire.PodKeys())+"))", wire.UnknownWarning, "(one of "+wire.OwnPrefix+"*)"),
+		kindOf("unknownLabels", "labels.filter(k, "+own+" && !(k in "+list(wire.PodLabels())+"))", wire.UnknownLabelWarning, "(one of "+wire.OwnPrefix+"*)"),
 		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")"+misplaced(), wire.MisplacedWarning, "some annotations"),
 	}}
 	for i, c := range wire.Companions() {
