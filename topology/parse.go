@@ -118,7 +118,7 @@ func (p *parser) parseTree() error {
 		}
 		n, err := parseNumber(p.values[key], MaxCPUs)
 		if err != nil || n == 0 || total*n > MaxCPUs {
-			return &ParseError{key, p.values[key], fmt.Sprintf("a count of at least 1, with at most %d CPUs as the product of all counts, or a list ID=CPUS;...", MaxCPUs)}
+			return &ParseError{key, p.values[key], fmt.Sprintf("a count of at least 1 (the product of all counts is at most %d CPUs), or a list ID=CPUS;...", MaxCPUs)}
 		}
 		total *= n
 		t.levels = append(t.levels, level{levelKind(slices.Index(levelNames[:], key)), n})

@@ -64,7 +64,7 @@ func TestDefrag(t *testing.T) {
 	expect(t, ExitFailure, "nothing would replace it", "defrag", "--for", three, "--snapshot", playgroundSnapshot)
 	expect(t, ExitFailure, "PodDisruptionBudgets could not be read", "defrag", "--for", three, "--snapshot", playgroundSnapshot)
 	expect(t, ExitOK, "train-3 gpu-2", "defrag", "--for", three, "--snapshot", snapshot, "-o", "jsonpath={.moves[0].name} {.moves[0].from}")
-	expect(t, ExitFailure, "want a pod that waits for a place", "defrag", "train-0", "-n", "research", "--snapshot", snapshot)
+	expect(t, ExitFailure, "want a pod that waits for a node", "defrag", "train-0", "-n", "research", "--snapshot", snapshot)
 	expect(t, ExitFailure, "no pod nobody", "defrag", "nobody", "--snapshot", snapshot)
 	expect(t, ExitUsage, "want the name of a pod that waits, gang NAME, or a file", "defrag", "--snapshot", snapshot)
 	expect(t, ExitUsage, "not both", "defrag", "x", "--for", three)

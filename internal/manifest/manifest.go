@@ -112,7 +112,7 @@ var endings = []string{".yaml", ".yml", ".json"}
 
 func (s Source) files(path string) ([]string, error) {
 	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
-		return nil, fmt.Errorf("%s: want a file, a folder or -; to read a URL, use curl URL | berth place -f -", path)
+		return nil, fmt.Errorf("%s: want a file, a folder, or - for standard input; to read a URL, use curl URL and pipe its output into this command", path)
 	}
 	info, err := os.Stat(path)
 	if path == "-" || err == nil && !info.IsDir() {

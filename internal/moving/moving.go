@@ -288,7 +288,7 @@ func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 	case metav1.GetControllerOf(pod) == nil:
 		return nil, changed("no controller would replace it")
 	case graceOf(pod) > MostGrace:
-		return nil, fmt.Errorf("spec.terminationGracePeriodSeconds: %d: want at most %d, because the pod that holds the new place lives only %v", int(graceOf(pod).Seconds()), int(MostGrace.Seconds()), HolderLife)
+		return nil, fmt.Errorf("spec.terminationGracePeriodSeconds: %d: want at most %d, because the pod that holds the new place ends after %v, and the rest of the move also takes time", int(graceOf(pod).Seconds()), int(MostGrace.Seconds()), HolderLife)
 	}
 	return pod, nil
 }

@@ -79,8 +79,12 @@ func (h *Host) misnamed(d *Device, cdi *CDI, name string, known map[string][]str
 	own := h.ownNodes(d.Address)
 	for _, n := range nodes {
 		if ownNode.MatchString(n) && !slices.Contains(own, n) {
-			return fmt.Sprintf("%s has /dev/%s, but on the host this device has [%s]: the CDI specification seems to number the devices in another order; use a specification with addresses or UUIDs as names, and set cdi.names to address or uuid",
-				name, n, strings.Join(own, " "))
+			has := "no such device node"
+			if len(own) > 0 {
+				has = "/dev/" + strings.Join(own, ", /dev/")
+			}
+			return fmt.Sprintf("%s has /dev/%s, but on the host this device has %s: the CDI specification seems to number the devices in another order; use a specification with addresses or UUIDs as names, and set cdi.names to address or uuid",
+				name, n, has)
 		}
 	}
 	return ""

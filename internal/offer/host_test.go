@@ -161,7 +161,7 @@ func TestASpecificationThatCountsOtherwise(t *testing.T) {
 		"and with others":              {"/dev/nvidia1, /dev/dri/card1, /dev/nvidiactl", "/dev/dri/renderD129, /dev/dri/card2", nil},
 		"nothing that can be compared": {"/dev/x", "/dev/nvidiactl", nil},
 		"one GPU was lost": {"/dev/nvidia0", "/dev/null", map[string]string{
-			first: "nvidia.com/gpu=0 has /dev/nvidia0, but on the host this device has [dri/card1 nvidia1]"}},
+			first: "nvidia.com/gpu=0 has /dev/nvidia0, but on the host this device has /dev/dri/card1, /dev/nvidia1: the CDI specification seems"}},
 		"a driver below another root": {"/dev/nvidia1, hostPath: /run/nvidia/driver/dev/nvidia0", "/dev/nvidia0, hostPath: /run/nvidia/driver/dev/nvidia0", map[string]string{
 			first: "nvidia.com/gpu=0 has /dev/nvidia0"}},
 		"the other way round": {"/dev/dri/card2", "/dev/dri/card1", map[string]string{

@@ -37,7 +37,7 @@ type Dear struct {
 // String explains why the gang is too expensive, and how it would be cheaper.
 func (d Dear) String() string {
 	if d.Kinds > MaxKinds {
-		return fmt.Sprintf("its pods are of more than %d kinds: pods with the same requests, node selectors, affinity and priority are of one kind", MaxKinds)
+		return fmt.Sprintf("its pods are of more than %d kinds: pods of one kind have the same images, requests, node selectors, affinity, tolerations and priority, and no claims for volumes or devices", MaxKinds)
 	}
 	pods := counted(d.Members, "pod", "pods")
 	if d.Late {

@@ -163,7 +163,7 @@ func (s *Server) compare(r *http.Request, _ Viewer) (any, error) {
 // unanswered returns the error for a question that the server could not answer.
 func (s *Server) unanswered(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer within %v: ask about fewer pods, or one node", s.answerPatience)}
+		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("no answer within %v: ask about fewer pods, or about only one node", s.answerPatience)}
 	}
 	return &failure{http.StatusBadRequest, err.Error()}
 }

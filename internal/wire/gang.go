@@ -477,7 +477,7 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	if err := contradiction(by); err != nil {
 		return out, err
 	}
-	return out, fieldErrors(key.String()).at(annotation(koordinatorGangGroups), whole.Minimum,
+	return out, fieldErrors(key.String()).at(annotation(koordinatorGangGroups), Counted(whole.Minimum, "pod"),
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 

@@ -113,7 +113,7 @@ func TestNames(t *testing.T) {
 	for message, want := range map[string]bool{
 		"0/3 nodes are available: 3 Insufficient cpu.":                           false,
 		"claim dra/p1-c0-abcde: request all has adminAccess":                     true,
-		"berth.dev/claims: required: no free device on NUMA node 1":              true,
+		"\"berth.dev/claims: required\": no free device on NUMA node 1":          true,
 		"device gpu.example.com/n0/gpu-1 is on NUMA node 1":                      true,
 		"0/3 nodes are available: 3 cannot allocate all claims":                  false,
 		"claim dra/p2-c0-abcde is shared with pod p3: want a claim for each pod": false,

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -41,7 +42,7 @@ var verbs = map[string]func(ctx context.Context, f *flag.FlagSet, args []string,
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || verbs[args[0]] == nil {
-		return fmt.Errorf("%q: want one of build, sign, verify, push", args)
+		return fmt.Errorf("%q: want one of build, sign, verify, push", strings.Join(args, " "))
 	}
 	f := flag.NewFlagSet("release "+args[0], flag.ContinueOnError)
 	f.SetOutput(stderr)

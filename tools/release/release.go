@@ -45,7 +45,7 @@ func (p *platforms) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		i := slices.IndexFunc(known, func(k platform) bool { return k.String() == word })
 		if i < 0 || slices.Contains(*p, known[i]) {
-			return fmt.Errorf("%q: want some of %v, each once", word, known)
+			return fmt.Errorf("%q: want some of %s, each once", word, strings.Trim(fmt.Sprint(known), "[]"))
 		}
 		*p = append(*p, known[i])
 	}

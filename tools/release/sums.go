@@ -47,7 +47,7 @@ func readSums(dir string) (map[string]string, error) {
 	for n := 1; lines.Scan(); n++ {
 		sum, name, ok := strings.Cut(lines.Text(), "  ")
 		if !ok || len(sum) != hex.EncodedLen(sha256.Size) || name != filepath.Base(name) {
-			return nil, fmt.Errorf("%s:%d: %q: want SHA256, two blanks, the name of a file", path, n, lines.Text())
+			return nil, fmt.Errorf("%s:%d: %q: want a SHA-256 sum, two spaces and the name of a file", path, n, lines.Text())
 		}
 		sums[name] = sum
 	}

@@ -266,7 +266,7 @@ func (n *onNode) steer(ctx context.Context, state fwk.CycleState, ways Ways) (st
 	tried := 0
 	for way := range ways.All {
 		if tried == MaxWays {
-			n.cut = fmt.Sprintf("; Berth tried only %d of the possible NUMA placements there", MaxWays)
+			n.cut = fmt.Sprintf("; Berth tried only %d of the possible NUMA placements on this node", MaxWays)
 			break
 		}
 		tried++
@@ -385,7 +385,7 @@ func (n *onNode) why(ctx context.Context) string {
 	if found := n.whichDevices(ctx); found != "" {
 		return asRequired + found + n.cut
 	}
-	return asRequired + cmp.Or(n.lately, "Berth finds no NUMA nodes for the pod there") + n.cut
+	return asRequired + cmp.Or(n.lately, "Berth finds no NUMA nodes for the pod on this node") + n.cut
 }
 
 // whichDevices names the devices that the allocator would choose if it saw all devices. It returns
@@ -417,7 +417,7 @@ func (n *onNode) allocate(ctx context.Context, shown []*resourceapi.ResourceSlic
 }
 
 // asRequired is the start of messages about nodes on which required devices are not aligned.
-const asRequired = "berth.dev/claims: required: "
+const asRequired = `"berth.dev/claims: required": `
 
 // nearer is the additional score of a node with devices near the CPUs. It equals the largest score
 // of DynamicResources for one claim: 8 for each of 32 requests.

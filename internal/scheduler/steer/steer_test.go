@@ -45,7 +45,7 @@ func TestDevicesAreSteered(t *testing.T) {
 		"required near its CPUs":                     {required, at(1), two(), "d1", ""},
 		"on both NUMA nodes of its CPUs":             {required, at(0, 1), two(), "d0", ""},
 		"near, and there is none":                    {near, at(1), sliceOf(gpu("d0", 0)), "d0", ""},
-		"required, and there is none":                {required, at(1), sliceOf(gpu("d0", 0)), "", "berth.dev/claims: required: device gpu.example.com/d0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), but the CPUs and memory of container main are on NUMA node 1"},
+		"required, and there is none":                {required, at(1), sliceOf(gpu("d0", 0)), "", "\"berth.dev/claims: required\": device gpu.example.com/d0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), but the CPUs and memory of container main are on NUMA node 1"},
 		"a neutral device is near to everything":     {required, at(1), sliceOf(gpu("d0", 0), gpu("n", -1)), "n", ""},
 		"a negative number is neutral":               {required, at(1), sliceOf(gpu("d0", 0), minusOne("n")), "n", ""},
 		"the next way, if the best has no device":    {required, []Way{{Lying: Lying{"main": set(0)}}, {Lying: Lying{"main": set(1)}, Near: follows("main")}}, sliceOf(gpu("d1", 1)), "d1", ""},
@@ -103,7 +103,7 @@ func TestWaysAreBounded(t *testing.T) {
 	}
 	w := newWorld(t, required, ways, sliceOf(gpu("d0", 0)), claim("c", "r"))
 	_, status := w.attempt(podWith("c"))
-	w.want("too many ways", status, "Berth tried only 8 of the possible NUMA placements there")
+	w.want("too many ways", status, "Berth tried only 8 of the possible NUMA placements on this node")
 	if w.berth.asked > MaxWays+1 {
 		t.Errorf("%d ways were asked for", w.berth.asked)
 	}
@@ -399,7 +399,7 @@ func TestUnreadable(t *testing.T) {
 // near does not.
 func TestUnforeseen(t *testing.T) {
 	t.Parallel()
-	for mode, why := range map[claims.Mode]string{near: "", required: "berth.dev/claims: required: too early"} {
+	for mode, why := range map[claims.Mode]string{near: "", required: "\"berth.dev/claims: required\": too early"} {
 		w := newWorld(t, mode, nil, two(), claim("c", "r"))
 		w.berth.known, w.berth.why = Unforeseen, "too early"
 		_, status := w.attempt(podWith("c"))
@@ -606,7 +606,7 @@ func TestTheClaimForExtendedResources(t *testing.T) {
 		why  string
 	}{
 		"the CPUs stay":           {required, set(1), ""},
-		"the CPUs have moved":     {required, set(0), "berth.dev/claims: required: device gpu.example.com/d of claim for extended resources (request container-0-request-0) is on NUMA node 1"},
+		"the CPUs have moved":     {required, set(0), "\"berth.dev/claims: required\": device gpu.example.com/d of claim for extended resources (request container-0-request-0) is on NUMA node 1"},
 		"near, the CPUs moved":    {near, set(0), ""},
 		"said nothing, and moved": {claims.Free, set(0), ""},
 	} {

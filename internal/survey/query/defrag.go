@@ -102,10 +102,10 @@ func MakeRoomFor(ctx context.Context, b Base, namespace, name string, o RoomOpti
 		return nil, err
 	}
 	if pod.Spec.NodeName != "" {
-		return nil, fmt.Errorf("pod %s/%s: it is on node %s: want a pod that waits for a place", pod.Namespace, pod.Name, pod.Spec.NodeName)
+		return nil, fmt.Errorf("pod %s/%s: it is on node %s: want a pod that waits for a node", pod.Namespace, pod.Name, pod.Spec.NodeName)
 	}
 	if why := moving.Unplaceable(pod); why != "" {
-		return nil, fmt.Errorf("pod %s/%s: %s: want a pod that waits for a place", pod.Namespace, pod.Name, why)
+		return nil, fmt.Errorf("pod %s/%s: %s: want a pod that waits for a node", pod.Namespace, pod.Name, why)
 	}
 	if wire.InGang(pod) {
 		return makeRoomForMember(ctx, b, pod, o)

@@ -86,7 +86,7 @@ func lacksDevices(all []Claimed, node string) string {
 		if at := slices.IndexFunc(c.Nodes, func(n ClaimOnNode) bool { return n.Node == node && n.lacks }); at >= 0 {
 			why := "claim " + c.Name + ": " + c.Nodes[at].Message
 			if c.Asks != "" {
-				why = wire.ClaimsAnnotation + ": " + c.Asks + ": " + why
+				why = `"` + wire.ClaimsAnnotation + ": " + c.Asks + `": ` + why
 			}
 			return why
 		}

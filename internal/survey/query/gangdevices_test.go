@@ -28,14 +28,14 @@ func TestExplainGangFindsDevices(t *testing.T) {
 		lacking  string // the node's answer
 	}{
 		"a device on each NUMA node":    {"required", []resourcev1.Device{near0, far0}, nil, false, "all fit now", ""},
-		"two on one":                    {"required", []resourcev1.Device{near0, near1}, nil, false, "1 of 2 pods fit now", "berth.dev/claims: required: claim my-c1: no device on NUMA node 1, where the pod's CPUs would be, matches the claim's requests"},
+		"two on one":                    {"required", []resourcev1.Device{near0, near1}, nil, false, "1 of 2 pods fit now", "\"berth.dev/claims: required\": claim my-c1: no device on NUMA node 1, where the pod's CPUs would be, matches the claim's requests"},
 		"two on one, near":              {"near", []resourcev1.Device{near0, near1}, nil, false, "all fit now", ""},
-		"one, near":                     {"near", []resourcev1.Device{near0}, nil, false, "1 of 2 pods fit now", "berth.dev/claims: near: claim my-c1: no device on NUMA node 1, where the pod's CPUs would be, matches the claim's requests"},
+		"one, near":                     {"near", []resourcev1.Device{near0}, nil, false, "1 of 2 pods fit now", "\"berth.dev/claims: near\": claim my-c1: no device on NUMA node 1, where the pod's CPUs would be, matches the claim's requests"},
 		"one, and nothing is asked":     {"", []resourcev1.Device{near0}, nil, false, "1 of 2 pods fit now", "claim my-c1: every device that matches the claim's requests is taken"},
 		"extended resources":            {"required", []resourcev1.Device{near0, far0}, nil, true, "all fit now", ""},
 		"extended resources, one":       {"", []resourcev1.Device{near0}, nil, true, "1 of 2 pods fit now", "claim for extended resources: every device that matches the claim's requests is taken"},
 		"it has a device elsewhere":     {"required", []resourcev1.Device{near0, far0}, func() *resourcev1.ResourceClaim { return has(claim("c0", "any"), "c") }, false, "1 of 2 pods fit now", "device gpu.example.com/c is on NUMA node 1"},
-		"a claim that others share":     {"required", []resourcev1.Device{near0, far0}, shared, false, "pod train-0: berth.dev/claims: required: claim default/c0 is shared with pod other: want a claim for each pod", ""},
+		"a claim that others share":     {"required", []resourcev1.Device{near0, far0}, shared, false, "pod train-0: \"berth.dev/claims: required\": claim default/c0 is shared with pod other: want a claim for each pod", ""},
 		"and nothing is asked of it":    {"", []resourcev1.Device{near0, far0}, shared, false, "all fit now", ""},
 		"a class that there is not":     {"required", []resourcev1.Device{near0, far0}, func() *resourcev1.ResourceClaim { return claim("c0", "lost") }, false, "1 of 2 pods fit now", "deviceClassName lost: want a DeviceClass that exists"},
 		"a wrong word in an annotation": {"far", []resourcev1.Device{near0, far0}, nil, false, `"far": want near or required`, ""},

@@ -53,7 +53,7 @@ func wanting(g *survey.Gang) ([]*corev1.Pod, error) {
 		return nil, fmt.Errorf("its state is %s, so making room does not help: %s", g.State, g.Why)
 	}
 	if len(g.Waiting) == 0 {
-		return nil, fmt.Errorf("its state is %s: want a gang with pods that wait for a place", g.State)
+		return nil, fmt.Errorf("its state is %s: want a gang with pods that wait for a node", g.State)
 	}
 	if g.State == gangs.Whole {
 		return g.Waiting, nil

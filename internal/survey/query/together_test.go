@@ -284,7 +284,7 @@ func TestClaimsTogether(t *testing.T) {
 	}
 	w = claimWorld(t, gpu("a", "big", 0))
 	f, _ = w.fitOf(w.asks("near", claim("x", "any"), claim("y", "any")))
-	if got, want := f.Nodes[0].Message, "berth.dev/claims: near: claim my-x: by itself it would get gpu.example.com/a, but there are not enough devices for all claims of the pod together"; got != want {
+	if got, want := f.Nodes[0].Message, "\"berth.dev/claims: near\": claim my-x: by itself it would get gpu.example.com/a, but there are not enough devices for all claims of the pod together"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
