@@ -187,7 +187,7 @@ func (r *Refusal) brokenCores() string {
 			if below == 0 {
 				want = strconv.FormatUint(above, 10)
 			}
-			return fmt.Sprintf("%s not a whole number of cores, which have %d CPUs each; full-pcpus-only wants %s", asks, n.Whole, want)
+			return fmt.Sprintf("%s not a whole number of cores, which have %d CPUs each; full-pcpus-only requires %s", asks, n.Whole, want)
 		}
 	}
 	return ""

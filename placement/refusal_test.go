@@ -210,12 +210,12 @@ func TestEndlessMemory(t *testing.T) {
 func TestBrokenCoresHaveNumbers(t *testing.T) {
 	r := placement.Refusal{Reason: placement.SMTAlignmentError, Detail: placement.NotWholeCores, Container: "c",
 		Needs: []placement.Need{{Resource: "cpu", Asked: 5, Whole: 2}}}
-	want := "container c: 5 CPUs are not a whole number of cores, which have 2 CPUs each; full-pcpus-only wants 4 or 6 (SMTAlignmentError)"
+	want := "container c: 5 CPUs are not a whole number of cores, which have 2 CPUs each; full-pcpus-only requires 4 or 6 (SMTAlignmentError)"
 	if got := r.String(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	r.Needs[0].Asked = 1
-	want = "container c: 1 CPU is not a whole number of cores, which have 2 CPUs each; full-pcpus-only wants 2 (SMTAlignmentError)"
+	want = "container c: 1 CPU is not a whole number of cores, which have 2 CPUs each; full-pcpus-only requires 2 (SMTAlignmentError)"
 	if got := r.String(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -256,9 +256,9 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	case placement.ScopeOpen:
 		return fmt.Sprintf("the kubelet places each container separately, %s for all containers together: the pod needs a node with scope pod or with authority berth", insists)
 	case placement.DistanceOpen:
-		return fmt.Sprintf("the kubelet lacks the option prefer-closest-numa-nodes, %s NUMA nodes that are the nearest to each other", insists)
+		return fmt.Sprintf("the kubelet runs without the option prefer-closest-numa-nodes, %s NUMA nodes that are nearest to each other", insists)
 	}
-	return "the kubelet pins no CPUs for the pod, or for one of its containers with memory or devices, so the number of NUMA nodes is open, " +
+	return "the kubelet pins no CPUs for the pod, or for one of its containers with pinned memory or devices, so nothing fixes the number of NUMA nodes, " +
 		insists + ": the pod needs a node with authority berth"
 }
 

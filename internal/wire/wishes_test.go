@@ -145,9 +145,9 @@ func TestUnforetold(t *testing.T) {
 		{number: "2", policy: "best-effort", want: "the kubelet's policy best-effort allows any number of NUMA nodes" + insists +
 			"2: the pod needs a node with policy restricted or with authority berth"},
 		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.TopologyManagerPolicyOptions = nil },
-			want: "the kubelet lacks the option prefer-closest-numa-nodes" + insists + "2 NUMA nodes that are the nearest to each other"},
+			want: "the kubelet runs without the option prefer-closest-numa-nodes" + insists + "2 NUMA nodes that are nearest to each other"},
 		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.CPUManagerPolicy = "none" },
-			want: "the kubelet pins no CPUs for the pod, or for one of its containers with memory or devices, so the number of NUMA nodes is open" + insists +
+			want: "the kubelet pins no CPUs for the pod, or for one of its containers with pinned memory or devices, so nothing fixes the number of NUMA nodes" + insists +
 				"2: the pod needs a node with authority berth"},
 		{number: "3", policy: "none", change: func(c *placement.Config) {
 			*c = placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000}

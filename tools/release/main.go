@@ -124,7 +124,7 @@ func parse(f *flag.FlagSet, args []string, want int) error {
 		return err
 	}
 	if f.NArg() != want {
-		return fmt.Errorf("%s: arguments %q: want exactly %d", f.Name(), f.Args(), want)
+		return fmt.Errorf("%s: arguments %q: want exactly %d", f.Name(), strings.Join(f.Args(), " "), want)
 	}
 	return nil
 }

@@ -532,7 +532,7 @@ func (p *Plugin) check(state fwk.CycleState, a *attempt, f found) *fwk.Status {
 	}
 	why := asRequired + j.Why()
 	if !f.decided {
-		why += "; Berth has no decision for the pod there"
+		why += "; Berth has no decision for the pod on this node"
 	}
 	a.refused = true
 	p.excluded.add(f.pod.UID, f.node, a.versions[f.node], why)

@@ -219,7 +219,7 @@ func (t *together) lie(ctx context.Context, fits bool) bool {
 		if h.out.Near = bad == ""; h.out.Near {
 			h.out.Message = got + t.claimant.unpinned(&h.Claim)
 		} else if j := claims.Judge(t.on.Inventory, []claims.Claim{h.Claim}); j.Serves(t.claimant.mode) {
-			h.say(got + ", but claim " + bad + " would get none near the CPUs")
+			h.say(got + ", but the devices of claim " + bad + " would not all be near the CPUs")
 		}
 	}
 	return bad == ""
