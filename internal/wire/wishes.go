@@ -242,7 +242,7 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 	case placement.Foretold:
 		return ""
 	case placement.OtherNumber:
-		return fmt.Sprintf("the kubelet uses %s for this pod, %s: the pod needs a node with authority berth", Counted(width, "NUMA node"), insists)
+		return fmt.Sprintf("the kubelet uses %s for this pod, %s: the pod needs another node, such as one with authority berth", Counted(width, "NUMA node"), insists)
 	case placement.PolicyOpen:
 		fixed := "policy restricted"
 		if n == 1 {

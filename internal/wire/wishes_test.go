@@ -140,8 +140,8 @@ func TestUnforetold(t *testing.T) {
 	}{
 		{number: "2", policy: "restricted"},
 		{number: "2", policy: "restricted", scope: "pod"},
-		{number: "1", policy: "restricted", want: "the kubelet uses 2 NUMA nodes for this pod" + insists + "1: the pod needs a node with authority berth"},
-		{number: "2", policy: "single-numa-node", want: "the kubelet uses 1 NUMA node for this pod" + insists + "2: the pod needs a node with authority berth"},
+		{number: "1", policy: "restricted", want: "the kubelet uses 2 NUMA nodes for this pod" + insists + "1: the pod needs another node, such as one with authority berth"},
+		{number: "2", policy: "single-numa-node", want: "the kubelet uses 1 NUMA node for this pod" + insists + "2: the pod needs another node, such as one with authority berth"},
 		{number: "2", policy: "best-effort", want: "the kubelet's policy best-effort allows any number of NUMA nodes" + insists +
 			"2: the pod needs a node with policy restricted or with authority berth"},
 		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.TopologyManagerPolicyOptions = nil },
@@ -194,14 +194,14 @@ func TestDevicesUnforetold(t *testing.T) {
 		{policy: "single-numa-node", counts: []int64{2}},
 		{policy: "single-numa-node", number: "1", counts: []int64{2}},
 		{policy: "single-numa-node", scope: "pod", counts: []int64{1, 1}},
-		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "the kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs a node with authority berth"},
+		{policy: "single-numa-node", number: "2", counts: []int64{2}, want: "the kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs another node, such as one with authority berth"},
 		{policy: "single-numa-node", counts: []int64{4}, want: "the kubelet takes all nvidia.com/gpu that a container asks for from one NUMA node" + insists + ": ask for exactly 2, or for a multiple of 2 on a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{1, 1}, want: "the kubelet takes all nvidia.com/gpu that a container asks for from one NUMA node" + insists + ": ask for exactly 2, or for a multiple of 2 on a node with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2, 2}, want: "the kubelet chooses NUMA nodes for each container separately" + insists + ", counted over all containers: the pod needs a node with scope pod or with authority berth"},
 		{policy: "single-numa-node", counts: []int64{2}, claimed: true, want: "a ResourceClaim provides nvidia.com/gpu on this node, with devices from any NUMA nodes" + insists + ": the pod needs a node with authority berth where Berth's own device plugin offers these devices"},
 		{policy: "restricted", counts: []int64{2}},
 		{policy: "restricted", counts: []int64{4}},
-		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs a node with authority berth"},
+		{policy: "restricted", number: "2", counts: []int64{4}, want: "the kubelet uses 1 NUMA node for this pod, and the pod's berth.dev/numa-nodes requires 2: the pod needs another node, such as one with authority berth"},
 		{policy: "restricted", counts: []int64{3}, want: "the kubelet takes nvidia.com/gpu from as few NUMA nodes as it can" + insists + ": each container must request a multiple of 2 devices, the same number of each resource"},
 		{policy: "restricted", sockets: true, counts: []int64{2}, want: "the kubelet's option align-by-socket allows CPUs and devices on different NUMA nodes of a socket" + insists +
 			": the pod needs a node without this option, or with authority berth"},
