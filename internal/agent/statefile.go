@@ -27,7 +27,7 @@ func (f stateFile) read(dir string) (path string, text []byte, err error) {
 		return path, nil, err
 	}
 	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
-		return path, nil, fmt.Errorf("%s: want a regular file, not a link, a directory or a special file", path)
+		return path, nil, fmt.Errorf("%s: want a regular file, not a link, a folder or a special file", path)
 	}
 	file, err := os.Open(path)
 	if err != nil {

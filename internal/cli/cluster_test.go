@@ -153,7 +153,7 @@ func TestClusterErrors(t *testing.T) {
 		"no kubeconfig":     {[]string{"nodes", "--kubeconfig", "/nonexistent"}, ExitFailure, "/nonexistent"},
 		"no context":        {[]string{"nodes", "--kubeconfig", good, "--context", "other"}, ExitFailure, `"other"`},
 		"unreachable":       {[]string{"pods", "--kubeconfig", kubeconfigFor(t, address)}, ExitFailure, address},
-		"not installed":     {[]string{"explain", "big", "--kubeconfig", uninstalled.kubeconfig()}, ExitFailure, "agent is not installed"},
+		"not installed":     {[]string{"explain", "big", "--kubeconfig", uninstalled.kubeconfig()}, ExitFailure, "does not serve nodetopologies"},
 		"no such pod":       {[]string{"explain", "nobody", "--kubeconfig", good}, ExitFailure, "no pod nobody in namespace default"},
 		"no such pod, pods": {[]string{"pods", "nobody", "--kubeconfig", good}, ExitFailure, "no pod nobody"},
 		"no such node":      {[]string{"nodes", "n99", "--kubeconfig", good}, ExitFailure, "there is no Node n99"},

@@ -118,7 +118,7 @@ func explainText(w io.Writer, answers []whatif.Placed) error {
 		}
 		on := ""
 		if a.NUMANodes != "" {
-			on = " on " + numaText(a.NUMANodes)
+			on = " on NUMA nodes " + a.NUMANodes
 		}
 		fmt.Fprintf(w, "pod %s: admitted%s\n", a.Name, on)
 		if err := placeTable(w, answers[i:i+1]); err != nil {

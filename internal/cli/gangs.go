@@ -129,8 +129,9 @@ func gangWords() map[string]table.Style {
 // gangKinds maps the words before a gang's name in arguments to the beginning of the gang's source.
 var gangKinds = map[string]string{
 	"gang": "", "gangs": "", "podgroup": "podgroup", "podgroups": "podgroup", "pg": "podgroup",
-	"podgroup.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh", "podgroup.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io",
-	"podgroups.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh", "podgroups.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io",
+	"podgroup.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh",
+	"podgroup.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io", "podgroups.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io",
+	"podgroup.scheduling.sigs.k8s.io": "podgroup.scheduling.sigs.k8s.io", "podgroups.scheduling.sigs.k8s.io": "podgroup.scheduling.sigs.k8s.io",
 }
 
 // subject is the object that a command is about.

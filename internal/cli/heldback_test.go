@@ -99,7 +99,7 @@ func TestWhatNoNodeHas(t *testing.T) {
 		"a name": {affinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n33"}}}}),
 			[]string{"does not match: node affinity metadata.name In n33", `do: no node matches metadata.name In n33 (did you mean "n3"?): correct the pod's node affinity`}},
 		"affinity":         {affinity(in("zone", "a", "b")), []string{"does not match: node affinity zone In a,b", "do: no node has a label zone"}},
-		"one of two terms": {affinity(in("zone", "a"), in("zone", "b")), []string{"does not match: none of the 2 terms of its node affinity matches", "do: if the pod may go there"}},
+		"one of two terms": {affinity(in("zone", "a"), in("zone", "b")), []string{"does not match: any of the 2 terms of its node affinity", "do: if the pod may go there"}},
 		"a resource":       {ask("example.com/gpus", "1"), []string{"the node has 0 example.com/gpus in total, but the pod asks for 1", `do: no node offers example.com/gpus (did you mean "example.com/gpu"?)`}},
 		"too many devices": {ask("example.com/gpu", "16"), []string{"the node has 2 example.com/gpu in total, but the pod asks for 16", "do: no node has more than 2 example.com/gpu for pods: ask for at most that", "would fit now: container main with "}},
 		"too much memory":  {ask("memory", "64Gi"), []string{"do: no node has more than 16Gi memory for pods", "would fit now: container main with ", " memory instead of 64Gi"}},

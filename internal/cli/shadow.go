@@ -112,7 +112,7 @@ func shadowText(w io.Writer, v *shadow.View) error {
 	}
 	row("elsewhere", d.Elsewhere, "rejected, but another node would have admitted them")
 	row("split", d.Split, "on more NUMA nodes than another node would have needed")
-	row("stranded", d.Stranded, "on a node where they left more devices without CPUs than on another node")
+	row("stranded", d.Stranded, "devices left without CPUs, which another node would have avoided")
 	row("notLooked", d.NotLooked, "Berth did not look for another node for them")
 	if err := columns(w, "24 HOURS | PODS | MEANING", rows); err != nil {
 		return err

@@ -45,15 +45,15 @@ func NewSimulateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate [--trace FILES]",
 		Short: "Play pods on the nodes of a cluster, under Berth and under kube-scheduler, and compare the results",
-		Long: `The simulation starts with the nodes and running pods of the cluster, or of the file of --snapshot. Running pods stay
-until their activeDeadlineSeconds are over. The waiting pods arrive, or the pods of --trace (files with pods and
-workloads), in an order drawn from a seed. Each strategy serves the same pods. All pods count as Guaranteed, and their
-CPUs are rounded up. A note names pods that cannot be simulated, with the reason.
+		Long: `The simulation starts with the nodes and running pods of the cluster, or of the file of --snapshot. The
+waiting pods arrive, or the pods of --trace (files with pods and workloads), in an order drawn from a seed. Each
+strategy serves the same pods. All pods count as Guaranteed, and their CPUs are rounded up. A note names pods that
+cannot be simulated, with the reason.
 
-Without --timed no pod leaves. With --timed each pod runs for its activeDeadlineSeconds. Pods of --trace arrive at
-their creationTimestamp, and waiting pods when the simulation begins. A pod without a node then waits, and a
-controller recreates a pod that a kubelet rejects. Gangs need --timed. --defrag needs --timed, and a --strategy that
-considers NUMA nodes, such as Berth.
+Without --timed no pod leaves. With --timed each pod, also a running one, leaves after its activeDeadlineSeconds. Pods
+of --trace arrive at their creationTimestamp, and waiting pods when the simulation begins. A pod without a node then
+waits, and a controller recreates a pod that a kubelet rejects. Gangs need --timed. --defrag needs --timed, and a
+--strategy that considers NUMA nodes, such as Berth.
 
 StockLeast and StockMost are kube-scheduler's scores, which ignore NUMA nodes. Berth uses the
 best of Berth's candidates. BerthKeep is Berth with keep: cpusNearDevices. BerthProfile also ranks the candidates by

@@ -383,7 +383,7 @@ func wantNamed(found []*Gang) string {
 		switch source := g.Key.Source; {
 		case groups == 1 && source.HasObject():
 			kinds = append(kinds, "podgroup")
-		case source == wire.GangOfVolcano, source == wire.GangOfSigs:
+		case source.HasObject():
 			kinds = append(kinds, strings.ToLower(g.Source))
 		}
 	}

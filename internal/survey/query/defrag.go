@@ -179,7 +179,7 @@ func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) er
 		if i == 0 || priority < m.priority { // pods above the lowest wanted priority must not move
 			m.priority = priority
 		}
-		m.scheduler = nameOfScheduler(pod)
+		m.schedulers = append(m.schedulers, nameOfScheduler(pod))
 		for r := range wanted[i].Replicas {
 			m.wanted = append(m.wanted, pod)
 			m.problem.Wanted = append(m.problem.Wanted, defrag.Pod{})

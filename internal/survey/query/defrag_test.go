@@ -261,7 +261,7 @@ func TestStays(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "x"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"twice": "yes"}}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "x"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"twice": "yes"}}}},
 	})
-	m := &mover{priority: 100, scheduler: corev1.DefaultSchedulerName, budgets: budgets}
+	m := &mover{priority: 100, schedulers: []string{"second", corev1.DefaultSchedulerName}, budgets: budgets}
 	for _, c := range []struct {
 		what   string
 		change func(*corev1.Pod)
@@ -289,6 +289,7 @@ func TestStays(t *testing.T) {
 		{"more important", func(p *corev1.Pod) { high := int32(101); p.Spec.Priority = &high }, "its priority is higher"},
 		{"as important", func(p *corev1.Pod) { same := int32(100); p.Spec.Priority = &same }, ""},
 		{"critical", func(p *corev1.Pod) { high := int32(gangfit.SystemCritical); p.Spec.Priority = &high }, "critical"},
+		{"of the other wanted pod's scheduler", func(p *corev1.Pod) { p.Spec.SchedulerName = "second" }, ""},
 		{"another scheduler's", func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }, "another scheduler"},
 		{"of a gang", func(p *corev1.Pod) { p.Annotations = map[string]string{wire.GangAnnotation: "g"} }, "member of a gang"},
 		{"kept by the autoscaler", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationSafe: "false"} }, annotationSafe},

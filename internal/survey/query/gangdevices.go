@@ -81,7 +81,7 @@ func (x *claimant) refusal(c *survey.Cluster) string {
 			return "claim " + all[i].Name + ": " + all[i].Message
 		case found != nil && x.mode != claims.Free:
 			if why := claims.Unserved(x.question.pod.UID, found); why != "" {
-				return "berth.dev/claims: " + x.mode.String() + ": " + why
+				return `"berth.dev/claims: ` + x.mode.String() + `": ` + why
 			}
 		}
 	}

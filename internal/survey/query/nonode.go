@@ -47,7 +47,7 @@ func termsOf(pod *corev1.Pod) (out []term) {
 		}
 	}
 	if len(required.NodeSelectorTerms) != 1 {
-		return append(out, term{text: fmt.Sprintf("none of the %d terms of its node affinity matches", len(required.NodeSelectorTerms)), matches: matcher(*required)})
+		return append(out, term{text: fmt.Sprintf("any of the %d terms of its node affinity", len(required.NodeSelectorTerms)), matches: matcher(*required)})
 	}
 	one := required.NodeSelectorTerms[0]
 	add := func(r corev1.NodeSelectorRequirement, part corev1.NodeSelectorTerm) {

@@ -109,7 +109,7 @@ func startOf(n *survey.NodeState, may mover) (out StartNode, err error) {
 			}
 			continue
 		}
-		may.scheduler = pod.Spec.SchedulerName
+		may.schedulers = []string{pod.Spec.SchedulerName}
 		one := StartPod{Pod: pod, Asks: wire.ReadAmounts(pod), Request: ask.Request, Stays: may.stays(pod, n)}
 		if one.Stays == "" && len(ofPod(may.budgets, pod)) > 0 {
 			one.Stays = "a PodDisruptionBudget covers it"

@@ -66,11 +66,11 @@ func ofPod(all []budget, pod *corev1.Pod) (out []int) {
 }
 
 // mover decides which pods may be moved to make room for other pods. `priority` is the lowest
-// priority of these other pods, and scheduler is their schedulerName.
+// priority of these other pods, and schedulers are their schedulerNames.
 type mover struct {
-	priority  int32
-	scheduler string
-	budgets   []budget
+	priority   int32
+	schedulers []string
+	budgets    []budget
 }
 
 // stays returns the reason why a pod must not be moved, or "". n is the pod's node.
@@ -91,7 +91,7 @@ func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
 		return "it is critical for the system"
 	case corev1helpers.PodPriority(pod) > m.priority:
 		return "its priority is higher"
-	case pod.Spec.SchedulerName != m.scheduler:
+	case !slices.Contains(m.schedulers, pod.Spec.SchedulerName):
 		return "another scheduler places it"
 	case wire.InGang(pod):
 		return "it is a member of a gang"

@@ -26,7 +26,7 @@ export function Shadow() {
     ...reasons.filter((r) => d.notJudged[r.reason]).map((r) => ['not judged', d.notJudged[r.reason], r.text]),
     ['elsewhere', d.elsewhere, 'rejected, but another node would have admitted them'],
     ['split', d.split, 'on more NUMA nodes than another node would have needed'],
-    ['stranded', d.stranded, 'on a node where they left more devices without CPUs than on another node'],
+    ['stranded', d.stranded, 'devices left without CPUs, which another node would have avoided'],
     ['not looked', d.notLooked, 'Berth did not search another node for them'],
   ]
   return (
