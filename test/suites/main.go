@@ -157,11 +157,11 @@ func choose(all, wanted []string) ([]string, error) {
 
 // add runs a package's tests with both schedulers.
 func (s *summary) add(ctx context.Context, t *suite, name string, repeat int) error {
-	stock, err := t.run(ctx, "stock", "")
+	stock, err := t.runAll(ctx, "stock", repeat)
 	if err != nil {
 		return err
 	}
-	berth, err := t.run(ctx, under.Berth, "")
+	berth, err := t.runAll(ctx, under.Berth, repeat)
 	if err != nil {
 		return err
 	}
