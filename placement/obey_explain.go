@@ -55,6 +55,11 @@ func (ad *jointAdmission) explain(s *State, r *Request, out Refusal, v *Verdict)
 			free, all := s.m.obey.joint.Devices.On(book, want.Kind, pos)
 			n.add(s.m, pos, uint64(free), uint64(all))
 		}
+		for at, d := range s.m.obey.kinds[want.Kind].Devices {
+			if !d.HasNUMA && s.m.obey.joint.Devices.IsFree(book, joint.DeviceRef{Kind: want.Kind, Index: uint16(at)}) {
+				n.Free++
+			}
+		}
 		out.Needs = append(out.Needs, n)
 	}
 	out.Needs = ad.provision.explain(out.Needs, at)

@@ -150,6 +150,20 @@ func TestExplainExactly(t *testing.T) {
 	}
 }
 
+// TestExplainDevicesWithoutNUMANode: free devices whose NUMA node is not known count as free.
+func TestExplainDevicesWithoutNUMANode(t *testing.T) {
+	cfg := obeying()
+	cfg.Devices = []placement.DeviceKind{{Resource: "x/gpu", Devices: []placement.PlacedDevice{{ID: "0"}, {ID: "1"}}}}
+	s := state(t, two8.view(), cfg)
+	s.SetPool(placement.DevicePool{Resource: "x/gpu", Decided: true, Devices: []placement.Device{{ID: "0"}, {ID: "1"}}})
+	three := app("a", 1000, 1)
+	three.Devices = []placement.DeviceRequest{{Resource: "x/gpu", Count: 3}}
+	r := guaranteed("x", placement.Rules{}, three)
+	if e := placement.Explain(s, &r); !strings.Contains(e.String(), "the node has 2 free x/gpu (3 needed)") {
+		t.Errorf("%s; %s", e, e.Advice())
+	}
+}
+
 // TestObeyNeedsOneDecider: a configuration with managers of the kubelet in addition to Berth's is
 // refused, and so is a node without CPUs for shared containers.
 func TestObeyNeedsOneDecider(t *testing.T) {
