@@ -130,13 +130,13 @@ func (ad *admission) atOnce(d Detail) bool {
 // container may take the CPUs that a later container needs.
 //
 // Three rules of the kubelet make a request not monotone. First, a container must reuse the
-// resources of earlier init containers, and if a NUMA node is full, these may be on other NUMA
-// nodes. Second, while a container has memory from a group of NUMA nodes, other containers can have
-// memory from these nodes only as the same group. Third, if a pod with several containers is placed
-// by spec.resources, the chosen CPUs determine whether the containers can divide them.
+// resources of earlier init containers, which may be on other NUMA nodes if a NUMA node is full.
+// Second, while a container has memory from a group of NUMA nodes, other containers can get memory
+// from these NUMA nodes only if they use the whole group. Third, if a pod with several containers
+// is placed by spec.resources, the chosen CPUs determine whether the containers can divide them.
 //
-// If a kubelet decides, a request that a Keep limits is not monotone either: if a NUMA node is
-// full, the pod may move to NUMA nodes without kept CPUs.
+// If a kubelet decides, a request that a Keep limits is not monotone either: if pods are removed,
+// the kubelet may choose a NUMA node whose free CPUs are kept.
 func (m *Model) Monotone(r *Request) bool {
 	if m.obey != nil {
 		return m.monotoneJoint(r)

@@ -8,9 +8,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Check returns a *StateError if the state violates an invariant. Every CPU must be shared or
-// belong to exactly one pod. Every byte must be free or reserved, every reserved byte must be in a
-// block of a pod, and a device must belong to at most one pod.
+// Check returns a *StateError if the state violates an invariant. A device must belong to at most
+// one pod. If the kubelet decides, every CPU of its static CPU manager must be shared or belong to
+// exactly one pod. Every byte of its static memory manager must be free or reserved, and every
+// reserved byte must be in a block of a pod. If Berth decides, its record of assigned resources
+// must agree with the pods.
 func (s *State) Check() error {
 	if err := s.books().check(); err != nil {
 		return err

@@ -71,9 +71,10 @@ type Config struct {
 	Devices []DeviceKind
 
 	// With GuardDefects, the engine refuses pods that would trigger a known defect of the kubelet,
-	// with the reason KubeletDefect. Without GuardDefects, it answers as the kubelet does, which a
-	// replay needs. If the kubelet would hang or crash, the reason is KubeletDefect in both cases.
-	// GuardDefects also enables PodLevelOff, a refusal that the kubelet makes after all managers.
+	// with the reason KubeletDefect. Without GuardDefects, it answers as the kubelet does, for
+	// example to replay recorded decisions. If the kubelet would hang or crash, the reason is
+	// KubeletDefect in both cases. GuardDefects also enables PodLevelOff, a refusal after all
+	// managers have accepted the pod.
 	GuardDefects bool
 	// With GuardRestarts, the engine refuses a pod if a later restart of the kubelet would kill
 	// containers. After a restart, a kubelet before 1.37 with full-pcpus-only checks each running
@@ -95,7 +96,7 @@ type ReservedMemory struct {
 // not start, or the engine cannot predict the kubelet. The same value may be valid on another
 // machine.
 type ConfigError struct {
-	Field string // as in KubeletConfiguration, "cpuManagerPolicyOptions[full-pcpus-only]"
+	Field string // as in KubeletConfiguration, such as "cpuManagerPolicyOptions[full-pcpus-only]"
 	Value string
 	Want  string // the expected value
 	// Unsupported is true if the kubelet might start, but the engine does not predict it, for

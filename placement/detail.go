@@ -1,6 +1,6 @@
 package placement
 
-// Detail is the rule by which a pod was refused. Several Details can have the same Reason.
+// Detail is the rule that refused a pod. Several Details can have the same Reason.
 type Detail uint8
 
 // The rules. The comments quote the kubelet's message if there is one.
@@ -69,8 +69,8 @@ const (
 	// DefectTooComplex: the kubelet would try too many combinations of NUMA nodes to finish in
 	// time.
 	DefectTooComplex
-	// DefectSlowMerge: the kubelet would take minutes to merge the topology hints of so many
-	// resources over so many NUMA nodes.
+	// DefectSlowMerge: the kubelet would take minutes to merge the topology hints, because many
+	// resources on many NUMA nodes give too many combinations.
 	DefectSlowMerge
 	// DefectForeignCPUs: the CPU manager would assign reserved CPUs or CPUs of other pods (cores
 	// with unequal numbers of threads; kubernetes#140495, #124066).
@@ -113,8 +113,8 @@ const (
 	// endless amount of memory.
 	DefectMemoryUnderflow
 
-	// BadRequest: the request has an amount that is negative or larger than the engine evaluates,
-	// or more than MaxContainers containers.
+	// BadRequest: the engine cannot evaluate the request. An amount is negative or too large, the
+	// pod has more than MaxContainers containers, or its Rules are not valid.
 	BadRequest
 	// TooWide: there is room, but only on more NUMA nodes than the policy allows. TooWide and most
 	// of the following Details are rules of Berth, for nodes on which Berth decides.
@@ -139,9 +139,10 @@ const (
 	NoCPUs
 	// NoRoom: too little CPU time or memory is free.
 	NoRoom
-	// PodLevelUndecided: Berth does not decide about pod-level resources (spec.resources) yet.
+	// PodLevelUndecided: the pod has spec.resources, which Berth cannot place.
 	PodLevelUndecided
-	// DevicesUndecided: another program assigns the devices, and the pod wants Berth to place them.
+	// DevicesUndecided: another program assigns the devices, but the pod's policy or Rules.Devices
+	// require that Berth places them.
 	DevicesUndecided
 	// DevicesNowhere: the pod wants a number of devices per NUMA node, and the device plugin does
 	// not report exactly one NUMA node for each device. Only with Config.GuardDefects, because no
@@ -332,7 +333,7 @@ func (d Detail) rule() *rule {
 // Reason returns the reason to which the detail belongs.
 func (d Detail) Reason() Reason { return d.rule().reason }
 
-// String returns the detail's name, "NotPreferred".
+// String returns the detail's name, such as "NotPreferred".
 func (d Detail) String() string { return d.rule().name }
 
 // Text describes the detail as a clause.

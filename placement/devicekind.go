@@ -9,7 +9,7 @@ import (
 
 // DeviceKind is a resource whose devices Berth assigns.
 type DeviceKind struct {
-	Resource string // "nvidia.com/gpu"
+	Resource string // such as "nvidia.com/gpu"
 	// Type is the type of all devices of the resource, or OtherDevice if their types differ.
 	Type    topology.DeviceKind
 	Devices []PlacedDevice // ascending by ID
@@ -29,7 +29,7 @@ type PlacedDevice struct {
 
 // DevicesOf returns the kinds of devices that Berth assigns, one for each pool with
 // DevicePool.Decided. The places of the devices come from m. If m does not have a device, only its
-// NUMA node is known, and only if the pool names exactly one.
+// NUMA node is known, and only if the pool names exactly one NUMA node for it.
 func DevicesOf(m *topology.Machine, pools []DevicePool) []DeviceKind {
 	var out []DeviceKind
 	for i := range pools {

@@ -116,7 +116,7 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 //     has enough devices on its NUMA nodes (generateDeviceTopologyHints).
 //   - restricted uses as few NUMA nodes as an empty machine needs, the same for all resources. If
 //     no NUMA node has more devices than the rules' number, each gives all its devices.
-//   - none and best-effort leave the place open. Only a pod that asks for all devices of the
+//   - none and best-effort allow any NUMA nodes. Only a pod that asks for all devices of the
 //     machine certainly gets its number.
 func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 	n := int64(r.Rules.Devices.PerNode)

@@ -70,7 +70,7 @@ func (k *Keep) from(r *Request) bool {
 }
 
 // Settled returns the request without its Keep, because a Keep does not limit a pod that already
-// has its place.
+// has its resources.
 func (r *Request) Settled() *Request {
 	if r.Rules.Keep == nil {
 		return r

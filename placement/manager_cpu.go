@@ -10,7 +10,7 @@ import (
 
 const cpuResource = "cpu"
 
-// cpuManager is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go), with its CPUs
+// cpuManager is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go), with its data
 // during an admission.
 type cpuManager struct {
 	ad *admission

@@ -8,7 +8,7 @@ import (
 )
 
 // deviceManager is the device manager (pkg/kubelet/cm/devicemanager), with a slot for each resource
-// that the admission requests and the device manager manages.
+// that the pod requests and the device manager manages.
 type deviceManager struct {
 	ad    *admission
 	slots []slot
@@ -19,9 +19,9 @@ type deviceManager struct {
 
 type slot struct {
 	pool *devicePool
-	// inUse has the devices of the pool that containers hold, and reusable those that later
-	// containers of the pod may reuse. Both belong to this admission and not to the State. out and
-	// held are working memory.
+	// inUse has the devices of the pool that containers hold, and reusable has the devices that
+	// later containers of the pod may reuse. Both belong to this admission and not to the State.
+	// out and held are working memory.
 	inUse, reusable, out, held device.Set
 }
 

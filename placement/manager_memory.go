@@ -9,7 +9,7 @@ import (
 )
 
 // memoryManager is the static memory manager (pkg/kubelet/cm/memorymanager/policy_static.go), with
-// its memory during an admission.
+// its data during an admission.
 type memoryManager struct {
 	ad    *admission
 	book  *memory.Book // a copy of State.book

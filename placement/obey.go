@@ -12,9 +12,9 @@ type jointAdmission struct {
 	r     *Request
 	d     *Decision
 	rules Rules
-	// try is a copy of the node, on which the pod's containers are placed one after another. pool
-	// is a second copy, for searches in which resources of the pod itself are free: deal divides
-	// these among the containers, and placeInit places an init container on them.
+	// try has a copy of the node's book, in which the pod's containers are placed one after
+	// another. pool has a second copy, for searches in which resources of the pod itself are free:
+	// deal divides these among the containers, and placeInit places an init container on them.
 	try, pool *joint.Try
 	want      joint.Want
 	grant     joint.Grant
@@ -32,8 +32,8 @@ type jointAdmission struct {
 	// entered counts, for tests, how often a container's decision was added to a book or to held.
 	entered int
 	search  search
-	// budget has the steps that are left for the current run, for all containers and orders
-	// together.
+	// budget has the steps that are left for the current run. All containers, and all orders of
+	// containers that search tries, share these steps.
 	budget *joint.Budget
 	// provision is empty if the machine has no resource of a provider.
 	provision provision

@@ -8,11 +8,11 @@ import (
 )
 
 // DecideWithin decides about a pod that uses a part of a held place, on a node where Berth decides.
-// In the state, a pod with the UID of the place holds the unused rest of the place. If the place
-// has a kind of resource, the new pod gets this kind only from the rest. If the place has CPU time,
-// the pod gets CPU time only in the same form (isPart). All other resources come from the rest of
-// the node, and resources of providers come from the whole node. With these rules, Rest can
-// subtract the pod's part from the place.
+// A held place has the resources of a Reservation. In the state, a pod with the UID of the place
+// holds the unused rest of the place. If the place has a kind of resource, the new pod gets this
+// kind only from the rest. If the place has CPU time, the pod gets CPU time only in the same form
+// (isPart). All other resources come from the rest of the node, and resources of providers come
+// from the whole node. With these rules, Rest can subtract the pod's part from the place.
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)

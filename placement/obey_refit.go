@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Refit decides about new amounts of CPU and memory for a pod of the state, on a node where Berth
+// Refit decides if a pod of the state can get new amounts of CPU and memory, on a node where Berth
 // decides. Each container keeps its devices, and gets CPUs and memory only on the NUMA nodes that
 // it is on. If it asks for more CPUs, it keeps the CPUs that it has and gets additional ones. If it
 // asks for fewer, it keeps some of its CPUs. No other container of the pod gets the CPUs that it

@@ -47,8 +47,8 @@ type podLevel struct {
 	// managed means that the managers allocate resources to pods with spec.resources, and to each
 	// of their containers that is Guaranteed on its own (gate PodLevelResourceManagers).
 	managed bool
-	// refused means that the kubelet refuses pods with spec.resources after all managers
-	// (lifecycle.isPodLevelResourcesSupported).
+	// refused means that the kubelet refuses pods with spec.resources after all managers have
+	// accepted them (lifecycle.isPodLevelResourcesSupported).
 	refused bool
 	// decidesEmpty means that spec.resources determines the QoS class even if it names no relevant
 	// resource (pkg/apis/core/v1/helper/qos.ComputePodQOS).
@@ -139,7 +139,7 @@ func (s *settings) readPodLevel(c *Config) error {
 		return bad(field, "true", "the feature gate PodLevelResources to be on too")
 	}
 	// Since 1.36 the managers ignore pods with spec.resources even if the gate PodLevelResources is
-	// off. The kubelet then refuses such pods after all managers.
+	// off. The kubelet then refuses such pods after all managers have accepted them.
 	s.podLevel.unmanaged = !s.podLevel.managed && (s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources))
 	s.podLevel.refused = s.version >= V134 && !s.gate(c, podLevelResources)
 	s.podLevel.decidesEmpty = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)
@@ -232,8 +232,9 @@ func (s *settings) readManagers(c *Config) error {
 	return nil
 }
 
-// isCPUList reports whether the kubelet can parse the text (k8s.io/utils/cpuset.Parse). The kubelet
-// parses it with every policy. Unlike the kernel, the kubelet refuses strides and blanks.
+// isCPUList reports whether the kubelet can parse the text of reservedSystemCPUs
+// (k8s.io/utils/cpuset.Parse). The kubelet parses it even if the CPU manager's policy is none.
+// Unlike the kernel, the kubelet refuses strides and blanks.
 func isCPUList(text string) bool {
 	if text == "" {
 		return true

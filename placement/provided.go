@@ -3,10 +3,10 @@ package placement
 import "github.com/berth-dev/berth/placement/hint"
 
 // Provider assigns a resource that Berth does not know, together with CPUs and memory, on nodes
-// where Berth decides. Containers ask for it as an extended resource. Config.Providers adds it to a
-// scheduler; docs/extending.md shows an example.
+// where Berth decides. Containers ask for it as an extended resource. docs/extending.md shows how
+// to build a scheduler with a Provider.
 type Provider interface {
-	// Resource is the name of the extended resource: "example.com/licence".
+	// Resource is the name of the extended resource, such as "example.com/licence".
 	Resource() string
 	// Supply returns the machine's amount of the resource. space gives the machine's NUMA nodes
 	// positions, ascending by id. Berth calls Supply once for each kind of machine. If Supply
@@ -14,16 +14,16 @@ type Provider interface {
 	Supply(view *KubeletView, space *hint.Space) (Supply, error)
 }
 
-// Supply is a machine's amount of a provider's resource, by place. Berth records how much each pod
-// has of each place, from the decision until the pod is gone. The methods must be pure and safe for
-// concurrent use, and should not allocate.
+// Supply is a machine's amount of a provider's resource, by place. Berth records the amount that
+// each pod has at each place, from the decision until the pod is gone. The methods must be pure and
+// safe for concurrent use, and should not allocate.
 type Supply interface {
 	// Places returns the places of the resource. If there are no places, the machine has none of
 	// the resource. Berth calls Places once.
 	Places() []Place
-	// Hints adds to out every set of NUMA nodes that can provide n to one container. free has the
-	// free amounts, by place. If free amounts grow, every set that Hints added before must still be
-	// added.
+	// Hints adds to out every set of NUMA nodes that can provide the amount n to one container.
+	// free has the free amounts, by place. If free amounts grow, every set that Hints added before
+	// must still be added.
 	Hints(out hint.Set, free []uint64, n uint64)
 	// Allocate sets take[i] to the amount that a container gets from place i, for a total of n on
 	// the chosen NUMA nodes. The elements of take are 0 before the call. If Allocate returns false,

@@ -63,14 +63,16 @@ type DeviceAnswer struct {
 	Holder string `json:"holder,omitempty"`
 }
 
-// Need is one resource of a Refusal. Amounts are CPUs, bytes or devices.
+// Need is one resource of a Refusal. Amounts are CPUs, thousandths of a CPU for CPU shares, bytes,
+// devices, or a provider's amounts.
 type Need struct {
 	Resource string `json:"resource"`
 	Asked    uint64 `json:"asked"`
-	// Free is the free amount of the whole node, including resources without a NUMA node.
+	// Free is the free amount of the whole node. If the kubelet decides, it includes devices
+	// without a NUMA node.
 	Free uint64 `json:"free"`
 	// Fewest is the smallest number of NUMA nodes that could provide the requested amount on an
-	// empty machine. It is 0 if this number does not matter.
+	// empty machine. It is 0 if the number is not known, or if the resource accepts all NUMA nodes.
 	Fewest int `json:"fewest,omitempty"`
 	// FewestUsable is Fewest computed without reserved CPUs. It is set only if it differs from
 	// Fewest. A kubelet counts reserved CPUs (kubernetes#132187).
@@ -90,7 +92,8 @@ type Need struct {
 // NodeAmount has the amounts of a resource on a NUMA node.
 type NodeAmount struct {
 	NUMA topology.NUMAID `json:"numa"`
-	// Free is the amount that is free now, Total what would be free if the node had no pods.
+	// Free is the amount that is free now. Total is the amount that would be free if the node had
+	// no pods and all its devices were healthy.
 	Free  uint64 `json:"free"`
 	Total uint64 `json:"total"`
 	// Reused is the part of Free that init containers of the pod had before. The kubelet must
@@ -226,7 +229,7 @@ func (r *Refusal) inexact() string {
 	return "no room on exactly " + wanted + " with a part on each: " + strings.Join(parts, "; ")
 }
 
-// scattered reports whether no single NUMA node has enough, or whether memory is allocated in
+// scattered returns true if no single NUMA node has enough, and also if memory is allocated in
 // groups.
 func (n *Need) scattered() bool {
 	enough, grouped := false, false

@@ -71,9 +71,9 @@ func Advise(s *State, r *Request, fits Fits) Refusal {
 	return out
 }
 
-// Changes returns amounts near the request that the node admits now, at most one for each resource.
-// It looks for the greatest smaller amount. If it finds none, it looks for a greater number of CPUs
-// or devices.
+// Changes returns, for each resource, at most one other amount with which the node admits the pod
+// now. It looks for the greatest smaller amount. If it finds none, it looks for a greater number of
+// CPUs or devices.
 func Changes(s *State, r *Request, fits Fits) []Remedy {
 	if !r.sane() {
 		return nil

@@ -17,8 +17,9 @@ type Request struct {
 	// read. It is zero without PodLevel.
 	Level LevelRequest
 	// EmptyLevel means that spec.resources names no relevant resource and that status.qosClass is
-	// not set. Before 1.37 such a pod is not Guaranteed, whatever its containers request. Since
-	// 1.37 this is so only if the gate PodLevelResourcesFixKubeletQOSClass is off.
+	// not set. Before 1.37, a kubelet with the gate PodLevelResources treats such a pod as not
+	// Guaranteed, whatever its containers request. Since 1.37 it does so only if the gate
+	// PodLevelResourcesFixKubeletQOSClass is off.
 	EmptyLevel bool
 	// Rules are the pod's requirements for its placement.
 	Rules Rules
@@ -83,7 +84,7 @@ type MemoryRequest struct {
 
 // DeviceRequest is a number of devices of one resource.
 type DeviceRequest struct {
-	Resource string // "nvidia.com/gpu"
+	Resource string // such as "nvidia.com/gpu"
 	Count    int64
 	// Claimed means that Dynamic Resource Allocation provides the devices
 	// (status.extendedResourceClaimStatus). Since 1.36 the device manager still gives topology

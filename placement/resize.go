@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Resize is a change of CPU and memory of a pod that a kubelet has admitted.
+// Resize is a change of the CPU or memory requests of a pod that a kubelet has admitted.
 type Resize struct {
 	// Had is the request for which the kubelet has allocated resources, Wants the request in the
 	// pod's spec.

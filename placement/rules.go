@@ -88,8 +88,8 @@ const (
 //
 // The effect of Rules depends on the node's Authority. A kubelet uses its own configuration, so
 // Rules restrict only the choice of nodes (Model.Keeps). They change no verdict, except that Berth
-// refuses pods by Keep and by Devices.PerNode (DevicesNowhere, DevicesOpen). If Berth decides,
-// Rules replace the node's rules.
+// refuses pods because of Keep (KeptForDevices) and Devices.PerNode (DevicesNowhere, DevicesOpen).
+// If Berth decides, Rules replace the node's rules.
 type Rules struct {
 	Policy Policy
 	Scope  Scope
@@ -126,7 +126,8 @@ type Rules struct {
 // DeviceRules are the requirements for the devices of a container, or of a pod if its scope is pod.
 // The zero value leaves everything to the node.
 type DeviceRules struct {
-	// Same is how devices must be together, as a requirement or a preference (SameHow).
+	// Same tells at which PCI places the devices must be together, and SameHow if this is a
+	// requirement or a preference.
 	Same    joint.Same
 	SameHow joint.Strength
 	// Joint, if it is not empty, lists the only device types that the pod may request together with
@@ -191,8 +192,7 @@ func (r Rules) Own() Rules {
 }
 
 // CountsNUMANodes reports whether the rules require a number of NUMA nodes, or exclusive NUMA
-// nodes. A kubelet that pins nothing for the pod cannot fulfil these rules, and violates no other
-// rules for CPUs.
+// nodes. If a kubelet pins nothing for the pod, these are the only rules for CPUs that it violates.
 func (r Rules) CountsNUMANodes() bool {
 	return r.NUMANodes > 0 || r.CPUs.ExclusiveHow == joint.Required && r.CPUs.Exclusive == joint.ExclusiveNUMA
 }
@@ -278,8 +278,8 @@ const (
 )
 
 // Misses returns the first wish that the rules require and the kubelet's configuration does not
-// imply. Preferences are ignored. If Berth decides, it returns only wishes that the node's own
-// configuration makes impossible.
+// imply, or NoWish. Preferences are ignored. If Berth decides, Misses returns only wishes that the
+// node's own configuration makes impossible.
 func (m *Model) Misses(r Rules) Wish {
 	if m.memoryStays && r.PinMemory {
 		return WishPinnedMemory
@@ -320,9 +320,9 @@ func (m *Model) rulesFor(r Rules) Rules {
 	return m.own
 }
 
-// over returns the pod's rules r, with missing rules from the node's rules own. If the node has a
-// rule for whole cores (CPUs.Bind), it overrides the pod's. A pod with NUMANodes or Devices.PerNode
-// has at least the policy restricted, and the pod scope unless r has another scope.
+// over returns the pod's rules r, and takes the rules that r lacks from the node's rules (own). If
+// the node has a rule for whole cores (CPUs.Bind), it overrides the pod's. A pod with NUMANodes or
+// Devices.PerNode has at least the policy restricted, and the pod scope unless r has another scope.
 func (r Rules) over(own Rules) Rules {
 	if own.CPUs.Bind != joint.BindAny {
 		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow

@@ -112,7 +112,7 @@ func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
 
 // StateError names a part of a Snapshot that contradicts another part or the machine.
 type StateError struct {
-	Field string // "pods[uid].containers[name].cpus", "memory[1].memory"
+	Field string // such as "pods[uid].containers[name].cpus" or "memory[1].memory"
 	Value string
 	Want  string // the expected value
 }

@@ -18,7 +18,7 @@ type State struct {
 	// account records the resources that Berth has assigned to the pods in podTable. It is nil if
 	// the kubelet decides.
 	account *joint.Book
-	// given has, by place, the amounts of providers' resources that the pods in podTable have.
+	// given has, by Place of the providers, the amounts that the pods in podTable have.
 	given []uint64
 	pools devicePools
 	podTable
@@ -72,7 +72,8 @@ func (s *State) Pod(uid string) (PodAllocation, bool) {
 	return PodAllocation{}, false
 }
 
-// SharedCPUs returns the CPUs that no container has exclusively, including reserved ones.
+// SharedCPUs returns the CPUs that no container has exclusively, including reserved CPUs (without
+// strict-cpu-reservation). If a kubelet without the static CPU manager decides, the set is empty.
 func (s *State) SharedCPUs() topology.CPUSet { return s.shared }
 
 // FreeCPUs returns the CPUs that containers can still get exclusively: the shared CPUs that are not

@@ -43,7 +43,7 @@ func (s *State) AppendStateKey(b []byte) []byte {
 }
 
 // AppendPoolsKey appends how many healthy devices of each resource are on each NUMA node. A device
-// that touches several NUMA nodes counts on each of them, and a device without a NUMA node on none.
+// with several NUMA nodes counts on each of them, and a device without a NUMA node counts on none.
 func (s *State) AppendPoolsKey(b []byte) []byte {
 	for i := range s.pools {
 		p := &s.pools[i]

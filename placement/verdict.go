@@ -50,8 +50,8 @@ type Verdict struct {
 	Container int16
 	// Detail is the rule that refused the pod.
 	Detail Detail
-	// Random is true if the kubelet makes a random choice (device ids without
-	// GetPreferredAllocation). The CPUs, the devices or the Detail may then differ, but not the
+	// Random is true if the kubelet makes a random choice, for example among devices without
+	// GetPreferredAllocation. The CPUs, the devices or the Detail may then differ, but not the
 	// Reason.
 	Random bool
 	// Cut is true if a search of Berth ended because it ran out of steps (joint.Steps). An admitted

@@ -178,8 +178,8 @@ func (cm *cpuManager) sharesNone(all int) bool {
 	return shared && taken >= all
 }
 
-// leavesNone reports whether the containers with exclusive CPUs or memory leave none to the
-// containers that share.
+// leavesNone reports whether the containers with exclusive CPUs or memory leave nothing for the
+// containers that share the rest.
 func (ad *admission) leavesNone() bool {
 	if n := ad.m.wholeCPUs(ad.r); n > 0 && ad.cpus.sharesNone(n) {
 		return true
@@ -339,9 +339,10 @@ func (mm *memoryManager) allocateWhole(h hint.Hint) Detail {
 	return NoDetail
 }
 
-// divide gives the containers parts of the pod's memory, as cpuManager.divide does. Kinds of memory
-// that the pod does not request are not counted. As in the kubelet, all subtractions are unsigned
-// and may wrap around.
+// divide gives the containers parts of the pod's memory, as cpuManager.divide does. As in the
+// kubelet, all subtractions are unsigned and may wrap around: if an app container requests a kind
+// of memory that spec.resources lacks, the containers that share get almost 2^64 bytes of it. The
+// requests of sidecars for such a kind are not subtracted.
 func (mm *memoryManager) divide(on topology.NUMASet) {
 	ad := mm.ad
 	left := append(mm.left[:0], ad.d.Whole.Memory...)

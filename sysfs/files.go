@@ -15,7 +15,8 @@ import (
 )
 
 // Limits: the size of a file in bytes, and the number of entries of a folder. An attribute of sysfs
-// is at most one page. A CPU mask of a kernel for 8192 CPUs and a meminfo are much smaller.
+// is at most one page. A CPU mask of a kernel for 8192 CPUs, and a meminfo file, are much smaller
+// than maxAttribute.
 const (
 	maxAttribute = 64 << 10
 	maxEntries   = 64 << 10

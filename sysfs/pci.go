@@ -139,10 +139,10 @@ func (r *reader) device(address, dir string) (d topology.Device, err error) {
 	return d, err
 }
 
-// physical returns the physical function of a virtual function, which is the target of the link
-// physfn, and otherwise "". A target that the capture lacks counts as none. If the link cannot be
-// read, physical uses the virtfn links of the physical functions. Functions come and go while sysfs
-// is read, and a virtual function must never count as a physical one.
+// physical returns the address of a virtual function's physical function, which is the target of
+// the link physfn. It returns "" for other devices, and if the capture lacks the target. If the
+// link cannot be read, physical uses the virtfn links of the physical functions: functions come and
+// go while sysfs is read, and a virtual function must never count as a physical one.
 func (r *reader) physical(address, name string) (string, error) {
 	target, err := fs.ReadLink(r.fsys, name)
 	if err != nil {

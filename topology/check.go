@@ -23,8 +23,8 @@ const maxTextField = 256
 //     package and id. Cores are ascending by package and lowest CPU.
 //   - Packages, dies, L3s and cores have CPUs. Objects of one kind share no CPU, and have only
 //     online CPUs.
-//   - Dies and cores name an existing package that contains them. A core may name NoPackage if no
-//     package contains its CPUs.
+//   - Dies and cores name an existing package that contains them, or NoPackage if no package has
+//     any of their CPUs.
 //   - If UnnumberedCaches is true, there are L3s, and their ids are their lowest CPUs. If
 //     UnnumberedPackages is true, there are packages, and their ids are 0, 1, 2 ... in the order of
 //     their lowest CPUs.
@@ -275,8 +275,8 @@ func (d *Device) check() error {
 	return nil
 }
 
-// IsPCIAddress reports whether s is DOMAIN:BUS:DEVICE.FUNCTION as the kernel prints it,
-// "0000:3b:00.0": "%04x:%02x:%02x.%d".
+// IsPCIAddress reports whether s is a PCI address DOMAIN:BUS:DEVICE.FUNCTION such as
+// "0000:3b:00.0", in the kernel's format "%04x:%02x:%02x.%d".
 func IsPCIAddress(s string) bool {
 	n := len(s) - len(":00:00.0")
 	return n >= 4 && n <= 8 && isHex(s[:n], n) && (n == 4 || s[0] != '0') && isPCISlot(s[n+1:]) && s[n] == ':'

@@ -23,5 +23,5 @@ type CoreID int32
 // CPU that shares the cache.
 type L3ID int32
 
-// NoPackage is the package of a core that belongs to no package of the machine.
+// NoPackage is the package of a core or die that belongs to no package of the machine.
 const NoPackage PackageID = -1

@@ -3,8 +3,9 @@ package topology
 import "fmt"
 
 // Machine is the hardware of one server. Check lists its invariants. Slices have no duplicates and
-// are in ascending order: dies by package and id, cores by package and lowest CPU, devices by
-// address, all others by id. A slice may be shared, so copy it before you change it.
+// are in ascending order: packages, L3s and NUMA nodes by id, dies by package and id, cores by
+// package and lowest CPU, devices and links by address. A slice may be shared, so copy it before
+// you change it.
 type Machine struct {
 	// Online has the CPUs that the kernel uses. All other CPU sets except Offline are subsets of
 	// Online.
@@ -18,8 +19,8 @@ type Machine struct {
 	L3s       []L3 // empty if no level-3 cache is reported
 	NUMANodes []NUMANode
 	Devices   []Device
-	// Links are the direct connections between devices other than PCIe, each pair once, in
-	// ascending order.
+	// Links are the direct connections between devices, such as NVLink. PCIe does not count. Each
+	// pair of devices is listed at most once, in ascending order.
 	Links []Link
 
 	// UnnumberedCaches means that the kernel gives caches no ids (cache/indexN/id is absent, as
@@ -82,7 +83,7 @@ type HugePages struct {
 
 // Device is a PCI device.
 type Device struct {
-	// Address is the PCI address, "0000:3b:00.0".
+	// Address is the PCI address, such as "0000:3b:00.0".
 	Address string
 	// Class is the PCI class code, six hexadecimal digits ("030200"); "" if it is not reported.
 	Class string
@@ -127,7 +128,7 @@ type Link struct {
 
 // Violation is a violated invariant of Machine.
 type Violation struct {
-	// Object names the wrong object, "core 3 of package 0".
+	// Object names the wrong object, such as "core 3 of package 0".
 	Object string
 	// Field is the field of the object, as in the Go type.
 	Field string

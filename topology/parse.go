@@ -14,7 +14,7 @@ const MaxMachineText = 256 << 10
 
 // ParseError names the item of a machine string that cannot be parsed.
 type ParseError struct {
-	Item  string // the item's key, "numa"
+	Item  string // the item's key, such as "numa"
 	Value string
 	Want  string // the expected form
 }
@@ -715,7 +715,6 @@ func online[T any](all []T, offline *CPUSet, cpus func(*T) *CPUSet) []T {
 	return all
 }
 
-// order sorts the objects that were listed in the order of the tree.
 func (p *parser) order() {
 	m := &p.m
 	slices.SortStableFunc(m.Packages, func(a, b Package) int { return int(a.ID) - int(b.ID) })

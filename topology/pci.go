@@ -30,7 +30,7 @@ var deviceKindNames = [...]string{
 	OtherDevice: "other", Bridge: "bridge", GPU: "GPU", Accelerator: "accelerator", NIC: "NIC", RDMANIC: "RDMA NIC", NVMe: "NVMe",
 }
 
-// String returns the name of the kind for people: "RDMA NIC".
+// String returns the name of the kind for people, such as "RDMA NIC".
 func (k DeviceKind) String() string { return spell(k, deviceKindNames[:]) }
 
 // gpuVendors are NVIDIA, AMD and Intel. If another vendor's device has the display class 0300 or

@@ -28,7 +28,7 @@ const (
 
 // SMIError describes a part of a matrix that cannot be read, or that contradicts the machine.
 type SMIError struct {
-	Where string // "row GPU0, column GPU1"
+	Where string // such as "row GPU0, column GPU1"
 	Value string
 	Want  string // the expected form
 }
@@ -177,8 +177,8 @@ func (m *SMIMatrix) check() error {
 }
 
 // Links returns the NVLinks between the GPUs of a machine. nvidia-smi numbers GPUs in the order of
-// their PCI addresses. Links returns an *SMIError if the matrix does not have exactly the GPUs of
-// NVIDIA that the machine has.
+// their PCI addresses. Links returns an *SMIError if the number of GPUs in the matrix is not the
+// machine's number of NVIDIA GPUs.
 func (s *SMIMatrix) Links(m *Machine) ([]Link, error) {
 	var gpus []string
 	for i := range m.Devices {

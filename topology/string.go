@@ -33,8 +33,8 @@ func equalNodes(a, b NUMANode) bool {
 		slices.Equal(a.HugePages, b.HugePages) && slices.Equal(a.Distances, b.Distances)
 }
 
-// writer prints one machine. fit finds a tree that describes levels of the machine correctly. The
-// writer lists the objects of all other levels.
+// writer prints one machine. It writes the levels that the tree describes correctly as counts, and
+// lists the objects of all other levels. fit finds the tree.
 type writer struct {
 	m    *Machine
 	b    []byte
@@ -77,8 +77,8 @@ func setsIn[T any](all []T, of func(*T) CPUSet) (sets []CPUSet) {
 	return sets
 }
 
-// fit looks for a tree. It begins with all levels that cover the machine. As long as the tree
-// describes some level wrongly, fit tries again without these levels.
+// fit looks for a tree. It begins with all levels that cover the machine. If the tree describes
+// some of these levels wrongly, fit tries again without the wrong ones.
 func (w *writer) fit() {
 	total := w.extent()
 	var kinds []levelKind

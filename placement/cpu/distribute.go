@@ -73,8 +73,9 @@ func (k *kept) overwrite(c *combinations) {
 	}
 }
 
-// choice is the best combination of NUMA nodes so far, with the NUMA nodes from which the remainder
-// is taken.
+// choice is the best combination of NUMA nodes so far. rest has the NUMA nodes that provide the
+// remainder: the CPUs that are missing after every NUMA node of the combination gave the same
+// number (evenShare).
 type choice struct {
 	kept
 	oneSocket bool

@@ -42,8 +42,7 @@ type Node struct {
 	Threads []Thread
 }
 
-// words is a CPUSet as machine words. A Topology uses only the first of them: its field words has
-// their number.
+// words is a CPUSet as machine words. A Topology uses only the first Topology.words of them.
 type words = [topology.MaxCPUs / 64]uint64
 
 // piece is the part of a CPU set in one machine word.

@@ -131,7 +131,8 @@ type Pool struct {
 	aligned bool
 	// nodes has the NUMA nodes that hints may use.
 	nodes hint.Mask
-	// most[k] is the maximum number of devices, healthy or not, that touch a set of k NUMA nodes.
+	// most[k] is the maximum number of devices, healthy or not, that have a NUMA node in a set of k
+	// NUMA nodes.
 	most []int
 	// wide means that hints would use NUMA nodes that have no position of their own in the space.
 	wide bool

@@ -18,7 +18,8 @@ const (
 	Sorted
 	// Unknown: the plugin has GetPreferredAllocation, but its rules are not known.
 	Unknown
-	// NVIDIA: the plugin chooses as NVIDIA documents it (nvidia.go). This needs Options.Points.
+	// NVIDIA: the plugin chooses as NVIDIA documents it (nvidia.go). This needs Options.NVIDIA and,
+	// for whole GPUs, Options.Points.
 	NVIDIA
 
 	// Preferences is the number of values.

@@ -20,7 +20,7 @@ const CPU KindIndex = 0
 
 // AmountKind is a kind of memory.
 type AmountKind struct {
-	Name string // "memory", "hugepages-2Mi"
+	Name string // such as "memory" or "hugepages-2Mi"
 	Unit uint64 // in bytes; the amounts on a NUMA node are multiples of Unit; 0 means 1
 }
 

@@ -140,7 +140,8 @@ func (t *CoreTable) nodeTime(v int) (n uint64) {
 // Free returns the CPUs that may be pinned and that no pod has.
 func (t *CoreTable) Free(b *Book) topology.CPUSet { return t.cpusOf(b.free) }
 
-// Shared returns the CPUs on which shared containers run: free CPUs and reserved CPUs.
+// Shared returns the CPUs on which containers without exclusive CPUs run: free CPUs and reserved
+// CPUs.
 func (t *CoreTable) Shared(b *Book) topology.CPUSet {
 	s := t.cpusOf(b.free)
 	return s.Or(&t.reserved).And(&t.all)

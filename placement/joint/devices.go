@@ -19,7 +19,7 @@ const NoNode = -1
 
 // DeviceKind is a resource that is assigned in whole devices.
 type DeviceKind struct {
-	Name    string // "nvidia.com/gpu"
+	Name    string // such as "nvidia.com/gpu"
 	Devices []Device
 	// Links are direct connections between devices of the kind, each pair once.
 	Links []DeviceLink
@@ -35,8 +35,9 @@ type Device struct {
 	// Root is the number of the PCI root complex, and Switch the number of the outermost PCI
 	// switch. 0 means none.
 	Root, Switch int
-	// Function is the number of the physical function of a virtual function. 0 means that the
-	// device shares its physical function with no other device.
+	// Function is the number of the device's physical function. All virtual functions of one
+	// physical function have the same number. 0 means that the device shares its physical function
+	// with no other device.
 	Function int
 	// Unhealthy devices are never assigned.
 	Unhealthy bool
@@ -46,16 +47,17 @@ type Device struct {
 // DeviceKind.Devices.
 type DeviceLink struct{ A, B, Count int }
 
-// Same is how devices must be together.
+// Same tells at which places the devices of a request must be together.
 type Same uint8
 
 // The places at which devices can be together. The zero value, Anywhere, requires no common place.
 const (
 	Anywhere Same = iota
 	// SameRoot: each PCI root complex that provides a device provides at least one device of each
-	// kind.
+	// requested kind.
 	SameRoot
-	// SameSwitch: each PCI switch that provides a device provides at least one device of each kind.
+	// SameSwitch: each PCI switch that provides a device provides at least one device of each
+	// requested kind.
 	SameSwitch
 	// OneRoot: all devices are at one root complex. OneSwitch: all devices are below one switch.
 	OneRoot
@@ -64,7 +66,7 @@ const (
 	sames // the number of values
 )
 
-// Sane reports whether the value exists.
+// Sane reports whether s is one of the constants.
 func (s Same) Sane() bool { return s < sames }
 
 // DeviceWant is a number of devices of one kind.
@@ -99,11 +101,12 @@ type DeviceTable struct {
 	places []place
 	roots  int
 	groups []group
-	// own are the devices that may be assigned, as in Book.devices.
+	// own has a bit for each device that may be assigned, as in Book.devices.
 	own []uint64
 }
 
-// place is a PCI switch or root complex with devices, limited to one NUMA node.
+// place stands for the devices of one NUMA node that are below one PCI switch, or at one root
+// complex without a switch.
 type place struct {
 	node     int8 // NoNode: not known
 	root     uint8
@@ -389,8 +392,8 @@ func (t *DeviceTable) On(b *Book, kind uint8, node int) (free, all int) {
 
 func (k *deviceKind) free(b *Book, i int) bool { return b.devices[k.word+i/64]>>(i%64)&1 == 1 }
 
-// enter records a device as taken, or as free if take is false. It ignores devices that do
-// not exist.
+// enter records a device as taken or, if take is false, as no longer taken. It ignores devices that
+// do not exist.
 func (t *DeviceTable) enter(b *Book, d DeviceRef, take bool) {
 	if int(d.Kind) >= len(t.kinds) || int(d.Index) >= len(t.kinds[d.Kind].index) {
 		return

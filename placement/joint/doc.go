@@ -10,10 +10,11 @@
 // most, by Strategy), then the set with the lowest mask.
 //
 // A request may ask for an exact number of NUMA nodes instead of the fewest. Each of these NUMA
-// nodes then provides a part of the CPUs or, without CPUs, of the first amount. The parts are equal
-// if there is room. A request may also list the sets of NUMA nodes that may provide its CPUs, for
-// example the sets near devices that another program assigns. The CPUs then come from as few of the
-// chosen NUMA nodes as possible, while memory may come from all of them.
+// nodes then provides a part of the CPUs or, without CPUs, of the first amount. The parts are as
+// equal as the rules and the free resources allow. A request may also list the sets of NUMA nodes
+// that may provide its CPUs, for example the sets near devices that another program assigns. The
+// CPUs then come from as few of the chosen NUMA nodes as possible, while memory may come from all
+// of them.
 //
 // Inside the set of NUMA nodes, Place chooses whole cores, one thread per core, or any CPUs. If
 // requested, the CPUs use few level-3 caches, or are the only pinned CPUs on their cores or NUMA
@@ -24,15 +25,16 @@
 // requested, together at PCI root complexes or below switches, with at most one virtual function of
 // each physical function, or with a number of devices on each NUMA node (Want.PerNode). Among
 // possible choices Place prefers, in this order: more links between the chosen devices; more links
-// inside sets of four, and then pairs, of the remaining devices; fewer places; places with the
-// fewest remaining devices; NUMA nodes with the fewest remaining devices (or the most, by
-// Strategy). Links count only for kinds with at most 12 devices.
+// inside sets of four, and then pairs, of the remaining devices; fewer switches and root complexes;
+// those with the fewest remaining devices; NUMA nodes with the fewest remaining devices (or the
+// most, by Strategy). The first three of these count before the distances between NUMA nodes, and
+// all of them before the free CPU time. Links count only for kinds with at most 12 devices.
 //
-// Each call of Place has a budget of Steps. Real machines do not exceed it, but forged node reports
-// can. When the steps run out, Place chooses without a search, and sets Grant.Cut. Place then drops
-// preferences, and may use more NUMA nodes than necessary if the width is AnyWidth. Place never
-// refuses because the steps ran out, with two exceptions: three or more kinds of devices that must
-// be together, and CPUs that must be near resources of another program.
+// Each call of Place has a budget of Steps. Real machines do not use it up, but the machines in
+// forged node reports can. When the steps run out, Place chooses without a search, and sets
+// Grant.Cut. Place then drops preferences, and may use more NUMA nodes than necessary if the width
+// is AnyWidth. Place never refuses because the steps ran out, with two exceptions: three or more
+// kinds of devices that must be together, and CPUs that must be near resources of another program.
 //
 // No function does I/O, reads a clock or uses random numbers, so equal inputs give equal results. A
 // Try and a Grant reuse their memory: after the first calls, Place allocates nothing. Place does

@@ -238,7 +238,8 @@ func (t *Try) split(a Amount, g *Grant) {
 	}
 }
 
-// tightest returns the NUMA node with the least room, or the lowest of several.
+// tightest returns the NUMA node with the least room; of several such NUMA nodes, it returns the
+// lowest.
 func (t *Try) tightest(k KindIndex, mask hint.Mask) int {
 	best, least := 0, uint64(1<<64-1)
 	for w := uint16(mask); w != 0; w &= w - 1 {

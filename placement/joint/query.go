@@ -196,8 +196,9 @@ func (q *query) findExactly(k int) bool {
 	return false
 }
 
-// shrink starts with all eligible NUMA nodes, and removes those that the terms do not need. It
-// returns false if the set of all eligible NUMA nodes does not meet the terms, or is not allowed.
+// shrink starts with all eligible NUMA nodes, and removes each NUMA node that the terms do not
+// need. It returns false if the set of all eligible NUMA nodes does not meet the terms, or is not
+// allowed.
 func (q *query) shrink(a *asked) bool {
 	serves := func(mask hint.Mask) bool {
 		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.dev.holds(mask, a.same))

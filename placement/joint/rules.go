@@ -90,8 +90,8 @@ const (
 )
 
 // Score returns a node's score from 0 to 100, given how many of its NUMA nodes would be in use. The
-// score rises with this number for MostAllocated, and falls for LeastAllocated (Koordinator's
-// proposal "NUMA Topology Scheduling", 2023).
+// score rises with this number, or falls if s is LeastAllocated (Koordinator's proposal "NUMA
+// Topology Scheduling", 2023).
 func (s Strategy) Score(used, total int) int {
 	if total <= 0 {
 		return 0

@@ -8,8 +8,9 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// deviceQuery is the device part of a query. Here a place is a switch or root complex (type place)
-// or, if Want.Same is about root complexes, a whole root complex. Sets of places are bit masks.
+// deviceQuery is the device part of a query. Here a place is a value of type place or, if Want.Same
+// is SameRoot or OneRoot, all such places of one root complex on one NUMA node. Sets of places are
+// bit masks.
 type deviceQuery struct {
 	asking
 	n int // the number of places
@@ -302,10 +303,10 @@ func (q *deviceQuery) deviceRoom(mask hint.Mask) (n int) {
 // holds reports whether the NUMA nodes of the mask have the devices, and have them together if
 // together is set. For devices that may be apart, holds checks only what enough checks. If the
 // devices must share places but may use several, each of these places must provide at least one
-// device of each kind. So the number of places is at most the smallest requested number of a kind,
-// and this many places always have enough devices of this kind. With two kinds, holds therefore
-// only checks the places with the most devices of the other kind. With three kinds or more, it
-// searches.
+// device of each kind. So the number of places is at most the smallest of the requested numbers,
+// and this many places always have enough devices of the kind with this number. With two kinds,
+// holds therefore only checks the places with the most devices of the other kind. With three kinds
+// or more, it searches.
 func (q *deviceQuery) holds(mask hint.Mask, together bool) bool {
 	switch {
 	case !q.enough(mask, together):
@@ -463,8 +464,8 @@ func (q *deviceQuery) placeOf(k *deviceKind, i int) int {
 	return at
 }
 
-// keepsFunctions returns false if w allows one device per function, and the set has two devices of
-// one function.
+// keepsFunctions returns false if w allows only one device of each physical function, and the set
+// has two devices of one function.
 func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
 	if !w.OnePerFunction && !w.All {
 		return true
@@ -605,8 +606,8 @@ func (q *deviceQuery) complete(chosen uint64, left int, p *devicePick) bool {
 }
 
 // grab chooses places without a search. It adds the places with the most devices of one kind until
-// there are enough, and continues with the next kind. grab does this once for each kind as the
-// first kind, and keeps the best choice. If holds returns true, grab finds places, except with
+// there are enough, and continues with the next kind. grab does this once for each kind, beginning
+// with that kind, and keeps the best choice. If holds returns true, grab finds places, except with
 // three or more kinds that must be together.
 func (q *deviceQuery) grab(places uint64, most int) {
 	q.rankPlaces()

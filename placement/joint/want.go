@@ -10,8 +10,9 @@ type Want struct {
 	CPUs    int          // the number of CPUs to pin
 	Amounts []Amount     // each kind once
 	Devices []DeviceWant // each kind once
-	// Same is how devices must be together, as a requirement or a preference (SameHow). Place drops
-	// this preference after all preferences of Rules, and never uses more NUMA nodes to keep it.
+	// Same tells at which places the devices must be together, and SameHow if this is a requirement
+	// or a preference. Place drops the preference after all preferences of Rules, and never uses
+	// more NUMA nodes to keep it.
 	Same    Same
 	SameHow Strength // not Unset if Same is set
 	Width   Width
@@ -67,8 +68,8 @@ const (
 	UnequalCores
 	// NoCPUs: the machine has too few free CPUs in total.
 	NoCPUs
-	// NoCores: the machine has enough free CPUs, but not on the cores or caches that the rules
-	// require.
+	// NoCores: the machine has enough free CPUs, but not on the cores, caches or NUMA nodes that
+	// the rules require.
 	NoCores
 	// NoAmount: the machine has too little free CPU time or memory.
 	NoAmount

@@ -176,8 +176,8 @@ func HugePages(pageBytes uint64) string {
 }
 
 // Misreserved returns a resource whose Reserved amounts, added over all NUMA nodes, differ from
-// want, and their sum in bytes. want must have kubeReserved + systemReserved + the hard eviction
-// threshold (validateReservedMemory). found is false if there is no such resource.
+// want, and their sum in bytes. want has, by resource name, kubeReserved + systemReserved + the
+// hard eviction threshold (validateReservedMemory). found is false if there is no such resource.
 func Misreserved(nodes []Node, want map[string]uint64) (resource string, sum uint64, found bool) {
 	sums := map[string]uint64{}
 	for name := range want {

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// These are the errors of the kubelet when it assigns memory to a container. After each of these
-// errors except ErrCrash and ErrNoRegular, the pod fails with UnexpectedAdmissionError. ErrCrash
-// and ErrNoRegular are Berth's own.
+// Except for the last two, these are errors of the kubelet when it assigns memory to a container.
+// The pod then fails with UnexpectedAdmissionError. ErrCrash and ErrNoRegular are Berth's own: the
+// kubelet would crash.
 var (
 	// ErrNoDefault is the kubelet's "failed to get the default NUMA affinity, no NUMA nodes with
 	// enough memory is available".
