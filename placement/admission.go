@@ -52,7 +52,8 @@ type admission struct {
 	memory   memoryManager
 	devices  deviceManager
 
-	// lists[:used] are the hints for the current container, and of[i] is the resource of lists[i].
+	// lists[:used] are the hints for the current container or pod, and of[i] is the resource of
+	// lists[i].
 	lists []hint.List
 	of    []string
 	used  int

@@ -90,8 +90,8 @@ func (ad *admission) hopeless(s *State, r *Request) bool {
 }
 
 // passing reports whether a fuller node may admit a request that an empty node refuses for this
-// reason. The CPU manager's arithmetic can fail with one set of free CPUs and not with another. And
-// the kubelet's merge is slowest on an empty node, which has the most hints.
+// reason. The CPU manager's arithmetic can fail with one set of free CPUs and not with another.
+// Also, the kubelet's merge is slowest on an empty node, which has the most hints.
 func (d Detail) passing() bool {
 	switch d {
 	case CPUsNotFound, CPUAccounting, MemoryGroup, NoMemoryAsked,

@@ -29,8 +29,8 @@ type Config struct {
 
 	CPUManagerPolicy        string // "", "none", "static"
 	CPUManagerPolicyOptions map[string]string
-	// ReservedSystemCPUs is a kernel CPU list. If it is empty, ReservedMilliCPU determines the
-	// reserved CPUs.
+	// ReservedSystemCPUs is a list of CPUs and ranges without blanks, such as "0-3,8". If it is
+	// empty, ReservedMilliCPU determines the reserved CPUs.
 	ReservedSystemCPUs string
 	// ReservedMilliCPU is kubeReserved + systemReserved CPU, in thousandths of a CPU.
 	ReservedMilliCPU int64
@@ -52,9 +52,10 @@ type Config struct {
 	// field.
 	Authority Authority
 
-	// Default applies to nodes on which Berth decides. Default.Policy and Default.Scope apply if
-	// neither the pod nor the kubelet's configuration sets them. Default.CPUs.Bind, the rule for
-	// whole cores, overrides a pod's preference.
+	// Default applies to nodes on which Berth decides. If the kubelet's policy is none,
+	// Default.Policy and Default.Scope replace the kubelet's policy and scope. A pod's own policy
+	// and scope override both. Default.CPUs.Bind, the rule for whole cores, overrides a pod's
+	// preference.
 	Default Rules
 	// MemoryStays means that the program that carries out Berth's decisions does not write
 	// cpuset.mems. Berth then refuses pods that require pinned memory.

@@ -121,7 +121,8 @@ const (
 	TooWide
 	// OddCPUs: the pod asks for full cores, and its CPUs are not a whole number of cores.
 	OddCPUs
-	// UnequalCores: the pod's rules need cores with equal numbers of threads.
+	// UnequalCores: the pod's rules need cores with equal numbers of threads, which the machine
+	// does not have.
 	UnequalCores
 	// NoSuchCores: enough CPUs are free, but not on the cores, caches or NUMA nodes that the pod
 	// requires.

@@ -8,8 +8,8 @@ import (
 )
 
 // Foresight is the answer of Model.Foretell and Model.ForetellDevices. It tells whether a kubelet
-// that admits a pod always fulfils the number in the pod's Rules (NUMANodes or Devices.PerNode),
-// and if not, why.
+// that admits a pod always uses the number that the pod's Rules require (NUMANodes or
+// Devices.PerNode), and if not, why.
 type Foresight uint8
 
 // The predictions.

@@ -19,8 +19,8 @@ func (n numbering) of(name string) int {
 	return i
 }
 
-// devices converts the kinds of devices for joint, with NUMA nodes as positions. Two resources
-// must not offer the same device.
+// devices converts Config.Devices to the kinds of package joint, with NUMA nodes as positions. Two
+// resources must not offer the same device.
 func (in *compiling) devices() ([]joint.DeviceKind, error) {
 	kinds := in.cfg.Devices
 	var out []joint.DeviceKind

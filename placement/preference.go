@@ -19,8 +19,8 @@ const (
 )
 
 // Connect computes Points from the machine's PCI tree and links. It computes none if the preference
-// does not use Points, or if the address of a device is unknown. The address is Device.Address, or
-// otherwise the part of the id before "::".
+// does not use Points, if the address of a device is unknown, or if there are too many devices
+// (device.PointsOf). The address is Device.Address, or otherwise the part of the id before "::".
 func (p *DevicePool) Connect(m *topology.Machine) {
 	p.Points = nil
 	if p.Preference != NVIDIAPreference {

@@ -8,9 +8,9 @@ import "github.com/berth-dev/berth/placement/hint"
 type Provider interface {
 	// Resource is the name of the extended resource, such as "example.com/licence".
 	Resource() string
-	// Supply returns the machine's amount of the resource. space gives the machine's NUMA nodes
-	// positions, ascending by id. Berth calls Supply once for each kind of machine. If Supply
-	// returns an error, Berth cannot use the nodes of that kind.
+	// Supply returns the machine's amount of the resource. space gives each NUMA node of the
+	// machine a position, in ascending order of id. Berth calls Supply once for each kind of
+	// machine. If Supply returns an error, Berth cannot use the nodes of that kind.
 	Supply(view *KubeletView, space *hint.Space) (Supply, error)
 }
 

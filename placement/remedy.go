@@ -23,7 +23,7 @@ type Remedy struct {
 	Resource  string `json:"resource,omitempty"`
 	Asked     uint64 `json:"asked,omitempty"`
 	Instead   uint64 `json:"instead,omitempty"`
-	// Wish is the annotation that the user should remove or set.
+	// Wish is the annotation that the user should remove ("key"), or set ("key: value").
 	Wish string `json:"wish,omitempty"`
 	// Empty means that the remedy helps only after the other pods have ended.
 	Empty bool `json:"empty,omitempty"`
@@ -36,7 +36,7 @@ type Remedy struct {
 // Kinds of a Remedy.
 const (
 	RemedyAsk  = "ask"      // ask for another amount
-	RemedyDrop = "leaveOut" // leave a wish out, or set a milder one
+	RemedyDrop = "leaveOut" // remove an annotation, or set a milder policy
 	RemedyWait = "wait"     // wait until other pods end
 )
 

@@ -24,7 +24,7 @@ type State struct {
 	podTable
 }
 
-// NewState returns the state of a kubelet with empty checkpoints and no device plugins.
+// NewState returns the state of a node without pods and device plugins.
 func (m *Model) NewState() *State { return m.empty.Clone() }
 
 // Clone returns an independent copy.

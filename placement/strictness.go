@@ -12,7 +12,8 @@ import (
 type Strictness uint8
 
 const (
-	// Floating: the kubelet's CPU manager has the policy none, so no pod has exclusive CPUs.
+	// Floating: the kubelet decides, and its CPU manager has the policy none, so no pod has
+	// exclusive CPUs.
 	Floating Strictness = iota
 	// Unaligned: the topology policy is none. CPUs are pinned without regard to NUMA nodes.
 	Unaligned

@@ -60,7 +60,8 @@ type Verdict struct {
 	// Scarcity tells if removing pods could change the answer.
 	Scarcity Scarcity
 	// NUMA has the NUMA nodes of the pod's exclusive CPUs, CPU shares, memory blocks and devices.
-	// It is 0 if the pod has none of these.
+	// It is 0 if the pod has none of these. In a refusal with KeptForDevices, NUMA is the NUMA node
+	// with too few CPUs.
 	NUMA topology.NUMASet
 }
 

@@ -4,7 +4,7 @@ import "github.com/berth-dev/berth/topology"
 
 // KubeletView is the machine as the kubelet sees it: the info/v1.MachineInfo that cAdvisor read
 // from sysfs when the kubelet started. It can differ from topology.Machine. The engine uses the
-// view.
+// KubeletView and not the Machine.
 type KubeletView struct {
 	// NumCores is MachineInfo.NumCores: the number of online hardware threads, or of all threads if
 	// the machine has no NUMA nodes. The kubelet computes the CPUs per core and per socket from it.

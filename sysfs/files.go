@@ -195,7 +195,7 @@ type reader struct {
 	m topology.Machine
 	// dirs are the CPUs that have a folder cpuN.
 	dirs topology.CPUSet
-	// addresses are the folders of the PCI devices.
+	// addresses maps the address of each PCI device to its folder.
 	addresses map[string]string
 	// parents maps virtual functions to their physical functions, read from the virtfn links of the
 	// physical functions.

@@ -65,7 +65,7 @@ type NUMANode struct {
 	CPUs CPUSet
 	// MemoryBytes is MemTotal in the node's meminfo file, in bytes; 0 if it is not known.
 	MemoryBytes uint64
-	// HugePages has the node's pools in ascending order of page size.
+	// HugePages has the node's pools of huge pages, in ascending order of page size.
 	HugePages []HugePages
 	// Distances is the SLIT row: Distances[i] is the distance to Machine.NUMANodes[i], and 10 means
 	// local. Distances is empty if the platform reports no distances. Otherwise Distances has one

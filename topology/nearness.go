@@ -9,7 +9,7 @@ const (
 	// UnknownNearness, the zero value, is the nearness of a device to itself.
 	UnknownNearness Nearness = iota
 	// AcrossNodes: the devices are at different NUMA nodes, or the NUMA node of a device is unknown
-	// (SYS).
+	// (SYS). If the machine has only one NUMA node, all devices count as being at it.
 	AcrossNodes
 	// OnOneNode: the devices are at one NUMA node, but not known to be at one root complex (NODE).
 	OnOneNode

@@ -29,7 +29,8 @@ func (e *ParseError) Error() string {
 //
 //	package:2 numa:4 l3:2 core:8 pu:2 number:split mem:64Gi dist:10,12,32
 //
-// The error is a *ParseError, or the *Violation of Check if the items contradict one another.
+// The error is a *ParseError. If the items contradict one another, it wraps the *Violation of
+// Check.
 func Parse(text string) (*Machine, error) {
 	if len(text) > MaxMachineText {
 		return nil, &ParseError{"machine", text[:80], fmt.Sprintf("at most %d bytes, not %d", MaxMachineText, len(text))}
@@ -681,8 +682,8 @@ func (m *Machine) setDistances(local, near, far uint32) {
 	}
 }
 
-// settle removes offline CPUs and sorts the objects. Before that, they are in the order of the
-// tree.
+// settle removes offline CPUs, and sorts the objects. The objects of counted levels are in the
+// order of the tree until then.
 func (p *parser) settle() error {
 	p.dropOffline()
 	p.order()

@@ -10,7 +10,7 @@ import (
 // SMIMatrix is the output of "nvidia-smi topo -m": the connections of a machine's GPUs and network
 // cards.
 type SMIMatrix struct {
-	// Names are the columns: "GPU0", "NIC0", or "mlx5_0" in older releases.
+	// Names are the columns, such as "GPU0" and "NIC0" ("mlx5_0" in older releases).
 	Names []string
 	// Cells are the connections, by row and column in the order of Names: "X" for a device itself,
 	// "NV18" for 18 NVLinks, and PIX, PXB, PHB, NODE or SYS (SOC in older releases) for paths over

@@ -33,7 +33,7 @@ const (
 	// maxDivisions is the maximum number of divisions for a search. Choices among up to 10 GPUs,
 	// and the choice of 8 among 16 GPUs, have fewer divisions.
 	maxDivisions = 7000
-	// maxChips is the maximum number of GPUs for which distribute predicts the plugin.
+	// maxChips is the maximum number of GPUs for which distribute predicts the plugin's choice.
 	maxChips = 256
 )
 

@@ -142,10 +142,10 @@ type Pool struct {
 	chips *chips
 }
 
-// Options configure the hints.
+// Options configure a Pool.
 type Options struct {
 	// AllNodes means that hints use all NUMA nodes of the machine, as in kubelets before 1.36.
-	// Otherwise hints use only the NUMA nodes with devices.
+	// Otherwise hints use only the NUMA nodes with devices, or all if no device has a NUMA node.
 	AllNodes bool
 	// NVIDIA means that Take may be called with the preference NVIDIA. Points rates the connection
 	// of each pair of devices (PointsOf), row by row, in the order of the devices. Points is nil if

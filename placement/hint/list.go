@@ -65,14 +65,15 @@ const (
 
 // List has the hints of one resource.
 //
-// If the caller wants only Preferred, the hint provider may leave Offered empty. If no mask can
-// provide the resource, Kind may then be Masks with an empty Preferred, and not Impossible.
+// If the caller wants only Preferred, the hint provider may leave Offered empty or incomplete. If
+// no mask can provide the resource, Kind may then be Masks with an empty Preferred, and not
+// Impossible.
 type List struct {
 	Kind ListKind
 	// Preferred has the preferred masks, a subset of Offered.
 	Preferred Set
-	// Offered has all masks that can provide the resource. Offered is filled only if the caller
-	// wants Offered.
+	// Offered has all masks that can provide the resource. It is complete only if the caller wants
+	// Offered.
 	Offered Set
 	// Times is the number of resources that have this list. Times may be more than 1, because
 	// ordinary memory and huge pages share a list. 0 means 1.

@@ -29,7 +29,7 @@ type Model struct {
 	Devices DeviceTable
 
 	space    *hint.Space
-	distance []uint64 // by mask, the sum over all ordered pairs of NUMA nodes; nil if unknown
+	distance []uint64 // by mask, the sum of the distances of all ordered pairs; nil if unknown
 	strategy Strategy
 	empty    *Book
 }

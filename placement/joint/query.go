@@ -31,7 +31,7 @@ type query struct {
 	dev    deviceQuery
 }
 
-// asked is one level of the search: its terms, and values that are computed once for them.
+// asked has the terms at one level (Rules.at), and values that are computed once for these terms.
 type asked struct {
 	terms
 	same     bool // the devices must be together, as Want.Same requests

@@ -13,7 +13,7 @@ const (
 	One
 )
 
-// Bind is how the threads of cores are chosen.
+// Bind tells which threads of the cores Place takes.
 type Bind uint8
 
 // BindAny, the zero value, takes any CPUs, but whole cores first.
