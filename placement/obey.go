@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// jointAdmission is the decider of nodes on which Berth decides.
+// jointAdmission implements decider for nodes on which Berth decides.
 type jointAdmission struct {
 	m     *Model
 	s     *State
@@ -488,7 +488,7 @@ func (ad *jointAdmission) bind(c int) {
 	}
 }
 
-// heldSoFar fills held with the resources of the recorded containers.
+// heldSoFar fills held with the resources of the containers that are placed so far.
 func (ad *jointAdmission) heldSoFar() {
 	p := peakOf{m: ad.m.obey, held: &ad.held, peak: ad.peak}
 	p.begin()

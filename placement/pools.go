@@ -89,7 +89,7 @@ func (ps devicePools) equal(o devicePools) bool {
 	}
 }
 
-// append appends everything in the pool that a verdict depends on.
+// append appends to b everything in the pool that a verdict depends on.
 func (p *devicePool) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(p.resource)))
 	b = append(b, p.resource...)

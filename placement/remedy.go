@@ -15,7 +15,7 @@ import (
 // Remedy is a change of the pod, or a wait, after which the node admits the pod. Berth has tried
 // each remedy on the state of the node, or on the empty node (Empty).
 type Remedy struct {
-	// Do is one of RemedyAsk, RemedyDrop, RemedyWait.
+	// Do is RemedyAsk, RemedyDrop or RemedyWait.
 	Do string `json:"do"`
 	// Container is the container that asks for the amount Asked of Resource, and should ask for
 	// Instead. Both amounts are CPUs, bytes or devices.
@@ -230,8 +230,8 @@ func (t *trial) with(q *quantity, n uint64) Request {
 }
 
 // quantities returns one amount to change for each resource: the amount that the refused container
-// requests (its name is at). If that container does not request the resource, it is the largest
-// amount that any container requests.
+// requests. at is the name of this container. If it does not request the resource, quantities
+// returns the largest amount that any container requests.
 func (t *trial) quantities(at string) (out []quantity) {
 	m := t.s.m
 	add := func(q quantity) {

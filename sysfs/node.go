@@ -58,7 +58,7 @@ func (r *reader) node(id int) (n topology.NUMANode, err error) {
 	return n, err
 }
 
-// memTotal reads "Node 0 MemTotal: 131855096 kB". Without the file it returns 0.
+// memTotal reads a line such as "Node 0 MemTotal: 131855096 kB". Without the file it returns 0.
 func (r *reader) memTotal(name string) (uint64, error) {
 	text, ok, err := r.text(name)
 	if err != nil || !ok {

@@ -266,7 +266,7 @@ func (w *writer) writeLevels() {
 	w.writeL3s()
 }
 
-// writeNumbering names the order of the CPU numbers, unless it is the default.
+// writeNumbering prints how the CPUs are numbered, unless this is the default.
 func (w *writer) writeNumbering() {
 	digits := w.tree.digits(w.tree.order)
 	for i, n := range numberings {

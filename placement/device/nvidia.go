@@ -110,8 +110,8 @@ func (p *Pool) compileChips(devices []Device, points []uint32) {
 	p.chips = c
 }
 
-// AppendChips appends everything on which NVIDIA's choice depends, except the order of the ids. It
-// appends nothing if the pool is not compiled for NVIDIA (Options.NVIDIA).
+// AppendChips appends to b everything on which NVIDIA's choice depends, except the order of the
+// ids. It appends nothing if the pool is not compiled for NVIDIA (Options.NVIDIA).
 func (p *Pool) AppendChips(b []byte) []byte {
 	c := p.chips
 	if c == nil {

@@ -245,8 +245,8 @@ func (q *deviceQuery) alike(a, b int) bool {
 	return true
 }
 
-// supplyOf returns the supply for devices that must be together, or that may be apart. If all
-// devices must be at one place, it returns loose, and the caller must check q.whole too.
+// supplyOf returns shared if the devices must be together, otherwise loose. If all devices must be
+// at one place, it also returns loose, and the caller must check q.whole too.
 func (q *deviceQuery) supplyOf(together bool) *supply {
 	if together && !q.w.Same.one() {
 		return &q.shared

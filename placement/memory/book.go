@@ -56,8 +56,8 @@ func (b *Book) Equal(o *Book) bool {
 	return slices.Equal(b.nodes, o.nodes) && slices.Equal(b.free, o.free) && slices.Equal(b.reserved, o.reserved)
 }
 
-// Append appends an encoding of the book. Two books of one Model have the same encoding only if
-// they are equal.
+// Append appends an encoding of the book to a slice. Two books of one Model have the same encoding
+// only if they are equal.
 func (b *Book) Append(to []byte) []byte {
 	for _, n := range b.nodes {
 		to = binary.AppendVarint(to, int64(n.assignments))
