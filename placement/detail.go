@@ -105,12 +105,12 @@ const (
 	// device that the pod holds.
 	DefectVanishedDevice
 	// DefectWideDevices: the kubelet would take too long to find hints for devices, because it
-	// tries all sets of NUMA nodes. Or the devices are on NUMA nodes on which the engine expects no
-	// devices.
+	// tries all sets of NUMA nodes. The Detail is the same if devices are on NUMA nodes on which
+	// the engine expects none.
 	DefectWideDevices
-	// DefectMemoryUnderflow: a NUMA node has less memory than its reservation and its huge pages.
-	// The kubelet subtracts unsigned numbers (getDefaultMachineState), so it counts an almost
-	// endless amount of memory.
+	// DefectMemoryUnderflow: a NUMA node has less memory than its reservation and its huge pages
+	// together. The kubelet subtracts unsigned numbers (getDefaultMachineState), so it counts an
+	// almost endless amount of memory.
 	DefectMemoryUnderflow
 
 	// BadRequest: the engine cannot evaluate the request. An amount is negative or too large, the

@@ -80,9 +80,10 @@ type Need struct {
 	// Whole is the number of CPUs per core if a rule for whole cores applies: full-pcpus-only, or
 	// berth.dev/exclusive: core in a refusal with the Detail Withholds. Otherwise it is 0.
 	Whole uint64 `json:"whole,omitempty"`
-	// Preferred has the sets of NUMA nodes for which the resource has a preferred hint, as lists.
-	// Anywhere means that the resource accepts all NUMA nodes. If both are unset, the resource has
-	// no preferred hint, so a policy that requires preferred hints refuses the pod.
+	// Preferred has the sets of NUMA nodes for which the resource has a preferred hint, each as a
+	// list such as "0-1". Anywhere means that the resource accepts all NUMA nodes. If both are
+	// unset, the resource has no preferred hint, so a policy that requires preferred hints refuses
+	// the pod.
 	Preferred []string `json:"preferred,omitempty"`
 	Anywhere  bool     `json:"anywhere,omitempty"`
 	// Nodes has one entry for each NUMA node that has any of the resource, ascending.

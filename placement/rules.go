@@ -267,8 +267,8 @@ const (
 	// WishExclusiveNUMA and WishL3 are implied by no configuration.
 	WishExclusiveNUMA
 	WishL3
-	// WishPinnedMemory is implied by the memory manager Static. If Berth decides, a node does not
-	// fulfil it if the program that carries out the decisions does not write cpuset.mems
+	// WishPinnedMemory is implied by the memory manager's policy Static. If Berth decides, a node
+	// does not fulfil it if the program that carries out the decisions does not write cpuset.mems
 	// (Config.MemoryStays).
 	WishPinnedMemory
 	// WishShares is implied by the CPU manager policy none.

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// supply is a compiled Supply. Its places are a range, beginning at from, in the list of the places
-// of all supplies.
+// supply is a compiled Supply. In the list of the places of all supplies, its own places begin at
+// from.
 type supply struct {
 	resource string
 	supply   Supply

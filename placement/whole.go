@@ -17,9 +17,9 @@ type Whole struct {
 	// CPUs are the pod's exclusive CPUs. Containers that ask for exclusive CPUs get some of these
 	// for themselves, and all other containers share the rest.
 	CPUs topology.CPUSet
-	// Memory is the pod's memory. The blocks of its containers do not count in addition. Nil means
-	// that the memory manager has no entry for the pod, which the kubelet distinguishes from an
-	// entry without blocks.
+	// Memory is the pod's memory. The blocks of its containers are parts of it, and do not count in
+	// addition. Nil means that the memory manager has no entry for the pod, which the kubelet
+	// distinguishes from an entry without blocks.
 	Memory []MemoryBlock
 }
 

@@ -203,8 +203,9 @@ func stride(outer, inner *CPUSet) int {
 	return int(next - base)
 }
 
-// The method held returns the levels that the tree describes correctly: their sets without the
-// offline CPUs equal the machine's sets, and Parse would read them correctly (writable).
+// The method held returns the levels that the tree describes correctly: the sets of the tree,
+// without the offline CPUs, equal the machine's sets, and Parse would read the level correctly
+// (writable).
 func (w *writer) held(t *tree) (kinds []levelKind) {
 	for _, l := range t.levels[:len(t.levels)-1] {
 		want := map[CPUSet]bool{}

@@ -260,9 +260,9 @@ func (d *distributor) trySubsets(k, left, squares int) error {
 	return nil
 }
 
-// givers returns how many NUMA nodes of a k-subset give a portion of the remainder. These are the
-// first ones of the subset. The others do not affect the result, even if the kubelet overwrites
-// them. givers returns 0 if the number is not known in advance.
+// givers returns how many NUMA nodes of a k-subset give a portion of the remainder. These NUMA
+// nodes come first in the subset. The others do not affect the result, even if the kubelet
+// overwrites them. givers returns 0 if the number is not known in advance.
 func (d *distributor) givers(k, left int) int {
 	n := left / d.g
 	if n > k || n > d.subs.fork+1 || !d.t.regular {

@@ -51,7 +51,7 @@ type piece struct {
 	word uint8
 }
 
-// group is the CPUs of a NUMA node, socket, core or uncore cache.
+// group has the CPUs of a NUMA node, socket, core or uncore cache.
 type group struct {
 	id     int
 	size   int

@@ -74,8 +74,8 @@ func (all *AmountTable) enter(b *Book, a NodeAmount, take bool) {
 // Take records an amount as assigned.
 func (all *AmountTable) Take(b *Book, a NodeAmount) { all.enter(b, a, true) }
 
-// Overdrawn reports whether book b assigns, of some kind on some NUMA node, more than the NUMA node
-// has and more than book o assigns.
+// Overdrawn reports whether book b assigns more of some kind than a NUMA node has, and also more
+// than book o assigns there.
 func (all *AmountTable) Overdrawn(b, o *Book) bool {
 	for i, used := range b.used {
 		if used > max(all.capacity[i], o.used[i]) {

@@ -15,7 +15,7 @@ type Book struct {
 	// used is the assigned amount of each kind, by kind, then NUMA node. In the kind CPU, each CPU
 	// that is pinned or stays idle for a pod counts as 1000.
 	used []uint64
-	// nodes and groups have the sums of free by NUMA node and by CoreTable.groups.
+	// nodes sums up free for each NUMA node, and groups for each element of CoreTable.groups.
 	nodes, groups []stat
 	// devices has a bit for each healthy and free device, kind after kind, in the order of the
 	// model (deviceKind). taken has the devices that pods have, and sick the devices that MarkSick

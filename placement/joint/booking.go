@@ -47,9 +47,8 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 }
 
-// Confine leaves, of each kind of resource that place has, only the part in left, which is the
-// unused part of place. It makes everything else of these kinds unavailable, and does not change
-// other kinds.
+// Confine changes the kinds of resources that place has. It makes all resources of these kinds
+// unavailable, except left, which is the unused part of place.
 func (m *Model) Confine(b *Book, place, left *Held) {
 	kinds := make([]bool, len(m.Amounts.kinds))
 	kinds[CPU] = !place.CPUs.IsEmpty()
@@ -110,9 +109,9 @@ func (m *Model) Near(b *Book, h *Held, asked func(KindIndex) uint64, cores bool)
 	}
 }
 
-// Trim limits the number of free CPUs of b outside h, on each NUMA node, to the number that the
-// free CPU time of o allows. o is a book in which h is assigned. After Trim, a pod that takes all
-// CPUs of h and other CPUs does not exceed the free CPU time.
+// Trim limits, on each NUMA node, how many CPUs outside h are free in b: no more than the free CPU
+// time of o allows. o is a book in which h is assigned. After Trim, a pod that takes all CPUs of h
+// and other CPUs does not exceed the free CPU time.
 func (m *Model) Trim(b, o *Book, h *Held) {
 	keep := m.Cores.shut(h)
 	for v := range m.Cores.nodes {

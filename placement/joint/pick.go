@@ -106,9 +106,9 @@ func (p *pick) span(g int) span {
 func (q *query) deals(mask hint.Mask) bool { return q.w.Nodes > 0 || q.near != nil && mask.Len() > 1 }
 
 // seat returns the NUMA nodes of the mask that provide the CPUs, or 0 if they cannot. With
-// Want.CPUsWithin, these are the smallest allowed subset of the mask that can provide all CPUs,
-// with at least one CPU from each NUMA node. Without it, or if the number of NUMA nodes is exact,
-// these are the whole mask. When the steps run out, seat checks only the whole mask.
+// Want.CPUsWithin, it returns the smallest allowed subset of the mask that can provide all CPUs,
+// with at least one CPU from each NUMA node. Otherwise, or if the number of NUMA nodes is exact, it
+// returns the whole mask. When the steps run out, seat checks only the whole mask.
 func (q *query) seat(a *asked, mask hint.Mask) hint.Mask {
 	switch {
 	case q.near != nil && !q.near.Has(mask):

@@ -362,8 +362,8 @@ func (q *query) leastNode() (least uint64) {
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
 // floor returns a lower bound for the number of NUMA nodes. For each resource, it counts how many
-// NUMA nodes are needed if those with the most room are taken first. On machines with at least
-// manyNodes NUMA nodes, it also does this for all resources together.
+// NUMA nodes are needed if the NUMA nodes with the most room are taken first. On machines with at
+// least manyNodes NUMA nodes, it also does this for all resources together.
 func (q *query) floor(a *asked) int {
 	f := floor{nodes: len(q.m.Cores.nodes), least: 1}
 	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })

@@ -338,8 +338,8 @@ func (q *deviceQuery) mostPlaces(together bool) int {
 	return most
 }
 
-// fewest returns a lower bound for the number of the given places that are needed for the missing
-// devices. If all the places together do not have enough devices, fewest returns more than most.
+// fewest returns how many of the given places are needed at least for the missing devices. If all
+// of them together have too few devices, the result is larger than most.
 func (q *deviceQuery) fewest(places uint64, most int) (n int) {
 	switch {
 	case !q.lacks():
@@ -378,8 +378,8 @@ func (q *deviceQuery) lacks() bool {
 	return false
 }
 
-// worth reports whether a pick with the links of p would be the best so far. places is its number
-// of places, and left the smallest number of free devices that it could have there.
+// worth reports whether a pick could be the best so far. p has the links of the pick, places is its
+// number of places, and left is the smallest number of free devices that these places could have.
 func (q *deviceQuery) worth(p *devicePick, places, left int) bool {
 	r, b := &q.rival, &q.best
 	if r.ok && cmp.Or(p.compareLinks(&r.devicePick), places-bits.OnesCount64(r.places), r.far, left-r.left, r.tie) >= 0 {
