@@ -1,5 +1,6 @@
-// Package sysfs reads a machine from the files of the Linux kernel under /sys/devices/system/cpu,
-// /sys/devices/system/node, /sys/bus/pci and /sys/class.
+// Package sysfs reads a machine from the files of the Linux kernel under /sys: its CPUs, caches,
+// NUMA nodes, PCI devices, and the links of AMD GPUs. It reads NVLinks from a file with the output
+// of nvidia-smi (MatrixFile), and the UUIDs of NVIDIA's GPUs from /proc (ReadNVIDIA).
 //
 // The input is an fs.FS: a live machine, or a capture of its files. If a file is missing, as on an
 // older kernel or in a filtered capture, the package uses another file if possible. If a file has a
