@@ -95,9 +95,9 @@ func (c *Claimed) reach(lying map[string]topology.NUMASet) []topology.NUMASet {
 	return out
 }
 
-// LiesOn returns the NUMA nodes of the container's exclusive CPUs. If there are none, it returns
-// the NUMA nodes of the CPU shares if bound is set. If there are none of these either, it returns
-// the NUMA nodes of the memory. nodesOf returns the NUMA nodes of CPUs.
+// LiesOn returns the NUMA nodes of the container's exclusive CPUs or, if it has none and bound is
+// set, of its CPU shares. If this set is empty, LiesOn returns the NUMA nodes of the memory.
+// nodesOf returns the NUMA nodes of CPUs.
 func (c *ContainerDecision) LiesOn(bound bool, nodesOf func(*topology.CPUSet) topology.NUMASet) topology.NUMASet {
 	set := nodesOf(&c.CPUs)
 	if set == 0 && bound {

@@ -69,7 +69,7 @@ func (l *layout) sumDistances(rows [][]uint64) {
 }
 
 // fewestForCPUs returns the kubelet's minAffinitySize for n CPUs. It counts all CPUs of the NUMA
-// nodes, including reserved ones.
+// nodes, including reserved CPUs.
 func (l *layout) fewestForCPUs(n int) int {
 	sizes := make([]uint64, len(l.nodeCPUs))
 	for i := range l.nodeCPUs {

@@ -41,8 +41,8 @@ func (r *Request) hasContainer(name string) bool {
 }
 
 // dropLost frees, in the state itself, the CPUs and memory of containers that the pod no longer
-// has. The devices of a removed container stay with the pod, because the device manager looks only
-// at pods. dropLost returns the removed containers that have devices.
+// has. The devices of a removed container stay with the pod, because the device manager frees
+// devices only when a whole pod is gone. dropLost returns the removed containers that have devices.
 func (b kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
 	lost := lostCPUs(pod, r)
 	b.s.shared = b.s.shared.Or(&lost)

@@ -502,7 +502,8 @@ func (ad *jointAdmission) heldSoFar() {
 }
 
 // holdInit adds the resources of init container c to held, which already has the init containers
-// before c. It does not add up the earlier ones again, because a pod may have hundreds.
+// before c. It does not add up these earlier init containers again, because a pod may have
+// hundreds.
 func (ad *jointAdmission) holdInit(c int) {
 	p := peakOf{m: ad.m.obey, held: &ad.held, peak: ad.turns}
 	for ; ad.passed < c; ad.passed++ {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// DecideWithin decides about a pod that uses a part of a held place, on a node where Berth decides.
+// DecideWithin is Decide for a pod that uses a part of a held place, on a node where Berth decides.
 // A held place has the resources of a Reservation. In the state, a pod with the UID of the place
 // holds the unused rest of the place. If the place has a kind of resource, the new pod gets this
 // kind only from the rest. If the place has CPU time, the pod gets CPU time only in the same form

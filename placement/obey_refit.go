@@ -201,7 +201,7 @@ func (f *refit) accepts(c int, target *ContainerAllocation, shrinks bool) bool {
 	return false
 }
 
-// confined decides about a container as if only the resources of place were free.
+// confined computes the decision about a container as if only the resources of place were free.
 func (f *refit) confined(c int, place *ContainerAllocation, policy Policy) (*ContainerDecision, bool) {
 	in, one := f.s.Clone(), f.alone(c)
 	in.Release(f.r.UID)

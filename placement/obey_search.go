@@ -13,7 +13,7 @@ const maxSearched = 8
 type search struct {
 	ad    *jointAdmission
 	books []joint.Book // books[n] is the book after n containers are placed
-	order []int        // app containers and sidecars; the placed ones come first
+	order []int        // app containers and sidecars; the containers that are placed come first
 	hard  []int        // the same containers, the hardest to place first; then init containers
 	one   hint.Set
 	spare int // steps that the current search must leave unused

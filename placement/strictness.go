@@ -163,7 +163,7 @@ func ownCPUs(m *Model, r *Request) int {
 
 // BreaksGroups returns the number of groups of free devices of which the pod would take only a part
 // (joint.DeviceTable.Breaks). If the kubelet decides, the number is not known, and BreaksGroups
-// returns 0. If the pod asks for devices, BreaksGroups decides about the pod again.
+// returns 0. If the pod asks for devices, BreaksGroups computes the decision again.
 func (s *State) BreaksGroups(r *Request) int {
 	if s.m.obey == nil || !s.m.obey.joint.Devices.HasGroups() || !r.AsksDevices() {
 		return 0

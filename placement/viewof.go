@@ -71,7 +71,7 @@ func socketOf(m *topology.Machine, core *topology.Core) int {
 }
 
 // ofPackages implements getCPUTopology: it adds a ViewNode for each package. NumCores counts all
-// CPUs that have a folder in sysfs, offline ones too.
+// CPUs that have a folder in sysfs, including offline CPUs.
 func (view *KubeletView) ofPackages(m *topology.Machine) (*KubeletView, error) {
 	view.NumCores = m.Online.Len() + m.Offline.Len()
 	if m.UnnumberedPackages {

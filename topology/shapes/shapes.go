@@ -68,8 +68,8 @@ const (
 		"dev:ba:00.0|bb:00.0,030200,10de:2330,numa=1,root=b7,switch=b8:00.0,driver=nvidia,name=card7|card8 " +
 		"dev:bc:00.0,020700,15b3:1021,numa=1,root=b7,switch=b8:00.0,driver=mlx5_core,name=ib3"
 	// GPUMesh is a two-socket server whose eight GPUs form a hybrid cube mesh of NVLinks. Each PCIe
-	// switch has two GPUs and a network card. The links are those that NVIDIA publishes for the
-	// DGX-1 with V100.
+	// switch has two GPUs and a network card. The links are as NVIDIA publishes them for the DGX-1
+	// with V100.
 	GPUMesh = "package:2 numa:1 l3:1 core:20 pu:2 mem:256Gi huge:2Mi=0;1Gi=64 dist:10,21 " +
 		"dev:06:00.0|07:00.0,030200,10de:1db1,numa=0,root=00,switch=04:00.0,driver=nvidia " +
 		"dev:08:00.0,020700,15b3:1013,numa=0,root=00,switch=04:00.0,driver=mlx5_core,name=ib0,rdma=mlx5_0 " +
