@@ -7,8 +7,8 @@ import (
 )
 
 // Advice returns advice for the user, in the imperative, or "" if nothing helps. If too little of a
-// resource is free, the advice depends on two questions: does the whole node or only a NUMA node
-// have too little, and does the empty node have enough?
+// resource is free, the advice depends on whether the whole node or only a NUMA node has too
+// little, and on whether the empty node has enough.
 //
 // The advice does not recommend nodes that the pod's own rules exclude.
 func (r *Refusal) Advice() string { return r.asked.advice(r.advice()) }

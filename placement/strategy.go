@@ -6,8 +6,8 @@ import (
 )
 
 // Fit scores how well a pod on the NUMA nodes of reach fits the node's Config.Strategy, from 0 to
-// 100. ok is false if the kubelet decides. ok is also false for joint.MostAllocated, the default.
-// If ok is false, the scheduler uses its own strategy.
+// 100. ok is false if the kubelet decides, and for joint.MostAllocated, the default. The scheduler
+// then uses its own strategy.
 func (s *State) Fit(reach topology.NUMASet) (score int, ok bool) {
 	if s.m.obey == nil || s.m.obey.joint.Strategy() == joint.MostAllocated {
 		return 0, false

@@ -21,14 +21,15 @@
 // nodes. CPU shares and memory are amounts. Place splits them evenly over the NUMA nodes of the
 // set, if each has room.
 //
-// Devices are chosen together with the CPUs and the memory: on the set of NUMA nodes and, if
-// requested, together at PCI root complexes or below switches, with at most one virtual function of
-// each physical function, or with a number of devices on each NUMA node (Want.PerNode). Among
-// possible choices Place prefers, in this order: more links between the chosen devices; more links
-// inside sets of four, and then pairs, of the remaining devices; fewer switches and root complexes;
-// those with the fewest remaining devices; NUMA nodes with the fewest remaining devices (or the
-// most, by Strategy). The first three of these count before the distances between NUMA nodes, and
-// all of them before the free CPU time. Links count only for kinds with at most 12 devices.
+// Devices are chosen together with the CPUs and the memory, on the same set of NUMA nodes. A
+// request may ask for devices that are together at PCI root complexes or below switches, for at
+// most one virtual function of each physical function, or for a number of devices on each NUMA node
+// (Want.PerNode). Among possible choices Place prefers, in this order: more links between the
+// chosen devices; more links inside sets of four, and then pairs, of the remaining devices; fewer
+// switches and root complexes; those with the fewest remaining devices; NUMA nodes with the fewest
+// remaining devices (or the most, by Strategy). The first three of these count before the distances
+// between NUMA nodes, and all of them before the free CPU time. Links count only for kinds with at
+// most 12 devices.
 //
 // Each call of Place has a budget of Steps. Real machines do not use it up, but the machines in
 // forged node reports can. When the steps run out, Place chooses without a search, and sets

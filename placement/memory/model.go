@@ -175,9 +175,10 @@ func HugePages(pageBytes uint64) string {
 	return name
 }
 
-// Misreserved returns a resource whose Reserved amounts, added over all NUMA nodes, differ from
-// want, and their sum in bytes. want has, by resource name, kubeReserved + systemReserved + the
-// hard eviction threshold (validateReservedMemory). found is false if there is no such resource.
+// Misreserved adds up the Reserved amounts of all NUMA nodes. It returns a resource whose sum
+// differs from want, and this sum in bytes. want has, by resource name, kubeReserved +
+// systemReserved + the hard eviction threshold (validateReservedMemory). found is false if there is
+// no such resource.
 func Misreserved(nodes []Node, want map[string]uint64) (resource string, sum uint64, found bool) {
 	sums := map[string]uint64{}
 	for name := range want {
