@@ -59,11 +59,12 @@ func (w *waitingNodes) add(n *nodes.Node) {
 
 // wait adds the pod to core.waiters at the beginning of its attempt, so that package wake can wake
 // it. Members of a Kubernetes PodGroup are not added, because kube-scheduler tries them again when
-// their back-off ends. If the namespace is crowded (Delays.crowded), its pods get no exact
-// promises, and do not wait until their CPUs are certain, because an exact promise would keep other
-// new pods off the node until its next report. The same applies to all namespaces while the watch
-// of pods is late (nodes.Feed.Prompt). A pod that requires devices near its CPUs always waits until
-// its CPUs are certain, because they determine which devices it may use.
+// their back-off ends. If the namespace is crowded (Delays.crowded), no particular CPUs are
+// promised to its pods (ledger.Candidate.Loose), and these pods do not wait until their CPUs are
+// certain. A promise of particular CPUs would keep other new pods off the node until its next
+// report. The same applies to all namespaces while the watch of pods is late (nodes.Feed.Prompt). A
+// pod that requires devices near its CPUs always waits until its CPUs are certain, because they
+// determine which devices it may use.
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {
 	core, patience := c.plugin.core, c.plugin.args.Patience.Duration
 	insists := c.ask != nil && c.ask.Claims == dra.Required && dra.MayClaim(pod)

@@ -122,10 +122,10 @@ func mayHelp(old, now *corev1.Node) bool {
 const othersLate = 2 * time.Second
 
 // tooLate explains why the node has too few resources for the pod, or why a host port is taken. It
-// returns "" if the pod fits. It is needed because, since the framework checked the node, other
-// schedulers may have bound pods to it, and pods on it may have been resized. tooLate counts
-// resources as the kubelet does. It also counts the pods in written, whose Bindings the watch may
-// not show yet.
+// returns "" if the pod fits. The check is necessary because other schedulers may have bound pods
+// to the node, or pods there may have been resized, after the framework checked the node. tooLate
+// counts resources as the kubelet does. It also counts the pods in written, whose Bindings the
+// watch may not show yet.
 func (o *onNodes) tooLate(pod *corev1.Pod, node string, written []*corev1.Pod) string {
 	bound := o.bound(node)
 	for _, posted := range written {

@@ -52,8 +52,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 
 // dropClaim removes from the pod's status the name of the claim that an earlier attempt made for
 // extended resources. kube-scheduler deletes the claim but not this part of the status, so a
-// kubelet would look for the claim instead of asking its device plugin. dropClaim does not remove
-// the claim of this attempt, which has another name.
+// kubelet would look for the claim instead of asking its device plugin. If the status already names
+// the claim of this attempt, which has another name, dropClaim leaves it.
 func (p *Plugin) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 	stale := pod.Status.ExtendedResourceClaimStatus
 	if stale == nil {
@@ -144,10 +144,10 @@ func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, fr
 	return fwk.AsStatus(err)
 }
 
-// wordsOf returns the annotations that a Binding has in addition to the decision, if the pod is in
-// a gang or uses a Reservation. One names the gang and the Reservation, another names the
-// Reservation in Koordinator's format. The parameter from is the UID of the Reservation, or "" if
-// the pod uses none.
+// wordsOf returns the annotations that a Binding has in addition to the decision if the pod is in a
+// gang or uses a Reservation: wire.BoundForAnnotation names the gang and the Reservation, and
+// wire.AllocatedAnnotation names the Reservation in Koordinator's format. The parameter from is the
+// UID of the Reservation, or "" if the pod uses none.
 func (c *core) wordsOf(from string, pod *corev1.Pod) map[string]string {
 	words, bound := map[string]string{}, c.gangs.BoundFor(pod.UID)
 	if from != "" {

@@ -47,8 +47,8 @@ type Candidates struct {
 	few     int
 	// space is the memory of classes and taking. It is nil before and after the search.
 	space *space
-	// unconfirmed counts the nodes that admitted the pod in an estimate but not in their exact
-	// answer.
+	// unconfirmed counts the nodes that admitted the pod according to an estimate, but not
+	// according to their exact answer.
 	unconfirmed int
 }
 
@@ -315,9 +315,9 @@ const (
 )
 
 // Next returns a few nodes of a class that it has not returned yet, the best first. It returns none
-// if no node is left. If a node's answer is an estimate, Next first asks the node for the exact
-// answer, because Reserve might refuse the pod, which would then go to the end of the scheduling
-// queue. After maxUnconfirmed wrong estimates, Next uses estimates unchecked.
+// if no node is left. If a node's answer is an estimate (nodes.Query.Estimates), Next first asks
+// the node for the exact answer, because Reserve might refuse the pod, which would then go to the
+// end of the scheduling queue. After maxUnconfirmed wrong estimates, Next uses estimates unchecked.
 func (s *Candidates) Next(class int) []fwk.NodeInfo {
 	few, heap, confirmed := make([]fwk.NodeInfo, 0, s.few), &s.classes[class], 0
 	for len(few) < s.few && confirmed < fewConfirmed && len(*heap) > 0 {

@@ -45,8 +45,9 @@ const maxClasses = 64
 const fewOfClass = 8
 
 // preferencesOf reads a pod's preferences; nil means that it has none. It returns false if the
-// nodes cannot be divided into classes, for example if a preferred inter-pod term has single nodes
-// as its domains, because a class does not depend on the pods that such a term selects.
+// nodes cannot be divided into classes. For example, if the domains of a preferred inter-pod term
+// are single nodes, the term scores each node by the pods on it, but classOf does not count these
+// pods.
 func preferencesOf(pod *corev1.Pod, by []Spread) (*preferences, bool) {
 	found := &preferences{namespace: pod.Namespace, classes: map[string]int{}}
 	if !found.affine(pod.Spec.Affinity) {

@@ -11,8 +11,8 @@ import (
 // SortName is the name in profiles of the plugin that orders the queue (command.Sort).
 const SortName = "BerthSort"
 
-// ConfigOptions are the options of a scheduler configuration. The zero value is useful inside a
-// cluster.
+// ConfigOptions are the options of a scheduler configuration. The zero value is ready for use
+// inside a cluster.
 type ConfigOptions struct {
 	// Kubeconfig is a file; "" means the service account of the scheduler's own pod.
 	Kubeconfig string

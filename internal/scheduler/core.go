@@ -61,12 +61,12 @@ type core struct {
 	// refits decides about pods that are resized on nodes where Berth decides.
 	refits *refit.Refitter
 	events events.EventRecorder
-	// reserved numbers the calls of Reserve.
+	// reserved is the last assigned cycle.number.
 	reserved atomic.Uint64
 	// ready means that the plugin has processed all objects that existed at its start.
 	ready atomic.Bool
-	// handover makes sure that the API server can no longer write a Binding of the previous leader
-	// when the first pod that could be pinned is placed.
+	// handover makes sure that, before this process places its first pod that could be pinned, the
+	// API server can no longer accept a Binding of the previous leader.
 	handover *handover.Handover
 	// freed tells the scheduling queue that resources of a node have become free without an API
 	// event. HoldReservations sets it before the scheduler runs.
@@ -360,8 +360,8 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 
 // maxTakeover is the maximum time for which the scheduler waits for the end of the takeover before
 // it tries the first pod. Within that time, the API server usually answers the three requests of a
-// takeover without fences. After that time, the scheduler tries pods, but until the takeover ends,
-// it places only pods for which nothing is pinned.
+// takeover that fences no pods (package handover). After that time, the scheduler tries pods, but
+// until the takeover ends, it places only pods for which nothing is pinned.
 const maxTakeover = 2 * time.Second
 
 // begin permits placements after all existing objects have been read.

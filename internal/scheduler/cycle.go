@@ -93,15 +93,16 @@ func (c *cycle) Clone() fwk.StateData {
 	return &copied
 }
 
-// cycleOf returns the plugin's state. It is nil for a pod that passes untouched or has not passed
-// PreFilter.
+// cycleOf returns the plugin's state. It is nil for a pod about which Berth decides nothing, and
+// for a pod that has not passed PreFilter.
 func cycleOf(state fwk.CycleState) *cycle {
 	data, _ := state.Read(cycleKey)
 	c, _ := data.(*cycle)
 	return c
 }
 
-// cycle returns cycleOf(state) or, if that is nil, the cycle of a pod that passes untouched.
+// cycle returns cycleOf(state) or, if that is nil, the cycle of a pod about which Berth decides
+// nothing.
 func (p *Plugin) cycle(state fwk.CycleState) *cycle {
 	if c := cycleOf(state); c != nil {
 		return c

@@ -130,9 +130,9 @@ func (d *Delays) begin(pod *corev1.Pod, queued time.Time) bool {
 }
 
 // A namespace with more than crowdFrom waiting pods per node becomes crowded, and stays crowded
-// until it has at most one waiting pod per crowdTo nodes. A node can make one exact promise per
-// report, so the last of more than crowdFrom pods per node would wait for more than crowdFrom
-// reports.
+// until it has at most one waiting pod per crowdTo nodes. A node can promise particular CPUs to one
+// pod per report, so the last of more than crowdFrom pods per node would wait for more than
+// crowdFrom reports.
 const crowdFrom, crowdTo = 8, 8
 
 // crowded reports whether the namespace is crowded (crowdFrom, crowdTo) in a cluster with this

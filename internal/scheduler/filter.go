@@ -153,7 +153,7 @@ func (p *Plugin) readBy(read func(*corev1.Pod) (wire.Ask, error), pod *corev1.Po
 	return ask, err
 }
 
-// cycleFor returns the state of a new attempt. Its way is alone until the caller sets another one.
+// cycleFor returns the state of a new attempt. Its way is alone until the caller sets another way.
 func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
 	c := &cycle{
 		way: &alone{}, pod: pod, ask: ask, plugin: p, began: p.core.clock.Now(), unpinned: !ask.Request.Pinnable(),

@@ -9,7 +9,7 @@ import (
 // Look returns the percentageOfNodesToScore for a pod: the search for nodes ends when this
 // percentage of all nodes has been found feasible. The parameter all is the number of nodes. The
 // parameter set is the profile's setting; 0 means kube-scheduler's own choice. The result never
-// means fewer nodes than set.
+// ends the search with fewer feasible nodes than set does.
 type Look func(pod *corev1.Pod, all int, set int32) int32
 
 // MightPin reports whether a kubelet could pin anything for the pod.

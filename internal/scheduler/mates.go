@@ -98,9 +98,9 @@ func (c *core) roomOn(handle fwk.Handle) func() (*gangfit.Room, error) {
 	}
 }
 
-// FollowMates returns a replacement for next with which the scheduler tries the members of a gang
-// one after another. next takes the first entry from the scheduling queue, and take takes a given
-// pod from it.
+// FollowMates wraps next, the function that takes the first entry from the scheduling queue. With
+// the returned function, the scheduler tries the members of a gang one after another. The function
+// take takes a given pod from the queue.
 func FollowMates[L any, E comparable](in Parts, next func(L) (E, error), take func(L, *corev1.Pod) E) func(L) (E, error) {
 	return gang.Follow(in.core.gangs, next, take)
 }

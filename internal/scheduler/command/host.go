@@ -37,8 +37,8 @@ type (
 	failureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time)
 )
 
-// narrowed has the methods of a profile that search replaces for one call of SchedulePod. The wrap
-// works only if kube-scheduler runs plugins through these methods.
+// narrowed has the methods of a profile that the type search replaces for one call of SchedulePod.
+// The wrap works only if kube-scheduler runs plugins through these methods.
 type narrowed interface {
 	PercentageOfNodesToScore() *int32
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
@@ -66,7 +66,8 @@ type wrap struct {
 
 // wraps has all wraps, in the order in which they are applied. For a pod about which Berth does not
 // decide, each wrap calls kube-scheduler's own function with the pod's own profile. The profiles of
-// the scheduler do not change; search and aside replace a profile during one call.
+// the scheduler do not change; values of the types search and aside replace a profile during one
+// call.
 var wraps = []wrap{
 	{
 		place: "Scheduler.SchedulingQueue",
@@ -137,10 +138,10 @@ func informersOf(sched *kubescheduler.Scheduler) informers.SharedInformerFactory
 	return nil
 }
 
-// attentive is a scheduling queue that saves useless checks: if an event cannot help pods that only
-// Berth has refused, it is not checked against them. kube-scheduler itself checks each event
-// against every waiting pod. While thousands of pods wait for reports, it would check all of them
-// at each Binding.
+// attentive is a scheduling queue that saves useless checks. If an event cannot help pods that only
+// Berth has refused, the queue does not check the event against these pods. kube-scheduler itself
+// checks each event against every waiting pod. While thousands of pods wait for reports, it would
+// check all of them at each Binding.
 type attentive struct {
 	queue.SchedulingQueue
 	// ours reports whether only Berth refused the pod in its last attempt (Delays.Ours).

@@ -15,9 +15,9 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// lookingFurther returns a SchedulePod that calls next with a search in place of the profile, for
-// each pod that could be pinned. If look returns the profile's own percentage, there is nothing to
-// replace, and next gets the profile itself.
+// lookingFurther returns a SchedulePod that, for each pod that could be pinned, calls next with a
+// value of type search in place of the profile. If look returns the profile's own percentage, there
+// is nothing to replace, and next gets the profile itself.
 func lookingFurther(next schedulePod, look scheduler.Look, global *int32, profiles map[string]*known) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		if !scheduler.MightPin(pod.Pod) {

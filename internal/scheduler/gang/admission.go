@@ -44,8 +44,8 @@ type admitter struct {
 // block each other forever.
 type admission struct {
 	// asked are the minResources with which the group was admitted. Unless unchecked is set, they
-	// passed the gate: they were free, or evictions could free them. A later change of the object
-	// does not change asked.
+	// passed the admission gate (gangs.Admission.Gate): they were free, or evictions could free
+	// them. A later change of the object does not change asked.
 	asked amounts.List
 	// unchecked means that only the phase of the object shows the admission, for example after a
 	// restart. A tenant may have raised minResources after the admission, or may have written the
@@ -133,7 +133,8 @@ func (b *admitter) keepsNothing(key wire.GangKey) {
 }
 
 // holds reports whether resources are kept for a group even from groups of other namespaces. If
-// holds returns true, the group does not have to pass the gate again. The caller holds the lock.
+// holds returns true, the group does not have to pass the admission gate again. The caller holds
+// the lock.
 func (b *admitter) holds(key wire.GangKey) bool {
 	a, now := b.admitted[key], b.book.Clock.Now()
 	return a != nil && !a.unchecked && now.Before(a.until) && (a.placed || !now.Before(b.spoiled[key.Namespace]))
@@ -262,9 +263,9 @@ func (m *member) takes() amounts.List {
 	return m.asks
 }
 
-// claim returns the claim that the gate checks before a group is planned, or nil if there is
-// nothing to check. The result asked has the minResources for which the group is admitted if the
-// gate does not stop the attempt. The caller holds the lock.
+// claim returns the claim that the admission gate checks before a group is planned, or nil if there
+// is nothing to check. The result asked has the minResources with which the group is admitted if
+// the gate does not stop the attempt. The caller holds the lock.
 func (b *admitter) claim(g *group) (c *gangfit.Claim, asked amounts.List) {
 	switch {
 	case g.Whole || len(g.spec.Resources) == 0:

@@ -44,8 +44,8 @@ func (gs *Groups) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *f
 	return nil
 }
 
-// Alone reports whether no plan of a gang places the pod now: the pod belongs to no gang, or its
-// gang has its minimum and no plan.
+// Alone reports whether the scheduler places the pod by itself, and not by the plan of a gang: the
+// pod belongs to no gang, or its gang has its minimum and no plan.
 func (gs *Groups) Alone(pod *corev1.Pod) bool {
 	gs.book.mu.Lock()
 	defer gs.book.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Turn is the answer to a member's PreFilter.
+// Turn is the result of Groups.PreFilter for a member.
 type Turn struct {
 	// Node is the member's planned node. It is "" if the scheduler places the member like a single
 	// pod, or does not try it.
@@ -112,8 +112,8 @@ type attempt struct {
 	pod   *corev1.Pod
 	job   *job
 	begun time.Time
-	// admits are the minResources for which the group is admitted if the gate does not stop the
-	// attempt; nil means none.
+	// admits are the minResources with which the group is admitted if the admission gate
+	// (gangs.Admission.Gate) does not stop the attempt; nil means none.
 	admits amounts.List
 }
 
@@ -151,12 +151,13 @@ type result struct {
 type outcome struct {
 	plan *planned
 	// why is the reason why there is no plan. failed is the value of the label reason of the metric
-	// gang_plans_dropped_total. failed is "" if the next reports of nodes may show room.
+	// gang_plans_dropped_total. failed is "" if there is a plan, or if the next reports of nodes
+	// may show room.
 	failed, why string
 	// evicts has the victims for the members, or is nil if no pod is evicted.
 	evicts *eviction
-	// asked means that the gate did not stop the attempt: the group's minResources, if it has any,
-	// are free or could be freed by evictions, or the profile has no gate.
+	// asked means that the admission gate did not stop the attempt: the group's minResources, if it
+	// has any, are free or could be freed by evictions, or the profile has no gate.
 	asked bool
 }
 

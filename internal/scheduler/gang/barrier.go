@@ -21,8 +21,8 @@ type barrier struct {
 	waiting func(uid types.UID) fwk.WaitingPod
 
 	mu sync.Mutex
-	// waves is closed at the next change of the cluster. waves is nil while no member waits for its
-	// wave.
+	// waves is the channel on which members wait for their waves. The next call of stir closes it
+	// and sets waves to nil.
 	waves chan struct{}
 	// again has the functions that callAgain calls before the next scheduling cycle.
 	again []func()
@@ -78,8 +78,8 @@ var (
 	errWaveLate = errors.New("the members of the gang that must be admitted first did not appear in the node's report in time")
 )
 
-// awaitWave waits until the node has reported the members of earlier waves. It returns an error if
-// the deadline passes first, if at.over is closed, or if ctx ends.
+// awaitWave waits until the node has reported the members of earlier waves (ledger.Candidate.Wave).
+// It returns an error if the deadline passes first, if at.over is closed, or if ctx ends.
 func (b *barrier) awaitWave(ctx context.Context, at *place, deadline time.Time) error {
 	limit := b.clock.NewTimer(max(0, deadline.Sub(b.clock.Now())))
 	defer limit.Stop()

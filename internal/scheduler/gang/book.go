@@ -35,7 +35,8 @@ type Options struct {
 	// Client lists, deletes and patches pods, and lists PriorityClasses.
 	Client kubernetes.Interface
 	Events events.EventRecorder
-	// Objects reads and writes the API objects of groups. It is nil if groups have no objects.
+	// Objects reads and writes the API objects of groups. If Objects is nil, these objects are
+	// neither read nor written.
 	Objects Objects
 	// Ended has the members that have ended. It is nil if ended pods are not watched.
 	Ended Ended
@@ -65,8 +66,8 @@ type Options struct {
 	// Protects reports whether pods and gangs of the namespace may protect themselves from
 	// eviction; nil means that all may.
 	Protects func(namespace string) bool
-	// Lead is the gate for writes and deletions. If Lead is nil, New makes a gate. The function
-	// that Follow returns opens the gate.
+	// Lead is the gate that allows writes and deletions once it is open. If Lead is nil, New makes
+	// a gate. The function that Follow returns opens the gate.
 	Lead *lead.Gate
 }
 

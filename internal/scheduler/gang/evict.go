@@ -36,7 +36,7 @@ type eviction struct {
 	// which also free resources for the group.
 	victims []*corev1.Pod
 	leaving int
-	// nodes has the node of each member that fits after the eviction, by UID.
+	// nodes has the node of each member that fits after the eviction, by the member's UID.
 	nodes map[types.UID]string
 	// mixed means that some victim's priority is not lower than the group's. Such a victim is
 	// evicted because its gang is evicted as a whole, and another pod of that gang has a lower
@@ -46,7 +46,7 @@ type eviction struct {
 	cut bool
 }
 
-// crowd is a trial from whose nodes running pods can be removed. It implements plan.Crowd.
+// crowd is a trial that can also remove running pods from its nodes. It implements plan.Crowd.
 type crowd struct {
 	*trial
 	pods [][]seated // the pods of each victim

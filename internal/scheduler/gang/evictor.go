@@ -31,8 +31,8 @@ type evictor struct {
 	// older than leaveTimeout.
 	evicted map[types.UID]time.Time
 	// protected has the priority of each placed pod that the annotation or label
-	// volcano.sh/preemptable protects from eviction. kube-scheduler's own preemption does not look
-	// at it.
+	// volcano.sh/preemptable protects from eviction. kube-scheduler's own preemption ignores this
+	// annotation and label.
 	protected map[types.UID]int32
 }
 

@@ -85,8 +85,7 @@ type member struct {
 	// marked means that this process has written wire.GangWholeCondition into the pod, possibly
 	// before the watch shows the condition.
 	marked bool
-	// at is the member's position in the group's line, counted from 1, or 0 if it is not in the
-	// line.
+	// at is the member's position in sums.line, counted from 1, or 0 if it is not in the line.
 	at int
 	// parted means that the scheduler's watch no longer shows the pod, which may have ended or be
 	// gone.

@@ -213,7 +213,8 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 	g.read()
 }
 
-// sweepEvery is the interval at which Sweep compares stored pods and namespaces with existing ones.
+// sweepEvery is the interval at which Sweep checks whether the stored pods and namespaces still
+// exist.
 const sweepEvery = time.Minute
 
 // Sweep removes stored data of pods and namespaces that are gone, every sweepEvery until ctx ends.
@@ -268,8 +269,8 @@ func (gs *Groups) placed(g *group) {
 }
 
 // on applies an event to a group's progress. It carries out the resulting actions except Release
-// and Try, which the caller must carry out after it has released the lock. The caller holds the
-// lock during the call.
+// and Try. The caller carries these out, but not while it holds the lock. The caller holds the lock
+// during the call of on.
 func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
 	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.book.Clock.Now())
 	if do.Drop != "" {

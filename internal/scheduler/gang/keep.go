@@ -22,8 +22,9 @@ func (g *group) keep(j *job, e *eviction, leader types.UID) {
 // forgone removes from g.kept the nodes that are kept unnecessarily, and returns them: nodes for
 // pods that have left the group or, if the group is blocked, for all its pods without nodes.
 // Without forgone, only the next attempt would release these nodes. If the leader's status does not
-// show its nomination yet, its node also stays in g.kept, so that a later call can withdraw the
-// nomination. The caller holds the lock, releases it, and passes the result to forgo.
+// show its nomination yet, forgone returns the leader's node but also leaves it in g.kept, so that
+// a later call can withdraw the nomination. The caller holds the lock, releases it, and passes the
+// result to forgo.
 func (g *group) forgone() (list []kept) {
 	if len(g.kept) == 0 || g.Planned() {
 		return nil

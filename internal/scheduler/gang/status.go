@@ -153,8 +153,8 @@ func (g *group) standing() (s standing) {
 	return s
 }
 
-// maxMarks is the number of members of a gang that get wire.GangWholeCondition. If one of these
-// pods is deleted, the other still shows that the gang was whole.
+// maxMarks is the number of members that get wire.GangWholeCondition if their gang has no object.
+// If one of these pods is deleted, the other still shows that the gang was whole.
 const maxMarks = 2
 
 // marks returns the members that must get wire.GangWholeCondition. The caller holds the book's
@@ -279,8 +279,9 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 	return o.writeStatus(ctx, key, object.(metav1.Object).GetUID(), *status)
 }
 
-// ofVolcano returns the status to write for a PodGroup of Volcano, or nil if nothing has changed. It
-// sets the conditions that Volcano's own scheduler sets, and keeps all others.
+// ofVolcano returns the status to write for a PodGroup of Volcano, or nil if nothing has changed.
+// It changes only the conditions Unschedulable and Scheduled, which Volcano's own scheduler also
+// sets.
 func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus {
 	conditions := slices.Clone(g.Status.Conditions)
 	set := func(kind volcano.PodGroupConditionType, status corev1.ConditionStatus, reason, message string) (changed bool) {
@@ -314,7 +315,7 @@ func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus 
 	return &groupStatus{Phase: string(s.phase), Running: s.running, Succeeded: s.succeeded, Failed: s.failed, Conditions: conditions}
 }
 
-// sigsPhases has the phase of scheduler-plugins for each phase of Volcano.
+// sigsPhases maps the phases of Volcano's PodGroups to those of the PodGroups of scheduler-plugins.
 var sigsPhases = map[volcano.PodGroupPhase]sigs.PodGroupPhase{
 	volcano.PodGroupPending: sigs.PodGroupPending, volcano.PodGroupInqueue: sigs.PodGroupScheduling, volcano.PodGroupRunning: sigs.PodGroupRunning,
 	volcano.PodGroupUnknown: sigs.PodGroupUnknown, volcano.PodGroupCompleted: sigs.PodGroupFinished,

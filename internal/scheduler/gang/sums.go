@@ -24,14 +24,15 @@ type sums struct {
 	// ended counts members that have succeeded or failed. parted counts members that the
 	// scheduler's watch no longer shows, because they have ended or are gone.
 	ended, parted int
-	// runs has the members' runs. pruned is the value of runs.Live when endings.prune last looked
-	// for members of former runs.
+	// runs has the runs to which the members belong (gangs.Run). pruned is the value of runs.Live
+	// when endings.prune last looked for members of former runs.
 	runs   gangs.Runs
 	pruned int
 	// wrongs counts active members whose declaration cannot be parsed. asking counts active members
 	// with wishes about the NUMA nodes of other members.
 	wrongs, asking int
-	// schedulers, priorities and declared have the number of active members for each value.
+	// schedulers, priorities and declared count the active members by value. declared omits members
+	// whose pods declare nothing.
 	schedulers map[string]int
 	priorities map[int32]int
 	declared   map[wire.Declaration]int

@@ -80,8 +80,8 @@ func MateInTrial(state fwk.CycleState, uid types.UID) bool {
 	return ok && t.mates.Has(uid)
 }
 
-// trial has copies of the scheduler's nodes with planned members on them. It implements plan.Field
-// and gangfit.Reporting.
+// trial tries members on copies of the scheduler's nodes. It implements plan.Field and
+// gangfit.Reporting.
 type trial struct {
 	ctx     context.Context //nolint:containedctx // a trial lives as long as the call that makes it
 	profile Profile
@@ -95,9 +95,9 @@ type trial struct {
 	kinds []*kind
 	// bodies has the members in the form in which the framework adds pods to nodes.
 	bodies []fwk.PodInfo
-	// cleared has the nodes from which the trial may remove pods, or is nil. If it is set, a kind
-	// that is not coupled is filtered again only on these nodes; the answers of all other nodes are
-	// in kind.refused.
+	// cleared has the nodes from which the trial may remove pods, or is nil. If it is set, the
+	// Filter plugins run again only on these nodes and for coupled kinds. For other kinds, the
+	// earlier answers of all other nodes still apply (kind.refused).
 	cleared map[int]bool
 	// wide means that Nodes must ask all nodes. left means that a call of Nodes has asked only some
 	// nodes.
@@ -106,7 +106,8 @@ type trial struct {
 	loners loners
 	// devices is nil if the profile has no plugin that chooses devices.
 	devices Devices
-	// coupled is the number of coupled kinds (plan.Field.Coupled).
+	// coupled is the number of coupled kinds: kinds for which a placed member can change which
+	// nodes are feasible (plan.Field.Coupled).
 	coupled int
 	// dirty means that kind.shut of some kind has refusals.
 	dirty bool

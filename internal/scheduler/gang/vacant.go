@@ -25,7 +25,7 @@ import (
 // only after the group has left the phase Pending. So Berth admits a group whose pods are missing,
 // or writes into its status why it does not. While a group has no pods, only its Job names a
 // scheduler, because a PodGroup has no field for it. A group that has neither pods nor a Job
-// belongs to the scheduler that serves the name volcano.
+// belongs to the scheduler that serves the scheduler name volcano.
 
 // vacantEvery is the usual time between two runs of lookAtVacant.
 const vacantEvery = 2 * time.Second
@@ -266,8 +266,8 @@ func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, 
 	return lowest, known
 }
 
-// letIn admits a group if its minResources are free or evictions could free them. Otherwise, or if
-// the group's object is wrong, letIn writes the reason into the group's status.
+// letIn admits a group. If the group's object is wrong, or the admission gate finds too few
+// resources for the minResources, letIn instead writes the reason into the group's status.
 func (l *look) letIn(v vacancy) {
 	key := v.spec.Key
 	if v.wrong != nil {
@@ -388,8 +388,8 @@ func (l *look) shut(v vacancy, why string) {
 }
 
 // writeVacant writes into a group's status that the group is admitted. If the group's Queue is
-// closed, writeVacant writes that the group waits for the Queue. Volcano's scheduler ignores groups
-// in a closed Queue (pkg/scheduler/actions/allocate).
+// closed or closing, writeVacant writes that the group waits for the Queue. Volcano's scheduler
+// ignores groups in a closed Queue (pkg/scheduler/actions/allocate).
 func (t *admitter) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
 	state, err := t.book.Objects.QueueState(ctx, spec.Queue)
 	if err != nil {

@@ -72,7 +72,7 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	}
 }
 
-// bindable lists, from the API server, the pods that a scheduler with the same schedulerNames could
+// bindable lists, from the API server, the pods that a scheduler with the same profile names could
 // be binding.
 func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error) {
 	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {

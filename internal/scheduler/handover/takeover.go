@@ -32,7 +32,7 @@ type Options struct {
 	SettleAfter time.Duration
 	// BindTimeout is the time after which the API server gives up a request (--request-timeout).
 	BindTimeout time.Duration
-	// Ours reports whether a scheduler with the same schedulerNames could be binding this pod. The
+	// Ours reports whether a scheduler with the same profile names could be binding this pod. The
 	// pod has no node.
 	Ours func(*corev1.Pod) bool
 	// Resizing returns the bound pods for which the previous leader may still be writing a
@@ -93,8 +93,8 @@ func New(o Options) *Handover {
 
 // Pace waits until the number of running Bindings allows another Binding of the namespace. The
 // caller must call done, at least once, when the API server has answered the Binding. Namespaces
-// take turns, so a namespace with many pods hardly delays a pod of another namespace, unless its
-// own pods must be bound to the same node before that pod. A repeated Binding does not wait in Pace
+// take turns, so a namespace with many pods hardly delays pods of other namespaces. It delays them
+// only on nodes to which its own pods must be bound first. A repeated Binding does not wait in Pace
 // again. If ctx ends first, Pace returns the error of ctx.
 func (h *Handover) Pace(ctx context.Context, namespace string) (done func(), err error) {
 	return h.pace.Take(ctx, namespace)

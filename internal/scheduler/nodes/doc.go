@@ -9,5 +9,5 @@
 // its shape. Each of these answers is stored in 64 bits and read without a lock. Reserve and Bind
 // do not use stored answers, but ask the account itself.
 //
-// The Feed receives pods, reports and heartbeats from the API, and wakes pods.
+// The Feed receives pods, reports and heartbeats from the API, and wakes waiting pods.
 package nodes

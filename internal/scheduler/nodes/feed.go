@@ -32,8 +32,8 @@ type FeedOptions struct {
 	SettleAfter time.Duration
 	// Exists reports whether there is a Node object of the given name.
 	Exists func(node string) bool
-	// Beside returns facts about a node that a report with only amounts lacks, such as the node's
-	// pods. It is nil if the feed never reads such reports.
+	// Beside returns facts about a node that a report with only amounts (apiclient.CoarseKinds)
+	// lacks, such as the node's pods. It is nil if the feed never reads such reports.
 	Beside func(node string) *wire.Beside
 	// Changed is called when a pod has left a node, when a report has arrived, or when a node is
 	// reliable again.

@@ -14,14 +14,14 @@ type Query struct {
 
 	table   *Table
 	scoring *rank.Scoring
-	// setting includes the demand for a node's devices in the node's rank.
+	// setting adjusts a node's rank to the demand for the node's devices.
 	setting rank.Setting
-	// answers has the nodes' answers for the pod's shape. It is nil if the pod has rules of its
-	// own, because the nodes must then be asked about the pod itself.
+	// answers has the nodes' answers for the pod's shape (ledger.Shape). It is nil if the pod has
+	// rules of its own, because the nodes must then be asked about the pod itself.
 	answers *answerTable
-	// amid has the nodes' answers or estimates for the pod's batch (type batch). Unlike answers,
-	// they may be used even if the kubelet could admit the pod before pods in flight. amid is nil
-	// if answers is nil or Share was not called.
+	// amid has the nodes' answers or estimates for the pod's batch (type batch). Unlike the answers
+	// in the field answers, they may be used even if the kubelet could admit the pod before pods in
+	// flight. amid is nil if answers is nil or Share was not called.
 	amid *answerTable
 	// begun is the start of the attempt, as the time since the package variable began.
 	begun time.Duration

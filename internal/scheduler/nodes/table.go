@@ -30,7 +30,7 @@ type Table struct {
 	byObject byObject
 	// obeying is the number of nodes on which Berth decides.
 	obeying atomic.Int64
-	// numbers is the number of assigned node numbers.
+	// numbers counts the node numbers that were ever assigned (hotFields.number).
 	numbers atomic.Int32
 
 	mu     sync.RWMutex

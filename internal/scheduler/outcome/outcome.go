@@ -75,8 +75,8 @@ func (o *outcome) patch(pod *corev1.Pod, now metav1.Time) ([]byte, error) {
 }
 
 // changed returns the condition to write, or nil if the pod already has it. LastTransitionTime
-// changes only when the status does. As with kube-scheduler (podutil.UpdatePodCondition), a new
-// ObservedGeneration is not a change.
+// changes only when the status does. A new ObservedGeneration does not count as a change;
+// kube-scheduler does the same (podutil.UpdatePodCondition).
 func (o *outcome) changed(pod *corev1.Pod, now metav1.Time) *corev1.PodCondition {
 	if o.condition == nil {
 		return nil

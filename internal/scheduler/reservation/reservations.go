@@ -251,8 +251,8 @@ func (rs *Reservations) NodeBack(name string) {
 const nodeGone = "NodeGone"
 
 // sync brings the node's account, the scheduler's cache and the queue in line with the state of the
-// Reservation. If an owner has used up the place, sync first ends the Reservation. The caller holds
-// the lock.
+// Reservation. If an owner uses the place and allocateOnce is true, sync first ends the
+// Reservation. The caller holds the lock.
 func (rs *Reservations) sync(it *item) {
 	if rs.cache == nil || it.read == nil && it.stage == waiting {
 		rs.unqueue(it)

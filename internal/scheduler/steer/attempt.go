@@ -35,7 +35,8 @@ const (
 type attempt struct {
 	mode   claims.Mode
 	claims []claims.PodClaim
-	// byNode has the ResourceSlices with spec.nodeName, by node. shared has all others.
+	// byNode has the ResourceSlices with spec.nodeName, by node. shared has all other
+	// ResourceSlices.
 	byNode map[string][]*resourceapi.ResourceSlice
 	shared []*resourceapi.ResourceSlice
 	taken  *taken

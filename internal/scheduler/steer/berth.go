@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Lying (the NUMA nodes of a pod's containers) and Way (a Lying to try) are types of package
-// claims.
+// Lying and Way are types of package claims. A Lying has the NUMA nodes of a pod's containers, and
+// a Way is a possible placement for which devices are then chosen.
 type (
 	Lying = claims.Lying
 	Way   = claims.Way

@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/internal/turns"
 )
 
-// maxAgain limits, between two RoundPauses, the pods that are woken although the changed node may
-// have admitted them before its change too. Whether it did is not known if more shapes wait than a
-// node stores answers for (ledger.MaxAnswers). Without the limit, a tenant with many shapes could
-// make each report wake pods that other plugins refuse.
+// maxAgain is the maximum number of pods that are woken per RoundPause although the changed node
+// may have admitted them before its change too. Whether it did is not known if more shapes wait
+// than a node stores answers for (ledger.MaxAnswers). Without the limit, a tenant with many shapes
+// could make each report wake pods that other plugins refuse.
 const maxAgain = 128
 
 // again has the shapes that a changed node admits, but may have admitted before the change too.

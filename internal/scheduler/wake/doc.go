@@ -23,7 +23,7 @@
 // If more pods wait for a node than it has room for, the remaining pods are woken in later rounds
 // as long as there is room. If pods were created in the same second, a kubelet may admit them in
 // any order, so a promise to one of them makes the others wait for a report. In this case only one
-// pod of each second and namespace is woken, whatever its shape.
+// pod of each second and namespace is woken, whatever its shape (ledger.Shape).
 //
 // The number of questions after a change is limited, because tenants may create any number of
 // classes. At the change, the node is asked about at most 128 classes; namespaces take turns. It is
@@ -32,6 +32,6 @@
 //
 // A node stores its answers for 16 shapes. If more shapes wait, it is not known whether the node
 // already admitted a pod before the change, and each report could wake pods that other plugins
-// refuse. At most 128 pods of such shapes are woken between two RoundPauses. Namespaces take turns,
-// and within a namespace the shape that has waited longest is first.
+// refuse. At most 128 pods of such shapes are woken per RoundPause. Namespaces take turns, and
+// within a namespace the shape that has waited longest is first.
 package wake

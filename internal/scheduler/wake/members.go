@@ -36,9 +36,10 @@ type class struct {
 type members struct {
 	class class
 	place place // the place of the class in the ring
-	// candidate is the candidate with which nodes are asked about the class: that of the pod that
-	// was tried last or, if that pod no longer waits, of any pod of the class. If a node has this
-	// pod in flight already, it answers about this pod, not about another pod of the class.
+	// candidate is the candidate with which nodes are asked about the class. It is the candidate of
+	// the pod that was tried last or, if that pod no longer waits, of any other pod of the class.
+	// If a node has this pod in flight already, it answers about this pod, not about another pod of
+	// the class.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 	// inLine means that the class is in again.line.

@@ -106,9 +106,10 @@ func (w *Waiters) forget(m *members) {
 
 // Blame records that an attempt has failed. The list waiting has the nodes that must report first,
 // and the list refusing has the nodes that refuse the pod. After Blame, NodeChanged for other nodes
-// does not wake the pod. Blame returns the time since which every attempt has found a waiting node,
-// or zero if this attempt has found none. If the returned time is at least ReportLimit ago, later
-// attempts count from now. If the pod is not among the Waiters, Blame returns the current time.
+// does not wake the pod, unless the two lists have more than maxBlamed nodes together. Blame
+// returns the time since which every attempt has found a waiting node, or zero if this attempt has
+// found none. If the returned time is at least ReportLimit ago, later attempts count from now. If
+// the pod is not among the Waiters, Blame returns the current time.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()

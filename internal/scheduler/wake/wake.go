@@ -15,8 +15,9 @@ func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) 
 
 // NodeReturned is called for a node that is usable again, has become another machine, or no longer
 // keeps resources for a nominated pod. It wakes pods that the node admits, and all pods that the
-// node refuses if evictions would help, whatever the node answered before and whichever nodes the
-// pods blame. If the node waits for a report, the pods now wait for that report.
+// node refuses but would admit after evictions. It does so whatever the node answered before, and
+// whichever nodes the pods blame. If the node waits for a report, the pods now wait for that
+// report.
 func (w *Waiters) NodeReturned(n Node) { w.wake(&change{node: n, returned: true}) }
 
 // WakeAll wakes every pod.

@@ -64,7 +64,7 @@ type Witness struct {
 	mu      sync.Mutex
 	book    *shadow.Book
 	reports map[string]report // the newest report of each node
-	// evidence has the inputs of the predictions that wait for an answer, by UID.
+	// evidence has the inputs of the predictions that wait for an answer, by the pod's UID.
 	evidence map[types.UID]*evidence
 	captures []capture // oldest first
 	budget   budget
