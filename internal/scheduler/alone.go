@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
-// alone implements the extension points for a pod that is placed alone: in no gang, in no group
-// cycle, and not in the place of a Reservation (see way).
+// alone implements the extension points for a pod that is placed alone: it is in no gang and in no
+// group cycle, and it uses no Reservation (see way).
 type alone struct {
 	// patient means that the pod waits for a node on which its CPUs are certain. It waits until
 	// patientUntil, or without a limit if it requires devices near its CPUs.
@@ -62,7 +62,7 @@ func (w *waitingNodes) add(n *nodes.Node) {
 // their back-off ends. If the namespace is crowded (Delays.crowded), no particular CPUs are
 // promised to its pods (ledger.Candidate.Loose), and these pods do not wait until their CPUs are
 // certain. A promise of particular CPUs would keep other new pods off the node until its next
-// report. The same applies to all namespaces while the watch of pods is late (nodes.Feed.Prompt). A
+// report. While the watch of pods is late (nodes.Feed.Prompt), all namespaces count as crowded. A
 // pod that requires devices near its CPUs always waits until its CPUs are certain, because they
 // determine which devices it may use.
 func (a *alone) wait(c *cycle, pod *corev1.Pod) {

@@ -25,8 +25,9 @@ import (
 
 // annotating holds pods until Volcano's own controller annotates them with a group. Shortly after
 // the creation of a pod that names the scheduler volcano and no group, the controller adds the
-// annotation (pkg/controllers/podgroup). Volcano's scheduler waits for it, because it places no pod
-// without a group. If Berth did not wait, it would place such a pod without its group.
+// annotation (pkg/controllers/podgroup). Volcano's scheduler waits for the annotation, because it
+// places no pod without a group. If Berth did not wait, it would place such a pod without its
+// group.
 type annotating struct {
 	clock    clock.WithDelayedExecution
 	logger   klog.Logger

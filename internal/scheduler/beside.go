@@ -71,8 +71,8 @@ func (o *onNodes) bound(name string) []*corev1.Pod {
 	return bound
 }
 
-// beside returns what a report with only amounts lacks: the release of the node's kubelet, and the
-// pods that are bound to the node.
+// beside returns what a report with only amounts (apiclient.CoarseKinds) lacks: the release of the
+// node's kubelet, and the pods that are bound to the node.
 func (o *onNodes) beside(name string) *wire.Beside {
 	return nodestate.BesideOf(o.node(name), o.bound(name))
 }
@@ -116,8 +116,8 @@ func mayHelp(old, now *corev1.Node) bool {
 }
 
 // othersLate is the maximum time from the moment when the plugin sees a pod until the snapshot of a
-// cycle contains the pod. Plugin and snapshot get the pod from one watch, each through its own
-// queue. So the snapshot of a cycle may lack a pod that was bound to a node shortly before the
+// cycle contains the pod. The plugin and the snapshot get the pod from one watch, each through its
+// own queue. So the snapshot of a cycle may lack a pod that was bound to a node shortly before the
 // cycle began.
 const othersLate = 2 * time.Second
 

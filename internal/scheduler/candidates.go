@@ -220,8 +220,8 @@ func (s *Candidates) classify(n *nodes.Node, i int) bool {
 }
 
 // answer returns the node's stored answer. If there is none and the nodes are not divided into
-// classes, it returns a bound for the answer (nodes.AtBest), if one is known. Otherwise it asks the
-// node.
+// classes, it returns the best rank that the node could have (nodes.AtBest), if that is known.
+// Otherwise it asks the node.
 func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
 	if s.prefers == nil {
 		if a, known := s.cycle.query.Foresee(n); known {

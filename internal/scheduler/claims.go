@@ -117,8 +117,8 @@ func (l *lyings) Doubtful(state fwk.CycleState) bool {
 	return c == nil || !c.decided() || c.doubtful
 }
 
-// Waits implements steer.Berth. It withdraws the promise of exact CPUs to the pod, so that no other
-// pod has to wait because of this promise. Bind decides again.
+// Waits implements steer.Berth. It withdraws the promise of particular CPUs to the pod, so that no
+// other pod has to wait because of this promise. Bind decides again.
 func (l *lyings) Waits(pod *corev1.Pod, node string) {
 	l.core().table.Named(node).Account().Loosen(uidOf(pod))
 }

@@ -36,8 +36,8 @@ type preferences struct {
 	key     []byte
 }
 
-// maxClasses is the maximum number of classes. If there are more, kube-scheduler searches as
-// without candidates.
+// maxClasses is the maximum number of classes. If there are more, kube-scheduler searches as it
+// would without Candidates.
 const maxClasses = 64
 
 // fewOfClass is the minimum of Candidates.few, the number of nodes that Next returns at a time, if

@@ -14,7 +14,8 @@ const SortName = "BerthSort"
 // ConfigOptions are the options of a scheduler configuration. The zero value is ready for use
 // inside a cluster.
 type ConfigOptions struct {
-	// Kubeconfig is a file; "" means the service account of the scheduler's own pod.
+	// Kubeconfig is the path of a kubeconfig file; "" means the service account of the scheduler's
+	// own pod.
 	Kubeconfig string
 	// SchedulerName is the name in spec.schedulerName of pods; "" means default-scheduler.
 	SchedulerName string

@@ -32,8 +32,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// core is shared by all profiles of a scheduler, because a node has one account for the pods of all
-// profiles.
+// core is shared by all profiles of a scheduler, because a node has one account (ledger.Node) for
+// the pods of all profiles.
 type core struct {
 	clock    clock.WithDelayedExecution
 	pods     pods

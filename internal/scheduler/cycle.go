@@ -150,9 +150,9 @@ func (c *cycle) askNow(n *nodes.Node) ledger.Answer {
 // suppose asks the node with the changes that the dry run assumes.
 //
 // Preemption first removes all pods of lower priority. It then puts the pods back one by one, and
-// evicts only a pod with which the node would refuse the preemptor. If pods in flight make the
-// answers uncertain, preemption would put no pod back and evict all of them. In this case the
-// preemptor waits for the node's report.
+// evicts only a pod with which the node would refuse the preemptor. If pods in flight, which the
+// node's report does not list yet, make the answers uncertain, preemption would put no pod back and
+// evict all of them. In this case the preemptor waits for the node's report.
 func (c *cycle) suppose(n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	a, assumed := c.askWithoutSome(n, info), c.assumed(n)
 	switch {

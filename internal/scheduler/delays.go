@@ -65,7 +65,7 @@ type crowd struct {
 	before bool
 }
 
-// delay has the time of one pod by cause.
+// delay has the times that one pod has waited, by cause.
 type delay struct {
 	namespace string
 	now       cause

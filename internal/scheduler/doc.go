@@ -1,7 +1,7 @@
 // Package scheduler is Berth's plugin for kube-scheduler: extension points, arguments and metrics.
-// It has no placement logic: package placement predicts kubelets, package ledger computes the
-// possible states of a node, package nodes stores the nodes' answers, package wake chooses which
-// waiting pods are tried again, and package handover makes a change of leaders safe.
+// It has no placement logic: package placement predicts the decisions of kubelets, package ledger
+// computes the possible states of a node, package nodes stores the nodes' answers, package wake
+// chooses which waiting pods are tried again, and package handover makes a change of leaders safe.
 //
 // PreFilter parses the pod once, and chooses one of five implementations of the later extension
 // points (type way). Filter asks a node's ledger for a verdict, or uses a stored answer. Reserve

@@ -99,8 +99,8 @@ const (
 	waitsAlone  = "single"
 )
 
-// waitGauges reports whether this replica leads, and the pods that wait for a node, as the watch
-// shows them. A standby replica reports them too.
+// waitGauges reports whether this replica leads, how many pods wait for a node, and the longest
+// wait, as the watch shows the pods. A standby replica also reports these values.
 func (c *core) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...string)) {
 	leads := 0.0
 	if c.lead.Leads() {

@@ -56,7 +56,7 @@ type groupTrial struct {
 	// waited means that a node must report before it can answer.
 	waited atomic.Bool
 	// waitsFrom is the time since which every attempt has found a node that waits for a report. It
-	// is zero if this attempt has found no such node.
+	// is zero if this attempt has found no node that waits.
 	waitsFrom time.Time
 	// lost counts the members that did not get their nodes in the commit.
 	lost atomic.Int64
@@ -176,8 +176,9 @@ func (g *inGroup) filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.
 // ask asks the trial's copy of a node. It returns false if the trial has not changed the node.
 //
 // A cycle that looks for victims spares a pod only if the group certainly fits next to it, and
-// evicts all others. If it is not certain which CPUs the kubelet gives the pods in flight, the
-// cycle might evict pods without need. In this case the group waits for the node's report.
+// evicts all others. If it is not certain which CPUs the kubelet gives the pods in flight, which
+// the node's report does not list yet, the cycle might evict pods without need. In this case the
+// group waits for the node's report.
 func (g *inGroup) ask(c *cycle, n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool) {
 	assumed, on := c.assumed(n), g.nodes.Known(n)
 	t := assumed.Trial()

@@ -20,9 +20,9 @@ import (
 // kube-scheduler would try the group thousands of times per second. PreEnqueue enforces the pause,
 // because it runs before a pod enters that queue.
 //
-// Only members that have failed are held. Groups of ordinary pods and new members are left to
-// kube-scheduler. groupPauses also stores the time since which each group has waited for a node's
-// report.
+// Only members that have failed are held. New members, and groups about which Berth decides
+// nothing, are left to kube-scheduler. groupPauses also stores the time since which each group has
+// waited for a node's report.
 type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate moves pods to the active queue.
@@ -43,7 +43,7 @@ type groupPause struct {
 	// until is the time when the pause ends.
 	until time.Time
 	// waitsFrom is the time since which every attempt has found a node that waits for a report. It
-	// is zero if the last attempt found no such node.
+	// is zero if the last attempt found no node that waits.
 	waitsFrom time.Time
 	// held has the members that have failed since the pause began, by namespace and name.
 	held map[string]*corev1.Pod
@@ -58,7 +58,7 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// ownGroup returns namespace and name of the pod's Kubernetes PodGroup, or "".
+// ownGroup returns the namespace and name of the pod's Kubernetes PodGroup, or "" if it has none.
 func ownGroup(pod *corev1.Pod) string {
 	if s := pod.Spec.SchedulingGroup; s != nil && s.PodGroupName != nil {
 		return pod.Namespace + "/" + *s.PodGroupName
@@ -154,7 +154,7 @@ func (g *groupPauses) forget(key string, p *groupPause) {
 }
 
 // waits records that a node must report before the group can be placed. It returns the time since
-// which every attempt has found such a node.
+// which every attempt has found a node that must report.
 func (g *groupPauses) waits(key string) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -98,8 +98,8 @@ func (p *pods) forget(uid types.UID) {
 	p.of.Delete(uid)
 }
 
-// forgetIfGone removes a pod from the Waiters if it has left the API or has a node. The event that
-// removes such a pod may have come before the pod was added to the Waiters.
+// forgetIfGone removes a pod from the Waiters if it has left the API or has a node. The event about
+// the pod's end or its Binding may have come before the pod was added to the Waiters.
 func (c *core) forgetIfGone(pod *corev1.Pod) {
 	if wire.OfReservation(pod) {
 		if !c.reservations.Wants(pod.UID) {

@@ -78,7 +78,7 @@ func (p *Plugin) mayEvict(pod *corev1.Pod) bool {
 	return !p.args.EvictsNobody && (policy == nil || *policy != corev1.PreemptNever) && corev1helpers.PodPriority(pod) > p.core.feed.LowestPriority()
 }
 
-// admitsOrEvicts reports whether the node admits the pod, or would after evictions.
+// admitsOrEvicts reports whether the node admits the pod, or would admit it after evictions.
 func admitsOrEvicts(a *ledger.Answer) bool {
 	return a.OK() || a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Resolvable
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// PreScore skips Score for pods that pass untouched or for which no kubelet pins anything.
+// PreScore skips Score for pods about which Berth decides nothing, or for which no kubelet pins
+// anything.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	return skipUntouched(state)
 }

@@ -56,8 +56,8 @@ func (Tiers) Name() string { return TiersName }
 // Plugin.SignPod refuses to sign them.
 func (Tiers) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) { return nil, nil }
 
-// PreScore skips Score for pods that pass untouched or for which no kubelet pins anything. It also
-// skips Score if all nodes have the same tier.
+// PreScore skips Score for pods about which Berth decides nothing, or for which no kubelet pins
+// anything. It also skips Score if all nodes have the same tier.
 func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	if skip := skipUntouched(state); skip != nil {
 		return skip

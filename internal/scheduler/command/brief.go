@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// noteMore is the end of a shortened note. The complete text is in the pod's condition
+	// noteMore is the end of a shortened event note. The complete text is in the pod's condition
 	// PodScheduled, and in kubectl berth explain.
 	noteMore = "; more: kubectl berth explain"
 	// leastHead is the number of bytes that a shortened note leaves for kube-scheduler's own

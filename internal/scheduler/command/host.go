@@ -54,7 +54,7 @@ var (
 	_ gang.Runner = framework.Framework(nil) // the concrete type of a plugin's Handle
 )
 
-// wrap is one function or field of kube-scheduler that Berth replaces by a wrapper.
+// wrap is one function or field of kube-scheduler that Berth replaces with a wrapper.
 type wrap struct {
 	place string
 	// why is the effect of the wrap, which a plugin cannot achieve.
@@ -220,7 +220,7 @@ func (e *equipment) failureHandler() failureHandler {
 	}
 }
 
-// writingAside returns a handler that calls the handler failed, but lets the Writer write the
+// writingAside returns a handler that calls the given handler, but lets the Writer write the
 // outcome, and shortens events. It keeps the nomination of a pod until the watch shows it.
 func writingAside(failed failureHandler, outcomes *outcome.Writer) failureHandler {
 	said := brief.NewSaid()

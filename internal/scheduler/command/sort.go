@@ -15,14 +15,15 @@ import (
 
 // Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort with one
 // exception. If a pod enters the queue in the first minute of the process and has not been tried,
-// it is sorted by the end of the second of its creation instead of the time when it was queued.
+// it is sorted by the end of the second in which it was created, not by the time when it was
+// queued.
 //
 // A starting scheduler finds all waiting pods at once, in no particular order. A kubelet that
 // receives several pods at once admits older pods first (HandlePodAdditions of
 // pkg/kubelet/kubelet.go). If the scheduler tried an old pod after younger pods, the old pod could
-// take CPUs that were promised to them, so it would have to wait for reports. After the first
-// minute, pods enter the queue in the order of their creation anyway. So the exception ends then,
-// and a tenant gains nothing by keeping old pods in reserve.
+// take CPUs that were promised to the younger pods. So the old pod would have to wait for reports.
+// After the first minute, pods enter the queue in the order of their creation anyway. So the
+// exception ends then, and a tenant gains nothing by keeping old pods in reserve.
 type Sort struct {
 	// started is the end of the first minute of the process.
 	started time.Time

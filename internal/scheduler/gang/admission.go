@@ -81,7 +81,8 @@ func (b *admitter) admit(key wire.GangKey, a admission, keep time.Duration) {
 	}
 }
 
-// A namespace stays in admitter.spoiled for spoiledFor times Admission.KeepFor.
+// spoiledFor is the time for which a namespace stays in admitter.spoiled, as a multiple of
+// Admission.KeepFor.
 const spoiledFor = 10
 
 // expire is called when the kept resources of an admission become free (admission.until). If no pod
@@ -263,9 +264,9 @@ func (m *member) takes() amounts.List {
 	return m.asks
 }
 
-// claim returns the claim that the admission gate checks before a group is planned, or nil if there
-// is nothing to check. The result asked has the minResources with which the group is admitted if
-// the gate does not stop the attempt. The caller holds the lock.
+// claim returns the gangfit.Claim that the admission gate checks before a group is planned, or nil
+// if there is nothing to check. The result asked has the minResources with which the group is
+// admitted if the gate does not stop the attempt. The caller holds the lock.
 func (b *admitter) claim(g *group) (c *gangfit.Claim, asked amounts.List) {
 	switch {
 	case g.Whole || len(g.spec.Resources) == 0:
@@ -277,8 +278,9 @@ func (b *admitter) claim(g *group) (c *gangfit.Claim, asked amounts.List) {
 	return &gangfit.Claim{Asked: g.unused(asked, true), Kept: b.keptFrom(g.key, priority, true), Priority: priority}, asked
 }
 
-// claim completes the claim from admitter.claim with the profile's terms and the function that
-// counts the cluster's resources. If the profile's gate is none, it removes the claim.
+// claim completes the gangfit.Claim from admitter.claim with the profile's terms and the function
+// that counts the cluster's resources. If the profile has no admission gate (gangs.GateNone), it
+// removes the claim.
 func (t *trial) claim() {
 	q, terms := &t.job.gang, &t.job.terms
 	if q.Claim == nil || terms.Admission.Gate == gangs.GateNone {
@@ -291,8 +293,8 @@ func (t *trial) claim() {
 }
 
 // room counts the resources of all schedulable nodes. If oneByOne is set, room adds each pod as an
-// Occupant, so that the claim can count the resources that evictions would free. If oneByOne is not
-// set, room adds only the sum of the pods' requests.
+// Occupant, so that package gangfit can count the resources that evictions would free. If oneByOne
+// is not set, room adds only the sum of the pods' requests.
 func (t *trial) room(oneByOne bool) *gangfit.Room {
 	out := new(gangfit.Room)
 	for _, info := range t.infos {

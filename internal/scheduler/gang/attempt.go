@@ -19,8 +19,8 @@ import (
 
 // Turn is the result of Groups.PreFilter for a member.
 type Turn struct {
-	// Node is the member's planned node. It is "" if the scheduler places the member like a single
-	// pod, or does not try it.
+	// Node is the member's planned node. It is "" if the scheduler places the member like a pod
+	// without a gang, or does not try it.
 	Node string
 	// Held is the reason why the scheduler does not try the member, or nil.
 	Held *fwk.Status
@@ -76,8 +76,8 @@ func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 }
 
 // holdUntil records that the pod must not be tried before the given time. If the pod is not a late
-// member, this applies to its whole group. It returns the status for the member's cycle. The caller
-// holds the lock.
+// member, its whole group must not be tried before that time. It returns the status for the
+// member's cycle. The caller holds the lock.
 func (gs *Groups) holdUntil(g *group, pod *corev1.Pod, until time.Time) *fwk.Status {
 	if g.settled() {
 		gs.book.callAt(until, func() { gs.lookAlone(pod.UID) })

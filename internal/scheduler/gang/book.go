@@ -99,12 +99,12 @@ type Objects interface {
 	JobOf(ctx context.Context, namespace, name string) (Job, error)
 	// QueueState returns the state of a Volcano Queue, or "" if it does not exist.
 	QueueState(ctx context.Context, queue string) (string, error)
-	// Write writes s into the object's status unless the status already has the same content.
-	// version is the resource version of the object with this status.
+	// Write writes s into the object's status unless the status already has the same content. The
+	// result version is the resource version of the object that has this status.
 	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
 }
 
-// Ended has the ended pods of gangs. kube-scheduler's own watch omits such pods (newPodInformer in
+// Ended has the ended pods of gangs. kube-scheduler's own watch omits ended pods (newPodInformer in
 // pkg/scheduler/scheduler.go).
 type Ended interface {
 	// Want starts the watch.

@@ -76,8 +76,8 @@ func (e endings) part(m *member, pod *corev1.Pod) (ended *corev1.Pod, open bool)
 	return nil, true
 }
 
-// parted is called endedPatience after part returned open. If the watch for ended pods still does
-// not show the member, parted removes it from its group.
+// parted is called when endedPatience has passed since part returned open. If the watch for ended
+// pods still does not show the member, parted removes it from its group.
 func (e endings) parted(pod *corev1.Pod) {
 	gs := e.gs
 	gs.book.mu.Lock()

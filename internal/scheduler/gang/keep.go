@@ -9,7 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// keep replaces g.kept by the nodes that an eviction frees for members. The caller holds the lock.
+// keep replaces g.kept with the nodes that an eviction frees for members. The caller holds the
+// lock.
 func (g *group) keep(j *job, e *eviction, leader types.UID) {
 	g.kept = map[types.UID]kept{}
 	for _, pod := range j.Pods {

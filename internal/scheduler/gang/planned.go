@@ -45,7 +45,7 @@ type place struct {
 	sent bool
 	// arrived means that the member waits in Permit or has passed it.
 	arrived bool
-	// wave is the member's wave on its node (ledger.Candidate).
+	// wave is the member's wave on its node (ledger.Candidate.Wave).
 	wave int
 	// over is closed when the member is bound or has failed, when a member of an earlier wave on
 	// the node has failed, or when the plan is dropped.

@@ -345,8 +345,8 @@ func (t *trial) some(k *kind, which int) []int {
 	return nil
 }
 
-// fitting asks the nodes in the list among. It returns the nodes that every plugin accepts for
-// members of the kind and, for a coupled kind, the nodes that may accept members later.
+// fitting calls ask for the nodes in the list among. It returns the nodes that every plugin accepts
+// for members of the kind and, for a coupled kind, the nodes that may accept members later.
 func (t *trial) fitting(k *kind, among []int) (fit []int) {
 	if !t.budget.Spend(len(among)) {
 		return nil
@@ -380,8 +380,8 @@ func (t *trial) ask(k *kind, node int) *fwk.Status {
 }
 
 // scoredNodes is the minimum number of nodes that the framework scores for a kind; for a large
-// kind, it scores two per member (few). It scores the first nodes in Berth's order, and the other
-// nodes keep that order.
+// kind, it scores two per member (few). The framework scores the first nodes in Berth's order, and
+// the other nodes keep that order.
 const scoredNodes = 64
 
 func (t *trial) few(k *kind) int { return max(scoredNodes, 2*k.size) }

@@ -112,7 +112,8 @@ func (b *admitter) wasLetIn(g *group, spec *wire.Gang) {
 	b.admit(spec.Key, a, terms.Admission.KeepFor.Duration)
 }
 
-// scheduler returns a schedulerName of the active members, or volcanoScheduler if there are none.
+// scheduler returns the spec.schedulerName of an active member, or volcanoScheduler if there is
+// none.
 func (g *group) scheduler() string {
 	for name := range g.schedulers {
 		return name
@@ -268,6 +269,7 @@ func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, 
 
 // letIn admits a group. If the group's object is wrong, or the admission gate finds too few
 // resources for the minResources, letIn instead writes the reason into the group's status.
+// writeVacant does the same if the group's Queue is closed.
 func (l *look) letIn(v vacancy) {
 	key := v.spec.Key
 	if v.wrong != nil {

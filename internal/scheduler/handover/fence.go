@@ -45,8 +45,9 @@ func fenceOf(pod *corev1.Pod) string {
 const fenceWorkers = 16
 
 // fence fences all pods that the previous leader could be binding or resizing, and returns their
-// number. It waits until the watch shows that each of these pods is fenced, bound or gone, or until
-// ctx ends. The error explains why a pod was not fenced.
+// number. It waits until the watch shows that each of these pods is fenced or gone, or that a pod
+// without a node was bound. It stops waiting when ctx ends. The error explains why a pod was not
+// fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
 	pods, err := h.bindable(ctx)
 	if err != nil {
@@ -158,8 +159,8 @@ type fences struct {
 	done    chan struct{}
 }
 
-// await returns a channel that is closed when the watch has shown every pod as fenced, bound or
-// gone.
+// await returns a channel that is closed when the watch has shown every pod as fenced or gone. For
+// a pod without a node, it is enough that the watch has shown it as bound.
 func (f *fences) await(name string, pods []*corev1.Pod) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()

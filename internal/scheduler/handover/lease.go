@@ -76,7 +76,8 @@ type bindingsLease struct {
 	quietFrom time.Time
 	// armed means that a call of clear is scheduled.
 	armed bool
-	// giveUp cancels the running write of bindingsNone. It is nil if no such write runs.
+	// giveUp cancels the running write of bindingsNone. It is nil if bindingsNone is not being
+	// written.
 	giveUp context.CancelFunc
 }
 
@@ -202,8 +203,8 @@ func (l *bindingsLease) unclaimed() bool {
 	return l.lease == nil && time.Since(l.confirmed) >= l.fresh
 }
 
-// leads records that the API server named this process as the leader in answer to a request at the
-// time asked.
+// leads records that the API server, in answer to a request at the time asked, named this process
+// as the leader.
 func (l *bindingsLease) leads(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,8 +33,8 @@ func (a *Answers[K]) of(key K, count int) *answerTable {
 }
 
 // batch identifies pods of one shape that were created in the same second and have the same value
-// of ledger.Candidate.Loose. The second matters because a kubelet that receives several pods at
-// once admits older pods first.
+// of ledger.Candidate.Loose. The second of creation matters because a kubelet that receives several
+// pods at once admits older pods first.
 type batch struct {
 	shape   ledger.Shape
 	created int64

@@ -50,7 +50,7 @@ func (f *Feed) shown(uid types.UID) (post, bool) {
 
 // Again records that the Binding of a pod is sent once more. Prompt ignores a repeated Binding,
 // even if it is late. Otherwise a user who keeps changing one pod, so that its Binding must be
-// repeated, could prevent exact promises to all pods.
+// repeated, could prevent promises of particular CPUs to all pods.
 func (f *Feed) Again(uid types.UID) {
 	v, ok := f.posted.Load(uid)
 	if !ok {

@@ -186,9 +186,9 @@ func (n *Node) GivesWhole(r *placement.Request) bool {
 	return n.kind != nil && n.kind.Model != nil && n.kind.Model.GivesWhole(r)
 }
 
-// outline returns, for each NUMA node, the CPUs that are free once the node's pods in flight are
-// admitted (ledger.Outline). It stores the result until the node changes. It returns nil if the
-// machine is unknown or ledger.View.Outline returns nil.
+// outline returns, for each NUMA node, the CPUs that are free once the pods in flight, which the
+// node's report does not list yet, are admitted (ledger.Outline). It stores the result until the
+// node changes. It returns nil if the machine is unknown or ledger.View.Outline returns nil.
 func (n *Node) outline() *ledger.Outline {
 	if o := n.hot.free.Load(); o != nil && o.Count == n.hot.changes.Count() {
 		return o

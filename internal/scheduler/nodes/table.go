@@ -155,7 +155,7 @@ func (t *Table) open(name string) *Node {
 	return made
 }
 
-// All yields every node that existed at the call.
+// All yields every node that exists when All is called.
 func (t *Table) All(yield func(*Node) bool) {
 	t.mu.RLock()
 	all := make([]*Node, 0, len(t.byName))
@@ -195,7 +195,7 @@ const largeTable = 256
 // Large reports whether the cluster is so large that every Query may use estimates.
 func (t *Table) Large() bool { return t.Size() >= largeTable }
 
-// Size returns the largest number of nodes that the table has ever had at a time.
+// Size returns the largest number of nodes that the table has ever had at one time.
 func (t *Table) Size() int { return int(t.numbers.Load()) }
 
 // Candidate returns the pod in the form in which the ledger is asked about it.

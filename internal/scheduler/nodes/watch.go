@@ -50,8 +50,8 @@ func NewSources(config *rest.Config, client kubernetes.Interface, namespace stri
 	}, nil
 }
 
-// Watch feeds reports and heartbeats until ctx ends. The returned function reports whether all
-// initial reports have been received.
+// Watch passes reports and heartbeats to the Feed until ctx ends. The returned function reports
+// whether all initial reports have been received.
 func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	reports, heartbeats := newReflectorStore(f.ReportSeen, f.ReportGone), newReflectorStore(f.HeartbeatSeen, func(string) {})
 	reports.pace(f.Table.clock)

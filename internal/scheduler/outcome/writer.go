@@ -23,9 +23,9 @@ const (
 	// it.
 	long = 100 * time.Millisecond
 	// retryPause is the pause of a namespace after the first failed write. It doubles after each
-	// further failure for the same pod.
+	// further failure to write the same outcome.
 	retryPause = 50 * time.Millisecond
-	// maxTries is the number of tries to write the outcome of an attempt.
+	// maxTries is the maximum number of tries to write the outcome of an attempt.
 	maxTries = 6
 	// quiet is the time for which the Writer holds back the outcome of a waiting pod. Most pods
 	// have a node before this time ends.
@@ -195,8 +195,9 @@ func (w *Writer) do(o *outcome) {
 	w.start()
 }
 
-// retry queues a failed write again and returns the pause before it. It gives up after maxTries,
-// and then returns 0. The caller holds the lock.
+// retry queues a failed write again, or adds its fields to a newer outcome of the pod, and returns
+// the pause before the next write. If there is no newer outcome, retry gives up after maxTries, and
+// then returns 0. The caller holds the lock.
 func (w *Writer) retry(o *outcome, err error) time.Duration {
 	o.tries++
 	newer := w.due[o.uid]

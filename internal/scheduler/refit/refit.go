@@ -120,8 +120,8 @@ func (r *Refitter) Gone(uid types.UID) {
 	delete(r.due, uid)
 }
 
-// Stir tries all resized pods again. It is called when a pod has left a node or a report has
-// arrived.
+// Stir makes Run try all resized pods again. It is called when a pod has left a node or a report
+// has arrived.
 func (r *Refitter) Stir() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,7 +214,7 @@ func (r *Refitter) try(ctx context.Context, name types.NamespacedName) {
 	}()
 }
 
-// begin adds the pod to the running writes. It returns false if its status is being written
+// begin adds the pod to the running writes. It returns false if the pod's status is being written
 // already, or if a limit is reached.
 func (r *Refitter) begin(pod *corev1.Pod) bool {
 	r.mu.Lock()

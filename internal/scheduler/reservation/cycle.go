@@ -139,8 +139,8 @@ func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 	rs.wake(it)
 }
 
-// InVain records that the node refused the pod in the place of a Reservation, and why. The pod's
-// next attempt does not use that Reservation.
+// InVain records that the pod did not fit into the place that a Reservation holds, and why. The
+// pod's next attempt does not use that Reservation.
 func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -158,7 +158,7 @@ func (rs *Reservations) InVain(pod *corev1.Pod, uid, why string) {
 	}
 }
 
-// WhyInVain names the last Reservation in whose place the node refused the pod, and the reason. It
+// WhyInVain names the last Reservation into whose place the pod did not fit, and the reason. It
 // returns "" if there is none, or if the pod has been tried without a Reservation since.
 func (rs *Reservations) WhyInVain(pod *corev1.Pod) string {
 	rs.mu.Lock()

@@ -12,11 +12,11 @@
 //	placed    its place is held; owners come and go
 //	over      nothing is held: an owner has used it up, or it expired, failed or was deleted
 //
-// The scheduler first tries an owner on the place's node, in the place. During the owner's cycle,
-// the pod in the cache gives up the owner's part, so that every plugin sees these resources as
-// free. No other pod can get these resources meanwhile, because the scheduler handles one pod at a
-// time. If the owner does not fit into the place, the scheduler tries the owner again at once,
-// without the place.
+// The scheduler first tries to put an owner into the place that the Reservation holds. During the
+// owner's cycle, the pod in the cache gives up the owner's part, so that every plugin sees these
+// resources as free. No other pod can get these resources meanwhile, because the scheduler handles
+// one pod at a time. If the owner does not fit into the place, the scheduler tries the owner again
+// at once, without the place.
 //
 // The unused part of a place is computed from the object and from the Bindings of its owners
 // (wire.AllocatedAnnotation). So the state of this package can be rebuilt from the API. If a status

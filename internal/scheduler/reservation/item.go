@@ -39,8 +39,8 @@ type item struct {
 	// unchecked means that no report has confirmed the place since it was read from the object's
 	// status, or since its node was missing.
 	unchecked bool
-	// taking has the pods that have taken a part of the place and that the watch has not shown as
-	// bound yet.
+	// taking has the pod for which the place is open, and the pods that have taken a part of the
+	// place but that the watch has not shown as bound yet.
 	taking map[types.UID]*corev1.Pod
 	// had lists the UIDs of the pods that use a part of the place, and of former users that are
 	// still in the node's account.

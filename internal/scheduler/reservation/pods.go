@@ -65,7 +65,7 @@ func (rs *Reservations) forget(pod *corev1.Pod) {
 	}
 }
 
-// sweepEvery is the interval at which Sweep compares stored pods with existing pods.
+// sweepEvery is the interval at which Sweep checks whether the stored pods still exist.
 const sweepEvery = time.Minute
 
 // Sweep removes stored pods that are gone, every sweepEvery until ctx ends. The function uid

@@ -36,8 +36,8 @@ type Reservations struct {
 	// wanting has the owners without a node for which no place was opened in their last cycle, by
 	// UID.
 	wanting map[types.UID]*corev1.Pod
-	// vain has, by pod, the Reservations into which the pod did not fit since its last attempt
-	// without a Reservation.
+	// vain has, by pod, the Reservations into whose places the pod did not fit since its last
+	// attempt without a Reservation.
 	vain map[types.UID]*inVain
 	// now is the pod of the current cycle. open is the Reservation whose place is open for this
 	// pod. Both may be nil.

@@ -132,7 +132,7 @@ func (p *Plugin) claimsOf(pod *corev1.Pod) ([]claims.PodClaim, error) {
 	return out, nil
 }
 
-// readSlices groups the slices of the cluster by node.
+// readSlices groups the cluster's ResourceSlices by node.
 func (p *Plugin) readSlices(a *attempt) error {
 	list, err := p.handle.SharedDRAManager().ResourceSlices().ListWithDeviceTaintRules()
 	if err != nil {
@@ -149,7 +149,7 @@ func (p *Plugin) readSlices(a *attempt) error {
 	return nil
 }
 
-// slicesOf returns the slices that may have devices for a node.
+// slicesOf returns the ResourceSlices that may have devices for a node.
 func (a *attempt) slicesOf(node string) []*resourceapi.ResourceSlice {
 	return slices.Concat(a.byNode[node], a.shared)
 }
@@ -198,8 +198,8 @@ func (a *attempt) note(node string, v version) {
 	a.versions[node] = v
 }
 
-// choose records the state of DynamicResources with which the pod fits on a node. nil stands for
-// the state in the pod's own cycle.
+// choose records the state of DynamicResources with which the pod fits on a node. nil means the
+// state in the pod's own cycle.
 func (a *attempt) choose(node string, state fwk.StateData) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

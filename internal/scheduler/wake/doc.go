@@ -2,10 +2,10 @@
 // Kubernetes: it knows the UID, name and priority of a pod, and asks nodes about its
 // ledger.Candidate. testdata/*.txt has examples of the rules.
 //
-// A pod is among the Waiters from the start of its first attempt until it has a node. A pod blames
-// the nodes that did not admit it in its last attempt. A class has the pods about which every node
-// gives the same answer. When a node changes, it is asked once about each class, and the pods that
-// the change may help are woken:
+// A pod is among the Waiters from the start of its first attempt until it has a node or is gone. A
+// pod blames the nodes that did not admit it in its last attempt. A class has the pods about which
+// every node gives the same answer. When a node changes, it is asked once about each class, and the
+// pods that the change may help are woken:
 //
 //	event                   the node now                     woken pods
 //	NodeChanged             admits the class, did not before as many as it has room for, if they blame the node

@@ -54,7 +54,7 @@ type waiter struct {
 	// for a report. A nil map stands for all nodes.
 	blamed map[Node]bool
 	// waitsFrom is the time since which every attempt has found a node that waits for a report. It
-	// is zero if the last attempt found no such node.
+	// is zero if the last attempt found no node that waits.
 	waitsFrom time.Time
 	// temptedFrom is the time when the pod first skipped a node because a better node waits for a
 	// report, or zero.

@@ -18,7 +18,8 @@ type Edge interface {
 }
 
 // ReportLimit is the maximum time for which a pod does not preempt because some node must report
-// first. The time is limited because, in a large cluster, there may always be such a node.
+// first. The time is limited because, in a large cluster, some node may always have to report
+// first.
 const ReportLimit = 30 * time.Second
 
 // maxBlamed is the maximum number of nodes that are stored for one pod. A pod that blames more
@@ -161,8 +162,8 @@ func (w *Waiters) Tempted(uid string) time.Time {
 }
 
 // BlameToo records that the pod also waits for the report of node n, so that the node's change
-// wakes the pod. It is for a node that refuses the pod, if only its report will show whether
-// evictions would help.
+// wakes the pod. Call it for a node that refuses the pod if only the node's next report will show
+// whether evictions would help.
 func (w *Waiters) BlameToo(uid string, n Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

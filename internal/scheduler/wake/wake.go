@@ -98,7 +98,8 @@ func (w *Waiters) inOrder(shapes map[ledger.Shape]bool) []ledger.Shape {
 type replies struct {
 	reached map[class]reach
 	// room has the node's room for pods of each shape. news has the shapes for which rounds begin:
-	// the node did not admit them before the change, or their CPUs were not certain then.
+	// shapes that the node may not have admitted before the change, or whose CPUs were not certain
+	// then. After NodeReturned, news has all shapes that the node admits.
 	room map[ledger.Shape]room
 	news map[ledger.Shape]bool
 	// woken has the moments of the pods that the change wakes.

@@ -79,7 +79,8 @@ type report struct {
 	mark    nodestate.Mark
 	started time.Time // when the kubelet started; zero if the report does not contain the time
 	since   uint64    // the revision of the first report after that start
-	// off means that the node's clock differs from our clock by more than StaleAfter.
+	// off means that the node's clock differs from the clock of this process by more than
+	// StaleAfter.
 	off bool
 	// again means that the newest version of the object repeats the previous report.
 	again bool
@@ -435,8 +436,8 @@ func (w *Witness) ReportGone(node string) {
 	w.close(func(b *shadow.Book, now time.Time) []shadow.Record { return b.Doubt(node, shadow.NoAgent, now) })
 }
 
-// differs reports whether the clock of a report's node differs from our clock by more than
-// StaleAfter. A report from before the start of this process may have any age.
+// differs reports whether the clock of a report's node differs from the clock of this process by
+// more than StaleAfter. A report from before the start of this process may have any age.
 func (w *Witness) differs(observed time.Time) bool {
 	age := w.Clock.Now().Sub(observed)
 	return age < -w.StaleAfter || age > w.StaleAfter && w.ready.Load()
@@ -458,8 +459,8 @@ func (w *Witness) closeOne(do func(*shadow.Book, time.Time) *shadow.Record) {
 	w.finish(do(w.book, w.Clock.Now()))
 }
 
-// finish counts a closed record unless it is nil. If the prediction was wrong, it keeps the inputs.
-// The caller holds the lock.
+// finish counts a closed record unless it is nil. If the prediction was wrong, finish keeps the
+// inputs of the prediction. The caller holds the lock.
 func (w *Witness) finish(r *shadow.Record) {
 	if r == nil {
 		return
