@@ -195,10 +195,10 @@ func (c *cycle) overlooked(n *nodes.Node, info fwk.NodeInfo) bool {
 }
 
 // passes reports whether Berth ignores an unpinned pod on the node. On nodes where a kubelet
-// decides, Berth ignores the pod unless the pod requests a number of NUMA nodes, a request that the
-// kubelet would ignore. If the node's report is not usable, Berth ignores the pod unless the pod
-// has rules of its own. A pod without rules runs on shared CPUs, and it may be the agent that the
-// node lacks.
+// decides, Berth ignores the pod unless the pod requests a specific number of NUMA nodes or
+// exclusive NUMA nodes. The kubelet would ignore such a request. If the node's report is not
+// usable, Berth ignores the pod unless the pod has rules of its own. A pod without rules runs on
+// shared CPUs, and it may be the agent that the node lacks.
 func (c *cycle) passes(n *nodes.Node) bool {
 	rules := &c.query.Candidate.Request.Rules
 	return !n.Obeys() && !rules.CountsNUMANodes() || rules.Own() == (placement.Rules{}) && c.plugin.core.table.Unusable(n) != nil

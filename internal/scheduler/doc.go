@@ -6,15 +6,16 @@
 // PreFilter parses the pod once, and chooses one of five implementations of the later extension
 // points (type way). Filter asks a node's ledger for a verdict, or uses a stored answer. Reserve
 // chooses the pod's NUMA nodes, or predicts the kubelet's choice, and reserves the resources. Bind
-// decides again, and writes Binding and decision in one request, with one request at a time per
-// node. The node's next report shows whether the pod got what was decided.
+// decides again, and writes the Binding and the decision in one request, with one request at a time
+// per node. The node's next report shows whether the pod got what was decided.
 //
 // If a node's report is missing, stale, contradictory or invalid, the plugin refuses the node for
 // every pod for which a kubelet could pin something, and gives the reason. On nodes where a kubelet
-// decides, the plugin ignores pods for which no kubelet pins anything, unless they request a number
-// of NUMA nodes (cycle.passes). On nodes with authority berth, the plugin decides about every pod.
-// The pod's Binding then has an annotation that lets containers start only while the agent's NRI
-// plugin runs. Pods do not wait for reports there, because the agent carries out each decision.
+// decides, the plugin ignores pods for which no kubelet pins anything, unless they request a
+// specific number of NUMA nodes or exclusive NUMA nodes (cycle.passes). On nodes with authority
+// berth, the plugin decides about every pod. The pod's Binding then has an annotation that lets
+// containers start only while the agent's NRI plugin runs. Pods do not wait for reports there,
+// because the agent carries out each decision.
 //
 // # Answers of the extension points, and what wakes the pod after each
 //

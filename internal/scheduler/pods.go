@@ -99,7 +99,7 @@ func (p *pods) forget(uid types.UID) {
 }
 
 // forgetIfGone removes a pod from the Waiters if it has left the API or has a node. The event about
-// the pod's end or its Binding may have come before the pod was added to the Waiters.
+// the pod's deletion or Binding may have come before the pod was added to the Waiters.
 func (c *core) forgetIfGone(pod *corev1.Pod) {
 	if wire.OfReservation(pod) {
 		if !c.reservations.Wants(pod.UID) {

@@ -21,7 +21,7 @@ import (
 // because the queue handles updates of the pod itself anyway.
 var ownUpdate = func() fwk.ClusterEvent {
 	event := framework.EventUnscheduledPodUpdate
-	if event.Resource == "UnscheduledPod" { // in 1.37 this means other pods
+	if event.Resource == "UnscheduledPod" { // in 1.37, UnscheduledPod means pods other than the waiting pod
 		event.Resource = "TargetPod"
 	}
 	return event

@@ -112,7 +112,7 @@ func (k *known) spreadBy(profile framework.Framework, pod *corev1.Pod) ([]schedu
 			continue
 		}
 		if beside != nil && c.TopologyKey == corev1.LabelHostname {
-			continue // counting the pods of all nodes is expensive, and the author has not requested it
+			continue // counting the pods of all nodes is expensive, and the pod's author has not requested it
 		}
 		if selector == nil {
 			own, err := selectorOf(pod, c)

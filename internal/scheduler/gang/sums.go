@@ -216,7 +216,7 @@ func (s *sums) hear(m *said, n int) {
 	}
 	addTo(&s.schedulers, m.scheduler, n)
 	addTo(&s.priorities, m.priority, n)
-	if m.wrong || m.declares != (wire.Declaration{}) { // else its Binding or an object declares it
+	if m.wrong || m.declares != (wire.Declaration{}) { // otherwise the pod's Binding or an object declares the gang
 		addTo(&s.declared, m.declares, n)
 	}
 }

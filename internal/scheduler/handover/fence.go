@@ -83,7 +83,7 @@ func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error)
 		})
 		err := list.EachListItem(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="}, func(obj runtime.Object) error {
 			pod, ok := obj.(*corev1.Pod)
-			ended := ok && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) // the informers omit such pods
+			ended := ok && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) // the informers omit ended pods
 			if ok && !ended && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && h.Ours(pod) {
 				pods = append(pods, pod.DeepCopy())
 			}

@@ -91,7 +91,7 @@ func (w *write) send(ctx context.Context) error {
 }
 
 func (w *write) readBack(ctx context.Context, cause error) error {
-	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 9} // longer than readBackFor; a Cap would end it
+	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 9} // these steps last longer than readBackFor; a Cap would end them early
 	var outcome error
 	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
 		var done bool

@@ -171,7 +171,8 @@ func (t *Table) All(yield func(*Node) bool) {
 }
 
 // Obeying reports whether Berth decides on any node. If Berth decides on no node, it ignores pods
-// for which no kubelet pins anything, unless they request a number of NUMA nodes.
+// for which no kubelet pins anything, unless they request a specific number of NUMA nodes or
+// exclusive NUMA nodes.
 func (t *Table) Obeying() bool { return t.obeying.Load() > 0 }
 
 // countObeying adds the node to the count if Berth decides there, and removes it otherwise. The

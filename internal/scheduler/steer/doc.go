@@ -1,6 +1,6 @@
 // Package steer is kube-scheduler's plugin DynamicResources with an addition: it places pods so
-// that their devices are on the NUMA nodes of their CPUs (berth.dev/claims). For every other pod it
-// calls DynamicResources with the same arguments and state.
+// that their devices are on the NUMA nodes of their CPUs (berth.dev/claims). For a pod that does
+// not ask for this, it calls DynamicResources with the same arguments and state.
 //
 // The allocator of DynamicResources chooses the devices. A way is one placement of the pod's
 // containers on the NUMA nodes of a node. For each way, this package shows the allocator copies of
