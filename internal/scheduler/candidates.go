@@ -29,7 +29,7 @@ const fewNodes = 100
 const stretch = 64
 
 // Candidates has the nodes that admit a pod according to Berth. The best nodes come first: by tier,
-// then by score, then in a random rotation. Refusals by other plugins are predicted only if the
+// then by score, then in a random rotation. Berth predicts refusals by other plugins only if these
 // plugins are in Foresight. If other plugins score nodes by preferences of the pod, the nodes are
 // divided into classes (preferences), and each class is ordered separately.
 type Candidates struct {

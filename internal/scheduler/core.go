@@ -154,7 +154,7 @@ func PartsOf(shared informers.SharedInformerFactory) (Parts, bool) {
 	return Parts{c}, c != nil
 }
 
-// Delays returns the measurement of how long pods wait, by cause.
+// Delays returns the Delays of the scheduler, which measure how long pods wait, by cause.
 func (p Parts) Delays() *Delays { return &p.core.delays }
 
 // Outcomes returns the Writer of the results of attempts.

@@ -79,7 +79,7 @@ type dryRun struct {
 	// removed has the pods that the dry run has removed, by UID. It includes pods that the dry run
 	// has added again.
 	removed map[string]*corev1.Pod
-	// amounts is the total request of the pod to place. It is nil until the dry run has removed a
+	// amounts has the total requests of the pod to place. It is nil until the dry run has removed a
 	// pod.
 	amounts amounts.List
 }

@@ -65,7 +65,7 @@ type crowd struct {
 	before bool
 }
 
-// delay has the times that one pod has waited, by cause.
+// delay records how long one pod has waited, by cause.
 type delay struct {
 	namespace string
 	now       cause
@@ -217,9 +217,9 @@ func (d *Delays) end(uid types.UID) {
 	}
 }
 
-// bound removes a pod whose Binding is written, and records its time for each cause in the metric.
-// It records nothing if the pod was in this replica's queue, because then another replica has bound
-// the pod.
+// bound removes a pod whose Binding is written, and records in the metric how long the pod waited
+// for each cause. It records nothing if the pod was in this replica's queue, because then another
+// replica has bound the pod.
 func (d *Delays) bound(uid types.UID) {
 	d.mu.Lock()
 	pod := d.of[uid]

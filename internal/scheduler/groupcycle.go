@@ -53,7 +53,7 @@ type groupTrial struct {
 	// evicting means that this is not the first trial of the cycle, but a later one that looks for
 	// victims.
 	evicting bool
-	// waited means that a node must report before it can answer.
+	// waited means that a member found a node that must report before it can answer.
 	waited atomic.Bool
 	// waitsFrom is the time since which every attempt has found a node that waits for a report. It
 	// is zero if this attempt has found no node that waits.

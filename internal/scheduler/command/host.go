@@ -240,7 +240,8 @@ type aside struct {
 	framework.Framework
 	outcomes *outcome.Writer
 	said     *brief.Said
-	// waits means that the pod only waits. Its event is then written later, by the function event.
+	// waits means that the pod waits for a report or for the takeover (scheduler.MerelyWaits). Its
+	// event is then written later, by the function event.
 	waits bool
 	event func()
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // barrier lets members that wait in Permit pass, or rejects them. It also makes a member wait
-// before its Binding until the node has admitted the members of earlier waves. barrier does not
-// know groups. A caller that holds the book's lock may take the barrier's lock, but not the
-// reverse.
+// before its Binding until the node has admitted the members of earlier waves. barrier handles
+// single members, not groups. A caller that holds the book's lock may take the barrier's lock, but
+// not the reverse.
 type barrier struct {
 	clock clock.WithDelayedExecution
 	// waiting is Options.Waiting.

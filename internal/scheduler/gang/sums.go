@@ -14,8 +14,8 @@ import (
 // sums has totals over the members of a group. Each change of a member updates them, because
 // counting a large group again would take too long.
 type sums struct {
-	// waiting counts the pending members. done counts the members that got a node and have neither
-	// failed nor are being deleted (gangs.Done).
+	// waiting counts the pending members. done counts the members that got a node, have not failed
+	// and are not being deleted (gangs.Done).
 	waiting, done gangs.Count
 	// shown is the sum of the amounts (member.takes) of the members in done whose Bindings the
 	// watch has shown. posted is the same sum for the members in done whose Bindings were written

@@ -45,9 +45,9 @@ func fenceOf(pod *corev1.Pod) string {
 const fenceWorkers = 16
 
 // fence fences all pods that the previous leader could be binding or resizing, and returns their
-// number. It waits until the watch shows that each of these pods is fenced or gone, or that a pod
-// without a node was bound. It stops waiting when ctx ends. The error explains why a pod was not
-// fenced.
+// number. It waits until the watch shows that each of these pods is fenced or gone, or until ctx
+// ends. For a pod that had no node, it is enough that the watch shows the pod as bound. The error
+// explains why a pod was not fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
 	pods, err := h.bindable(ctx)
 	if err != nil {

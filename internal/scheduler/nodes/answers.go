@@ -33,8 +33,8 @@ func (a *Answers[K]) of(key K, count int) *answerTable {
 }
 
 // batch identifies pods of one shape that were created in the same second and have the same value
-// of ledger.Candidate.Loose. The second of creation matters because a kubelet that receives several
-// pods at once admits older pods first.
+// of ledger.Candidate.Loose. The second in which a pod was created matters, because a kubelet that
+// receives several pods at once admits older pods first.
 type batch struct {
 	shape   ledger.Shape
 	created int64
@@ -45,9 +45,9 @@ type batch struct {
 // without a lock. Even in a large cluster, it takes only some consecutive pages of memory. An
 // answer is valid until the node's ledger.ChangeCounter changes.
 //
-// The table also has answers by StateID. If several nodes are in the same state, only one of them
-// is asked about a new shape. If there is no answer for a node's StateID, the node's own answer is
-// used.
+// The table also has answers by ledger.StateID. If several nodes are in the same state, only one of
+// them is asked about a new shape. If there is no answer for a node's StateID, the node's own
+// answer is used.
 type answerTable struct {
 	// byNumber is indexed by the nodes' numbers. Nodes that were added later have no entry.
 	byNumber column

@@ -52,9 +52,9 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	return rs.settle(uid, node, decision)
 }
 
-// withoutStale returns a merge patch for the annotations of an object. The parameter has is the
-// object's annotations, and the parameter now is the annotations to set. The patch also removes
-// annotations that describe an earlier place and are not in now.
+// withoutStale returns a merge patch for the annotations of an object. The parameter has contains
+// the object's annotations, and the parameter now contains the annotations to set. The patch also
+// removes annotations that describe an earlier place and are not in now.
 func withoutStale(has map[string]string, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {

@@ -11,7 +11,7 @@ import (
 // the classes in the ring. The node is asked about each class once, in the order of the ring.
 type change struct {
 	node Node
-	// changed means that NodeChanged was called, and returned that NodeReturned was called. Both
+	// changed means that NodeChanged was called. returned means that NodeReturned was called. Both
 	// may be set.
 	changed, returned bool
 	// at is the place of the last asked class. The node is asked about the classes that follow in

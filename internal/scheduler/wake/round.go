@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxRoom is the maximum number of pods of one shape that are woken at a time for the room on
-	// one node.
+	// maxRoom is the maximum number of pods of one shape that are woken at a time because one node
+	// has room.
 	maxRoom = 8
 	// RoundPause is the time between two steps of a round. By then, the scheduler has usually tried
 	// the woken pods, and the remaining room is known.
