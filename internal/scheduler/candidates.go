@@ -28,10 +28,10 @@ const fewNodes = 100
 // overlap, and the nodes are still in the CPU's cache when they are asked.
 const stretch = 64
 
-// Candidates has the nodes that admit a pod according to Berth. The best nodes come first: by tier,
-// then by score, then in a random rotation. Berth predicts refusals by other plugins only if these
-// plugins are in Foresight. If other plugins score nodes by preferences of the pod, the nodes are
-// divided into classes (preferences), and each class is ordered separately.
+// Candidates has the nodes that admit a pod, or may admit it, according to Berth. The best nodes
+// come first: by tier, then by score, then in a random rotation. Berth predicts refusals by other
+// plugins only if these plugins are in Foresight. If other plugins score nodes by preferences of
+// the pod, the nodes are divided into classes (preferences), and each class is ordered separately.
 type Candidates struct {
 	cycle *cycle
 	way   *alone

@@ -151,7 +151,7 @@ func (l *lyings) Keep(state fwk.CycleState, node string, near *placement.Claimed
 	c.kept.near[node] = near
 }
 
-// kept has, by node, the devices of the pod's claims near which Berth places the pod if the pod
+// kept records, by node, the devices of the pod's claims near which Berth places the pod if the pod
 // gets the node. Filter, which runs for several nodes in parallel, fills it.
 type kept struct {
 	sync.Mutex

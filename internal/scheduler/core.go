@@ -128,7 +128,7 @@ func commonOf(a *Args) commonArgs {
 	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String(), a.VolcanoLease, a.ReservationOwnersNeedNamespace}
 }
 
-// cores has the core of each scheduler in this process, by the scheduler's informers. The framework
+// cores maps the informers of each scheduler in this process to the scheduler's core. The framework
 // makes one plugin for every profile, and the informers are the only thing by which a plugin can
 // find the core that it shares with the other profiles.
 var cores struct {

@@ -35,7 +35,8 @@ type way interface {
 	filter(ctx context.Context, c *cycle, info fwk.NodeInfo) *fwk.Status
 	// postFilter ends an attempt that found no node.
 	postFilter(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
-	// reserve decides with the current state of the node, and adds the pod to the node's account.
+	// reserve decides with the current state of the node, and adds the pod to the node's account,
+	// unless the plan of the pod's gang has done this already.
 	reserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status
 	// unreserve reverts reserve. It is also called after a refusal by reserve.
 	unreserve(state fwk.CycleState, c *cycle, pod *corev1.Pod, n *nodes.Node)

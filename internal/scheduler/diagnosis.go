@@ -25,7 +25,8 @@ const maxExplained = 64
 // maxExplanations is the maximum number of different explanations in an event.
 const maxExplanations = 4
 
-// diagnosis has the answers of the nodes in an attempt that found no node.
+// diagnosis explains why an attempt found no node. statuses has the answers of the nodes in this
+// attempt.
 type diagnosis struct {
 	*cycle
 	statuses fwk.NodeToStatusReader

@@ -13,9 +13,10 @@
 // every pod for which a kubelet could pin something, and gives the reason. On nodes where a kubelet
 // decides, the plugin ignores pods for which no kubelet pins anything, unless they request a
 // specific number of NUMA nodes or exclusive NUMA nodes (cycle.passes). On nodes with authority
-// berth, the plugin decides about every pod. The pod's Binding then has an annotation that lets
-// containers start only while the agent's NRI plugin runs. Pods do not wait for reports there,
-// because the agent carries out each decision.
+// berth, the plugin decides about every pod, except members of gangs and PodGroups for which no
+// kubelet would pin anything. Unless Koordinator's koordlet carries out the decisions, the Binding
+// also has an annotation that lets containers start only while the agent's NRI plugin runs. Pods do
+// not wait for reports on these nodes, because the agent or koordlet carries out each decision.
 //
 // # Answers of the extension points, and what wakes the pod after each
 //
@@ -30,7 +31,7 @@
 //	Filter      Success                         the node admits the pod
 //	            Pending                         the node waits for a report: that report; wake.NodeChanged
 //	            Pending                         the pod fits, but its CPUs are not certain: Args.Patience
-//	            Unschedulable                   the kubelet would refuse the pod, evictions may help:
+//	            Unschedulable                   the node refuses the pod, and evictions may help:
 //	                                            wake.NodeChanged; deletion of a pod there (a queueing hint)
 //	            UnschedulableAndUnresolvable    refused even if empty, or the node has a weaker policy:
 //	                                            wake.NodeReturned, when the node has changed
@@ -38,7 +39,7 @@
 //	PostFilter  UnschedulableAndUnresolvable    a node waits: no pod is evicted before its report. After
 //	                                            wake.ReportLimit the pod is tried again, and may preempt
 //	            Unschedulable                   the reasons per NUMA node; preemption runs next
-//	PreScore    Skip                            the pod passes untouched
+//	PreScore    Skip                            the pod passes untouched, or nothing is pinned for it
 //	Score       0 to 100                        the rank of a node that admits the pod
 //	Reserve     Success                         the ledger has reserved the pod's place
 //	            Unschedulable, Pending          the node's answer has changed: wake.RoundPause later; at once

@@ -15,7 +15,7 @@ import (
 // uidOf returns the UID by which reports name the pod: for a static pod, the UID of its mirror pod.
 func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
 
-// pods has the pods that the scheduler's own watch has shown. It stores their parsed requests, so
+// pods lists the pods that the scheduler's own watch has shown. It stores their parsed requests, so
 // that each version of a pod is parsed only once. A pointer identifies a version, because objects
 // from the watch are never changed.
 type pods struct {

@@ -10,11 +10,11 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/steer"
 )
 
-// Points has the plugins of one profile by extension point, in the order of their calls. The points
-// are named as in a KubeSchedulerConfiguration.
+// Points lists the plugins of one profile by extension point, in the order in which the framework
+// calls them. The points are named as in a KubeSchedulerConfiguration.
 type Points map[string][]string
 
-// needed has the extension points that Berth requires, with the required plugins of each.
+// needed lists the extension points that Berth requires, with the required plugins of each.
 var needed = []struct {
 	point   string
 	plugins []string
@@ -23,7 +23,7 @@ var needed = []struct {
 	{"score", []string{Name, TiersName}}, {"reserve", []string{Name}}, {"permit", []string{Name}}, {"bind", []string{Name}},
 }
 
-// neededForClaims has the extension points at which ClaimsName must replace DynamicResources, if
+// neededForClaims lists the extension points at which ClaimsName must replace DynamicResources if
 // the profile has ClaimsName.
 var neededForClaims = []string{"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}
 

@@ -21,7 +21,7 @@ const waitBetter = "waiting a moment for a node that would take the pod on fewer
 // a Reservation.
 const keptByReservation = "a Reservation holds the resources that the pod would use"
 
-// waitTexts has the reasons why a pod waits for a node's next report, by ledger.Wait. They are
+// waitTexts lists the reasons why a pod waits for a node's next report, by ledger.Wait. They are
 // constant, so that an event can group nodes with equal texts.
 var waitTexts = func() (out [256]string) {
 	for i := range out {

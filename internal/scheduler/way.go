@@ -69,7 +69,8 @@ func (p *Plugin) postFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return c.way.postFilter(ctx, c, pod, statuses)
 }
 
-// Reserve decides with the current state of the node and reserves the pod's place.
+// Reserve decides with the current state of the node and reserves the pod's place. It does nothing
+// for a pod about which Berth decides nothing.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	if c := cycleOf(state); c != nil {
 		return c.way.reserve(state, c, pod, p.core.table.Named(nodeName))

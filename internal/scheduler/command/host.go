@@ -37,8 +37,8 @@ type (
 	failureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time)
 )
 
-// narrowed has the methods of a profile that the type search replaces for one call of SchedulePod.
-// The wrap works only if kube-scheduler runs plugins through these methods.
+// narrowed lists the methods of a profile that the type search replaces for one call of
+// SchedulePod. The wrap works only if kube-scheduler runs plugins through these methods.
 type narrowed interface {
 	PercentageOfNodesToScore() *int32
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
@@ -64,10 +64,10 @@ type wrap struct {
 	put   func(*equipment)
 }
 
-// wraps has all wraps, in the order in which they are applied. For a pod about which Berth does not
-// decide, each wrap calls kube-scheduler's own function with the pod's own profile. The profiles of
-// the scheduler do not change; values of the types search and aside replace a profile during one
-// call.
+// wraps lists all wraps, in the order in which they are applied. For a pod about which Berth does
+// not decide, each wrap calls kube-scheduler's own function with the pod's own profile. The
+// profiles of the scheduler do not change; values of the types search and aside replace a profile
+// during one call.
 var wraps = []wrap{
 	{
 		place: "Scheduler.SchedulingQueue",

@@ -56,7 +56,7 @@ func onlyKnown(enabled config.PluginSet) bool {
 	})
 }
 
-// foreseen has, by plugin name, the filter plugins whose refusals Berth can predict.
+// foreseen lists the filter plugins whose refusals Berth can predict.
 var foreseen = map[string]scheduler.Foresight{
 	names.NodeUnschedulable: scheduler.SeesUnschedulable, names.TaintToleration: scheduler.SeesTaints,
 	names.NodeResourcesFit: scheduler.SeesAmounts, names.NodeAffinity: scheduler.SeesAffinity, names.VolumeBinding: scheduler.SeesVolumes,

@@ -38,7 +38,7 @@ type Options struct {
 	// Objects reads and writes the API objects of groups. If Objects is nil, these objects are
 	// neither read nor written.
 	Objects Objects
-	// Ended has the members that have ended. It is nil if ended pods are not watched.
+	// Ended gives access to the members that have ended. It is nil if ended pods are not watched.
 	Ended Ended
 	// Activate moves pods to the scheduler's active queue. Groups holds no lock when it calls
 	// Activate.
@@ -104,8 +104,8 @@ type Objects interface {
 	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
 }
 
-// Ended has the ended pods of gangs. kube-scheduler's own watch omits ended pods (newPodInformer in
-// pkg/scheduler/scheduler.go).
+// Ended gives access to the ended pods of gangs. kube-scheduler's own watch omits ended pods
+// (newPodInformer in pkg/scheduler/scheduler.go).
 type Ended interface {
 	// Want starts the watch.
 	Want()

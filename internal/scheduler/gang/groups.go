@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Groups has all gangs of a scheduler. It receives events, and carries out the decisions of
+// Groups manages all gangs of a scheduler. It receives events, and carries out the decisions of
 // gangs.Next. It is safe for concurrent use.
 type Groups struct {
 	book     *book

@@ -47,8 +47,8 @@ func (t *trial) looked(keys sets.Set[string]) {
 	}
 }
 
-// loners has the placed members of a trial with required anti-affinity, by topology key, value of
-// the key, and kind.
+// loners records the placed members of a trial that have required anti-affinity, by topology key,
+// value of the key, and kind.
 type loners map[string]map[string]map[int]*loner
 
 type loner struct {

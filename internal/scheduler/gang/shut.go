@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// shut has the nodes that have refused members of a coupled kind (isCoupled), so that the trial
+// shut records the nodes that have refused members of a coupled kind (isCoupled), so that the trial
 // does not ask these nodes again for each member. If a node refuses a member because of the pods in
 // its topology domain, every other node of the domain refuses the member too, until a member is
 // placed in another domain.

@@ -147,7 +147,7 @@ func (h *Handover) Seen(pod *corev1.Pod) {
 // Gone must be called for every deleted pod, after the ledgers have processed the deletion.
 func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }
 
-// fences has the pods for which the watch must still show the fence. The zero value waits for no
+// fences tracks the pods for which the watch must still show the fence. The zero value waits for no
 // pod.
 type fences struct {
 	active atomic.Bool

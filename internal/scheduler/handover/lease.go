@@ -38,8 +38,8 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// ErrDeposed means that the Lease no longer belongs to this process. Another scheduler has taken
-// over or may take over.
+// ErrDeposed means that this process may no longer write Bindings: its Lease was deleted or belongs
+// to another scheduler, or another process leads.
 var ErrDeposed = errors.New("another scheduler has taken over, or the Lease was deleted")
 
 // bindingsLease is the record that a leader leaves for the next leader. The leader writes it before

@@ -1,5 +1,5 @@
-// Package nodes has a scheduler's table of nodes, their stored answers, and the feed that changes
-// both.
+// Package nodes implements a scheduler's table of nodes, their stored answers, and the feed that
+// changes both.
 //
 // The Table has a Node for every known name of a node. A Node combines the ledger's account of the
 // node with other facts: whether the last report is usable, when the agent last sent a report or

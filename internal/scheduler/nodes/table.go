@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Table has every known node. It is safe for concurrent use.
+// Table lists every known node. It is safe for concurrent use.
 type Table struct {
 	clock clock.WithDelayedExecution
 	// staleAfter is the time without a heartbeat after which a node is not reliable.

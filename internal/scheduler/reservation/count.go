@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Phases has the phases that this scheduler writes into Reservations.
+// Phases lists the phases that this scheduler writes into Reservations.
 var Phases = []koordinator.ReservationPhase{
 	koordinator.ReservationPending, koordinator.ReservationAvailable, koordinator.ReservationSucceeded, koordinator.ReservationFailed,
 }
@@ -20,7 +20,8 @@ type Census struct {
 	Held   map[placement.Authority]Unused
 }
 
-// Unused has the resources that Reservations hold and no owner uses, on the nodes of one authority.
+// Unused counts the resources that Reservations hold and no owner uses, on the nodes of one
+// authority.
 type Unused struct {
 	// Places counts the Reservations with a place on these nodes. It includes places that owners
 	// use completely.

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Reservations has all Reservations that this scheduler serves. It is safe for concurrent use.
+// Reservations manages all Reservations that this scheduler serves. It is safe for concurrent use.
 type Reservations struct {
 	host
 	// any means that there is, or was, at least one Reservation. If it is false, most methods

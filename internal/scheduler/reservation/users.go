@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// users has the pods that were bound for Reservations, as their owners. A pod is removed when it or
-// its Reservation is gone.
+// users records the pods that were bound for Reservations, as their owners. A pod is removed when
+// it or its Reservation is gone.
 type users struct {
 	// of has the pods, by the UID of their Reservation and their own UID. bookOf has the UID of
 	// each pod's Reservation.
@@ -98,7 +98,7 @@ func (u *users) there(it *item) []*corev1.Pod {
 	return out
 }
 
-// inVain has the Reservations with which a pod was tried without success since its last attempt
+// inVain records the Reservations with which a pod was tried without success since its last attempt
 // without a Reservation.
 type inVain struct {
 	pod *corev1.Pod

@@ -19,9 +19,9 @@ const excludedFor = time.Minute
 // nodes are tried once more.
 const maxExcluded = 4096
 
-// exclusions has, by pod, the nodes that the plugin refused in Reserve or later. Filter does not
-// know which devices would be allocated, so without an exclusion it would accept the node again. An
-// exclusion ends when the node's slices or free resources change, or after excludedFor.
+// exclusions records, by pod, the nodes that the plugin refused in Reserve or later. Filter does
+// not know which devices would be allocated, so without an exclusion it would accept the node
+// again. An exclusion ends when the node's slices or free resources change, or after excludedFor.
 type exclusions struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

@@ -13,7 +13,7 @@ import (
 // could make each report wake pods that other plugins refuse.
 const maxAgain = 128
 
-// again has the shapes that a changed node admits, but may have admitted before the change too.
+// again tracks the shapes that a changed node admits, but may have admitted before the change too.
 // Classes take turns. The turn of a class wakes pods of its shape, whatever their class.
 type again struct {
 	// line has the classes that wait for a turn. Namespaces take turns, so a class of a namespace

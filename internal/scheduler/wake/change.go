@@ -98,7 +98,8 @@ func (c *change) reach(candidate *ledger.Candidate) reach {
 	}
 }
 
-// behind has the changes of nodes that were not yet asked about all classes. The nodes take turns.
+// behind tracks the changes of nodes that were not yet asked about all classes. The nodes take
+// turns.
 type behind struct {
 	queue  []*change
 	byNode map[Node]*change

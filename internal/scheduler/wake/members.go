@@ -132,7 +132,7 @@ func (m *members) blame(n Node) {
 	}
 }
 
-// batch has pods that are woken together, by UID.
+// batch is a set of pods that are woken together, by UID.
 type batch map[string]Pod
 
 func (b batch) add(w *waiter) {

@@ -11,7 +11,7 @@ type ring struct {
 	lanes  map[string]*lanes
 }
 
-// lanes has the lane numbers of one namespace.
+// lanes assigns lane numbers to the classes of one namespace.
 type lanes struct {
 	// Lanes 0 to used-1 were assigned at some time. free has the lanes among them that no class has
 	// now.

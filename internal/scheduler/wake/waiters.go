@@ -26,8 +26,8 @@ const ReportLimit = 30 * time.Second
 // nodes counts as blaming all nodes.
 const maxBlamed = 128
 
-// Waiters has the pods that need a node. They are grouped by class, so a change of a node costs one
-// question per class, not per pod. A pod is included from the start of its attempt, so a change
+// Waiters tracks the pods that need a node. They are grouped by class, so a change of a node costs
+// one question per class, not per pod. A pod is included from the start of its attempt, so a change
 // during the attempt also wakes it. Waiters is safe for concurrent use.
 type Waiters struct {
 	edge Edge
