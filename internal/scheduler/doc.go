@@ -39,7 +39,7 @@
 //	PostFilter  UnschedulableAndUnresolvable    a node waits: no pod is evicted before its report. After
 //	                                            wake.ReportLimit the pod is tried again, and may preempt
 //	            Unschedulable                   the reasons per NUMA node; preemption runs next
-//	PreScore    Skip                            the pod passes untouched, or nothing is pinned for it
+//	PreScore    Skip                            the pod passes untouched, or nothing is pinned
 //	Score       0 to 100                        the rank of a node that admits the pod
 //	Reserve     Success                         the ledger has reserved the pod's place
 //	            Unschedulable, Pending          the node's answer has changed: wake.RoundPause later; at once
