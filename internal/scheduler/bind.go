@@ -23,9 +23,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// If the pod has a decision, Bind writes the Binding and the decision in one request. For each
-// node, it sends one such Binding at a time, so that the kubelet's watch shows pods in the order of
-// the decisions.
+// Bind writes the Binding and the pod's decision in one request. For each node, it sends one such
+// Binding at a time, so that the kubelet's watch shows pods in the order of the decisions.
+// bindUndecided handles pods without a decision.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := p.cycle(state)
 	if dra.MayClaim(pod) {
