@@ -82,8 +82,8 @@ func (c *checkpoints) pinned() map[pin]bool {
 	return out
 }
 
-// offline returns those of the given CPUs, which are offline, that the CPU manager has assigned or
-// could still assign.
+// offline returns the CPUs in the argument cpus, which are offline, that the CPU manager has
+// assigned or could still assign.
 func (c *checkpoints) offline(cpus topology.CPUSet) topology.CPUSet {
 	s := c.state.CPU
 	if s == nil || s.Policy != "static" {

@@ -297,8 +297,9 @@ func (e *enforcer) look() *obeyed {
 
 // sickOf returns, by address, the offered devices that the scheduler must not promise to pods, with
 // the reasons. These are unhealthy devices, and devices of resources that the kubelet has not
-// registered, because it refuses pods that ask for such a resource. If the agent is about to exit
-// (the argument ends), the result has all devices, because their resources disappear with it.
+// registered, because it refuses pods that ask for such a resource. If ends is true, the agent is
+// about to exit. The result then has all devices, because the kubelet loses their resources when
+// the agent exits.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()

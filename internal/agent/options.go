@@ -50,7 +50,8 @@ type Options struct {
 	// PodResources is the unix socket of the kubelet's PodResources API; "" means
 	// pod-resources/kubelet.sock in Root.
 	PodResources string
-	// Preferences are the known rules by which device plugins choose devices, by resource.
+	// Preferences are the known rules by which device plugins choose devices, by resource; nil
+	// means that no rule is known.
 	Preferences map[string]placement.Preference
 	// NVIDIA returns the PCI addresses of NVIDIA's GPUs by their UUIDs; nil means to read them from
 	// SysRoot.

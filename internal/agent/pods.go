@@ -39,8 +39,8 @@ type podFacts struct {
 	// koordlet, decided has the allocations of the decision.
 	by      v1alpha1.Enforcer
 	decided []placement.ContainerAllocation
-	// predicted are the predicted CPUs of the pod if the kubelet decided when it was placed and the
-	// prediction was not exact.
+	// predicted has the CPUs that Berth predicted for the pod. It is empty if the prediction was
+	// exact, or if Berth itself decided.
 	predicted  topology.CPUSet
 	containers []containerFacts // in the kubelet's order of allocation: init containers, then the others
 }
@@ -152,7 +152,7 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	old := b.pods[pod.UID]
 	delete(b.pods, pod.UID)
 	if _, known := b.left[f.uid]; f.mirror && (known || b.hasOther(f.uid)) {
-		return // another pod with this UID in the kubelet is in the API, or has left it
+		return // another pod has this UID in the kubelet, and is in the API or has left it
 	}
 	f.ended, f.admitted = now, f.admitted || old.admitted
 	if !old.ended.IsZero() {

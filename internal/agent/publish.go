@@ -109,8 +109,8 @@ func (v *vouch) confirm(now time.Time) {
 	v.verified = now
 }
 
-// confirmKnown confirms the published report again. It does nothing if the report is not confirmed
-// now.
+// confirmKnown renews the confirmation of the published report. It does nothing if the report was
+// never confirmed, or if the confirmation was retracted.
 func (v *vouch) confirmKnown(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -205,8 +205,8 @@ func (p *publisher) setSequence(n int64) {
 	p.metrics.sequence.Set(float64(n))
 }
 
-// publish writes a verdict if it is new. If a valid report cannot represent the checkpoints, the
-// published report has the content of the last reliable report, and the problem.
+// publish writes a verdict if it is new. If no valid report can represent the checkpoints, publish
+// writes the content of the last reliable report, together with the problem.
 func (p *publisher) publish(ctx context.Context, v *verdict) next {
 	report := p.good
 	if v.outcome != nil {

@@ -92,9 +92,8 @@ func makeReport(s *sighting) (outcome, error) {
 	return out, nil
 }
 
-// unknownWhole returns an error if the checkpoints have resources of a pod as a whole, but the
-// kubelet's configuration does not support this. The kubelet would neither use nor free these
-// resources.
+// unknownWhole returns an error if the checkpoints have pod-level resources, but the kubelet's
+// configuration does not support them. The kubelet would neither use nor free these resources.
 func (s *sighting) unknownWhole(pods []placement.PodAllocation) error {
 	if s.platform.model == nil || s.platform.model.KnowsWholes() {
 		return nil

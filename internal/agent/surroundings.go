@@ -82,7 +82,7 @@ func DeviceFingerprint(fsys fs.FS) func() string {
 type slots struct {
 	fingerprint func() string // nil if devices never change
 	last        string        // the fingerprint of the platform's devices
-	seen        string        // the fingerprint at the last look; a change counts if two looks agree
+	seen        string        // the fingerprint at the last check; a change counts if two checks agree
 	offered     []offer.Pool  // the last platform's offers, with devices that the machine has lost
 }
 

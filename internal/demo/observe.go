@@ -109,7 +109,7 @@ func orShared(s topology.CPUSet) string {
 	return s.String()
 }
 
-// sortedBlocks orders blocks by resource, then by nodes. It leaves out blocks of size 0.
+// sortedBlocks orders blocks by resource, and then by NUMA nodes. It omits blocks of size 0.
 func sortedBlocks(blocks []placement.MemoryBlock) []placement.MemoryBlock {
 	out := slices.DeleteFunc(slices.Clone(blocks), func(b placement.MemoryBlock) bool { return b.Bytes == 0 })
 	slices.SortFunc(out, func(a, b placement.MemoryBlock) int {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Report is the result of one run. It counts API objects: a pod that was refused and created again
-// counts twice.
+// Report is the result of one run. It counts API objects: if a refused pod is created again, the
+// new object counts as another pod.
 type Report struct {
 	// Pods is the number of created pods.
 	Pods int `json:"pods"`

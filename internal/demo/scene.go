@@ -31,8 +31,8 @@ type Scene struct {
 	play func(s *stage) []step
 }
 
-// step is one step of a scene. tells is printed first. does acts, waits for the result and prints
-// it.
+// step is one step of a scene. The text tells is printed first. The function does then acts, waits
+// for the result, and prints the result.
 type step struct {
 	tells string
 	does  func(ctx context.Context) error

@@ -117,7 +117,7 @@ func (s *stage) gangRunning(ctx context.Context, name string, members int) error
 }
 
 // gangWaits creates a gang and waits until the status of a member says that the gang does not fit.
-// It returns an error if a member has a node then.
+// It returns an error if a member has a node by then.
 func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	if err := s.gang(ctx, name, members); err != nil {
 		return err

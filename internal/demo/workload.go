@@ -50,10 +50,10 @@ type Workload struct {
 	Pods []Pod // ascending by At
 }
 
-// With these numbers, pods request about half of all CPUs at a time, and two thirds of the CPUs of
-// nodes with GPUs.
+// With these numbers, the pods that exist at any time request about half of all CPUs, and two
+// thirds of the CPUs of nodes with GPUs.
 const (
-	// burstPerNode is the number of pods per node that are created at once in the beginning.
+	// burstPerNode is the number of pods per node that are created at once at the beginning.
 	burstPerNode = 6
 	// churnPerNode is the number of pods per node that are created one by one after the burst.
 	churnPerNode = 28

@@ -145,7 +145,7 @@ func (b *Books) shutNow(e *entry) topology.CPUSet {
 }
 
 // claim takes the CPUs of the next decision, unless another pod has them. It reports whether the
-// container may move there, which requires that no shared container is left on these CPUs. In a
+// container may move to these CPUs, which requires that no shared container is left on them. In a
 // reply to the runtime (inReply), the moves of settled shared containers come first, so these
 // containers do not count.
 func (b *Books) claim(e *entry, inReply bool) bool {

@@ -43,9 +43,9 @@ type Experiment struct {
 	Progress func(done float64, all int)
 }
 
-// Run runs all strategies with all seeds, in as many goroutines as Go may use cores. It returns the
-// runs in the order of Strategies, and for each strategy in the order of Seeds. Identical
-// Experiments have identical results. If ctx ends, Run returns the cause of ctx.
+// Run runs all strategies with all seeds, in GOMAXPROCS goroutines. It returns the runs in the
+// order of Strategies, and for each strategy in the order of Seeds. Identical Experiments have
+// identical results. If ctx ends, Run returns the cause of ctx.
 func (e *Experiment) Run(ctx context.Context) ([]Run, error) {
 	if trace.AskGPUs(e.Pods) && trace.CapacityOf(e.Nodes, true) == 0 {
 		return nil, errors.New("the pods ask for GPUs and no node has one: want nodes with GPUs, or pods without GPUs")

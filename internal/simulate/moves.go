@@ -17,7 +17,7 @@ import (
 // The limits of a strategy with Defrag, and the duration of its moves. Such a strategy does what
 // `berth defrag POD --execute` would do for each waiting pod, one after another.
 const (
-	// mostRooms is the maximum number of pods for which it makes room in each interval
+	// mostRooms is the maximum number of pods for which the strategy makes room in each interval
 	// (Strategy.Defrag).
 	mostRooms = 32
 	// planEffort limits the number of questions to ledgers for one plan. It is a tenth of the limit

@@ -73,8 +73,8 @@ type JobSpec struct {
 	// Queue is the queue of the Job. Berth has only the queue "default".
 	// +optional
 	Queue string `json:"queue,omitempty"`
-	// MaxRetry is the number of the restart at which the Job fails instead, so it is restarted at
-	// most MaxRetry-1 times. Restarts of tasks and pods count too. 0 means 3.
+	// MaxRetry limits restarts: instead of the MaxRetry-th restart, the Job fails. Restarts of
+	// tasks and pods count too. 0 means 3, so the third restart becomes a failure.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default:=3

@@ -238,8 +238,8 @@ type TopologyManager struct {
 	Options map[string]OptionValue `json:"options,omitempty"`
 }
 
-// Defaults apply on a node with authority berth to pods without settings of their own. A topology
-// policy of the kubelet has precedence.
+// Defaults are settings of a node with authority berth. Policy and Scope apply if neither the pod
+// nor the kubelet's configuration sets them.
 type Defaults struct {
 	// Policy is a Topology Manager policy in the kubelet's spelling. If absent, it is none.
 	// +optional
@@ -263,8 +263,8 @@ type Defaults struct {
 }
 
 // NodeTopologyStatus lists the current allocations: one consistent reading of the kubelet's
-// checkpoints. As in the checkpoints, the amounts include allocations of deleted pods that the
-// kubelet still counts.
+// checkpoints. The amounts include allocations of deleted pods that the kubelet still counts. On a
+// node with authority berth, the agent adds the allocations that Berth has decided.
 type NodeTopologyStatus struct {
 	// Sequence grows by at least one with every write.
 	// +optional
@@ -276,8 +276,9 @@ type NodeTopologyStatus struct {
 	// +optional
 	ObservedTime metav1.MicroTime `json:"observedTime,omitzero"`
 
-	// SharedCPUs is defaultCpuSet of cpu_manager_state, a kernel CPU list: every CPU that no
-	// container has exclusively.
+	// SharedCPUs is a kernel CPU list of the CPUs that no container has exclusively. On a node with
+	// authority kubelet, it is defaultCpuSet of cpu_manager_state, which is empty under the CPU
+	// Manager policy none.
 	// +optional
 	SharedCPUs CPUList `json:"sharedCPUs,omitempty"`
 	// Memory is machineState of memory_manager_state, ascending by NUMA node. It is absent if the
@@ -355,7 +356,7 @@ const (
 
 // DevicePool has the devices that a plugin offers under one resource name.
 type DevicePool struct {
-	// Resource is the extended resource, "nvidia.com/gpu".
+	// Resource is the extended resource, such as "nvidia.com/gpu".
 	Resource ResourceName `json:"resource"`
 	// Preference is the rule by which the plugin chooses among its devices.
 	// +optional
@@ -397,7 +398,7 @@ type DeviceGroup struct {
 	Addresses []PCIAddress `json:"addresses,omitempty"`
 }
 
-// PodAllocation has the resources of one pod. In JSON it is one line of text: "UID
+// PodAllocation has the resources of one pod. In JSON it is one line of text, such as "UID
 // pod=NAMESPACE/NAME CONTAINER;cpus=2-3,66-67;mem=memory@0=4Gi;dev=nvidia.com/gpu=GPU-1".
 //
 // +kubebuilder:validation:Type=string
@@ -514,8 +515,9 @@ type CPUShare struct {
 	MilliCPU int64 `json:"milliCPU"`
 }
 
-// MemoryBlock is memory of one kind, pinned to a set of NUMA nodes: RESOURCE@NODES=QUANTITY,
-// "memory@0-1=6Gi". A block has quantity 0 if a later container of the pod has reused its memory.
+// MemoryBlock is memory of one kind, pinned to a set of NUMA nodes, in the form
+// RESOURCE@NODES=QUANTITY, such as "memory@0-1=6Gi". A block has quantity 0 if a later container of
+// the pod has reused its memory.
 //
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:Pattern=`^[^@=]{1,253}@[0-9]{1,2}(-[0-9]{1,2})?(,[0-9]{1,2}(-[0-9]{1,2})?)*=[0-9]{1,19}([KMGTPE]i)?$`
@@ -579,7 +581,7 @@ type OptionValue string
 // +kubebuilder:validation:MaxLength=253
 type DeviceID string
 
-// PCIAddress is the address of a PCI function, "0000:3b:00.0"; "" if it is not known.
+// PCIAddress is the address of a PCI function, such as "0000:3b:00.0"; "" if it is not known.
 //
 // +kubebuilder:validation:MaxLength=16
 // +kubebuilder:validation:Pattern=`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])?$`
@@ -611,8 +613,8 @@ const (
 	ReasonMachineChanged = "MachineChanged"
 )
 
-// ReasonTooLarge is a reason of Ready: the API server has refused the report with the list of
-// allocations, so the agent has written the report without the list.
+// ReasonTooLarge is a reason of Ready: the API server has refused the report, usually because it is
+// too large, so the agent has published a report without allocations.
 const ReasonTooLarge = "TooLarge"
 
 // ReasonNotEnforced is a reason of Ready: Berth decides on the node, but no program there carries

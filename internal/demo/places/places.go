@@ -253,9 +253,9 @@ func asksHugePages(r *placement.Request) bool {
 	})
 }
 
-// fewest returns on how many NUMA nodes the node would admit the request, if all pods that have
-// been on the node since the given time were still there. It returns 0 if the node would refuse the
-// request, or if the answer is not known.
+// fewest returns the number of NUMA nodes on which the node would admit the request, if all pods
+// that have been on the node since the given time were still there. It returns 0 if the node would
+// refuse the request, or if the answer is not known.
 func (n *node) fewest(r *placement.Request, since time.Time) int {
 	v, ok := n.admit(r, int64(1000*r.CPUs()), since)
 	if !ok {

@@ -24,7 +24,7 @@ type Draw struct {
 // It draws as the simulator of the FGD paper does (USENIX ATC'23), so the same seed gives the same
 // order of arrival. That simulator gives every node a new random name. Among nodes with equal
 // scores, it chooses the node whose name comes first; Order is the order of these names. Without
-// this rule, the lab's strategy GpuPacking serves 0.7 percentage points fewer of the GPUs.
+// this rule, the percentage of GPUs that the lab's strategy GpuPacking serves is 0.7 points lower.
 // math/rand always returns the same numbers for the same seed.
 func NewDraw(nodes []Node, pods []Pod, seed int64, change func(*Draw)) *Draw {
 	d := &Draw{Rand: rand.New(rand.NewSource(seed))}
@@ -55,7 +55,8 @@ func AskGPUs(pods []Pod) bool {
 	return slices.ContainsFunc(pods, func(p Pod) bool { return p.GPUs > 0 })
 }
 
-// CapacityOf returns how many thousandths of GPUs the nodes have, or of CPUs if gpus is false.
+// CapacityOf returns the number of GPUs of all nodes in thousandths, or of their CPUs if gpus is
+// false.
 func CapacityOf(nodes []Node, gpus bool) (sum int64) {
 	for i := range nodes {
 		if gpus {

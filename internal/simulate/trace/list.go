@@ -32,7 +32,7 @@ type Pod struct {
 	Timed                       bool
 }
 
-// Thousandths is the number of thousandths of a GPU or a CPU.
+// Thousandths is the number of thousandths in one GPU or CPU.
 const Thousandths = 1000
 
 // Limits of a simulation. MaxGPUs is the limit for one node.
