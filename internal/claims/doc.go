@@ -20,7 +20,7 @@
 //	the parent of a partition         devices with the same counter set, if all on one NUMA node
 //
 // A negative number gives no NUMA node. A device is neutral if no source gives a NUMA node, or if
-// the device belongs to no single node (a network-attached device). A neutral device counts as near
-// to every NUMA node. If a source has the wrong type, names a NUMA node that the machine lacks, or
-// contradicts the machine's PCI tree, Place.Odd describes the problem.
+// several nodes of the cluster can use it (a network-attached device). A neutral device counts as
+// near to every NUMA node. If a source has the wrong type, names a NUMA node that the machine
+// lacks, or contradicts the machine's PCI tree, Place.Odd describes the problem.
 package claims

@@ -178,8 +178,8 @@ func NodeOf(s *resourceapi.ResourceSlice) string {
 	return *s.Spec.NodeName
 }
 
-// ownerOf returns the only node that can use a device of the slice. It returns "" for a device that
-// belongs to no single node.
+// ownerOf returns the only node that can use a device of the slice. It returns "" if several nodes
+// can use the device.
 func ownerOf(s *resourceapi.ResourceSlice, d *resourceapi.Device) string {
 	if d.NodeName != nil && s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection {
 		return *d.NodeName

@@ -111,8 +111,8 @@ func typeOf(a *resourceapi.DeviceAttribute) string {
 	return "of an unknown type"
 }
 
-// canonical returns a PCI address as Linux writes it, "0000:3b:00.0". NVIDIA's tools write domains
-// of eight digits, and users leave out the domain.
+// canonical returns a PCI address as Linux writes it, such as "0000:3b:00.0". NVIDIA's tools write
+// domains of eight digits, and users leave out the domain.
 func canonical(address string) string {
 	address = strings.ToLower(address)
 	domain, rest, found := strings.Cut(address, ":")

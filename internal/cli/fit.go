@@ -98,7 +98,7 @@ func fitTable(w io.Writer, all []whatif.Fitted) error {
 	return columns(w, "POD | COPIES | BY NUMA NODES | THE NEXT IS REFUSED BECAUSE", rows)
 }
 
-// countsText prints counts by key in order: "0: 3, 1: 2".
+// countsText prints counts in the order of their keys, such as "0: 3, 1: 2".
 func countsText(counts map[string]int) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(counts)) {

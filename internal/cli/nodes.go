@@ -395,7 +395,7 @@ func lineCells(numa []survey.NUMANode) []string {
 const maxStretches = 4
 
 // memoryText returns the free amount and the total amount. If both have the same unit, the unit
-// appears once: "4.7/36.7Gi".
+// appears once, as in "4.7/36.7Gi".
 func memoryText(free, total uint64) string {
 	a, b := topology.RoughBytes(free), topology.RoughBytes(total)
 	if number, ok := strings.CutSuffix(a, b[max(0, len(b)-2):]); ok {

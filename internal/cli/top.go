@@ -28,8 +28,8 @@ const (
 	// topAtLeast for an event, because ages change without events.
 	topEvery   = time.Second
 	topAtLeast = 5 * time.Second
-	// topWaiting is the number of waiting pods that are listed. topLines is the number of lines if
-	// the output is not a terminal.
+	// topWaiting is the maximum number of waiting pods that are listed. topLines is the number of
+	// lines if the output is not a terminal.
 	topWaiting = 5
 	topLines   = 40
 )

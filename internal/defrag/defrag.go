@@ -26,7 +26,7 @@ type Problem struct {
 	Pods []Pod
 	// Wanted are the pods that need a place. Find places them in this order.
 	Wanted []Pod
-	// Budgets has, for each PodDisruptionBudget, how many of its pods may be moved.
+	// Budgets has, for each PodDisruptionBudget, the number of its pods that may be moved.
 	Budgets []int
 	// May reports whether taints and selectors allow the pod on the node. It ignores free
 	// resources.

@@ -26,7 +26,7 @@ const (
 const maxWishes = 32
 
 // Tally counts the devices of pods by wish. A wish is the kind of a pod's request: every node
-// treats two pods with the same wish alike. K identifies a wish. The zero Tally is empty.
+// treats two pods with the same wish alike. K identifies a wish. The zero value is ready to use.
 type Tally[K cmp.Ordered] struct {
 	have map[K]int64
 	// all is the number of devices that pods have. The field then is the value of all at the last

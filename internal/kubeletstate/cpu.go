@@ -16,7 +16,8 @@ import (
 // CPUState is the content of a cpu_manager_state.
 type CPUState struct {
 	Policy string
-	// Shared is defaultCpuSet: every CPU that no container has exclusively.
+	// Shared is defaultCpuSet: the CPUs that no container has exclusively. The kubelet leaves it
+	// empty under the policy none.
 	Shared topology.CPUSet
 	// Entries are the exclusive CPUs, ascending by pod UID, then container.
 	Entries []CPUEntry

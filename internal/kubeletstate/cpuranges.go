@@ -93,7 +93,7 @@ func (r cpuRanges) without(o cpuRanges) (rest cpuRanges) {
 	return rest
 }
 
-// String writes the set as the kubelet does, "0-3,8".
+// String writes the set as the kubelet does, such as "0-3,8".
 func (r cpuRanges) String() string {
 	var b strings.Builder
 	for i, c := range r {

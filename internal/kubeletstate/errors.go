@@ -15,7 +15,7 @@ var ErrChecksum = errors.New("checksum does not match the content")
 // Error describes a problem of a checkpoint.
 type Error struct {
 	File  string // path as the caller gave it
-	Field string // path inside the file, "entries[UID][container]"; "" for the file as a whole
+	Field string // path in the file, such as "entries[UID][container]"; "" for the whole file
 	Value string // the value in the file
 	Want  string // the expected form
 	Err   error  // cause, or nil

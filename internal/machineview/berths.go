@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Berths has what a drawing shows of the pods on a machine: the resources that each pod has, and
-// the names of the pods.
+// Berths has the data about pods that a drawing of a machine shows: the resources that each pod
+// has, and the names of the pods.
 type Berths struct {
 	// Title is the title of the drawing. Facts are additional lines below the title, or "".
 	Title, Facts string
@@ -166,7 +166,7 @@ func tagOf(n int) string {
 // letters is the length of the longest tag.
 func (o *occupancy) letters() int { return len(tagOf(max(0, len(o.berths)-1))) }
 
-// words describes a pod's resources: "8 CPUs, 16 GiB on 0, 2 nvidia.com/gpu".
+// words describes a pod's resources, such as "8 CPUs, 16 GiB on 0, 2 nvidia.com/gpu".
 func (b *berth) words() string {
 	var parts []string
 	if n := b.cpus.Len(); n > 0 {
@@ -200,7 +200,7 @@ func (b *berth) words() string {
 }
 
 // The method free describes the free CPUs of a NUMA node, without CPUs reserved for the system, and
-// its total memory: "12 of 30 CPUs free, 128 GiB".
+// its total memory, such as "12 of 30 CPUs free, 128 GiB".
 func (o *occupancy) free(node *topology.NUMANode) string {
 	var parts []string
 	if o.Pinning && !node.CPUs.IsEmpty() {

@@ -142,7 +142,7 @@ func (b *box) addLoose(m *topology.Machine) {
 	}
 }
 
-// deviceLabel returns the kind and the names of a device: "Ethernet eth0, mlx5_0".
+// deviceLabel returns the kind and the names of a device, such as "Ethernet eth0, mlx5_0".
 func deviceLabel(d *topology.Device) string {
 	return printable(strings.Join(strings.Fields(className(d.Class)+" "+names(d)), " "))
 }

@@ -151,7 +151,7 @@ func (p *painter) title(m *topology.Machine) shape {
 	return column([]shape{{w: big.w, h: 24, draw: func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, text("sub", summary(m)), text("sub", facts)}, 2)
 }
 
-// headline returns the title of a drawing for which the caller sets none: "64 CPUs and 8
+// headline returns the title of a drawing for which the caller sets none, such as "64 CPUs and 8
 // accelerators on 2 NUMA nodes".
 func headline(m *topology.Machine) string {
 	text := count(m.Online.Len(), "CPU")

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// count returns "1 core", "2 cores".
+// count returns a number with its noun, such as "1 core" or "2 cores".
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -17,7 +17,7 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// size prints bytes, rounded: "125.4 GiB".
+// size prints a rounded number of bytes, such as "125.4 GiB".
 func size(bytes uint64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	value, unit := float64(bytes), 0
@@ -63,7 +63,7 @@ func CPUList(set *topology.CPUSet) string {
 	return plain
 }
 
-// hugePages prints pools of huge pages, without empty pools: "128 x 2Mi".
+// hugePages prints pools of huge pages, such as "128 x 2Mi". It omits empty pools.
 func hugePages(pools []topology.HugePages) string {
 	var parts []string
 	for _, h := range pools {
@@ -133,8 +133,8 @@ func notables(m *topology.Machine) (devices []*topology.Device, others int) {
 	return devices, others
 }
 
-// pciIDs returns the vendor and the product of a device: "10de:2330". It returns "" if neither is
-// reported, as for devices that come from Koordinator's Device objects.
+// pciIDs returns the vendor and the product of a device, such as "10de:2330". It returns "" if
+// neither is reported, as for devices that come from Koordinator's Device objects.
 func pciIDs(d *topology.Device) string {
 	if d.Vendor == "" && d.Product == "" {
 		return ""
@@ -142,7 +142,7 @@ func pciIDs(d *topology.Device) string {
 	return d.Vendor + ":" + d.Product
 }
 
-// names returns the operating system's names of a device: "ib0, mlx5_0".
+// names returns the operating system's names of a device, such as "ib0, mlx5_0".
 func names(d *topology.Device) string {
 	if d.RDMA == "" || d.RDMA == d.Name {
 		return d.Name

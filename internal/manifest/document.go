@@ -249,7 +249,7 @@ func ended(kind string, doc []byte) bool {
 	return false
 }
 
-// counts prints counts by name: "2 Pod, 1 Job".
+// counts prints counts by name, such as "2 Pod, 1 Job".
 func counts(of map[string]int) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {

@@ -39,7 +39,7 @@ func validate(object, at string, pod *corev1.Pod) error {
 
 type validator struct {
 	object string
-	// at is the path of the pod in its workload, "spec.template.".
+	// at is the path of the pod in its workload, such as "spec.template.".
 	at   string
 	errs []error
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Demand collects the bound pods from which Levels computes the demand for nodes (package demand).
-// It is safe for concurrent use. The zero Demand has seen no pod.
+// It is safe for concurrent use. The zero value is ready to use.
 type Demand struct {
 	mu      sync.Mutex
 	of      map[types.UID]*wish

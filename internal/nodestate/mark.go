@@ -11,7 +11,7 @@ import (
 )
 
 // Mark identifies a report of a node. Two Marks of a node show which report is newer. A Mark is
-// comparable; the zero Mark means no report.
+// comparable. The zero value means no report.
 type Mark struct {
 	uid types.UID
 	// created is the time of the object's creation in seconds, by the API server's clock.
@@ -29,9 +29,10 @@ func markOf(nt *v1alpha1.NodeTopology) Mark {
 func (m Mark) Sequence() int64 { return m.sequence }
 
 // Follows reports whether this report is the report of the argument last or may be newer: it has a
-// higher number, or its object is another object that was not created in an earlier second. Every
-// report follows the zero Mark. Two reports with the same number may differ, because an agent that
-// continues from an older report uses numbers again. Then neither of them follows the other.
+// higher number, or its object is another object that was not created in an earlier second. If last
+// is the zero value, the result is true. Two reports with the same number may differ, because an
+// agent that continues from an older report uses numbers again. Then neither of them follows the
+// other.
 func (m Mark) Follows(last Mark) bool {
 	switch {
 	case last == Mark{}:

@@ -58,8 +58,8 @@ const nodeTopology = "NodeTopology"
 // NewObject returns an empty object of the kind of full reports, for a watch.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
-// Lists reports whether o is a NodeTopology that lists an admitted pod with resources, for whose
-// UID the argument is returns true. It reads no other part of the object.
+// Lists reports whether o is a NodeTopology that lists an admitted pod with resources for which
+// is(UID) returns true. It reads no other part of the object.
 func Lists(o metav1.Object, is func(uid string) bool) bool {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	return ok && slices.ContainsFunc(nt.Status.Pods, func(p v1alpha1.PodAllocation) bool {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Form names a form of text in messages: "the output of lscpu -p".
+// Form names a form of text in messages, such as "the output of lscpu -p".
 type Form string
 
 // The forms. Unknown is any other text.

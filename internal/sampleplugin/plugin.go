@@ -13,7 +13,7 @@ import (
 // Plugin is a device plugin of one resource. It serves the device plugin API
 // (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) over its own socket, as plugins on real nodes do.
 type Plugin struct {
-	// Resource is the extended resource's name, "example.com/gpu".
+	// Resource is the name of the extended resource, such as "example.com/gpu".
 	Resource string
 	Devices  []Device
 	// Prefer makes the plugin answer GetPreferredAllocation with ascending ids. Without it the

@@ -292,8 +292,8 @@ func (b *Book) Captured(uid, name string) {
 type View struct {
 	// Summary is a sentence about the last 24 hours (Tally.Sentence).
 	Summary string `json:"summary"`
-	// Day has the numbers of the last 24 hours; Total has the numbers since the Book was created.
-	// Open is the number of pods that wait for the answer of their kubelet.
+	// Day counts the last 24 hours; Total counts the time since the Book was created. Open is the
+	// number of pods that wait for the answer of their kubelet.
 	Day   Tally `json:"day"`
 	Total Tally `json:"total"`
 	Open  int   `json:"open"`

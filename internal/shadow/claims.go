@@ -16,7 +16,7 @@ type Claimed struct {
 	Why       string `json:"why"`
 }
 
-// Claims has the numbers of pods with ResourceClaims since the Book was created.
+// Claims counts the pods with ResourceClaims since the Book was created.
 type Claims struct {
 	// Pods is the number of pods with ResourceClaims, by alignment.
 	Pods map[string]int `json:"pods"`

@@ -189,7 +189,7 @@ const (
 	WhyRejected Why = "rejected"
 	// WhySplit: the pod would have been on fewer NUMA nodes on the other node.
 	WhySplit Why = "split"
-	// WhyStranded: with the other node, fewer devices would have been left without CPUs.
+	// WhyStranded: on the other node, the pod would have left fewer devices without CPUs.
 	WhyStranded Why = "stranded"
 )
 

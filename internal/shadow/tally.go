@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Tally has numbers of pods by outcome.
+// Tally counts bound pods by outcome, and the devices that lost the free CPUs near them.
 type Tally struct {
 	// Pods is the number of bound pods. Pinned is the number of pods that might get exclusive
 	// resources.
 	Pods   int `json:"pods"`
 	Pinned int `json:"pinned"`
-	// Judged is the number of pods that were judged. Rejected is the number of all refusals of
-	// kubelets, judged or not.
+	// Judged is the number of pods whose predictions were judged. Rejected is the number of pods
+	// that kubelets refused, judged or not.
 	Judged   int `json:"judged"`
 	Rejected int `json:"rejected"`
 	// RejectedPinned is the number of pods in Pinned that were rejected.
@@ -34,9 +34,9 @@ type Tally struct {
 	NotJudged   map[Reason]int `json:"notJudged"`
 	// Elsewhere is the number of rejected pods that another node would have admitted. Split is the
 	// number of pods that another node would have admitted on fewer NUMA nodes. Stranded is the
-	// number of free devices that lost the free CPUs near them because pods were not placed on other nodes.
-	// NotLooked is the number of pods for which no other node was checked, because Berth did not
-	// know all their requirements or had no time left.
+	// number of free devices that lost the free CPUs near them because pods were not placed on
+	// other nodes. NotLooked is the number of pods for which no other node was checked, because
+	// Berth did not know all their requirements or had no time left.
 	Elsewhere int `json:"elsewhere"`
 	Split     int `json:"split"`
 	Stranded  int `json:"stranded"`
@@ -143,8 +143,8 @@ func (t *Tally) add(o *Tally) {
 	}
 }
 
-// maxNamed is the number of schedulers that the sentence names. It names the schedulers with the
-// most pods.
+// maxNamed is the maximum number of schedulers that the sentence names. It names the schedulers
+// with the most pods.
 const maxNamed = 3
 
 // Sentence summarizes the numbers of pinned pods in a sentence.

@@ -43,8 +43,8 @@ type fitPage struct {
 type fitOne struct {
 	*query.Fitting
 	// Taking is the number of nodes with room for a copy. Fitting.Nodes has at most maxFitNodes of
-	// these nodes, the best first, and then one node for each reason of other nodes to refuse the
-	// pod.
+	// these nodes, the best first. After them, it has one refusing node for each different reason,
+	// at most maxAnswers.
 	Taking   int       `json:"taking"`
 	Pictures []picture `json:"pictures,omitempty"`
 }
@@ -126,7 +126,8 @@ type asked struct {
 	options query.FitOptions
 }
 
-// fit returns on which nodes each pod of a manifest would fit, and how many copies of it.
+// fit returns, for each pod of a manifest, the nodes with room for it and the number of copies that
+// fit.
 func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
 	q, done, err := s.asked(r)
 	if err != nil {

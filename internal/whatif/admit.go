@@ -216,7 +216,7 @@ func unseen(pod *corev1.Pod) (notes []string) {
 	return notes
 }
 
-// unlooked returns the requested resources of which the node's amount is unknown. It omits memory,
+// unlooked returns the requested resources whose amount on the node is unknown. It omits memory,
 // because the method assumptions has added a note about memory.
 func (a *ask) unlooked(totals *amounts.Node) (names []string) {
 	for name, amount := range a.amounts {
