@@ -115,8 +115,8 @@ func (s *sighting) obeys(uid string) bool {
 	return s.obeyed != nil && !s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }
 
-// entrusts reports whether koordlet carries out the decision about the pod. The pod then has no
-// resources in the kubelet's checkpoints.
+// entrusts reports whether koordlet carries out the decision about the pod. The kubelet's
+// checkpoints then have no CPUs and no memory of the pod.
 func (s *sighting) entrusts(uid string) bool {
 	return s.obeyed != nil && s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
 }

@@ -15,7 +15,7 @@
 //
 //	resource.kubernetes.io/numaNode   a number, or the first of a list (KEP-6072)
 //	attributes of drivers             Sources.NUMA: a number, or the first of a list
-//	PCI addresses                     Sources.Address, looked up in the machine that the agent reported
+//	PCI addresses                     Sources.Address, looked up in the machine of the report
 //	resource.kubernetes.io/pcieRoot   if all devices of the machine on that root have one NUMA node
 //	the parent of a partition         devices with the same counter set, if all on one NUMA node
 //

@@ -162,8 +162,8 @@ type entry struct {
 	moved []Update
 }
 
-// NewBooks returns empty books. There must be reserved CPUs. They are never pinned, so shared
-// containers can use them when all other CPUs are pinned.
+// NewBooks returns empty books. There must be reserved CPUs. No new container is pinned to them, so
+// shared containers can use them when all other CPUs are pinned.
 func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books, error) {
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want at least one CPU, and only online CPUs (%s)", reserved, m.Online)
@@ -226,8 +226,9 @@ func (b *Books) arrived(e *entry) {
 	e.moved = nil
 }
 
-// admit returns an entry for a container. The entry is pinned if the decision names CPUs and can be
-// carried out.
+// admit returns an entry for a container. If the decision names CPUs and can be carried out, the
+// entry is pinned. If it cannot be carried out, admit returns a *HeldError in the mode Hold, and
+// otherwise a shared entry with a complaint.
 func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 	if c.Orphan {
 		return b.adopt(c), nil
@@ -251,8 +252,9 @@ func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 	return e, nil
 }
 
-// adopt returns an entry for a running container with an unknown decision. A container that has
-// reserved CPUs counts as shared. Any other container counts as pinned, and keeps its CPUs.
+// adopt returns an entry for a running container with an unknown decision. A container with
+// reserved CPUs, or without any set of CPUs, counts as shared. Any other container counts as
+// pinned, and keeps its CPUs.
 func (b *Books) adopt(c Container) *entry {
 	e := &entry{Container: c, complaint: "has no known decision, because the runtime does not report its sandbox"}
 	if c.Now.CPUs.IsEmpty() || c.Now.CPUs.Intersects(&b.reserved) {

@@ -98,8 +98,8 @@ func (b *Books) knows(uid string) bool {
 	return false
 }
 
-// The method newer replaces the container's decision, which is from the Binding, by a newer one if
-// the books have it.
+// The method newer replaces the container's decision, which is from the Binding, with a newer one
+// if the books have it.
 func (b *Books) newer(c *Container) {
 	if d := b.newest[c.UID].of(c.Short); d != nil && !c.Orphan {
 		c.Decision, c.Fault = d, ""
@@ -203,7 +203,7 @@ func (b *Books) apply(e *entry) {
 // Update returns the reply to an update of a running container: its CPUs, and the moves of shared
 // containers that must come first. The reply also carries out a newer decision. If this is not
 // possible yet, held explains why, and nothing changes. The result known is false for a container
-// that is not in the books.
+// that is not in the books or does not run.
 func (b *Books) Update(id string) (set Set, moves []Update, known bool, held error) {
 	e := b.all[id]
 	if e == nil || !e.running {

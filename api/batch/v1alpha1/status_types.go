@@ -86,7 +86,7 @@ type JobStatus struct {
 	// Version grows whenever all pods are replaced. Pods of an earlier version are not counted.
 	// +optional
 	Version int32 `json:"version,omitempty"`
-	// RetryCount is the number of restarts of the Job.
+	// RetryCount is the number of restarts of the Job, its tasks and its pods.
 	// +optional
 	RetryCount int32 `json:"retryCount,omitempty"`
 	// RunningDuration is the time from Running to the end.

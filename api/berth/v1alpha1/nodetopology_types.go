@@ -292,8 +292,8 @@ type NodeTopologyStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Devices []DevicePool `json:"devices,omitempty"`
-	// Pods are all pods whose admission the kubelet has finished, pinned or not, and all other pods
-	// that hold resources. They are in order of admission if it is known.
+	// Pods are all admitted pods that have not ended, pinned or not, and all other pods that hold
+	// resources. They are in order of admission if it is known.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
@@ -408,9 +408,11 @@ type PodAllocation struct {
 	// UID is metadata.uid of the pod in the API. For a static pod it is the UID of its mirror pod.
 	// If the API has no such pod, it is the UID that the kubelet uses for the pod.
 	UID string `json:"uid"`
-	// Pod is NAMESPACE/NAME. It is set if the name is known and the pod has resources.
+	// Pod is NAMESPACE/NAME. It is set if the name is known and a container of the pod has
+	// resources.
 	Pod string `json:"pod,omitempty"`
-	// State is absent for an admitted pod that runs or will run.
+	// State is absent for an admitted pod that runs or will run, and for an ended pod that may
+	// still be active in the kubelet.
 	State PodState `json:"state,omitempty"`
 	// Generation is the generation of the decision that the agent carries out for a pod that was
 	// resized in place. It is set only on nodes with authority berth.
@@ -430,8 +432,8 @@ type PodAllocation struct {
 type PodState string
 
 const (
-	// PodEnded: the pod has ended or is gone from the API, and the kubelet's checkpoints still list
-	// its resources.
+	// PodEnded: the pod has ended or is gone from the API, and is no longer active in the kubelet.
+	// The kubelet's checkpoints still list its resources.
 	PodEnded PodState = "Ended"
 	// PodRejected: the kubelet has rejected the pod, but still keeps resources that it had
 	// allocated to the pod before.

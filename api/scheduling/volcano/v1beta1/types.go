@@ -28,7 +28,7 @@ const (
 	PodGroupPending PodGroupPhase = "Pending"
 	// PodGroupInqueue: controllers may create the group's pods.
 	PodGroupInqueue PodGroupPhase = "Inqueue"
-	// PodGroupRunning: minMember pods have a node.
+	// PodGroupRunning: at least minMember pods have a node.
 	PodGroupRunning PodGroupPhase = "Running"
 	// PodGroupUnknown: fewer pods than minMember have a node, although enough had one before.
 	PodGroupUnknown PodGroupPhase = "Unknown"
@@ -44,7 +44,7 @@ const (
 	// PodGroupUnschedulableType: the cluster lacks capacity for the group, or a pod of the group
 	// has a scheduling gate. Autoscalers act on this condition.
 	PodGroupUnschedulableType PodGroupConditionType = "Unschedulable"
-	// PodGroupScheduled: minMember pods have a node.
+	// PodGroupScheduled: at least minMember pods have a node.
 	PodGroupScheduled PodGroupConditionType = "Scheduled"
 )
 
