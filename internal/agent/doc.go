@@ -26,7 +26,7 @@
 //
 // If the readings stay contradictory, the agent publishes a report with Ready=False and a message.
 // It does the same if the engine cannot predict a kubelet with the node's configuration. The
-// scheduler must not pin pods on such a node.
+// scheduler must not pin pods on a node whose report is not Ready.
 //
 // # Pods that end
 //

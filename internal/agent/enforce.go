@@ -95,7 +95,7 @@ type obeyed struct {
 	// generations has the generation of the newest decision about each resized pod, by the
 	// kubelet's UID.
 	generations map[string]uint64
-	// astray lists containers that do not run as decided.
+	// astray lists containers that do not run as decided or do not start, with the reasons.
 	astray []string
 	// offered has, by address, the resource of each device that the agent offers to the kubelet.
 	// The field sick has, by address, the reason why pods must not get a device.
@@ -297,9 +297,9 @@ func (e *enforcer) look() *obeyed {
 
 // sickOf returns, by address, the offered devices that the scheduler must not promise to pods, with
 // the reasons. These are unhealthy devices, and devices of resources that the kubelet has not
-// registered, because it refuses pods that ask for such a resource. If ends is true, the agent is
-// about to exit. The result then has all devices, because the kubelet loses their resources when
-// the agent exits.
+// registered. The kubelet refuses pods that ask for a resource that is not registered. If ends is
+// true, the agent is about to exit. The result then has all devices, because the kubelet loses
+// their resources when the agent exits.
 func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out := map[string]string{}
 	pools, findings := o.Found()

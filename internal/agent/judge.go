@@ -21,7 +21,7 @@ type verdict struct {
 	// report.
 	reason  string
 	problem error
-	// astray lists containers that do not run as decided.
+	// astray lists containers that do not run as decided or do not start, with the reasons.
 	astray []string
 	// suspected is an error if the image of some pod has the name of a rival, a program that also
 	// sets the CPUs of containers. Otherwise it is nil.

@@ -79,8 +79,8 @@ func (e *enforcer) ours() (bool, error) {
 	return ours, err
 }
 
-// oursOnce returns the answer of ours while the Node is not known, from the stored labels. If no
-// usable labels are stored, it returns the error in the argument unknown.
+// oursOnce does what ours does while the Node is not known: it uses the stored labels. If no usable
+// labels are stored, it returns the error in the argument unknown.
 func (e *enforcer) oursOnce(unknown error) (bool, error) {
 	if unknown == nil { // the flags decide without labels
 		return e.opts.enforces(nil)

@@ -222,7 +222,7 @@ func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
 // strangerPatience is the time for which a pod may be in the checkpoints before the API shows it.
 const strangerPatience = time.Second
 
-// pod returns what the report says about a pod. It puts the containers into the kubelet's order of
+// pod returns the report's entry for a pod. It puts the containers into the kubelet's order of
 // allocation, and sets their kinds.
 func (r *reporter) pod(uid string, held placement.PodAllocation) (placement.PodAllocation, wire.ReportedPod) {
 	f, known := r.pods[uid]

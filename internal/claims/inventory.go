@@ -21,7 +21,7 @@ func compareIDs(a, b DeviceID) int {
 	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
 }
 
-// Standing tells whether a device's NUMA node is known.
+// Standing shows whether a device's NUMA node is known.
 type Standing uint8
 
 // The values of Place.Standing.

@@ -34,7 +34,8 @@ type Alignment uint8
 const (
 	// Aligned means that the device is on a NUMA node of every pinned container that uses it.
 	Aligned Alignment = iota
-	// Indifferent means that the device has no NUMA node, or that no container uses the claim.
+	// Indifferent means that the device has no known NUMA node, or that no container uses the
+	// claim.
 	Indifferent
 	// Unpinned means that the device has a NUMA node, but no container that uses it is pinned.
 	Unpinned

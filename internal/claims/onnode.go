@@ -89,8 +89,8 @@ func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 // Reached describes which devices would be aligned for the claims of a pod.
 type Reached struct {
 	// Only has the NUMA nodes on which a device would be aligned for at least one claim without
-	// devices. Claims that accept any device do not count; if there are no others, Only is
-	// Everywhere. Only is empty if the claims that count accept only devices without a NUMA node.
+	// devices. Claims that accept any device do not count; if no claim counts, Only is Everywhere.
+	// Only is empty if the claims that count accept only devices without a NUMA node.
 	Only topology.NUMASet
 	// Misplaced is a claim whose allocated devices are not aligned, or nil. Why explains the
 	// misplacement, or explains why no device of some claim would be aligned. Otherwise Why is "".

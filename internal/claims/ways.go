@@ -27,10 +27,10 @@ type Way struct {
 
 // Ways yields possible placements of a pod on a node where Berth decides, the best first. It begins
 // with placements near the devices that the function stock counts, as long as the function lie
-// finds such placements. The last placement is the one in the argument first, which ignores claims.
-// If the mode only prefers near devices, no container has more NUMA nodes in a placement near
-// devices than in first. Before the caller continues the iteration, it must refute the last
-// placement (placement.Claimed.Refute), so that lie can return another one.
+// finds such placements. The last placement is the one in the argument first, which ignores claims,
+// unless Ways has already yielded it. If the mode only prefers near devices, no container has more
+// NUMA nodes in a placement near devices than in first. Before the caller continues the iteration,
+// it must refute the last placement (placement.Claimed.Refute), so that lie can return another one.
 func Ways(first Lying, mode Mode, stock func() *placement.Claimed, lie func(near *placement.Claimed) (Lying, bool)) iter.Seq[Way] {
 	return func(yield func(Way) bool) {
 		var tried []Lying

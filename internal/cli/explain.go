@@ -178,8 +178,8 @@ func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
 	return cmp.Or(printCleaned(cmd, o, e, asText), whyNot(e))
 }
 
-// completeNode completes --node. If the command line has an argument, it is about the cluster, so
-// completeNode suggests nodes of the cluster. Otherwise it suggests files.
+// completeNode completes --node. If the command line has an argument, the command asks a cluster,
+// so completeNode suggests nodes of the cluster. Otherwise it suggests files.
 func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault

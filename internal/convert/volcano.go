@@ -21,8 +21,8 @@ type Result struct {
 	Unknown []string
 }
 
-// Volcano converts a configuration of Volcano's scheduler. It returns an error if the text has no
-// such configuration or several.
+// Volcano converts a configuration of Volcano's scheduler. It returns an error if the text does not
+// have exactly one such configuration.
 func Volcano(text []byte) (Result, error) {
 	s, err := read(text)
 	if err != nil {

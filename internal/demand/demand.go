@@ -21,8 +21,8 @@ const (
 	MostDemand Level = 1<<Bits - 1
 )
 
-// maxWishes is the maximum number of wishes that count. The wishes whose pods have the most devices
-// count.
+// maxWishes is the maximum number of wishes from which a Level is computed: the wishes whose pods
+// have the most devices.
 const maxWishes = 32
 
 // Tally counts the devices of pods by wish. A wish is the kind of a pod's request: every node

@@ -94,7 +94,8 @@ func (c *Cluster) Ended() error {
 }
 
 // await polls until done returns true, and returns nil. It returns an error if a process of the
-// cluster ends by itself, or if ctx ends; the argument what is the beginning of the latter error.
+// cluster ends by itself, or if ctx ends. In the second case, the error begins with the argument
+// what.
 func (c *Cluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return done(ctx), c.Ended()

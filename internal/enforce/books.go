@@ -27,8 +27,8 @@ type Container struct {
 	Now      Set   // the CPUs and memory nodes of the container according to the runtime
 	// asks are the container's amounts in the runtime. The field trimmed has smaller amounts that
 	// the container gets instead when it starts; 0 means that the amount is not replaced. The field
-	// decides means that the scheduler decides about the amounts, because the pod's limits equal
-	// its requests.
+	// decides means that the scheduler decides on the amounts, because the pod's limits equal its
+	// requests.
 	asks, trimmed amounts
 	decides       bool
 	// Begins means that the container has been created and has not started.

@@ -389,10 +389,10 @@ func (p *Plugin) sweep() {
 }
 
 // UpdateContainer handles a change of a container's resources, such as an in-place resize by the
-// kubelet. If the scheduler has not decided about these amounts yet, or if its newest decision
-// cannot be carried out yet, UpdateContainer refuses the change, and the kubelet tries again.
-// Otherwise the container gets the CPUs of the newest decision. With LiftQuota, a pinned container
-// still has no quota.
+// kubelet. If the scheduler has not decided on these amounts yet, or if its newest decision cannot
+// be carried out yet, UpdateContainer refuses the change, and the kubelet tries again. Otherwise
+// the container gets the CPUs of the newest decision. With LiftQuota, a pinned container still has
+// no quota.
 func (p *Plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

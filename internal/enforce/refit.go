@@ -258,7 +258,7 @@ func decidedAmounts(d *placement.ContainerDecision) amounts {
 // allows returns an error if the amounts of a running container may not change from now to wants,
 // because an amount grows and exceeds the decision. Amounts that do not grow are allowed: the
 // kubelet changes memory first, and then sends the earlier CPU shares again. The scheduler does not
-// decide about the limits of a pod that is not Guaranteed.
+// decide on the limits of a pod that is not Guaranteed.
 func (b *Books) allows(id string, wants, now amounts) error {
 	e := b.all[id]
 	if e == nil || e.Decision == nil || !e.decides {

@@ -17,7 +17,8 @@ type cause struct {
 	event  batch.Event
 	task   *task
 	// pod is the pod of the event. If a task has completed, it is the last pod to end. It is nil
-	// for PodEvicted, whose pod is gone, and for JobUnknown, which is no event of a single pod.
+	// for PodEvicted, because that pod is gone, and for JobUnknown, which is not an event of a
+	// single pod.
 	pod *corev1.Pod
 	// timeout is the time that the event must last before the policy acts.
 	timeout time.Duration

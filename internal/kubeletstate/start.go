@@ -130,8 +130,8 @@ func crashed(root, name string) *StartError {
 
 var errNilPointer = errors.New("runtime error: invalid memory address or nil pointer dereference")
 
-// randomWords collects errors of which the kubelet reports a random one, because it iterates over a
-// Go map.
+// randomWords collects several errors. The kubelet reports a random one of them, because it
+// iterates over a Go map.
 type randomWords struct {
 	all  []error
 	size int

@@ -334,8 +334,8 @@ func graceOf(pod *corev1.Pod) time.Duration {
 // waits for the eviction and for the new pod, and of the old pod's grace period.
 func (r *runner) lasts(pod *corev1.Pod) time.Duration { return 2*r.Limit + graceOf(pod) }
 
-// end waits until the evicted pod is gone, because it keeps its resources until then. Another pod
-// on its node would get other resources than planned.
+// end waits until the evicted pod is gone, because the pod keeps its resources until then. Another
+// pod on its node would not get the planned resources.
 func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
 	return r.untilIn(ctx, r.Limit+graceOf(pod), "its end", func(ctx context.Context) (bool, error) {
 		_, err := r.get(ctx, &m.Pod)

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// ErrNotPinnable means that no kubelet pins anything for the pod and Berth has not decided about
-// it, so the ledger does not count it.
+// ErrNotPinnable means that no kubelet pins anything for the pod and Berth has made no decision
+// about it, so the ledger does not count the pod.
 var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
 
 // Sighting is a pod that is bound to a node, translated for the ledger.

@@ -87,7 +87,7 @@ type Zone struct {
 	Mine bool
 }
 
-// FreeGPUs returns how many thousandths of GPUs are free in total.
+// FreeGPUs returns the total of the free GPUs, in thousandths of a GPU.
 func (l *Look) FreeGPUs() (sum int64) {
 	for _, free := range l.FreeGPU {
 		sum += free
@@ -109,7 +109,7 @@ type Outcome struct {
 // maxKinds is the number of kinds of pods with GPUs: a share, and each number of whole GPUs.
 const maxKinds = 65
 
-// Kind returns 0 for a share of a GPU, otherwise the number of GPUs.
+// Kind returns 0 for a share of a GPU, and otherwise the number of whole GPUs.
 func (s *Shape) Kind() int {
 	if s.MilliGPU < 1000 {
 		return 0

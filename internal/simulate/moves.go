@@ -262,7 +262,7 @@ func (c *clock) arriveInRoom() {
 	c.endPlan(true)
 }
 
-// endPlan opens the nodes that the plan has closed to other pods. The argument `made` tells whether
+// endPlan opens the nodes that the plan has closed to other pods. The argument `made` means that
 // the waiting pods got their room. If they did not, moved pods stay where they are, and the waiting
 // pods wait again.
 func (c *clock) endPlan(made bool) {

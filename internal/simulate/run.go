@@ -39,7 +39,7 @@ func (s *Served) add(n int64, served, aligned bool) {
 	}
 }
 
-// arrived counts a pod. The argument `served` tells whether the pod got a node, with the outcome o.
+// arrived counts a pod. The argument `served` means that the pod got a node, with the outcome o.
 func (f *Figures) arrived(s *Shape, served bool, o Outcome) {
 	f.Pods.add(1, served, o.Aligned)
 	f.GPUs.add(s.AskedGPU(), served, o.Aligned)

@@ -30,7 +30,7 @@ type Shape struct {
 // Request returns the request that a kubelet receives. The caller must not change it.
 func (s *Shape) Request() *placement.Request { return s.ask }
 
-// AskedGPU returns how many thousandths of GPUs the pod asks for in total.
+// AskedGPU returns the pod's total request for GPUs, in thousandths of a GPU.
 func (s *Shape) AskedGPU() int64 { return int64(s.GPUs) * s.MilliGPU }
 
 // Takes reports whether the pod may use GPUs of the model.

@@ -608,7 +608,7 @@ const (
 	ReasonContradiction = "Contradiction"
 	// ReasonAdmissionUnfinished: the kubelet has been admitting a pod for too long.
 	ReasonAdmissionUnfinished = "AdmissionUnfinished"
-	// ReasonDevicesUnknown: no source tells the agent the NUMA nodes of a plugin's devices.
+	// ReasonDevicesUnknown: the agent cannot find out the NUMA nodes of a plugin's devices.
 	ReasonDevicesUnknown = "DevicesUnknown"
 	// ReasonMachineChanged: the machine has lost hardware since the kubelet started, and the
 	// kubelet still allocates it.

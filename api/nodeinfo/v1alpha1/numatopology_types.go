@@ -63,7 +63,7 @@ type NumatopologySpec struct {
 	PodAllocations []PodAllocation `json:"podAllocations,omitempty"`
 }
 
-// ResourceInfo is a resource of the node. Zeros are left out.
+// ResourceInfo is a resource of the node. Fields with the value 0 are omitted.
 type ResourceInfo struct {
 	// Allocatable is the list of CPUs that no container has exclusively, including the CPUs that
 	// the kubelet reserves.
@@ -74,7 +74,7 @@ type ResourceInfo struct {
 	Capacity int `json:"capacity,omitempty"`
 }
 
-// CPUInfo is the position of a CPU. Zeros are left out.
+// CPUInfo is the position of a CPU. Fields with the value 0 are omitted.
 type CPUInfo struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0

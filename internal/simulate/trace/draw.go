@@ -47,7 +47,7 @@ func ByName(pods []Pod) []int32 {
 	return sorted(len(pods), func(i int32) string { return pods[i].Name })
 }
 
-// AskedGPU returns how many thousandths of GPUs the pod asks for in total.
+// AskedGPU returns the pod's total request for GPUs, in thousandths of a GPU.
 func (p *Pod) AskedGPU() int64 { return int64(p.GPUs) * p.MilliGPU }
 
 // AskGPUs reports whether any pod asks for GPUs.
