@@ -15,7 +15,7 @@ const (
 	maxOpen = 8192
 	// maxNotable limits the length of the list of notable pods (View.Pods).
 	maxNotable = 512
-	// patience is the time after which an entry without an answer is closed.
+	// patience is the time after which an open entry is closed without being judged.
 	patience = 10 * time.Minute
 )
 
@@ -211,9 +211,10 @@ func (b *Book) Doubt(node string, why Reason, now time.Time) []Record {
 	return b.closeAll(b.onNode[node], now, func(*entry) (Result, Reason) { return NotJudged, why })
 }
 
-// Gone records that the pod has ended or is no longer in the API. If the API has shown that the
-// kubelet admitted the pod, but no report has listed it, Gone judges only the admission, and only
-// if no rejection was predicted. Otherwise the pod is not judged.
+// Gone records that the pod has ended or is no longer in the API. It changes nothing if the
+// kubelet's answer is known and waits for Alive. If the API has shown that the kubelet admitted the
+// pod, but no report has listed it, Gone judges only the admission, and only if no rejection was
+// predicted. Otherwise the pod is not judged.
 func (b *Book) Gone(uid string, now time.Time) *Record {
 	e := b.open[uid]
 	switch {
@@ -230,8 +231,7 @@ func (b *Book) Gone(uid string, now time.Time) *Record {
 	}
 }
 
-// Expire closes, as not judged, the entries of pods whose kubelets have not answered within
-// patience.
+// Expire closes, as not judged, the entries that are still open after patience.
 func (b *Book) Expire(now time.Time) []Record {
 	return b.closeAll(b.open, now, func(e *entry) (Result, Reason) {
 		switch {

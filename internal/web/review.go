@@ -117,7 +117,8 @@ type reviewed struct {
 	sees map[string]seen // by namespace; "" means all namespaces
 }
 
-// seen is the API server's last answer about a namespace, with the error if the request failed.
+// seen is the API server's last answer about a namespace. The field failed means that the request
+// failed.
 type seen struct {
 	allowed, failed bool
 	at              time.Time
@@ -262,7 +263,7 @@ func (v *reviewed) unseen() map[string]seen {
 }
 
 // The method asked returns the API server's answer about a namespace. It asks if there is no recent
-// answer.
+// answer, and returns false if the request fails.
 func (v *reviewed) asked(namespace string) bool {
 	said, known := v.sees[namespace]
 	if known && (!said.failed || v.gate.now().Sub(said.at) < failureLasts) {
