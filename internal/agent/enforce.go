@@ -107,8 +107,8 @@ type obeyed struct {
 
 var errNotStarted = errors.New("the agent does not carry out decisions yet")
 
-// enforcePoll is the interval at which the agent checks a node's authority, and reads an unreadable
-// machine again.
+// enforcePoll is the interval at which the agent checks the node's authority, and tries again after
+// it could not carry out decisions.
 const enforcePoll = time.Second
 
 // run carries out decisions while Berth decides on the node, until ctx ends.

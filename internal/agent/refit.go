@@ -121,7 +121,8 @@ func (s *decisions) keep(uid, text string, generation uint64) error {
 	return nil
 }
 
-// load reads the file once. It logs and ignores entries that are not decisions.
+// load reads the file, unless it has already been read. It logs and ignores entries that are not
+// decisions.
 func (s *decisions) load() error {
 	if s.dir == "" {
 		return errors.New("--state-dir is empty: want a folder in which the agent stores the newest decisions about resized pods")

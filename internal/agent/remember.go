@@ -13,8 +13,8 @@ import (
 )
 
 // After a power failure, a machine may start before its API server, and its containers must still
-// start as decided. If the Node's labels set the authority, the agent therefore stores a copy of
-// the labels.
+// start as decided. If the Node's labels set the authority or the enforcer, the agent therefore
+// stores a copy of these labels.
 
 // rememberedFile is the file with this copy.
 var rememberedFile = stateFile{"decider.json", 4 << 10}

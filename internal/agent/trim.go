@@ -21,8 +21,8 @@ const (
 )
 
 // trimmed returns the kept parts of a pod. Within the limits, factsOf returns the same facts for
-// the trimmed pod. It is a cache.TransformFunc for an informer. Objects that are not pods do not
-// change.
+// the trimmed pod, except for the images and devices of an ended pod. It is a cache.TransformFunc
+// for an informer. Objects that are not pods do not change.
 func trimmed(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
