@@ -44,7 +44,7 @@ const (
 // Claimed counts, for each request of the claims, the devices that the request could get, by NUMA
 // node. The count is never too low. It may be too high, because Claimed ignores counters and
 // capacities, and checks each constraint separately. Claimed returns nil if there is nothing to
-// count, or if the devices are of more than maxStockKinds kinds.
+// count, or if it would have to distinguish more than maxStockKinds groups of devices.
 func (s *Stock) Claimed(ctx context.Context, asks []Ask) *placement.Claimed {
 	c := counting{Stock: s, left: maxEvaluated}
 	for i := range asks {

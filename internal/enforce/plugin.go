@@ -423,7 +423,7 @@ func (p *Plugin) PostUpdateContainer(_ context.Context, _ *api.PodSandbox, c *ap
 	return nil
 }
 
-// Decide records a newer decision about a pod, and carries it out.
+// Decide records a newer decision about a pod, and carries it out as soon as possible.
 func (p *Plugin) Decide(uid string, d Decided) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -433,7 +433,7 @@ func (p *Plugin) Decide(uid string, d Decided) {
 	}
 }
 
-// Found records the content of the cgroup of a moving container.
+// Found records the content of the cgroup of a moved or resized container.
 func (p *Plugin) Found(id string, f Found) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -457,7 +457,7 @@ func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, c *api.Cont
 	return writeUpdates(p.books.Stop(c.GetId())), nil
 }
 
-// RemoveContainer forgets a container.
+// RemoveContainer records that the runtime has removed a container.
 func (p *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -104,8 +104,8 @@ func (n *Node) admit(a *ask) Placed {
 }
 
 // take decides whether the node admits a pod, and assigns its resources to it. If the pod is
-// refused, take releases the devices and CPUs that its init containers already have, because they
-// would affect later pods.
+// refused, take releases the resources that some of its containers got before the refusal, because
+// they would affect later pods.
 func (n *Node) take(r *placement.Request, d *placement.Decision) placement.Verdict {
 	v := placement.Decide(n.state, r, d)
 	n.state.Commit(r, d)
