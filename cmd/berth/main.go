@@ -1,4 +1,5 @@
-// Command berth shows machines and explains where pods fit. It is also installed as kubectl-berth.
+// Command berth shows the machines of nodes and the resources of pods, and explains where pods fit.
+// It is also installed as kubectl-berth.
 package main
 
 import (

@@ -29,7 +29,8 @@ type drift struct {
 	// gained describes new resources that the kubelet does not use yet. Each entry is a clause of a
 	// message.
 	lost, gained []string
-	// cpus and memory mean that the changes affect the kubelet's CPU manager or memory manager.
+	// cpus means that the changes affect the kubelet's CPU manager. The field memory means that
+	// they affect its memory manager.
 	cpus, memory bool
 	// stale are the checkpoints with which the kubelet would not start now.
 	stale []string

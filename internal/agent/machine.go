@@ -195,8 +195,8 @@ func memoryOf(view *placement.KubeletView) (sum uint64) {
 	return sum
 }
 
-// withMemoryOf returns a copy of the platform with the memory that the kubelet found when it
-// started, which is in the checkpoint of its memory manager.
+// withMemoryOf returns a copy of the platform with the amounts of memory that the kubelet found
+// when it started. They are in s, the checkpoint of the kubelet's memory manager.
 func (p platform) withMemoryOf(s *kubeletstate.MemoryState) (platform, error) {
 	if s == nil {
 		return p, nil

@@ -13,9 +13,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// If the agent offers a resource, the kubelet has only tokens for its devices. So the report
-// ignores the entries of such resources in the kubelet's checkpoint. The agent itself reports the
-// devices and their owners.
+// If the agent offers a resource, the kubelet has only tokens for its devices (package offer). So
+// the report ignores the entries of such resources in the kubelet's checkpoint. The agent itself
+// reports the devices and their owners.
 
 // claim removes the resources that the agent itself offers from m.books.state.Devices, and fills in
 // s.stale. The result rival describes another program that offers these resources or devices, or a

@@ -71,9 +71,9 @@ type said struct {
 	version string
 }
 
-// About returns the object with the resource version that it had at the first event of a row. A row
-// has the events about the object with the same reason, action and note. An event with the same
-// reason and action but another note begins a new row. For this event, About keeps the object's
+// About returns the object with the resource version that it had at the first of several equal
+// events. Events are equal if they are about the same object and have the same reason, action and
+// note. If the last event with this reason and action had another note, About keeps the object's
 // present version. If the object is a pod, the result is a reference to it.
 func (s *Said) About(object runtime.Object, reason, action, note string) runtime.Object {
 	var ref corev1.ObjectReference
@@ -101,8 +101,8 @@ func (s *Said) About(object runtime.Object, reason, action, note string) runtime
 	return &ref
 }
 
-// version returns the resource version of the object at the first event of the row. If the last
-// event of the topic had another note or is forgotten, this is the argument present.
+// version returns the resource version of the object at the first of several equal events (About).
+// If the last event of the topic had another note or is forgotten, this is the argument present.
 func (s *Said) version(of topic, note, present string) string {
 	key, now := maphash.Comparable(s.seed, of), said{maphash.String(s.seed, note), present}
 	s.mu.Lock()

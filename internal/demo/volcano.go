@@ -78,9 +78,9 @@ func (v *VolcanoController) Manifests() ([][]byte, error) {
 	return append(out, []byte(volcanoBasics)), nil
 }
 
-// controllers returns the value of the flag --controllers of Volcano's controller. No loop starts
-// before every enabled loop has read the objects of its kinds. So the value disables the loops for
-// JobFlows if the definitions of their kinds are missing.
+// controllers returns the value of the flag --controllers of Volcano's controller. The enabled
+// loops start only when all of them have read the objects of their kinds. So the value disables the
+// loops for JobFlows if the definitions of their kinds are missing.
 func (v *VolcanoController) controllers() string {
 	const byDefault = "*,-sharding-controller"
 	if files, _ := filepath.Glob(filepath.Join(v.Definitions, "flow.volcano.sh_*.yaml")); len(files) > 0 {

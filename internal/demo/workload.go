@@ -206,7 +206,8 @@ func (g generator) life() time.Duration {
 	return min(maxLife, minLife+time.Duration(g.r.ExpFloat64()*float64(meanLife-minLife))).Round(time.Millisecond)
 }
 
-// training is a container with GPUs, CPUs and memory in proportion, and often a network card.
+// training returns a container with GPUs, with CPUs and memory in proportion to them, and often
+// with a network card.
 func (g generator) training() Container {
 	gpus := []int64{1, 1, 2, 2, 4}[g.r.IntN(5)]
 	c := Container{MilliCPU: 1000 * gpus * (4 + 2*g.r.Int64N(3)), MemoryBytes: gpus * 16 << 30, More: map[corev1.ResourceName]int64{gpuResource: gpus}}

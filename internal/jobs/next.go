@@ -30,7 +30,7 @@ type step struct {
 }
 
 // next returns the actions for a Job with these pods and its present status. It is pure: it reads
-// no clock, but computes times from now.
+// no clock, and the argument now is the present time.
 func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(now.Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()

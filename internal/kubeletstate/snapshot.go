@@ -86,8 +86,8 @@ func (b *snapshotBuilder) cpus(s *CPUState) error {
 	return nil
 }
 
-// markReuse marks containers of a pod that have CPUs in common, because later containers reuse the
-// CPUs of init containers (cpusToReuse of pkg/kubelet/cm/cpumanager).
+// markReuse marks containers of a pod that have CPUs in common as init containers, because later
+// containers reuse the CPUs of init containers (cpusToReuse of pkg/kubelet/cm/cpumanager).
 func markReuse(containers map[string]*placement.ContainerAllocation) {
 	var once, twice topology.CPUSet
 	for _, c := range containers {

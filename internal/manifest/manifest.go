@@ -72,7 +72,8 @@ type Pods struct {
 	// Claims are the ResourceClaimTemplates in the same input.
 	Claims []resourcev1.ResourceClaimTemplate
 	// Notes describe omitted input: wrong documents, objects that have no pods or have ended, and
-	// owners whose pods are also in the input. Other notes tell how many pods of a workload count.
+	// owners whose pods are also in the input. Other notes explain how many pods were counted for a
+	// workload.
 	Notes []string
 	// Wrong is the number of documents that are wrong.
 	Wrong int

@@ -15,10 +15,10 @@ import (
 )
 
 // ReadCoarse reads the report of another project's exporter: a Numatopology or a
-// NodeResourceTopology. The guarantee of such a report is at most amounts. The Reading has no Mark,
-// because these reports have no numbers. Most of these reports list no pods, so beside must have
-// the pods that are bound to the node. Errors in the report are in the Reading; an object of
-// another kind is an error.
+// NodeResourceTopology. With such a report, the node's Guarantee is at most amounts. The Reading
+// has no Mark, because these reports have no sequence numbers. Most of these reports list no pods,
+// so beside must have the pods that are bound to the node. Errors in the report are in the Reading;
+// an object of another kind is an error.
 func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *NodeKind) (*Reading, error) {
 	r := &Reading{Node: o.GetName(), Source: Source{Name: o.GetName(), UID: string(o.GetUID()), Version: o.GetResourceVersion()}}
 	var node wire.Node

@@ -18,8 +18,8 @@ type Reading struct {
 	Node string
 	// Source is the source of the report, for events about it.
 	Source Source
-	// Mark shows which of two readings of a node is newer. It is zero if the report does not show
-	// this.
+	// Mark shows which of two readings of a node is newer. It is zero for a malformed report, and
+	// for the report of another project's exporter.
 	Mark Mark
 	// Version is the resource version of the object.
 	Version string
@@ -128,8 +128,8 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *NodeKind) 
 // read a report grows with this number.
 const maxPods = 1024
 
-// fates returns the Fate of each pod in the report that is not ledger.Alive. A pod that the agent
-// does not know counts as alive.
+// fates returns the Fates of the pods in the report, except pods that are ledger.Alive. A pod that
+// the agent does not know counts as alive.
 func fates(r *wire.Report) map[string]ledger.Fate {
 	out := map[string]ledger.Fate{}
 	for i := range r.Pods {

@@ -305,8 +305,8 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 // asks all nodes.
 const maxExplains = 4
 
-// maxAnswers is the maximum number of nodes whose answers are listed one by one. The groups of
-// nodes with the same answer cover all nodes.
+// maxAnswers is the maximum number of nodes whose answers are listed one by one. The limit does not
+// apply to the groups of nodes with the same answer, which cover all nodes.
 const maxAnswers = 24
 
 // shortened returns at most maxAnswers nodes: first one for each distinct answer, then others. It

@@ -193,7 +193,7 @@ type Event string
 
 // The events that a policy may name.
 const (
-	// AnyEvent matches every event.
+	// AnyEvent matches every event except PodPending.
 	AnyEvent Event = "*"
 	// PodFailed: a pod has failed.
 	PodFailed Event = "PodFailed"

@@ -389,9 +389,8 @@ type DeviceGroup struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	IDs []DeviceID `json:"ids"`
-	// Addresses are the PCI addresses of the devices ("0000:3b:00.0"), one for each id, or "" if
-	// the address is not known. If absent, no address is known except ids that are addresses
-	// themselves.
+	// Addresses has the PCI address of each device ("0000:3b:00.0"), in the order of IDs; "" if it
+	// is not known. If Addresses is absent, an address is known only if it is the device's id.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
@@ -534,9 +533,8 @@ type DeviceAllocation struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	IDs []DeviceID `json:"ids"`
-	// Addresses are the PCI addresses of the devices ("0000:3b:00.0"), one for each id, or "" if
-	// the address is not known. If absent, no address is known except ids that are addresses
-	// themselves.
+	// Addresses has the PCI address of each device ("0000:3b:00.0"), in the order of IDs; "" if it
+	// is not known. If Addresses is absent, an address is known only if it is the device's id.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024

@@ -61,7 +61,7 @@ type node struct {
 	pods     map[string]*placed
 }
 
-// placed is a pod on a node, also for some time after it is gone.
+// placed is a pod on a node, or a pod that was there until recently (keepGone).
 type placed struct {
 	milliCPU int64
 	// held are the resources that the kubelet has assigned to the pod; nil before it runs.
