@@ -13,8 +13,8 @@ import (
 
 // When an agent exits, its device plugins end too, and the kubelet then refuses pods that ask for
 // their devices. So before the agent exits, it publishes a report without its devices. It then
-// waits until the kubelet has admitted or refused the bound pods that ask for them, at most for
-// leaveLimit.
+// waits until the kubelet has admitted or refused the bound pods that ask for these devices, but at
+// most for leaveLimit.
 
 const (
 	// leaveLimit is the maximum time that an agent waits before it exits. By default the agent's

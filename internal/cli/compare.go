@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/survey/query"
 )
 
-// compared prints how the pods fit before and after a change. It returns an error if there is a pod
-// of which no replica fits after the change.
+// compared prints how the pods fit before and after a change. It returns an error if, for some pod,
+// no replica fits after the change.
 func compared(cmd *cobra.Command, out *output, c *survey.Cluster, wanted []query.Wanted, o query.FitOptions, notes []string) error {
 	got, err := query.Compare(cmd.Context(), c, wanted, o)
 	if err != nil {

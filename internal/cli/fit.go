@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// errNoCopy is the error of fit if there is a pod of which not even one copy fits.
+// errNoCopy is the error of fit if, for some pod, not even one copy fits.
 var errNoCopy = errors.New("at least one pod does not fit even once")
 
 // NewFitCommand returns the verb that shows on which nodes new pods would be placed, and how many

@@ -17,19 +17,20 @@ const (
 	Aborting JobPhase = "Aborting"
 	// Aborted: a policy or a user stopped the Job. Volcano can resume it.
 	Aborted JobPhase = "Aborted"
-	// Running: at least minAvailable pods run or have succeeded.
+	// Running: at least minAvailable pods run or have ended.
 	Running JobPhase = "Running"
 	// Restarting is followed by Pending.
 	Restarting JobPhase = "Restarting"
 	// Completing is followed by Completed.
 	Completing JobPhase = "Completing"
-	// Completed: enough pods have succeeded.
+	// Completed: enough pods have succeeded, or a policy has completed the Job.
 	Completed JobPhase = "Completed"
 	// Terminating is followed by Terminated.
 	Terminating JobPhase = "Terminating"
 	// Terminated: the Job was stopped and cannot be resumed.
 	Terminated JobPhase = "Terminated"
-	// Failed: the Job was restarted too often, or too few pods succeeded.
+	// Failed: the Job was restarted too often, too few pods succeeded, or Berth does not support
+	// the Job.
 	Failed JobPhase = "Failed"
 )
 
