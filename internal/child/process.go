@@ -32,8 +32,8 @@ type Spec struct {
 }
 
 // Process is a running child. Its standard input is a pipe that the parent keeps open and never
-// writes to. When the parent ends for any reason, the pipe ends, and the child detects this with
-// WithParent.
+// writes to. When the parent ends for any reason, the pipe ends, and the child, unless it is
+// Foreign, detects this with WithParent.
 type Process struct {
 	Name string
 	Log  string // the file to which it writes

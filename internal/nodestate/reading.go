@@ -18,8 +18,9 @@ type Reading struct {
 	Node string
 	// Source is the source of the report, for events about it.
 	Source Source
-	// Mark shows which of two readings of a node is newer. It is zero for a malformed report, and
-	// for the report of another project's exporter.
+	// Mark shows which of two readings of a node is newer. It is zero if the object does not have
+	// this release's form (NodeTopology.Malformed), and for the report of another project's
+	// exporter.
 	Mark Mark
 	// Version is the resource version of the object.
 	Version string
