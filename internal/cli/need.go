@@ -124,8 +124,8 @@ func settingsOf(text string) (out []string) {
 	return out
 }
 
-// needTable prints a row for each machine and setting. Each row has the difference from the first
-// row of the same machine.
+// needTable prints a row for each machine and setting. If the same pods fit, a row also has the
+// difference from the first row of its machine.
 func needTable(w io.Writer, all []needed, each int) error {
 	var rows [][]string
 	for i := range all {

@@ -351,8 +351,8 @@ func nodeCells(n *survey.Node) []string {
 }
 
 // lineCells returns CPUs, memory and devices of all NUMA nodes, like "0:6/6 1-3:8/8". It omits huge
-// pages, which -o wide shows. If there are more than maxStretches different memory amounts, it
-// returns only their sum and the largest.
+// pages, which -o wide shows. If the memory has more than maxStretches stretches, it returns only
+// the sum, and the largest free amount.
 func lineCells(numa []survey.NUMANode) []string {
 	var cpus, memory stretches
 	var sum, most survey.Amount // the memory of all NUMA nodes, and the largest amount on one
@@ -390,8 +390,8 @@ func lineCells(numa []survey.NUMANode) []string {
 	return []string{dash(cpus.String()), dash(inMemory), dash(strings.Join(all, ", "))}
 }
 
-// maxStretches is the maximum number of different memory amounts in a line. If there are more, the
-// line has the sum, and the largest amount on one NUMA node.
+// maxStretches is the maximum number of stretches of memory in a line. If there are more, the line
+// has the sum, and the largest free amount on one NUMA node.
 const maxStretches = 4
 
 // memoryText returns the free amount and the total amount. If both have the same unit, the unit

@@ -149,8 +149,9 @@ const timeColumn = "TIME" + separator
 // item.
 const changedMark = "*"
 
-// tableRows returns the rows of items, with the time. If an item was printed before, it returns
-// only the changed rows of the item, with marks.
+// tableRows returns the rows of items, with the time. If an item was printed before with equally
+// many rows, tableRows marks the changed cells. If the item has several rows, it returns only the
+// changed ones.
 func (s *stream[T]) tableRows(found []news[T]) (rows [][]string) {
 	if s.rowsShown == nil {
 		s.rowsShown = map[string][][]string{}

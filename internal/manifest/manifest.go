@@ -36,7 +36,8 @@ const (
 
 // Template is a pod, or the identical pods of a workload.
 type Template struct {
-	// Pod is named like its workload, and has a UID that no other template has.
+	// Pod has a name that begins with the name of its workload, and a UID that no other template
+	// has.
 	Pod *corev1.Pod
 	// Replicas is the number of pods. It is 1 for a Pod, for a DaemonSet (one per node), and for an
 	// object that names no number.
@@ -403,8 +404,8 @@ func onlyComments(doc []byte) bool {
 	return true
 }
 
-// nameAll gives every pod a unique name and UID, because the placement engine identifies pods by
-// UID.
+// nameAll gives every pod a name, and a UID that no other pod has, because the placement engine
+// identifies pods by UID.
 func nameAll(templates []Template) {
 	seen := map[string]int{}
 	for i := range templates {
