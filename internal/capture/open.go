@@ -161,7 +161,7 @@ func machines(tree memFS) []string {
 	return found
 }
 
-// maxDepth is the maximum depth of folders at which machines searches for captures.
+// maxDepth is the number of levels of folders in which the function machines searches for captures.
 const maxDepth = 12
 
 func isMachine(n *node) bool {

@@ -132,7 +132,7 @@ func TestForms(t *testing.T) {
 		"flags over files":    {"--config=/var/lib/kubelet/config.yaml --v=2", "", "", `--config: "/var/lib/kubelet/config.yaml": want that file too: give it with --kubelet-config, and the flags with --kubelet-flags`},
 		"flags over drop-ins": {conf, "--config=x --config-dir=/d", "", `--config-dir: "/d": want that directory too`},
 		"answer and flags":    {answer, "--reserved-cpus=1", "", "which includes flags: leave out the flags"},
-		"answer and drop-ins": {answer, "", "d", "which includes drop-ins: leave out the drop-ins"},
+		"answer and drop-ins": {answer, "", "d", "which already includes the drop-ins: do not give"},
 		"no object":           {`{"kubeletconfig": 5}`, "", "", "want an object, as in a kubelet's answer"},
 		"null":                {"kubeletconfig:\n", "", "", "kubeletconfig: it is empty: want an object"},
 	} {

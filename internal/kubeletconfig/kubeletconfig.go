@@ -79,7 +79,7 @@ func (f Files) merged() (*kubeletv1beta1.KubeletConfiguration, error) {
 		return Decode(f.File, g.object)
 	}
 	if g.settled {
-		return nil, fmt.Errorf("%s: this is a kubelet's answer to /configz, which includes drop-ins: leave out the drop-ins of %s", f.File, f.Dir)
+		return nil, fmt.Errorf("%s: this is a kubelet's answer to /configz, which already includes the drop-ins: do not give their folder %s too", f.File, f.Dir)
 	}
 	if info, err := os.Stat(f.Dir); f.Strict && (err != nil || !info.IsDir()) {
 		return nil, fmt.Errorf("kubelet configuration drop-ins: %q: want a folder with files that end in .conf", f.Dir)

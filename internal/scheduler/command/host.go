@@ -64,9 +64,8 @@ type wrap struct {
 	put   func(*equipment)
 }
 
-// wraps lists all wraps, in the order in which they are applied. For a pod about which Berth does
-// not decide, each wrap calls kube-scheduler's own function with the pod's own profile. The
-// profiles of the scheduler do not change; values of the types search and aside replace a profile
+// wraps lists all wraps, in the order in which they are applied. Pods about which Berth does not
+// decide go through kube-scheduler's own functions, with their own profile. The profiles of the scheduler do not change; values of the types search and aside replace a profile
 // during one call.
 var wraps = []wrap{
 	{
