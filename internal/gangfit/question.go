@@ -111,7 +111,8 @@ type Verdict struct {
 	// Plan has the places of the members. If Short is set, no plan was tried, and Plan has no
 	// places.
 	plan.Plan
-	// Fit is how many of the Start members have succeeded, have a node or would get one.
+	// Fit is the number of members that have succeeded, have a node or would get one. Start is
+	// Question.Start.
 	Fit, Start int
 	// Short is the resource of which there is too little for the group's Claim, or nil.
 	Short *Shortage

@@ -35,9 +35,9 @@ func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangf
 // Admission configures when a group with minResources is admitted, and which resources are then
 // kept for it. The zero value means the defaults.
 type Admission struct {
-	// Gate is resources (the default) or none. With resources, the minResources of a group must be
-	// free, or the eviction of pods of lower priority could free them. With none, every group is
-	// admitted.
+	// Gate is resources (the default) or none. With resources, a group is admitted if its
+	// minResources are free, or if the eviction of pods of lower priority could free them. With
+	// none, every group is admitted.
 	Gate string `json:"gate,omitempty"`
 	// The gate multiplies the nodes' resources by OvercommitFactor. Default 1.
 	OvercommitFactor float64 `json:"overcommitFactor,omitempty"`

@@ -72,7 +72,8 @@ type lingering struct {
 // amidLingering returns the worlds that can result from an admission that began before the report.
 // During the first steps of this admission, or during all of them, the kubelet may still have
 // counted any of the lingering pods. If the kubelet may have refused the pod, the report need not
-// show this yet, and the next admission may also have begun before the report.
+// show this yet, and the next admission may also have begun before the report, so the lingering
+// pods still count for it.
 func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
 	l := w.lingering
 	if l == nil || w.uncertain() {

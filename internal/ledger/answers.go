@@ -35,8 +35,8 @@ func (c *Candidate) Near(devices *placement.Claimed) *Candidate {
 	return &out
 }
 
-// Question is the input of Ask and Sample: would the node admit the candidate after all pods in
-// flight?
+// Question is the input of Ask and Sample: would the node admit the candidate in addition to all
+// pods in flight?
 type Question struct {
 	Candidate *Candidate
 	// Trial has pods to add or remove for this question, or is nil.
@@ -47,8 +47,8 @@ type Question struct {
 	Estimate bool
 }
 
-// Sample is an answer, with the candidates for which it is valid and the change that ends its
-// validity.
+// Sample is an answer. The other fields tell for which candidates the answer is valid, and until
+// when.
 type Sample struct {
 	Answer Answer
 	// Count is ChangeCounter.Count at the time of the answer.
@@ -156,8 +156,9 @@ func (o *outlook) admit(c *Candidate) Answer {
 }
 
 // firstOrder answers for the order in which the kubelet admits the candidate last. It returns false
-// if the node refuses the candidate in that order. It also returns false if the complete answer is
-// stored, or can be computed without other orders.
+// if the node refuses the candidate in that order, or if no estimate is possible or needed. For
+// example, none is needed if the complete answer is stored, or can be computed without other
+// orders.
 func (o *outlook) firstOrder(c *Candidate) (a Answer, ok bool) {
 	if o.facts.report == nil || len(o.facts.holdings) > 0 || o.answers.present.find(o.keyOf(c)) != nil {
 		return Answer{}, false
@@ -197,9 +198,9 @@ func (m *answerCache) remember(k answerKey, a Answer, newest int64) {
 	}
 }
 
-// stale moves the present answers to past. If the node has given no answer since the last change,
-// for example because another node with the same StateID answered all questions, past is then
-// empty.
+// stale moves the present answers to past, except admissions that Shift has not returned. If the
+// node has given no answer since the last change, for example because another node with the same
+// StateID answered all questions, past is then empty.
 func (m *answerCache) stale() {
 	m.estimates.clear()
 	m.present.dropUntold()
@@ -212,8 +213,8 @@ func (m *answerCache) stale() {
 type memory struct {
 	held []remembered
 	next int // the answer to overwrite next, once there are MaxAnswers
-	// newest is the second in which the newest pod in flight was created when the answers were
-	// stored. The keys of the answers depend on it (Candidate.key).
+	// newest is the value of ChangeCounter.newest when the answers were stored. The keys of the
+	// answers depend on it (Candidate.key).
 	newest int64
 }
 

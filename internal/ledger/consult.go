@@ -7,10 +7,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// consult answers whether the node admits the candidate after the posted pods and, if withReserved
-// is set, the reserved pods. If d is not nil, consult also determines whether the decision is
-// exact, and fills d with the decision of the likeliest state. The caller must hold the lock and
-// have checked that there is a report.
+// consult answers whether the node admits the candidate in addition to the posted pods and, if
+// withReserved is set, the reserved pods. If d is not nil, consult also determines whether the
+// decision is exact, and fills d with the decision of the likeliest state. The caller must hold the
+// lock and have checked that there is a report.
 func (o *outlook) consult(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	return o.facts.asFarAsKnown(o.consultStates(c, withReserved, d))
 }
@@ -134,8 +134,8 @@ func (o *outlook) keepsHeld(p *pod, d *placement.Decision) Answer {
 	return o.afterReserved().decideAll(p.req, d)
 }
 
-// maxMortals is the maximum number of pods that can end by themselves for which steady tries every
-// set. If there are more, no decision counts as steady.
+// If at most maxMortals pods can end by themselves, steady tries every set of them. If there are
+// more, no decision counts as steady.
 const maxMortals = 3
 
 // steady reports whether the pod gets the same decision whichever pods end by themselves before the
@@ -231,7 +231,8 @@ func (o *outlook) consultOwner(c *Candidate, h *holding, d *placement.Decision) 
 // The zero value changes nothing. A Trial does not change the Node.
 type Trial struct {
 	// Without has the UIDs of pods to remove. If it is not empty, pods that the API no longer has
-	// are removed too, unless they are afloat, because the kubelet will release them anyway.
+	// are removed too, because the kubelet will release them anyway. Afloat pods stay, because they
+	// may never have been bound.
 	Without []string
 	// With lists requests that the kubelet admits before the candidate, in this order.
 	With []*placement.Request

@@ -51,10 +51,11 @@
 //
 // # What is bounded
 //
-// A node has at most 6 events and 96 worlds (maxEvents, maxWorlds). If there are more, new pods
-// wait for a report, which shows which events have happened. If another scheduler binds the pods,
-// the bounds are higher (boundsOf, Foresee). If up to 3 pods can end by themselves, the ledger
-// considers every set of them (maxMortals). If there are more, a decision is not exact.
+// The ledger considers at most 6 events and 96 worlds of a node (maxEvents, maxWorlds). If there
+// are more, new pods wait for a report, which shows which events have happened. If another
+// scheduler binds the pods, the bounds are higher (boundsOf, Foresee). If up to 3 pods can end by
+// themselves, the ledger considers every set of them (maxMortals). If more than 3 can, no Binding
+// has an exact decision, unless Berth decides.
 //
 // # Glossary
 //

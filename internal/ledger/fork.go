@@ -32,9 +32,9 @@ func (n *Node) Fork() *Node {
 }
 
 // ForkWithout returns the node as it will be after all pods in flight are admitted, the given pods
-// are gone, and a report shows this. The search for pods to evict uses ForkWithout. It starts from
-// the likeliest state, and assumes that no other pod ends. ForkWithout returns false if too much is
-// uncertain: the next report may then show room without an eviction.
+// are gone, and a report shows this. The search for pods to evict uses ForkWithout. ForkWithout
+// starts from the likeliest state, and assumes that no other pod ends. ForkWithout returns false if
+// too much is uncertain: the next report may then show room without an eviction.
 func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	o := n.lock()
 	defer n.mu.Unlock()

@@ -177,8 +177,8 @@ func (v View) Displaced(uid string) (why string, known bool) {
 	return h.displaced, true
 }
 
-// Knows reports whether the ledger or the last report has the pod on this node. Other pods use no
-// part of a Holding.
+// Knows reports whether the ledger or the last report has the pod on this node. If neither has the
+// pod, it uses no part of a Holding.
 func (v View) Knows(uid string) bool {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()

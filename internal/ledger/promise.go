@@ -34,8 +34,8 @@ type PromiseOutcome struct {
 	Kept bool
 	// Contended means that, if the promise was broken, the cause may be one that the scheduler
 	// could not know. For example, a pod with an unknown position in the order was in flight at the
-	// same time. Or a pod of the node was deleted by force, or had begun to end before the Binding
-	// although the watch showed this later.
+	// same time. Or a pod of the node was deleted by force, or had begun to end before the Binding,
+	// but the watch showed this only later.
 	Contended bool
 	// Promised is the decision in the Binding, Found the allocation in the report.
 	Promised placement.Decision
@@ -46,7 +46,8 @@ type PromiseOutcome struct {
 type Result string
 
 const (
-	// ResultKept: the node assigned the promised resources.
+	// ResultKept: the node assigned the promised resources, or only admission was promised and the
+	// kubelet admitted the pod.
 	ResultKept Result = "kept"
 	// ResultContended: the promise was not kept, possibly for a reason that the scheduler could not
 	// know.

@@ -46,9 +46,9 @@ type Refit struct {
 	Report     int64
 }
 
-// Refit decides about new amounts for a pod that a report lists, on a node where Berth decides. If
-// the outcome is RefitDecided, d has the decision. The caller must write it, and then call Refitted
-// or NotRefitted.
+// Refit decides which resources a resized pod gets for its new amounts. Berth must decide on the
+// node, and a report must list the pod. If the outcome is RefitDecided, d has the decision. The
+// caller must write it, and then call Refitted or NotRefitted.
 func (n *Node) Refit(r *placement.Request, d *placement.Decision) Refit {
 	o := n.lock()
 	defer n.mu.Unlock()

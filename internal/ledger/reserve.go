@@ -12,9 +12,9 @@ import (
 // it was forgotten, or it is already posted.
 var ErrNotReserved = errors.New("nothing is reserved for the pod on this node")
 
-// Reserve decides about the candidate as if the kubelet had admitted all pods in flight before it,
-// and reserves the pod if it is admitted. If the pod is already reserved, Reserve decides again,
-// and a refusal ends the reservation. d receives the decision of the likeliest state.
+// Reserve decides whether the node admits the candidate in addition to all pods in flight, and if
+// so, reserves the pod. If the pod is already reserved, Reserve decides again, and a refusal ends
+// the reservation. d receives the decision of the likeliest state.
 func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	o := n.lock()
 	defer n.mu.Unlock()

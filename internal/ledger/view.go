@@ -86,7 +86,7 @@ func (v View) AppendKind(b []byte) ([]byte, *placement.Model) {
 // Room returns how many pods like the candidate the node admits one after another, at most limit.
 // It uses only the states that are possible now. When pods are reserved, more states can become
 // possible, and the node may then admit some of the pods only after its next report. If Room
-// returns less than limit, the node admits no more pods in its present state.
+// returns less than limit, the node admits no more of these pods in its present state.
 func (v View) Room(c *Candidate, limit int) int {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()

@@ -6,7 +6,7 @@ import "fmt"
 type Wait uint8
 
 const (
-	// WaitsForNothing is the Wait of all other answers.
+	// WaitsForNothing is the Wait of every answer whose Outcome is not Waiting.
 	WaitsForNothing Wait = iota
 	// Undecided: some of the possible states admit the pod, and others do not. Or the pod is
 	// already on the node and its allocation is not known.

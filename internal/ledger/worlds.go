@@ -8,11 +8,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// maxEvents is the maximum number of events of a node. If there are more, pods wait for a report.
+// maxEvents is the maximum number of events of a node that the ledger considers. If there are more,
+// pods wait for a report.
 const maxEvents = 6
 
-// maxWorlds is the maximum number of possible states of a node. If there are more, pods wait for a
-// report.
+// maxWorlds is the maximum number of possible states of a node that the ledger considers. If there
+// are more, pods wait for a report.
 const maxWorlds = 96
 
 // bounds limits the possibilities of one node. mixed limits the ways in which one set of events can
@@ -66,8 +67,9 @@ type worlds struct {
 	pinsMemory bool
 
 	events []event
-	// lingering has the pods that an admission may have seen if it began before the report, or is
-	// nil. It is set to nil after the first pod in flight that the kubelet cannot have refused.
+	// lingering has the ended pods that an admission may still count if it began before the report,
+	// or is nil. It is set to nil after the first pod in flight that the kubelet cannot have
+	// refused.
 	lingering *lingering
 	// after has, for each pod in flight, the events that its admission makes possible.
 	after map[string]uint32

@@ -46,8 +46,8 @@ func (r *Resource) selects(d *topology.Device) bool {
 // pure.
 //
 // It returns a *wire.FieldError if two resources select the same device, or if a physical function
-// and one of its virtual functions are selected. It also returns one if a resource that is not
-// optional has no device, or no matching device at one of its addresses.
+// and one of its virtual functions are selected. It also returns this error if a resource that is
+// not optional has no device, or no matching device at one of its addresses.
 func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 	if c == nil {
 		return nil, nil

@@ -56,8 +56,8 @@ type Decided struct {
 // grants reports whether the wishes among the members on the node, including the new member, are
 // fulfilled. If the trial is strict, preferred wishes count too. A wish must be fulfilled in each
 // order in which the node's kubelet may admit the members. It counts as not fulfilled if the
-// prediction is not exact, or if nothing is pinned for one of the two members. The parameter with
-// is the node's site including the new member.
+// prediction is not exact, or if nothing is pinned for one of the two members. The node's site, in
+// the parameter `with`, includes the new member.
 func (t *trial) grants(m, node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
@@ -201,7 +201,7 @@ func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) 
 	return numa, true
 }
 
-// permute calls the function do with every permutation of the numbers from 0 to n-1.
+// permute calls do(p) for every permutation p of the numbers from 0 to n-1.
 func permute(n int, do func([]int)) {
 	var rest func(done []int)
 	rest = func(done []int) {
@@ -395,8 +395,8 @@ const pairsPerLook = 128
 
 // crowdedOut returns true if it finds that the node has fewer NUMA nodes than members that must all
 // be apart from each other, including the new member. It searches greedily, so it may miss such a
-// set of members. It is cheap, because it asks no ledger. The parameter with is the node's site
-// including the new member.
+// set of members. It is cheap, because it asks no ledger. The node's site, in the parameter `with`,
+// includes the new member.
 func (t *trial) crowdedOut(node int, with *site) bool {
 	if with == nil || len(with.pairs) == 0 || t.work.slow {
 		return false
@@ -461,7 +461,7 @@ func (t *trial) withoutTaken(all []int) []int {
 	return slices.DeleteFunc(slices.Clone(all), func(node int) bool { return t.taken[node] })
 }
 
-// pair adds the wishes of m about the mate to s.pairs. The parameters place and its are the
+// pair adds the wishes of m about the mate to s.pairs. The parameters `place` and `its` are the
 // positions of m and of the mate in s.members.
 func (s *site) pair(g *Gang, m, place, mate, its int) {
 	for _, w := range g.wishesOf(m) {
@@ -472,8 +472,8 @@ func (s *site) pair(g *Gang, m, place, mate, its int) {
 }
 
 // meets reports whether the unit must share NUMA nodes with pods that already have places (joins).
-// If it must, only is the one node on which it can, or Elsewhere if there is no such node, for
-// example because these pods are on different nodes.
+// If it must, the result `only` is the one node where it can do so, or Elsewhere if there is no
+// such node, for example because these pods are on different nodes.
 func (t *trial) meets(u *unit) (only int, joins bool) {
 	if t.wishes == nil {
 		return 0, false

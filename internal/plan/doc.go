@@ -5,7 +5,8 @@
 // Each member gets the first node that admits it, in the order of the Field. Make asks forks of the
 // nodes' ledgers (suppose.Node.Promise), so the scheduler can later reserve the members exactly as
 // planned. If a node reaches the limits of its ledger, the plan continues on other nodes. A Field
-// has all other rules about which nodes a pod may use, such as those of other scheduler plugins.
+// has all other rules about which nodes a pod may use, such as the rules of the scheduler's other
+// plugins.
 //
 // If this pass does not reach the gang's minimum, but the minimum is less than the number of
 // members, a second pass begins with the smallest members. Make does not search all combinations.

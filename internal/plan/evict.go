@@ -340,8 +340,9 @@ func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 // maxSpared is the maximum number of victims that spare and single each try one by one.
 const maxSpared = 256
 
-// spare puts back victims that the gang does not need: first all victims on nodes that the plan
-// does not use, then, one by one, the victims on the nodes of the plan.
+// spare puts back victims that the gang does not need, the most expensive first. A victim without
+// pods on the nodes of the plan is always put back. Any other victim is put back if the gang still
+// fits.
 func (c *clearing) spare(g *Gang, order []int, places []Place) []Place {
 	used, only := map[int]bool{}, map[int][]int{}
 	for _, at := range places {

@@ -69,7 +69,7 @@ type Lies struct {
 	Sure, Loose bool
 }
 
-// Again replaces the promised place of a member by another place on the same node. If near is not
+// Again replaces the promised place of a member with another place on the same node. If near is not
 // nil, the new place is near these devices. Again returns false if there is no such place.
 type Again func(near *placement.Claimed) (Lies, bool)
 

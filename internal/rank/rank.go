@@ -192,10 +192,11 @@ func (s *Scoring) Busy(score uint8, inFlight int) uint8 {
 	return score - uint8(min(int64(score), loss))
 }
 
-// fit scores by the strategy how full the pod's NUMA nodes would be with the pod, and how full the
-// whole node would be. It returns the mean of the two scores. With MostAllocated, whole NUMA nodes
-// stay free for pods that fit on one NUMA node, and whole nodes for larger pods. If the node has a
-// strategy of its own (Spare.OwnFit), fit returns the score by that strategy.
+// fit returns the mean of two scores by the strategy: the score of the pod's NUMA nodes, and the
+// score of the whole node. Each score depends on how full the NUMA nodes or the node would be with
+// the pod. With MostAllocated, whole NUMA nodes stay free for pods that fit on one NUMA node, and
+// whole nodes for larger pods. If the node has a strategy of its own (Spare.OwnFit), fit returns
+// the score by that strategy.
 func (s *Scoring) fit(o *Offer) int64 {
 	if o.OwnFit {
 		return int64(o.Fit)

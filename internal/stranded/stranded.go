@@ -204,9 +204,9 @@ const (
 //
 // For devices, it uses the first rule that applies. If w.PerDevice has a number for the resource,
 // each free device needs this number of free CPUs. If some w.Shapes request the resource, Parts
-// fills the NUMA node with pods of one such shape. The devices that remain are stranded; the shape
-// that leaves the fewest counts. Otherwise each free device needs one free CPU and one free byte of
-// memory.
+// fills the NUMA node with pods of one such shape, and the devices that remain are stranded. Of
+// several such shapes, Parts uses the one that leaves the fewest devices. Otherwise each free
+// device needs one free CPU and one free byte of memory.
 //
 // CPUs are stranded if too little memory is free for them, and memory is stranded if too few CPUs
 // are free for it. Each CPU is assumed to need the NUMA node's average memory per CPU. A stranded

@@ -129,7 +129,7 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 
 // remember gives an ended pod the last outcome that it had while it ran. This outcome cannot be
 // computed again, because reports no longer list the pod. A report without the pod may even arrive
-// before the event that ends the pod. `last` has the outcomes by UID.
+// before the event that shows the pod's end. `last` has the outcomes by UID.
 func (p *Pod) remember(last map[string]string) {
 	over := p.Outcome == PromisePast || p.Outcome == PromiseOpen
 	if before := last[p.UID]; over && before != "" && before != PromiseOpen {

@@ -150,7 +150,7 @@ type gathering struct {
 	spec     wire.Gang
 	declared bool  // its object exists
 	hidden   bool  // the user may not read its object
-	wrong    error // a request that Berth does not support
+	wrong    error // the declaration is invalid, or Berth does not support it
 	misread  error // the first invalid declaration of an active pod
 	pods     []*corev1.Pod
 	tasks    []string // the tasks of the pods
@@ -306,8 +306,8 @@ func WithoutPreemption(message string) string {
 	return message
 }
 
-// ReadGroup reads an object that declares a gang. The result `wrong` describes fields that Berth
-// does not support. The result `err` means that the object cannot be read.
+// ReadGroup reads an object that declares a gang. The result `wrong` describes a field that is
+// invalid or that Berth does not support. The result `err` means that the object cannot be read.
 func ReadGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 	var head struct {
 		metav1.TypeMeta   `json:",inline"`

@@ -146,7 +146,7 @@ type Vacancy struct {
 	// Anywhere means that NUMA has no meaning: the kubelet chooses the NUMA node when an owner
 	// arrives, or these are resources without a NUMA node.
 	Anywhere bool `json:"anywhere,omitempty"`
-	// CPUs are the ids of whole CPUs. It is "" if there are none, or if the kubelet chooses them
+	// CPUs lists the ids of whole CPUs. It is "" if there are none, or if the kubelet chooses them
 	// when an owner arrives. Count is their number.
 	CPUs  string `json:"cpus,omitempty"`
 	Count int    `json:"count,omitempty"`

@@ -25,8 +25,8 @@ type Live struct {
 	c *Cluster
 	// w watches the cluster. It is nil before Run, and for a snapshot.
 	w *watcher
-	// The map `still` contains the pods of a snapshot, by namespace/name. It is nil if l watches a
-	// cluster.
+	// The map `still` contains the pods of a snapshot, by namespace/name. It is nil if the source
+	// is a cluster.
 	still map[string]*corev1.Pod
 	// groups are the objects that declare gangs.
 	groups source.Recent[source.Groups]

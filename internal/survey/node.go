@@ -182,8 +182,8 @@ func (n *NodeState) guarantee() wire.Guarantee {
 	return n.Reading.Guarantee
 }
 
-// coarse reports whether the node's report comes from another exporter, and so has only amounts, no
-// CPU ids. It is false if n is nil.
+// coarse reports whether another project's exporter wrote the node's report. The ledger uses only
+// the amounts of such a report. coarse returns false if n is nil.
 func (n *NodeState) coarse() bool { return n != nil && n.Reading != nil && n.Reading.Coarse() }
 
 // Sequence returns the number of the report, or 0.

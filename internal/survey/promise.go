@@ -52,7 +52,7 @@ const (
 	PromiseKept    = "kept"
 	PromiseOpen    = "not yet reported"
 	PromiseBroken  = "differs"
-	PromiseVerdict = "admitted as promised" // the promise named no CPUs
+	PromiseVerdict = "admitted as promised" // only the admission was promised
 	PromiseRefused = "refused"              // the kubelet did not admit the pod
 	// The pod has ended, and no report lists all of its resources any more.
 	PromisePast = "no longer reported"
@@ -127,8 +127,8 @@ func (n *NodeState) nodesOf(p *placement.PodAllocation) topology.NUMASet {
 	return p.NUMANodes(n.Machine(), n.deviceAt)
 }
 
-// outcome compares a promise with the report, or returns "" if there is no report. It compares an
-// ended pod while the report lists all of the pod's resources.
+// outcome compares a promise with the report, or returns "" if there is no report. An ended pod is
+// compared only if the report still lists all of its resources.
 func (n *NodeState) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	if n.Report() == nil {
 		return ""

@@ -138,8 +138,8 @@ type ClaimOfPod struct {
 	Claim     string `json:"claim"`
 	Asks      string `json:"asks,omitempty"`
 	Devices   string `json:"devices"`
-	// Alignment is the alignment of the device that is farthest away, with a value of the label
-	// alignment of the metric berth_scheduler_claim_pods_total. Why describes this device's
+	// Alignment is the alignment of the device that is farthest away. Its values are those of the
+	// label "alignment" of the metric berth_scheduler_claim_pods_total. Why describes this device's
 	// position.
 	Alignment string `json:"alignment"`
 	Why       string `json:"why"`

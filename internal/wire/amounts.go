@@ -77,8 +77,9 @@ func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// withRequests sets missing requests as SetDefaults_Pod does (pkg/apis/core/v1). It removes
-// extended resources that Dynamic Resource Allocation provides, because the node need not have them
+// withRequests returns the pod with missing requests set as SetDefaults_Pod does
+// (pkg/apis/core/v1). It leaves out requests for extended resources that Dynamic Resource
+// Allocation provides, because the node need not have these resources
 // (removeMissingExtendedResources).
 func withRequests(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
@@ -141,9 +142,10 @@ const defaultMaxPods = 110
 
 // ReadAllocatable returns the amounts that a kubelet with this configuration reports as allocatable
 // on a machine of the given capacity, including the maximum number of pods. It subtracts
-// reservations for the system and for eviction. From the memory it also subtracts huge pages
-// (nodestatus.MachineInfo). Storage is omitted, because machines do not describe it. The error is a
-// *FieldError, and means that the kubelet would not start.
+// reservations for the system and for eviction, but no reservation of memory if k.MemoryBytes is 0.
+// From the memory it also subtracts huge pages (nodestatus.MachineInfo). Storage is omitted,
+// because machines do not describe it. The error is a *FieldError, and means that the kubelet would
+// not start.
 func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, capacity amounts.List) (amounts.List, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	reserved, err := r.kept(k.MemoryBytes)

@@ -139,10 +139,10 @@ func boundBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 }
 
 // startedBy returns the pods that the kubelet had accepted when a report was written. The report
-// contains their resources. BoundPod.Started is by the node's clock, in whole seconds. If the
-// exporter does not write a time, the argument written is by the API server's clock, and the caller
-// must select the pods with boundBy first. If the node's clock is then ahead of the API server's,
-// startedBy omits pods that have just started, and they count as in flight.
+// contains their resources. BoundPod.Started comes from the node's clock, in whole seconds. If the
+// exporter does not write a time, the argument written comes from the API server's clock, and the
+// caller must select the pods with boundBy first. If the node's clock is ahead of the API server's
+// clock in this case, startedBy omits pods that have just started, and they count as in flight.
 func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
 	for _, p := range pods {
 		if !p.Started.IsZero() && !p.Started.After(written) {
@@ -166,8 +166,7 @@ func lastWroteField(o metav1.Object, or time.Time, name string) time.Time {
 	return newestEntry(o, or, func(f *metav1.FieldsV1) bool { return f == nil || strings.Contains(f.GetRawString(), key) })
 }
 
-// newestEntry returns the newest time of the managed fields for which the function counts returns
-// true. If they have no time, newestEntry returns its second argument.
+// newestEntry is like LastWritten, but considers only entries that the filter `counts` accepts.
 func newestEntry(o metav1.Object, or time.Time, counts func(*metav1.FieldsV1) bool) time.Time {
 	var newest time.Time
 	for _, f := range o.GetManagedFields() {
@@ -202,8 +201,8 @@ type cpuPlace struct {
 // maxID is the maximum id of a core or a package.
 const maxID = 1 << 20
 
-// readCPU adds a CPU to the machine. The argument numa is the name that the report's field with the
-// NUMA node has, for errors.
+// readCPU adds a CPU to the machine. The argument numa is the name of the report's field with the
+// NUMA node; errors mention this field.
 func (c *coarse) readCPU(at *field.Path, numa string, p cpuPlace) error {
 	switch {
 	case p.numa < 0 || p.numa >= topology.MaxNUMANodes:

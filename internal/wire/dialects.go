@@ -21,7 +21,7 @@ type Dialect struct {
 	Domains []string
 	// Spoken are the annotations that Berth reads. SpokenLabels are the labels that Berth reads.
 	Spoken, SpokenLabels []string
-	// Records are keys in which controllers write information about pods. These keys request
+	// Records are keys that controllers set on pods to record facts about them. These keys request
 	// nothing.
 	Records []string
 	// Above are keys that the project's own controllers read on a workload, but not on its pods.

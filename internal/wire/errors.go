@@ -13,8 +13,8 @@ import (
 // the content of an object are not FieldErrors: an OtherFormError, and the error about an object
 // that does not fit its Go types (fieldErrors.malformed).
 type FieldError struct {
-	Object string // kind and name, "NodeTopology n1" or "Pod ns/name"
-	Field  string // path inside the object, "status.pods[3].uid"
+	Object string // kind and name, such as "NodeTopology n1"
+	Field  string // path inside the object, such as "status.pods[3].uid"
 	Value  string // the wrong value
 	Want   string // the expected form
 }
@@ -49,10 +49,11 @@ func (e *OtherFormError) Error() string {
 	return "another release of berth-agent wrote its NodeTopology: delete that once, and the agent writes it again (" + e.Why + ")"
 }
 
-// NotReadyError means that a report must not be used. It has the reason that the agent has written
-// into the report.
+// NotReadyError means that a report must not be used, because its condition Ready is not true
+// (Report.Ready).
 type NotReadyError struct {
-	// Reason is the reason of the condition Ready, one of the constants of v1alpha1.
+	// Reason is the reason of the condition Ready: one of the constants of v1alpha1, or
+	// "NotReported".
 	Reason string
 	// Message describes the problem and the expected state.
 	Message string

@@ -154,9 +154,9 @@ func claimPath(i int) *field.Path {
 	return annotation(claims[i].key)
 }
 
-// ReadMembership returns the gang of a pod. The error is a *FieldError about an invalid name, a pod
-// that names two gangs, or an invalid minimum. Together with an error, ReadMembership returns the
-// parts that it read before the error.
+// ReadMembership returns the gang of a pod. The error is a *FieldError about an invalid name, a
+// second gang, or an invalid declaration. Together with an error, ReadMembership returns the parts
+// that it read before the error.
 func ReadMembership(pod *corev1.Pod) (Membership, error) {
 	var m Membership
 	wrong := fieldErrors(podName(pod))
@@ -235,8 +235,8 @@ type Gang struct {
 	Ran bool
 }
 
-// Lacks tells how many pods of a minimum of the gang exist, such as "2 of 3 pods". It returns "" if
-// every minimum is reached. The first argument is the number of the gang's pods. The second
+// Lacks describes a minimum that the gang does not reach, such as "2 of 3 pods". It returns "" if
+// the gang reaches every minimum. The first argument is the number of the gang's pods. The second
 // argument returns the number of pods of a task.
 func (g *Gang) Lacks(all int, of func(task string) int) string {
 	if all < g.Minimum {
@@ -481,9 +481,9 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 
-// GangOfDeclarations returns the gang that several declarations together specify. They are the keys
-// of the argument said; its values, the numbers of members, are not used. ok is false if the
-// declarations contradict each other, or if they need more than MaxGang pods.
+// GangOfDeclarations returns the gang that the declarations, the keys of the argument said, specify
+// together. The values, which are numbers of members, are not used. ok is false if the declarations
+// contradict each other, or if they need more than MaxGang pods.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}
 	parts := map[string]int{}

@@ -158,7 +158,8 @@ type Ignored struct {
 	// Reason is the reason of the event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason string
 	// Of distinguishes warnings with the same reason. It is the name of a dialect, the missing
-	// annotation or label, "Devices", "Values", or "" for Berth's own keys.
+	// annotation or label, "Devices", "Values", or "" (for unknown keys of Berth, and for
+	// CPUsShared).
 	Of, Text string
 }
 

@@ -21,8 +21,8 @@ const (
 	L3Annotation = "berth.dev/l3"
 	// MemoryAnnotation: "pinned" keeps the pod's memory on its NUMA nodes (cpuset.mems).
 	MemoryAnnotation = "berth.dev/memory"
-	// NUMANodesAnnotation: "2" assigns exactly two NUMA nodes that have room. If several pairs are
-	// equally good otherwise, Berth chooses NUMA nodes that are close to each other.
+	// NUMANodesAnnotation: a number, such as "2", assigns exactly this many NUMA nodes that have
+	// room. Of equally good choices, Berth takes NUMA nodes that are close to each other.
 	NUMANodesAnnotation = "berth.dev/numa-nodes"
 	// DevicesAnnotation: "same-switch" or "same-root" assigns at least one device of each kind at
 	// each used PCI switch or root complex. "one-switch" or "one-root" assigns all devices at one

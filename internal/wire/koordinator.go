@@ -110,9 +110,9 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 }
 
 // ownsCPUs reports whether a pod that has no class and is not Guaranteed gets exclusive CPUs. This
-// is so if it names a policy, if the CPU limit of every container with a CPU request equals the
-// request, and if some container has a limit of whole CPUs (the first two examples of proposal
-// 20240131).
+// is so if it names a policy other than None, if the CPU limit of every container with a CPU
+// request equals the request, and if some container has a limit of whole CPUs (the first two
+// examples of proposal 20240131).
 func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
 	if p <= placement.PolicyNone || isGuaranteed(pod) {
 		return false
@@ -161,8 +161,8 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 // koordinatorSpoken are the Koordinator annotations about a pod's placement that Berth reads.
 var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
-// withKoordinator adds the rules in the pod's Koordinator annotations to the rules in its other
-// annotations, which own has. If both name a policy, it must be the same policy.
+// withKoordinator adds the rules in the pod's Koordinator annotations to own, the rules in its
+// other annotations. If both name a policy, it must be the same policy.
 func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placement.Rules, error) {
 	if !SpeaksKoordinator(pod) {
 		return own, nil

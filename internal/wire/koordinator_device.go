@@ -31,7 +31,7 @@ type BareDevice struct {
 	HasNUMA bool
 }
 
-// String describes the device for users: "gpu 0 (GPU-1) on NUMA node 1".
+// String describes the device for users, such as "gpu 0 (GPU-1) on NUMA node 1".
 func (b BareDevice) String() string {
 	text := fmt.Sprintf("%s %d", b.Type, b.Minor)
 	if b.ID != "" {

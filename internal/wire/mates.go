@@ -9,8 +9,8 @@ import (
 )
 
 // With these annotations, a member of a gang asks for the same NUMA nodes as other members, or for
-// different NUMA nodes. The value has names of pods of the gang, "train-1, train-2", optionally
-// after "preferred:". Without "preferred:" the wish is required.
+// different NUMA nodes. The value lists names of pods of the gang, such as "train-1, train-2",
+// optionally after "preferred:". Without "preferred:" the wish is required.
 const (
 	// SameNUMAAnnotation asks for the same NUMA nodes as the named pods.
 	SameNUMAAnnotation = "berth.dev/gang-same-numa-node"
@@ -102,9 +102,9 @@ func CountMates(pod *corev1.Pod) (n int) {
 	return n
 }
 
-// PlacedWish is a MateWish with the mate's index instead of its name. If All is set, the wish is
-// about EveryMate, and Mate is unused. The wishes of a pod that already has a node concern only
-// pods without a node.
+// PlacedWish is a MateWish with the mate's index (see MatesOf) instead of its name. If All is set,
+// the wish is about EveryMate, and Mate is unused. The wishes of a pod that already has a node
+// concern only pods without a node.
 type PlacedWish struct {
 	Mate                 int
 	All, Apart, Required bool

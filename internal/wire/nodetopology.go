@@ -33,7 +33,7 @@ type NodeSpec struct {
 	Authority v1alpha1.Authority
 	// Koordlet means that koordlet carries out Berth's decisions on the node.
 	Koordlet bool
-	// KubeletVersion is the release in full, "v1.36.3"; Config.Version is its minor number.
+	// KubeletVersion is the full release, such as "v1.36.3"; Config.Version is its minor number.
 	KubeletVersion string
 }
 
@@ -61,7 +61,7 @@ type Report struct {
 
 // ReportedPod has the facts in a report about a pod, except its resources.
 type ReportedPod struct {
-	// Namespace and Name are "" if State is PodUnknown, or if the pod has no resources.
+	// Namespace and Name are "" if the report does not name the pod.
 	Namespace, Name string
 	// State is "" for an admitted pod that has not ended.
 	State v1alpha1.PodState

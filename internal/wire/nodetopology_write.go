@@ -189,8 +189,8 @@ func (w writer) table(at *field.Path, t *placement.MemoryTable) (v1alpha1.Memory
 	return out, nil
 }
 
-// maxGroup is the maximum number of devices in one group according to the schema. Plugins for
-// shared resources offer thousands of devices.
+// maxGroup is the maximum number of devices in one group according to the schema. A pool with more
+// devices is divided into several groups: plugins for shared resources offer thousands of devices.
 const maxGroup = 1024
 
 func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {

@@ -43,8 +43,8 @@ var legacyPolicies = map[[2]string]string{
 // Node Feature Discovery and resource-topology-exporter. It includes CPUs if the CPU manager's
 // policy is static, memory if the memory manager's policy is Static, and devices with a topology.
 // Only exclusive CPUs count as used. The argument running has the pods on the node that have not
-// ended. Readers compare their fingerprint with the object's to find out whether the object is up
-// to date.
+// ended. The object has their fingerprint. A reader compares it with the fingerprint of the pods
+// that the reader knows, to find out whether the object is up to date.
 func WriteNodeResourceTopology(n *Node, running []PodName) *nrt.NodeResourceTopology {
 	policy, scope := cmp.Or(n.Spec.Config.TopologyManagerPolicy, "none"), cmp.Or(n.Spec.Config.TopologyManagerScope, "container")
 	out := &nrt.NodeResourceTopology{

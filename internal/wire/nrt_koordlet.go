@@ -83,8 +83,8 @@ func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error
 	return k, nil
 }
 
-// koordletCPUs reads the CPUs with their real ids, and which CPUs are shared. There may be no
-// zones, because the first releases wrote none.
+// koordletCPUs reads the CPUs, with their real ids, and the shared CPUs. There may be no zones,
+// because the first releases of koordlet wrote none.
 func (r *zoneReader) koordletCPUs(k *koordlet, zones []zone) error {
 	if err := r.koordletTopology(k); err != nil {
 		return err

@@ -26,8 +26,8 @@ const (
 )
 
 // ReadNodeResourceTopology makes a Node from the zones of an exporter (Node Feature Discovery,
-// resource-topology-exporter, koordlet, nri-plugins). The amounts are those of the object. The ids
-// of CPUs and devices are invented, except the ids of CPUs that koordlet wrote. The error names the
+// resource-topology-exporter, koordlet, nri-plugins). The amounts come from the object. The ids of
+// CPUs and devices are invented, except the ids of CPUs that koordlet wrote. The error names the
 // wrong field.
 //
 //   - A zone of type Node with the name "node-N" is a NUMA node. Other zones are ignored.

@@ -95,10 +95,10 @@ type Placement struct {
 	Report    int64
 	Certainty Certainty
 	Guarantee Guarantee
-	// Authority is the node's authority when the pod was placed: the program that chose CPUs,
-	// memory and devices there. Koordlet means that koordlet had to carry out the decision. The
-	// node may have another authority or enforcer by now. The placement of a Reservation does not
-	// set these fields.
+	// Authority is the authority that the node had when the pod was placed: the program that chose
+	// CPUs, memory and devices there. Koordlet means that koordlet had to carry out the decision.
+	// The node may have another authority or enforcer by now. The placement of a Reservation does
+	// not set these fields.
 	Authority placement.Authority
 	Koordlet  bool
 	Decision  placement.Decision
@@ -544,8 +544,8 @@ func (o fieldErrors) shares(at *field.Path, in []v1alpha1.CPUShare) ([]placement
 	return out, nil
 }
 
-// maxProvided is the maximum number of entries for a container's provided resources. Each entry has
-// one resource at one place.
+// maxProvided is the maximum number of entries for a container's provided resources. Each entry is
+// a placement.Provided.
 const maxProvided = 256
 
 func (r placementReader) provided(at *field.Path, in []providedJSON) ([]placement.Provided, error) {

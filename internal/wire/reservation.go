@@ -292,8 +292,8 @@ func (r reservationReader) checkOwner(at *field.Path, o *koordinator.Reservation
 	return nil
 }
 
-// CheckOwnerNamespaces returns a *FieldError if an owner names no namespace. Anyone who can label a
-// pod could use such a Reservation.
+// CheckOwnerNamespaces returns a *FieldError if an owner names no namespace. Without a namespace,
+// pods of every namespace can match the owner.
 func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	for i := range o.Spec.Owners {
 		owner := &o.Spec.Owners[i]
@@ -306,7 +306,7 @@ func CheckOwnerNamespaces(o *koordinator.Reservation) error {
 	return nil
 }
 
-// Owns reports whether spec.owners matches the pod. It does not check taints and Closed.
+// Owns reports whether spec.owners matches the pod. It does not check taints or Closed.
 func (r *Reservation) Owns(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(r.owners, func(o reservationOwner) bool { return o.matches(pod) })
 }

@@ -14,8 +14,9 @@ import (
 // tokensPrefix is the prefix of the annotations with the number of tokens.
 const tokensPrefix = "tokens.berth.dev/"
 
-// TokensAnnotation is the annotation of a container in the container runtime. Its value is the
-// number of tokens that the kubelet has allocated to the container for a resource.
+// TokensAnnotation returns the name of a container's annotation in the container runtime. The
+// annotation's value is the number of tokens that the kubelet has allocated to the container for a
+// resource.
 func TokensAnnotation(resource string) string {
 	return tokensPrefix + strings.Replace(resource, "/", "_", 1)
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// VolcanoPolicyAnnotation names a topology manager policy. As in Volcano's numa-aware plugin, the
-// pod then requires a node whose kubelet has exactly this policy and a static CPU manager.
-// Volcano's controller sets the annotation on the pods of a task with a topologyPolicy; users may
-// set it on other pods. It affects only Guaranteed pods with whole CPUs.
+// VolcanoPolicyAnnotation names a topology manager policy. As in Volcano's numa-aware plugin, a
+// kubelet must have exactly this policy and a static CPU manager. A node where Berth decides
+// applies the policy itself. Volcano's controller sets the annotation on the pods of a task with a
+// topologyPolicy; users may set it on other pods. It affects only Guaranteed pods with whole CPUs.
 const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
 
 // readVolcanoRules reads VolcanoPolicyAnnotation. "none" and "" mean that the node's own policy

@@ -200,8 +200,8 @@ func readFunctionsWish(text string, r *placement.Rules) (want string) {
 	return ""
 }
 
-// missing has, for each requirement, the kubelet setting that is needed to meet it. The field never
-// is true if no kubelet can meet the requirement.
+// missing has, for each requirement, the kubelet setting that is needed to meet it. The field
+// `never` means that no kubelet can meet the requirement.
 var missing = map[placement.Wish]struct {
 	key, lack string
 	never     bool

@@ -291,8 +291,8 @@ func (x *claimant) places(on string, answers []Answer) {
 	}
 }
 
-// lies returns the place of a pod on its node: the reported place if there is one, otherwise the
-// promised place.
+// lies returns the NUMA nodes of a pod's containers on the pod's node: as reported, or as promised
+// if no report lists the pod.
 func lies(n *survey.NodeState, pod *corev1.Pod) claims.Lying {
 	var d placement.Decision
 	if p, _ := n.Reported(string(pod.UID)); p != nil {
@@ -318,10 +318,10 @@ func knownMachine(n *survey.NodeState) *topology.Machine {
 	return nil
 }
 
-// wouldLie returns the place that a pod would get on a node that admits it, if the pod had no
-// claims. The place is nil if Berth does not decide about the pod there. The second result is false
-// if the place is not known, or if the mode is claims.Required and the kubelet may choose another
-// place.
+// wouldLie returns the NUMA nodes that a pod's containers would get on a node that admits the pod,
+// if the pod had no claims. The first result is nil if Berth does not decide about the pod there.
+// The second result is false if the NUMA nodes are not known, or if the mode is claims.Required and
+// the kubelet may choose others.
 func wouldLie(n *survey.NodeState, q *question, mode claims.Mode) (claims.Lying, bool) {
 	if n.Account == nil || !q.hasSay(n) {
 		return nil, true
@@ -337,9 +337,9 @@ func (x *claimant) follows(at *claimPlace) bool {
 	return !x.bound && at.known && at.Decides() && knownMachine(at.NodeState) != nil && at.Account != nil && x.question.hasSay(at.NodeState)
 }
 
-// ways yields the possible places of the pod on a node (claims.Ways), in the order in which the
-// scheduler tries them. If the mode is claims.Free, there is only one place. If the pod's place is
-// not known, ways yields one place without NUMA nodes.
+// ways yields the possible placements of the pod on a node (claims.Ways), in the order in which the
+// scheduler tries them. If the mode is claims.Free, there is only one placement. If the placement
+// is not known, ways yields one placement without NUMA nodes.
 func (x *claimant) ways(ctx context.Context, at *claimPlace) iter.Seq[claims.Lying] {
 	q, m := x.question, knownMachine(at.NodeState)
 	stock := func() *placement.Claimed {
@@ -506,7 +506,7 @@ func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 }
 
 // findings describes the devices of a Judgement. If places is true, it describes only their
-// positions, because the pod's place is not known.
+// positions, because the pod's NUMA nodes are not known.
 func findings(j *claims.Judgement, places bool) (out []string) {
 	for i := range j.Findings {
 		f := &j.Findings[i]

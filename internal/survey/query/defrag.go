@@ -67,9 +67,9 @@ type RoomMove struct {
 	From       string `json:"from"`
 	FromNUMA   string `json:"fromNUMANodes,omitempty"`
 	To         string `json:"to"`
-	// ToNUMA is "" if nothing is pinned, or if the NUMA nodes are not certain. They are not certain
-	// if they depend on whether the holder of the place (package moving) leaves before the moved
-	// pod arrives.
+	// ToNUMA is "" if nothing is pinned, or if the NUMA nodes are not certain. For example, they
+	// may depend on whether the holder of the place (package moving) leaves before the moved pod
+	// arrives.
 	ToNUMA string `json:"toNUMANodes,omitempty"`
 }
 

@@ -79,8 +79,8 @@ type Membership struct {
 	MemberOf *survey.Gang `json:"memberOf,omitempty"`
 }
 
-// Answers shows which nodes would admit the pod now. All nodes are asked about a pending pod.
-// Explained.askAgain chooses the nodes that are asked about a bound pod.
+// Answers shows which nodes would admit the pod now. About a pending pod, Explain asks all nodes,
+// or only the named node. Explained.askAgain chooses the nodes that are asked about a bound pod.
 type Answers struct {
 	// If no node admits the pod, Fits is a request for fewer CPUs that would fit now. It is nil if
 	// there is none.
@@ -285,7 +285,7 @@ type question struct {
 	amounts amounts.List
 	// classes are the extended resources through which pods can request devices of DeviceClasses.
 	classes map[corev1.ResourceName]bool
-	// noNode maps requirements of the pod that no node meets to advice (noNodeHas).
+	// noNode has the advice about each requirement of the pod that no node meets (noNodeHas).
 	noNode map[string]string
 	// If `only` is not "", only the node with this name is asked.
 	only string

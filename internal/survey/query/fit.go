@@ -329,7 +329,7 @@ func (f *fitter) seat(name string) *seat {
 
 func (s *seat) with() *survey.NodeState { return supposed(s.node, &s.Node) }
 
-// supposed returns a copy of n whose Account is that of the supposed node.
+// supposed returns a copy of n with the Account of the supposed node.
 func supposed(n *survey.NodeState, on *suppose.Node) *survey.NodeState {
 	out := *n
 	out.Account = on.Account()

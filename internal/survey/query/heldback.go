@@ -35,8 +35,8 @@ const (
 	byAnother         = "another plugin"
 )
 
-// refusal is a refusal by another plugin. It is recognised by the field `text`, a part of the
-// plugin's message.
+// refusal is a refusal by a plugin other than Berth. It is recognised by the field `text`, a part
+// of the plugin's message.
 type refusal struct{ text, by, advice string }
 
 // refusals are parts of the reasons of kube-scheduler's plugins: the ErrReason constants and other

@@ -158,8 +158,8 @@ func unpinned(pod *corev1.Pod) bool {
 	return err == nil && !ask.Request.Pinnable()
 }
 
-// priorityOf returns the pod's priority. If the pod does not exist yet, it is the one that the API
-// server would set. If this priority is not known, the note describes what is assumed.
+// priorityOf returns the pod's priority, or the priority that the API server would set if the pod
+// does not exist yet. If this priority is not known, the note describes what is assumed.
 func priorityOf(ctx context.Context, c *survey.Cluster, pod *corev1.Pod) (priority int32, note string) {
 	if pod.Spec.Priority != nil {
 		return *pod.Spec.Priority, ""

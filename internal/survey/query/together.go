@@ -29,15 +29,15 @@ type together struct {
 
 // claimHere is a claim of the pod on one node.
 type claimHere struct {
-	claims.Claim // Users and Results belong to the place that was tried last (claimant.ways)
+	claims.Claim // Users and Results belong to the placement that was tried last (claimant.ways)
 	name         string
-	// users returns the containers that use the claim, with their NUMA nodes for a given place of
-	// the pod.
+	// users returns the containers that use the claim, with their NUMA nodes for a given placement
+	// of the pod.
 	users  func(claims.Lying) []claims.User
 	object *resourcev1.ResourceClaim
 	out    *ClaimOnNode
 	// The following fields are set only for an open claim. `near` has the NUMA nodes on which its
-	// devices would be near, for any of the tried places of the pod. `apart` explains why its
+	// devices would be near, for any of the tried placements of the pod. `apart` explains why its
 	// containers have no NUMA node in common, or is "". `whys` has the reasons why the claim gets
 	// no near devices.
 	devices *devicesFor
@@ -109,7 +109,8 @@ func (x *claimant) here(on *claims.OnNode, i int) *claimHere {
 // byPlugin is the message for a node where extended resources need no claim.
 const byPlugin = "the pod needs no claim for them there"
 
-// explain tries the possible places of the pod (claimant.ways) until all claims have near devices.
+// explain tries the possible placements of the pod (claimant.ways) until all claims have near
+// devices.
 func (t *together) explain(ctx context.Context) {
 	wrong := t.wrong(ctx)
 	found, tried := false, 0
@@ -160,7 +161,7 @@ func (t *together) wrong(ctx context.Context) (wrong bool) {
 	return wrong
 }
 
-// judge assumes one possible place of the pod. It reports whether the devices of the allocated
+// judge assumes one possible placement of the pod. It reports whether the devices of the allocated
 // claims are where the pod requires them.
 func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	fits = true
@@ -185,10 +186,9 @@ func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 	return fits
 }
 
-// lie allocates devices to all open claims, for the place of the pod that judge has just assumed.
-// As the scheduler does, it offers the allocator the devices that are near for at least one of
-// these claims. So it checks afterwards that each claim got devices that are near for the claim
-// itself.
+// lie allocates devices to all open claims, for the placement that judge has just assumed. As the
+// scheduler does, it offers the allocator the devices that are near for at least one of these
+// claims. So it checks afterwards that each claim got devices that are near for the claim itself.
 func (t *together) lie(ctx context.Context, fits bool) bool {
 	only, restricted := topology.NUMASet(0), false
 	for _, h := range t.open {

@@ -76,8 +76,8 @@ func WaitsFor(e *Explained) string {
 	return cmp.Or(said, other)
 }
 
-// WaitsForRoom reports whether a scheduler found no node for a pod, and its message blames no other
-// plugin (heldByMessage).
+// WaitsForRoom reports whether a scheduler found no node for a pod, and its message has no reason
+// that the nodes' answers do not cover (heldByMessage).
 func WaitsForRoom(p *corev1.Pod) bool {
 	c := wire.Unscheduled(p)
 	return c.Reason == corev1.PodReasonUnschedulable && heldByMessage(c.Message) == nil

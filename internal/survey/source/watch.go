@@ -354,8 +354,8 @@ func (w *Watch) sayLost(tell func(string)) {
 	}
 }
 
-// hears reports whether heartbeats could be received during all of the last StaleAfter. If not, no
-// further agent counts as silent.
+// hears reports whether heartbeats could be received without interruption during the last
+// StaleAfter. If not, no further agent counts as silent.
 func (w *Watch) hears() bool {
 	denied := w.contact != nil && w.contact.isDenied(leasesResource)
 	return !w.deaf && !denied && time.Since(w.listens) > w.api.StaleAfter
