@@ -114,8 +114,9 @@ func completed(r corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// podRequests returns spec.resources.requests with the API server's defaults (defaultPodRequests):
-// for CPU and memory, the sum of the containers' requests; otherwise the pod's limit.
+// podRequests returns spec.resources.requests with the API server's defaults (defaultPodRequests).
+// The default for CPU and memory is the sum of the containers' requests, if they have any. Every
+// other default is the pod's limit.
 func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	out := maps.Clone(pod.Spec.Resources.Requests)
 	if out == nil {
@@ -195,8 +196,8 @@ func text(name string, count int64) string {
 }
 
 // The method kept returns the amounts that the kubelet reserves for the system. The amount of
-// memory includes the eviction threshold. A list of reserved CPUs replaces the amount of CPU
-// (cmd/kubelet/app, run).
+// memory includes the eviction threshold. If reservedSystemCPUs is set, its number of CPUs replaces
+// the amount of CPU (cmd/kubelet/app, run).
 func (r configReader) kept(memoryBytes uint64) (amounts.List, error) {
 	sums, err := r.reserved()
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// BoundPod has the facts about a bound pod that tell whether a coarse report includes the pod. A
+// BoundPod has the facts about a bound pod that show whether a coarse report includes the pod. A
 // coarse report is an object of another project's exporter, such as a NodeResourceTopology. It has
-// less detail than a NodeTopology: for example, it does not tell which pod has which memory.
+// less detail than a NodeTopology: for example, it does not show which pod has which memory.
 type BoundPod struct {
 	UID string
 	PodName
@@ -54,7 +54,7 @@ type coarse struct {
 	// free has the CPUs that no container has exclusively.
 	free topology.CPUSet
 	pods []placement.PodAllocation
-	// named has the names of the pods, in the order of pods.
+	// named has the names of the elements of pods, in the same order. Only Others has no name.
 	named  []PodName
 	others placement.ContainerAllocation
 	pools  []placement.DevicePool

@@ -56,7 +56,7 @@ const (
 	GangOfKoordinatorGroup
 )
 
-// String returns the name of the source for messages.
+// String returns the name of the source, for messages and for the BoundForAnnotation.
 func (s GangSource) String() string {
 	switch s {
 	case GangOfPods:
@@ -206,8 +206,8 @@ type Gang struct {
 	// Minimum is the number of pods that start together. Tasks has the minimum of each task.
 	Minimum int
 	Tasks   map[string]int
-	// Resources must be free before the scheduler tries the gang. nil means that there is no such
-	// requirement.
+	// Resources are the minResources of the object. The scheduler plans the gang only if they are
+	// available (gangfit.Claim). nil means that there is no such requirement.
 	Resources corev1.ResourceList
 	// Timeout is how long planned members wait for each other, and how long a gang may stay
 	// incomplete after some of its members are bound. 0 means that the gang does not set it.
@@ -481,8 +481,8 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 
-// GangOfDeclarations returns the gang that the declarations, the keys of the argument said, specify
-// together. The values, which are numbers of members, are not used. ok is false if the declarations
+// GangOfDeclarations combines the declarations of the members of one gang. They are the keys of the
+// argument said; its values, the numbers of members, are not used. ok is false if the declarations
 // contradict each other, or if they need more than MaxGang pods.
 func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
 	out = Gang{Key: key}

@@ -33,8 +33,7 @@ const (
 const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
 
 // koordinatorPolicies maps Koordinator's names of policies to Berth's rules. A name without a
-// suffix has scope pod. The suffixes PodLevel and ContainerLevel are the scope of a kubelet's
-// policy.
+// suffix has scope pod. The suffixes PodLevel and ContainerLevel name the scopes pod and container.
 var koordinatorPolicies = map[string]placement.Rules{
 	"":                             {},
 	"None":                         {Policy: placement.PolicyNone},
@@ -73,10 +72,10 @@ type koordinatorCPUSpec struct {
 }
 
 // ReadKoordinatorRules reads a pod's rules from Koordinator's annotations. Pods of the classes LSE
-// and LSR ask for exclusive CPUs. Pods without a class do so if they name a policy and their CPU
-// limits equal their requests (ownsCPUs). Pods of the classes LS and BE ask for CPU time instead of
-// exclusive CPUs. As in Koordinator, resource-spec applies only to LSE and LSR, but it is checked
-// for all pods. The error is a *FieldError.
+// and LSR ask for exclusive CPUs. Pods that have no class and are not Guaranteed do so if ownsCPUs
+// returns true. Pods of the classes LS and BE ask for CPU time instead of exclusive CPUs. As in
+// Koordinator, resource-spec applies only to LSE and LSR, but it is checked for all pods. The error
+// is a *FieldError.
 func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	r := koordinatorReader{fieldErrors(podName(pod)), pod}
 	rules, err := r.policy()
@@ -363,7 +362,7 @@ type numaNodeResources struct {
 }
 
 // WriteKoordinatorStatus returns a decision in koordlet's format: one CPU set for the pod, and the
-// pod's amount on each NUMA node. Memory on several NUMA nodes counts for the lowest of them.
+// pod's amounts on each NUMA node. Memory on several NUMA nodes counts for the lowest of them.
 // WriteKoordinatorStatus omits init containers, because they do not run at the same time as the
 // other containers.
 func WriteKoordinatorStatus(d *placement.Decision, m *topology.Machine) (string, error) {

@@ -45,7 +45,7 @@ const koordinatorGangWait = 10 * time.Minute
 // maxKoordinatorGangs is the maximum number of gangs that start together.
 const maxKoordinatorGangs = 64
 
-// onceWords are the values of match-policy by Gang.Once.
+// onceWords maps Gang.Once to the values of match-policy.
 var onceWords = map[bool]string{true: "once-satisfied", false: "waiting-and-running"}
 
 type gangReader struct {

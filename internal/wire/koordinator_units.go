@@ -11,8 +11,8 @@ import (
 // device.
 const koordinatorUnit = 100
 
-// koordinatorDevices has Koordinator's resources that count 100 units for one device. The value has
-// other resource names for the same devices. A pod requests a whole GPU with 100 of
+// koordinatorDevices has Koordinator's resources that count 100 units for one device. Each value
+// lists other resource names for the same devices. A pod requests a whole GPU with 100 of
 // koordinator.sh/gpu, or with 100 of each of the other two resources.
 var koordinatorDevices = map[string][]string{
 	"koordinator.sh/gpu":  {"koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"},

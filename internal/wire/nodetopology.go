@@ -59,7 +59,7 @@ type Report struct {
 	Conditions []metav1.Condition
 }
 
-// ReportedPod has the facts in a report about a pod, except its resources.
+// ReportedPod has the facts that a report has about a pod, except the pod's resources.
 type ReportedPod struct {
 	// Namespace and Name are "" if the report does not name the pod.
 	Namespace, Name string

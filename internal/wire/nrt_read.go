@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// nrtFingerprintMethod is the attribute with the kind of pods that the fingerprint includes: all
-// pods, or only pods with exclusive resources.
+// nrtFingerprintMethod is the attribute that shows which pods the fingerprint includes: all pods,
+// or only pods with exclusive resources.
 const (
 	nrtFingerprintMethod = "nodeTopologyPodsFingerprintMethod"
 	withExclusive        = "with-exclusive-resources"
@@ -36,7 +36,7 @@ const (
 //     nothing is known about memory.
 //   - The zones of koordlet do not contain used amounts. If koordlet wrote the object, its
 //     annotations list the CPUs and the free CPUs, and memory counts only if some zone has less
-//     available than allocatable.
+//     memory available than allocatable.
 //   - A fingerprint shows which pods the object includes. Without a fingerprint that matches, the
 //     object includes a pod in two cases: the kubelet had admitted the pod when the zones were
 //     written, or koordlet lists the pod with CPUs.
@@ -371,7 +371,7 @@ func (r *zoneReader) distances(zones []zone) {
 	}
 }
 
-// maxUncounted is the maximum number of pods that counted omits to match a fingerprint.
+// maxUncounted is the maximum number of pods that counted may omit to match a fingerprint.
 const maxUncounted = 32
 
 // counted returns the pods that the object includes: the bound pods (with the fingerprint method

@@ -146,9 +146,9 @@ func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
 }
 
 // reserved sets the CPUs that the kubelet reserves for the system, which are never exclusive. It
-// assumes the CPUs that the static policy chooses for the amount in text, at least one CPU. The
-// kubelet may have reserved other CPUs, because the exporter ignores reservedSystemCPUs. So if a
-// pod holds one of the assumed CPUs, reserved uses the lowest free CPUs instead.
+// assumes the CPUs that the static policy would choose for the amount in text, but at least one
+// CPU. The kubelet may have reserved other CPUs, because the exporter ignores reservedSystemCPUs.
+// So if a pod holds one of the assumed CPUs, reserved uses the lowest free CPUs instead.
 func (r *numatopologyReader) reserved(at *field.Path, text string) error {
 	if r.config.CPUManagerPolicy != "static" {
 		return nil

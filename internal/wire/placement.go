@@ -41,14 +41,14 @@ const (
 	maxBlocks           = 64
 )
 
-// Certainty tells whether the kubelet will give the pod exactly the decided resources.
+// Certainty tells whether the pod will get exactly the decided resources.
 type Certainty uint8
 
 const (
 	// VerdictOnly means that the kubelet admits the pod in every possible state of the node, but
 	// that the pod's CPUs, memory nodes or devices may differ from the decision.
 	VerdictOnly Certainty = iota
-	// Exact means that the kubelet gives the pod exactly the decided resources.
+	// Exact means that the pod gets exactly the decided resources.
 	Exact
 )
 

@@ -568,7 +568,7 @@ func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, 
 	return s, !equality.Semantic.DeepEqual(s, &o.Status)
 }
 
-// WrongStatus returns the status of an invalid Reservation; the error why explains what is wrong.
+// WrongStatus returns the status of an invalid Reservation. The argument why is the error about it.
 // The second result is false if nothing changes.
 func WrongStatus(o *koordinator.Reservation, why error, now time.Time) (*koordinator.ReservationStatus, bool) {
 	s := o.Status.DeepCopy()

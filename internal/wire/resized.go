@@ -52,7 +52,7 @@ func Allocated(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// The method in returns the pod's container at that position.
+// The method in returns the container at the position a of the pod's spec.
 func (a ContainerAt) in(pod *corev1.Pod) *corev1.Container {
 	if a.Kind == placement.App {
 		return &pod.Spec.Containers[a.index]

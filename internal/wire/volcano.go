@@ -7,9 +7,10 @@ import (
 )
 
 // VolcanoPolicyAnnotation names a topology manager policy. As in Volcano's numa-aware plugin, a
-// kubelet must have exactly this policy and a static CPU manager. A node where Berth decides
-// applies the policy itself. Volcano's controller sets the annotation on the pods of a task with a
-// topologyPolicy; users may set it on other pods. It affects only Guaranteed pods with whole CPUs.
+// kubelet must have exactly this policy and a static CPU manager, unless the value is "none". A
+// node where Berth decides applies the policy itself. Volcano's controller sets the annotation on
+// the pods of a task with a topologyPolicy; users may set it on other pods. It affects only
+// Guaranteed pods with whole CPUs.
 const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
 
 // readVolcanoRules reads VolcanoPolicyAnnotation. "none" and "" mean that the node's own policy

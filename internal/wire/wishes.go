@@ -161,7 +161,7 @@ var togethers = map[string]joint.Same{
 // can request.
 const maxNodesWanted = topology.MaxNUMANodes
 
-// readCount reads a number from 1 to maxNodesWanted without sign and leading zeros.
+// readCount reads a number from 1 to maxNodesWanted without a sign or leading zeros.
 func readCount(text string) (uint8, bool) {
 	n, err := strconv.ParseUint(text, 10, 8)
 	return uint8(n), err == nil && n > 0 && n <= maxNodesWanted && text == strconv.FormatUint(n, 10)
@@ -229,7 +229,7 @@ func unmetWish(w placement.Wish, r *placement.Rules) string {
 	return text
 }
 
-// unforetold explains why a kubelet might use another number of NUMA nodes than the pod requires.
+// unforetold explains why a kubelet might not use the number of NUMA nodes that the pod requires.
 // It returns "" if the kubelet always uses the required number.
 func unforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.NUMANodes
@@ -262,8 +262,9 @@ func unforetold(m *placement.Model, r *placement.Request) string {
 		insists + ": the pod needs a node with authority berth"
 }
 
-// devicesUnforetold explains why a kubelet might give the pod another number of devices on a NUMA
-// node than the pod requires. It returns "" if the kubelet's configuration guarantees the number.
+// devicesUnforetold explains why a kubelet might not give the pod the number of devices on each
+// NUMA node that the pod requires. It returns "" if the kubelet's configuration guarantees the
+// number.
 func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 	n := r.Rules.Devices.PerNode
 	if n == 0 {
