@@ -19,7 +19,8 @@ import (
 // which pods leave during the admission.
 
 // maxMixed is the maximum number of ways in which one set of events can happen during one
-// admission. If there are more, later pods wait for the node's next report.
+// admission. If there are more, later pods wait for the node's next report. The limit is higher if
+// another scheduler binds the pods (boundsOf).
 const maxMixed = 256
 
 // maxWays is the maximum number of ways in which events can happen during one admission, in total
@@ -27,7 +28,8 @@ const maxMixed = 256
 // decision, which takes some microseconds.
 const maxWays = 1 << 15
 
-// mixed returns the worlds that can result if events happen while the request is admitted.
+// mixed returns the worlds that can result if possible events happen while the request is admitted.
+// The argument events has the events that become possible with its admission.
 func (w *worlds) mixed(r *placement.Request, events uint32) []world {
 	if w.uncertain() || len(w.all) < 2 || w.alike(r) {
 		return nil
@@ -52,8 +54,8 @@ func (w *worlds) alike(r *placement.Request) bool {
 	})
 }
 
-// amid returns the worlds that can result if some events of a world happen while it admits the
-// request. It returns none if the events make no difference.
+// amid returns the worlds that can result if some possible events of a world happen while that
+// world admits the request. It returns none if these events make no difference.
 func (w *worlds) amid(from world, r *placement.Request, events uint32) []world {
 	if w.uncertain() || w.interrupting(from.open) == 0 {
 		return nil

@@ -17,8 +17,8 @@ const (
 	// Refused: no state that the node may be in admits the request, or the resources are held for
 	// other pods (Answer.Held).
 	Refused
-	// Waiting: some states admit the request and some do not, or there are too many states. The pod
-	// must wait for the node's next report.
+	// Waiting: the pod must wait for the node's next report, for the reason in Answer.Wait. For
+	// example, some states admit the request and some do not.
 	Waiting
 )
 

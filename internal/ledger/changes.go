@@ -13,7 +13,8 @@ type ChangeCounter struct {
 	// state has the count in its upper half, and the StateID in its lower half. The StateID is 0
 	// until a caller asks for it at this count.
 	state atomic.Uint64
-	// newest is the second in which the newest pod in flight was created.
+	// newest is the second in which the newest pod in flight was created. It is beforeAll if there
+	// is no such pod, and afterAll until the pods in flight are known.
 	newest atomic.Int64
 	// flight is the number of pods in flight that could be pinned.
 	flight atomic.Int32
@@ -64,7 +65,7 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
 // InFlight returns the number of pods in flight that could be pinned, as of the last answer. If
-// Berth decides, it returns 0, because new pods do not have to wait for them.
+// Berth decides, it returns 0, because new pods do not have to wait for pods in flight.
 func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }
 
 // Unshown returns the result of View.UnshownCPUs(nil) as of the last change.

@@ -34,13 +34,13 @@
 // # What is assumed
 //
 // An exact decision depends on two assumptions. The first is about the time that it takes to stop
-// the containers of a deleted pod. This time must be longer than the sum of two delays: until the
-// scheduler learns of the deletion, and until the kubelet learns of a Binding that the scheduler
-// wrote before that. The second assumption is that a pod ends only by deletion if it has no
-// deadline and its containers are always restarted. If an assumption is wrong, a pod may get other
-// CPUs than predicted. The first assumption is wrong for a pod that is deleted by force, because
-// its kubelet releases it at once, and for a pod that is deleted before it has containers. A
-// promise that is broken for this reason counts as contended (Gone, See).
+// the containers of a deleted pod. This time must be longer than the sum of two delays: the delay
+// until the scheduler learns of the deletion, and the delay until the kubelet learns of a Binding
+// that the scheduler wrote before it knew. The second assumption is that a pod ends only by
+// deletion if it has no deadline and its containers are always restarted. If an assumption is
+// wrong, a pod may get other CPUs than predicted. The first assumption is wrong for a pod that is
+// deleted by force, because its kubelet releases it at once, and for a pod that is deleted before
+// it has containers. A promise that is broken for this reason counts as contended (Gone, See).
 //
 // A prediction that the node admits a pod depends on one assumption. If a bound pod leaves the API
 // before any report lists it, the ledger assumes after some time that the pod has also left the

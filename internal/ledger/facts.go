@@ -65,8 +65,8 @@ func (f *facts) lingerIn(w *worlds, events uint32) {
 	w.lingering = &lingering{from: world{state: l.held, open: events}, uids: l.uids}
 }
 
-// eventsOfReported adds the events of a pod in the report, and returns those that are possible at
-// first.
+// eventsOfReported adds the events of a pod in the report, and returns the events that are possible
+// at first.
 func (f *facts) eventsOfReported(w *worlds, uid string) uint32 {
 	r := f.report.pods[uid]
 	if !r.holds {

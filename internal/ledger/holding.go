@@ -15,8 +15,8 @@ import (
 // and huge pages on individual NUMA nodes. Owners keep their parts until they are gone. The unused
 // rest of the place is the place minus these parts.
 //
-// If a kubelet decides, CPUs cannot be held. If the node has room for the future owners, it then
-// admits a pod that is not an owner only if it could still admit these owners afterwards.
+// If a kubelet decides, CPUs cannot be held. Instead, a node that has room for the future owners
+// admits any other pod only if it could still admit these owners afterwards.
 type Holding struct {
 	// UID is the UID of the object, not of a pod.
 	UID string

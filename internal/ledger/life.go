@@ -75,7 +75,8 @@ func (l *lives) takeBack(p *pod) {
 	}
 }
 
-// appear adds a pod that the API shows as bound, or whose Binding differs from the expected one.
+// appear adds a pod that the API shows as bound. Either the ledger did not have the pod, or it did
+// not expect this Binding.
 func (l *lives) appear(s *Sighting, listed bool) {
 	p := &pod{uid: s.UID, asked: asked{req: s.Request}, created: s.Created, turn: s.Turn, underway: true, debt: debt{promise: s.Promise}}
 	p.inherited = s.Inherited

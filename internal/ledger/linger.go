@@ -13,7 +13,8 @@ type lingerers struct {
 	// held is the state of the report plus all of these pods, or nil.
 	held *placement.State
 	uids []string
-	// allocs are the allocations of pods that an earlier report listed and this one does not.
+	// allocs are the allocations of pods that an earlier report listed and the last report does
+	// not.
 	allocs []placement.PodAllocation
 	// lost means that the state with these pods cannot be computed.
 	lost bool
@@ -64,7 +65,7 @@ func mayBeginAdmission(pods map[string]*pod) bool {
 	return false
 }
 
-// leftBefore returns the allocations of the pods that this report lists and the next one does not.
+// leftBefore returns the allocations of the pods that report r lists and report next does not.
 func (r *Report) leftBefore(next *Report) (left []placement.PodAllocation) {
 	if r == nil {
 		return nil

@@ -115,8 +115,8 @@ type debt struct {
 	listed bool
 	// contended means that the promise may be broken although the decision was right.
 	contended bool
-	// unconfirmed is a promise of which the report lists no resources, or only a part. A later
-	// report settles it.
+	// unconfirmed is a promise whose resources the report lists only in part, or not at all. A
+	// later report settles it.
 	unconfirmed *Promise
 	// suspect is the outcome of a broken promise, kept until the API shows the pod's Binding.
 	// Before that, the API may show changes that explain the broken promise.

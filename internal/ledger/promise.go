@@ -19,7 +19,8 @@ type Promise struct {
 	Either []placement.Decision
 }
 
-// PromiseOutcome is the result of comparing a promise with the kubelet's answer.
+// PromiseOutcome is the result of comparing a promise with the kubelet's answer or the node's
+// report.
 type PromiseOutcome struct {
 	UID string
 	// Exact is Promise.Exact.
@@ -65,7 +66,7 @@ const (
 	ResultEither Result = "either"
 )
 
-// Results are the results that a promise in a Binding can have.
+// Results are the results that a promise in a Binding of Berth can have.
 var Results = []Result{ResultKept, ResultContended, ResultRefused, ResultMispredicted}
 
 // Result returns how the promise ended.

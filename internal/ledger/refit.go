@@ -23,9 +23,9 @@ type refitting struct {
 type RefitOutcome uint8
 
 const (
-	// RefitWaits, the zero value: the ledger cannot decide yet. A report must first list the pod
-	// and show that the node has carried out the previous decision, or the scheduler is still
-	// writing that decision.
+	// RefitWaits, the zero value: the ledger cannot decide now. For example, no report has shown
+	// yet that the node has carried out the previous decision, or the scheduler is still writing
+	// that decision.
 	RefitWaits RefitOutcome = iota
 	// RefitSame: the pod already has the requested amounts.
 	RefitSame
@@ -117,9 +117,9 @@ func sameAllocations(a, b *placement.PodAllocation) bool {
 	})
 }
 
-// Misfits reports whether a container's amounts differ from Berth's last decision about the pod. It
-// returns false if Berth has made no decision about the pod. amounts returns the amounts of an app
-// container or sidecar; told must be false if the amounts are not known.
+// Misfits reports whether the amounts of any container differ from Berth's last decision about the
+// pod. It returns false if Berth has made no decision about the pod. amounts returns the amounts of
+// an app container or sidecar; told must be false if the amounts are not known.
 func (v View) Misfits(uid string, amounts func(container string) (milliCPU int64, bytes uint64, told bool)) bool {
 	o := v.n.lock()
 	defer v.n.mu.Unlock()

@@ -60,7 +60,8 @@ func (o *outlook) restore(before *pod) bool {
 	return true
 }
 
-// Loosen makes a reserved pod Loose: the pod keeps the promise of its admission, but not of CPUs.
+// Loosen makes a reserved pod Loose: the pod keeps the promise of its admission, and loses the
+// promise of particular CPUs.
 func (n *Node) Loosen(uid string) {
 	o := n.lock()
 	defer n.mu.Unlock()

@@ -123,7 +123,7 @@ func (f *facts) concludeUnlisted() {
 // settlePromise returns the outcome of a listed pod's promise, if this report settles it. A report
 // may list only a part of a pod's promised resources, or none, because the kubelet has released the
 // pod, or is releasing it manager by manager. In this case the promise to an ending pod is dropped,
-// and the promise to another pod waits for a later report. If the later report shows no more, the
+// and the promise to any other pod waits for a later report. If the later report shows no more, the
 // promise counts as broken, unless the pod can end by itself: while its kubelet cannot reach the
 // API, the API does not show this end.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {

@@ -14,7 +14,8 @@ type Shape uint64
 // maxShapes is the maximum number of shapes that are known at one time.
 const maxShapes = 1 << 16
 
-// RequestKey returns a key. Requests with equal keys get equal decisions in the same state.
+// RequestKey returns a key of the request. Requests with equal keys get equal decisions in the same
+// state.
 func RequestKey(r *placement.Request) string { return string(requestKey(nil, r)) }
 
 // requestKey appends the relevant parts of r, without its UID and the names of its containers. The

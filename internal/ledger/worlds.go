@@ -9,11 +9,12 @@ import (
 )
 
 // maxEvents is the maximum number of events of a node that the ledger considers. If there are more,
-// pods wait for a report.
+// pods wait for a report. The limit is higher if another scheduler binds the pods (boundsOf).
 const maxEvents = 6
 
 // maxWorlds is the maximum number of possible states of a node that the ledger considers. If there
-// are more, pods wait for a report.
+// are more, pods wait for a report. The limit is higher if another scheduler binds the pods
+// (boundsOf).
 const maxWorlds = 96
 
 // bounds limits the possibilities of one node. mixed limits the ways in which one set of events can
@@ -76,7 +77,7 @@ type worlds struct {
 	all   []world
 	// ways counts the ways in which events can happen during the last admission.
 	ways int
-	// why is the reason for giveUp. Once set, it stays.
+	// why is the reason in the first call of giveUp.
 	why Wait
 	// shared means that the states have another owner and must be copied before a change.
 	shared bool
