@@ -49,7 +49,7 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	return s.Write(w)
 }
 
-// errStill is the error if a command with --watch reads a snapshot.
+// errStill is the error for a snapshot, which cannot be watched (--watch).
 var errStill = errors.New("--watch: a snapshot never changes: want a cluster, or no --watch")
 
 // API returns the API server that the Cluster reads, or errStill if the Cluster reads a snapshot.

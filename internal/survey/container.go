@@ -15,8 +15,8 @@ type Container struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	CPUs string `json:"cpus"` // exclusive CPUs; if "", the container is in the shared pool or has UnknownCPUs
-	// UnknownCPUs is the number of the container's exclusive CPUs if the node's report has only
-	// amounts, not the CPUs' ids.
+	// UnknownCPUs is the number of the container's exclusive CPUs if their ids are not known,
+	// because the node's report has only amounts.
 	UnknownCPUs int      `json:"unknownCPUs,omitempty"`
 	Memory      []Memory `json:"memory,omitempty"`
 	// Devices are the ids of the container's devices by resource. For a provider's resource, an
@@ -25,7 +25,7 @@ type Container struct {
 	// NUMANodes are the NUMA nodes of the container's CPUs and memory.
 	NUMANodes string `json:"numaNodes"`
 	// Affinity lists the NUMA nodes that the Topology Manager, or Berth on a node with authority
-	// berth, chose for the container; "" if it had no preference.
+	// berth, chose for the container. It is "" if none were chosen.
 	Affinity string `json:"affinity"`
 }
 

@@ -15,8 +15,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// warnings returns problems other than Trouble. The node's report may still be correct: for
-// example, the kubelet is not ready, or the machine has changed since the kubelet started.
+// warnings returns the node's problems in addition to n.Trouble. The report may be correct in spite
+// of them: for example, the kubelet is not ready, or the machine has changed since the kubelet
+// started.
 func (n *NodeState) warnings() (out []Trouble) {
 	if r := n.Report(); r != nil {
 		for _, c := range r.Conditions {

@@ -87,9 +87,10 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 	}, to.Tell)
 }
 
-// Until ctx ends, WatchPods follows the pods that could be pinned. The keys are the results of
+// WatchPods follows the pods that could be pinned, until ctx ends. The keys are the results of
 // Pod.Key. If the argument `only` is not "", WatchPods follows only the pods with this name, even
-// if they could not be pinned.
+// if they could not be pinned. If it is "" and the Cluster has all namespaces, WatchPods also
+// follows the unused resources of Reservations.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
 	w, err := c.watch(s.Facts, source.Following{AllPods: true})

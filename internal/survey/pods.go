@@ -30,7 +30,8 @@ type Pod struct {
 	// flight.
 	NUMANodes string `json:"numaNodes,omitempty"`
 	CPUs      string `json:"cpus,omitempty"`
-	// UnknownCPUs is the number of the pod's exclusive CPUs if the node's report has no CPU ids.
+	// UnknownCPUs is the number of the pod's exclusive CPUs if their ids are not known, because the
+	// node's report has only amounts.
 	UnknownCPUs int `json:"unknownCPUs,omitempty"`
 	// Certainty, Guarantee and Outcome are "" for a pod without a promise.
 	Certainty string `json:"certainty,omitempty"`
@@ -39,7 +40,7 @@ type Pod struct {
 	Outcome string `json:"outcome,omitempty"`
 	// Resize is the state of an unfinished in-place resize, or nil.
 	Resize *Resizing `json:"resize,omitempty"`
-	// Alignment is "" if nothing is pinned.
+	// Alignment is the spread of the pod's NUMA nodes, or "" if it has none.
 	Alignment topology.Spread `json:"alignment,omitempty"`
 	// Containers has the containers to which these NUMANodes and CPUs belong.
 	Containers []Container `json:"containers,omitempty"`
@@ -103,8 +104,8 @@ func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	return all
 }
 
-// Pod returns the summary of a pod. It also reports whether the pod could be pinned, or has a
-// placement that pins it.
+// Pod returns the summary of a pod. It also reports whether the pod could be pinned, has a
+// placement that pins it, or cannot be read.
 func (s *Survey) Pod(pod *corev1.Pod) (Pod, bool) {
 	if wire.OfReservation(pod) {
 		return s.heldPod(pod), true

@@ -42,7 +42,7 @@ type Holding struct {
 	AgeSeconds int64  `json:"ageSeconds"`
 	State      string `json:"state"` // admitted, ended, refused, unknown or absent
 	NUMANodes  string `json:"numaNodes"`
-	// Alignment is "" if the pod holds no resources.
+	// Alignment is the spread of the pod's NUMA nodes, or "" if it has none.
 	Alignment  topology.Spread `json:"alignment,omitempty"`
 	Containers []Container     `json:"containers,omitempty"`
 }
@@ -232,7 +232,7 @@ type Bound struct {
 	// PromiseError describes an invalid annotation of the promise.
 	PromiseError string   `json:"promiseError,omitempty"`
 	Holds        *Holding `json:"holds,omitempty"`
-	// Outcome is the result of comparing promise and report (PromiseKept and following); "" if
+	// Outcome is the result of comparing the promise with the report, such as PromiseKept; "" if
 	// there is no promise, or nothing to compare.
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`

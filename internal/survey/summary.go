@@ -130,8 +130,8 @@ type DriverDevices struct {
 	Why        string   `json:"why,omitempty"`
 }
 
-// ClaimOfPod is an allocated claim of a pod. It shows if the claim's devices are near the pod's
-// CPUs and memory.
+// ClaimOfPod is an allocated claim of a pod. It shows whether the claim's devices are near the
+// pod's CPUs and memory.
 type ClaimOfPod struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`

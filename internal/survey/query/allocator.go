@@ -146,7 +146,7 @@ func (n *devicesFor) sort(ctx context.Context) error {
 	return nil
 }
 
-// has is true if the node can use device d of slice s.
+// has reports whether the node can use device d of slice s.
 func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool {
 	if s.Spec.PerDeviceNodeSelection == nil || !*s.Spec.PerDeviceNodeSelection {
 		return true
@@ -246,7 +246,7 @@ func (a *allocator) allocate(ctx context.Context, on *survey.NodeState, shown []
 	return found, ""
 }
 
-// missing explains why the claim gets no devices on the given NUMA nodes: none matches, all
+// missing explains why the claim gets no devices on the given NUMA nodes: no device matches, all
 // matching devices are taken, or the claim needs more or other devices than are free.
 func (n *devicesFor) missing(only topology.NUMASet) string {
 	where, matching, free := "", 0, 0

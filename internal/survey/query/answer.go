@@ -59,8 +59,8 @@ func (a *Answer) say(said wire.Said) {
 	}
 }
 
-// nameHolders names the pod that has each device in a refusal. It replaces the pod's UID with the
-// pod's name if the report has the name.
+// nameHolders replaces the UIDs of the pods that have devices in a refusal with the pods' names, if
+// the report has these names.
 func nameHolders(n *survey.NodeState, r *placement.Refusal) {
 	report := n.Report()
 	for i := range r.Devices {
@@ -96,8 +96,8 @@ func openText(n *survey.NodeState, why ledger.Wait) string {
 type exclusion struct{ why, advice string }
 
 // excluded returns the reason why the pod cannot run on the node, or the zero value. It checks node
-// selectors, required node affinity, cordons and taints. Other plugins of kube-scheduler may refuse
-// the node, too; the scheduler's event names them.
+// selectors, required node affinity, cordons and taints. kube-scheduler's plugins for other rules
+// may also refuse the node; the scheduler's event names them.
 func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) exclusion {
 	if node == nil {
 		return exclusion{}

@@ -30,7 +30,7 @@ type Choice struct {
 	// Of all devices in use in the cluster, Demand is the percentage that belongs to pods that
 	// could run on this node if it were empty.
 	Demand int `json:"demand"`
-	// Policy is the topologyManagerPolicy of the node's kubelet.
+	// Policy is the topologyManagerPolicy in the node's report.
 	Policy string `json:"policy"`
 	// Score is the node's score from the plugin Berth, from 0 to 100. It decides among nodes that
 	// are otherwise equal.
@@ -127,8 +127,8 @@ type Alternative struct {
 }
 
 // alternatives finds requests that would fit, for a pod that no node admits. Each alternative
-// changes the amount of one resource; the one for CPUs comes first. For the alternatives, each node
-// is assumed to be in its most likely state.
+// changes the amount of one resource; an alternative for CPU comes first. Each node is assumed to
+// be in its most likely state.
 func (q *question) alternatives(s *survey.Survey, answers []Answer) (out []Alternative) {
 	remedies := make([][]placement.Remedy, len(answers))
 	parallel.Do(len(answers), func(i int) {

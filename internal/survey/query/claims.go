@@ -321,7 +321,7 @@ func knownMachine(n *survey.NodeState) *topology.Machine {
 // wouldLie returns the NUMA nodes that a pod's containers would get on a node that admits the pod,
 // if the pod had no claims. The first result is nil if Berth does not decide about the pod there.
 // The second result is false if the NUMA nodes are not known, or if the mode is claims.Required and
-// the kubelet may choose others.
+// the kubelet may choose other NUMA nodes.
 func wouldLie(n *survey.NodeState, q *question, mode claims.Mode) (claims.Lying, bool) {
 	if n.Account == nil || !q.hasSay(n) {
 		return nil, true
@@ -483,8 +483,8 @@ func (x *claimant) explain(ctx context.Context, all []Claimed) {
 	}
 }
 
-// asks reports whether the nodes must be checked for devices of the claim c. If not, it writes the
-// reason into out. c is nil if the claim would differ from node to node.
+// asks reports whether the nodes must be checked for devices that match the claim c. If not, it
+// writes the reason into out. c is nil if the claim would differ from node to node.
 func (x *claimant) asks(c *resourcev1.ResourceClaim, out *Claimed) bool {
 	out.Allocated = c != nil && c.Status.Allocation != nil
 	if c != nil && x.mode != claims.Free {

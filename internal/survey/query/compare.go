@@ -16,7 +16,8 @@ import (
 type Comparison struct {
 	// Pods are the results of Fit for each workload separately.
 	Pods []ComparedPods `json:"pods"`
-	// Empty means that the nodes were asked as if they had no pods, before and after.
+	// Empty means that the nodes were asked as if they had no pods, both before and after the
+	// change.
 	Empty bool `json:"empty"`
 	// Moving is the result for all pods together if running pods may be moved for them. It is nil
 	// in these cases: there are more than maxRoomFor pods, all pods find a place without moves both
@@ -208,7 +209,7 @@ func tooMany(wanted []Wanted) error {
 	return nil
 }
 
-// need computes, for each group, how many empty nodes of this kind the load would need.
+// need computes, for each group, how many empty nodes like those of the group the load would need.
 func (m *comparing) need(ctx context.Context) error {
 	after := m.after.Setting
 	after.Empty = true

@@ -198,8 +198,9 @@ func (m *maker) want(ctx context.Context, c *survey.Cluster, wanted []Wanted) er
 	return nil
 }
 
-// fill sets the requests of p to the requests of the pod, with the given UID. The candidate's
-// creation time is the time of the survey plus the number of seconds in the argument `after`.
+// fill sets p's requests to those of the pod. If a kubelet could pin the pod, it sets a candidate
+// with the given UID, whose creation time is the time of the survey plus the number of seconds in
+// the argument `after`.
 func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
 	ask, err := m.terms.ReadPod(pod)
 	if err = cmp.Or(err, ask.RulesErr); err != nil {

@@ -125,7 +125,7 @@ type Answer struct {
 	// pinned.
 	NUMACount int `json:"numaCount,omitempty"`
 	// Choice has the values by which the scheduler chooses among the nodes that admit the pod. It
-	// is nil for other answers.
+	// is nil if this node does not admit the pod, or if no kubelet pins anything for the pod.
 	Choice  *Choice            `json:"choice,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
 

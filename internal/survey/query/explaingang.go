@@ -31,8 +31,8 @@ import (
 type ExplainedGang struct {
 	survey.Gang
 	Scheduler string `json:"scheduler,omitempty"`
-	// Pods are the members, sorted by name. A member with a node has its actual resources. Any
-	// other member has the resources that it would get now.
+	// Pods are the members, sorted by name. A member with a node has its actual resources. A
+	// waiting member has the resources that it would get now, or none if it would get no node.
 	Pods []GangPod `json:"pods"`
 	// Verdict describes the result of planning the waiting members now. It is "" if no plan was
 	// made. Whole means that enough members have nodes, or would get them now.
@@ -136,8 +136,9 @@ func (e *ExplainedGang) askNow(ctx context.Context, c *survey.Cluster, s *survey
 	return ctx.Err()
 }
 
-// minResourcesOf returns the minResources that must be free before the scheduler admits the group.
-// It returns nil if the group was admitted or has no minResources. It cannot subtract the resources
+// minResourcesOf returns the minResources that the nodes must have available before the scheduler
+// admits the group, less the requests of members that already have nodes or have succeeded. It
+// returns nil if the group was admitted or has no minResources. It cannot subtract the resources
 // that the scheduler keeps for other groups: only the scheduler knows them, and names them in the
 // group's status.
 func minResourcesOf(g *survey.Gang) *gangfit.Claim {
@@ -376,8 +377,8 @@ func (t *trialNodes) Node(node int) suppose.Node {
 	return suppose.On(t.nodes[node].Account, t.rooms[node]())
 }
 
-// Admits implements plan.Field. It always returns true, because Nodes has already checked all that
-// does not depend on other members.
+// Admits implements plan.Field. It always returns true, because Nodes has already checked
+// everything that does not depend on other members.
 func (t *trialNodes) Admits(int, int) bool { return true }
 
 // Waiting implements gangfit.Reporting. It returns no nodes, because Nodes includes the nodes that

@@ -123,8 +123,8 @@ func (d *gangDevices) give(t *trialNodes, member, node int, would plan.Lies, aga
 }
 
 // explain changes the answers about the member that got no node: if a node would admit it but lacks
-// devices for it, the answer becomes a refusal. For this, the other members have their planned
-// places and devices.
+// devices for it, the answer becomes a refusal. It is assumed that the other members have their
+// planned places and devices.
 func (d *gangDevices) explain(t *trialNodes, p *plan.Plan, answers []Answer) {
 	x := d.members[p.Lacking]
 	var all []Claimed

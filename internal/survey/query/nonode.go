@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// term is one requirement of a pod about the labels or the name of its node.
+// term is one requirement of a pod on the labels or the name of its node.
 type term struct {
 	text, key string
 	values    []string
@@ -24,7 +24,7 @@ type term struct {
 	field bool
 }
 
-// termsOf returns a pod's requirements about the labels and the name of its node. A node must match
+// termsOf returns a pod's requirements on the labels and the name of its node. A node must match
 // all of them. If a node affinity has several terms, which are alternatives, they are one
 // requirement.
 func termsOf(pod *corev1.Pod) (out []term) {

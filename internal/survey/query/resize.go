@@ -113,7 +113,7 @@ func resizedTo(pod *corev1.Pod, changes []Change) (*corev1.Pod, error) {
 	return wants, nil
 }
 
-// unresizable returns the answer if every API server rejects the change (ValidatePodResize of
+// unresizable returns the answer if every API server would reject the change (ValidatePodResize of
 // pkg/apis/core/validation), and otherwise the zero answer.
 func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
 	switch _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; {

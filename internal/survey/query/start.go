@@ -25,8 +25,8 @@ type StartNode struct {
 	Object  *corev1.Node
 	Machine *topology.Machine
 	Model   *placement.Model
-	// State has the kubelet's allocations, with all pods in flight admitted, and without the pods
-	// that have ended or are being deleted. The caller may change it.
+	// State has the resources of the node's pods. All pods in flight count as admitted, and pods
+	// that have ended or are being deleted have no resources. The caller may change it.
 	State *placement.State
 	// Has lists the node's allocatable amounts.
 	Has amounts.List

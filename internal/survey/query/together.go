@@ -47,8 +47,9 @@ type claimHere struct {
 }
 
 // onNode explains which devices the claims have on a node, or could have together. `asked` selects
-// the claims. The answer about a claim is nil if its devices are not on the node. It is also nil if
-// the claim has no devices yet and whole is false.
+// the claims. The answer about a claim is nil if the pod has no node yet and the claim's devices
+// are not on this node. It is also nil if the claim has no devices yet and the argument `whole` is
+// false.
 func (x *claimant) onNode(ctx context.Context, at *claimPlace, asked []bool, whole bool) []*ClaimOnNode {
 	t := &together{claimant: x, at: at, on: x.on(at)}
 	t.steered = !t.on.Whole

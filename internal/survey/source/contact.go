@@ -156,8 +156,8 @@ func replied(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
-// say returns the lost resources, which the caller reports to users. It reports whether they differ
-// from those in the last report.
+// say returns the lost resources, which the caller reports to users. The result `news` reports
+// whether they differ from the lost resources in the last report.
 func (c *contact) say() (lost []Lost, news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -357,7 +357,7 @@ func (s *Snapshot) NodeNames(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(f.ByNode())), err
 }
 
-// errNoBudgets is the error of reading PodDisruptionBudgets from a snapshot that has none.
+// errNoBudgets is the error of Snapshot.Budgets if the field PodDisruptionBudgets is nil.
 var errNoBudgets = errors.New("the snapshot has no PodDisruptionBudgets: an older release of Berth took the snapshot, or the PodDisruptionBudgets could not be read")
 
 // Budgets implements Source.
