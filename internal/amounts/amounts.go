@@ -25,14 +25,15 @@ const (
 	Pods             = "pods"
 )
 
-// List has amounts by resource name: CPU in thousandths; memory, huge pages and storage in bytes;
-// other resources as a number of units. Missing resources are 0.
+// List has amounts by resource name: CPU in thousandths of a CPU; memory, huge pages and storage in
+// bytes; other resources as a number of units. Missing resources are 0.
 type List map[string]int64
 
 // IsExtended reports whether a device plugin or an administrator could add the resource to a node.
-// It returns false for names of the domain kubernetes.io and its subdomains, which are Kubernetes'
-// own, and for names that begin with "requests.", which belong to quotas. It follows
-// IsExtendedResourceName (pkg/apis/core/v1/helper), except that it accepts invalid names.
+// It returns false for names without a slash, such as cpu, for names of the domain kubernetes.io
+// and its subdomains, which are Kubernetes' own, and for names that begin with "requests.", which
+// belong to quotas. It follows IsExtendedResourceName (pkg/apis/core/v1/helper), except that it
+// accepts invalid names.
 func IsExtended(resource string) bool {
 	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")
 }
@@ -120,9 +121,9 @@ func (n *Node) Free(resource string) int64 {
 	return all - n.used[resource]
 }
 
-// Has reports whether all amounts in ask are free, which may include a number of pods (Pods).
-// Unlike Short, it returns false if the node does not have a requested resource, or if the node's
-// amount of it is unknown.
+// Has reports whether all amounts in ask are free. They may include a number of pods (Pods). Unlike
+// Short, Has returns false if the node does not have a requested resource, or if the node's amount
+// of it is unknown.
 func (n *Node) Has(ask List) bool {
 	for resource, amount := range ask {
 		if n.Free(resource) < amount {

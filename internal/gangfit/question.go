@@ -19,7 +19,7 @@ import (
 // Question has all inputs of the decision whether a gang fits, except the nodes.
 type Question struct {
 	// Gang has the members that need nodes, with their kinds and the wishes (plan.Wish) about each
-	// other's nodes. It also has the members that have nodes (Seated).
+	// other's NUMA nodes. It also has the members that have nodes (Seated).
 	plan.Gang
 	// Kinds are the groups of members that all rules about nodes treat equally.
 	Kinds []Kind
@@ -44,8 +44,8 @@ type Question struct {
 // members.
 type Kind struct{ First, Size int }
 
-// memberLooks is the number of looks (plan.Looks) that Question.Add spends of the Budget for a
-// member. It spends one more for every bytesPerLook bytes of the argument `likeness`.
+// memberLooks is the number of looks (plan.Looks) that Question.Add takes from the Budget for a
+// member. Add takes one more look for every bytesPerLook bytes of the argument `likeness`.
 const (
 	memberLooks  = 1
 	bytesPerLook = 192
@@ -80,8 +80,9 @@ func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	return true
 }
 
-// Ask plans the gang on the nodes, unless the Claim fails or the budget is used up. If the members
-// fit, they stay on the nodes (plan.Field.Put); otherwise Ask leaves the nodes unchanged.
+// Ask plans the gang on the nodes, unless the Claim fails or the budget is used up. If the gang
+// fits (Plan.Whole), its members stay on the nodes (plan.Field.Put); otherwise Ask leaves the nodes
+// unchanged.
 func (q *Question) Ask(nodes plan.Field) *Verdict {
 	v := &Verdict{Plan: plan.Plan{Lacking: -1}, Start: q.Start, Fit: q.Done, question: q, nodes: nodes}
 	switch short := q.short(); {
@@ -111,8 +112,8 @@ type Verdict struct {
 	// Plan has the places of the members. If Short is set, no plan was tried, and Plan has no
 	// places.
 	plan.Plan
-	// Fit is the number of members that have succeeded, have a node or would get one. Start is
-	// Question.Start.
+	// Fit is the number of members that have succeeded, have a node or would get one; if Cut is
+	// set, it is only Question.Done. Start is Question.Start.
 	Fit, Start int
 	// Short is the resource of which there is too little for the group's Claim, or nil.
 	Short *Shortage
@@ -155,8 +156,8 @@ type Reporting interface {
 	// Waiting returns the nodes that refuse members of the kind now, but might admit them after
 	// their next report.
 	Waiting(kind int) []int
-	// Hoped returns a waiting node without its ledger. Hopes reports whether its free amounts are
-	// enough for the member. No report increases these amounts.
+	// Hoped returns a waiting node without its ledger. Hopes reports whether the node's free
+	// amounts are enough for the member. No report increases these amounts.
 	Hoped(node int) suppose.Node
 	Hopes(member, node int) bool
 }

@@ -44,7 +44,8 @@ type Occupant struct {
 // (scheduling.SystemCriticalPriority), which may evict every pod of a lower priority.
 const SystemCritical = 2_000_000_000
 
-// protected returns the priority that other pods must exceed to evict a pod of this priority.
+// protected returns the priority that other pods must exceed to evict a pod with the given
+// priority. `stays` is the pod's Occupant.Stays.
 func protected(priority int32, stays bool) int32 {
 	if stays {
 		return max(priority, SystemCritical-1)

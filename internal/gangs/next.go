@@ -147,7 +147,8 @@ func (s *step) notice() {
 
 // expire drops a plan whose members have not all reached Permit in time. If a gang is not whole at
 // its deadline, expire makes the caller delete the bound members, but not while Bindings are being
-// written, because one of them may complete the gang.
+// written, because one of them may complete the gang. If the members' declarations contradict each
+// other, expire removes the deadline instead.
 func (s *step) expire() {
 	if s.Doing == Reserved && !s.now.Before(s.Together) {
 		s.drop("its members did not come together in time")

@@ -47,7 +47,7 @@ func (s *Shares) Forget(now time.Time, gone func(namespace string) bool) {
 }
 
 // Until returns the time when a gang of the namespace may be tried again, or zero if the namespace
-// has spent no time.
+// has no pause.
 func (s *Shares) Until(namespace string) time.Time {
 	until := s.until[namespace]
 	if until.IsZero() {

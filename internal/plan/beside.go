@@ -271,8 +271,8 @@ func unitsOf(members []Member) []unit {
 
 // In a gang with wishes, a node that refuses one member may admit a later member, so the plan
 // cannot drop the node. Instead, the trial stores the refusals of each node, and does not ask again
-// for a known answer. Without this, a gang of thousands of members could block the scheduler for
-// minutes.
+// for a known answer. If the trial asked again, a gang of thousands of members could block the
+// scheduler for minutes.
 
 // site has the members on a node, and the refusals of the node with these members. If the node gets
 // another member, the trial replaces the site.
@@ -309,8 +309,8 @@ type refusal struct {
 
 // wishes has the wishes of members and seated pods, in a form for fast lookups.
 type wishes struct {
-	// joins has, for each member, the wishes for the same NUMA node: its own wishes, and the wishes
-	// of other members about it.
+	// joins has, for each member, the wishes for the same NUMA nodes: its own wishes, and the
+	// wishes of other members about it.
 	joins map[int][]Wish
 	// classes has the class of each member. Members of one class have the same kind and the same
 	// wishes, and other members have the same wishes about them.

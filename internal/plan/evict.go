@@ -52,7 +52,7 @@ type Eviction struct {
 	Victims []int
 	// Places are the members' places after the eviction.
 	Places []Place
-	// Asked counts the checks of a node for a member, and the nodes that the Field listed for a
+	// Asked counts the checks of a member on a node, and the nodes that the Field listed for a
 	// kind. Cut means that the search reached MaxAsked or used up its budget, so there may be more
 	// victims than necessary.
 	Asked int

@@ -167,13 +167,13 @@ type Plan struct {
 // Make plans the gang. If members were created in the same second, a kubelet may admit them in any
 // order, so Make looks for places that are valid in every order. If it finds no such plan, it plans
 // several waves. The members of a wave are bound after a report shows that the node has admitted
-// the previous wave. If the plan is Whole, the members stay Put on the Field. Otherwise Make
-// reverts all changes of the Field.
+// the previous wave. If the plan is Whole, the members stay at their places on the Field
+// (Field.Put). Otherwise Make reverts all changes of the Field.
 func Make(g *Gang, f Field, b *Budget) Plan {
 	return makePlan(g, f, &work{budget: b})
 }
 
-// work limits the effort of a plan. asked counts the checks of a node for a member, and the nodes
+// work limits the effort of a plan. asked counts the checks of a member on a node, and the nodes
 // that the Field listed for a kind. If limit is not 0, the plan stops when asked reaches it.
 type work struct {
 	asked, limit int

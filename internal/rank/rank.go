@@ -32,7 +32,7 @@ func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology
 }
 
 // Tier is the part of a Rank that is compared first. A smaller Tier is better. Each criterion in
-// Scoring.First has some of its bits, the first criterion the highest.
+// Scoring.First has some of the bits, and the first criterion has the highest ones.
 type Tier uint32
 
 // TierBits is the number of bits of a Tier that are used.
@@ -170,9 +170,10 @@ func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// For every busyFrom pods in flight, a node loses busyLoss percent of the certainty part of its
-// score. busyFrom is 4 because one report covers about 4 pods. A smaller number would spread pods
-// over more nodes, and so cause more reports, which are work for the API server and its clients.
+// For every busyFrom pods in flight, a node's score is reduced by busyLoss percent of the most that
+// certainty can add to it. busyFrom is 4 because one report covers about 4 pods. A smaller number
+// would spread pods over more nodes, and so cause more reports, which are work for the API server
+// and its clients.
 const (
 	busyLoss = 75
 	busyFrom = 4

@@ -63,12 +63,12 @@ type Scoring struct {
 	// first. Default strandedBeside, numaNodes, groups, stranded, demand, devices, policy. Criteria
 	// that are not listed do not count.
 	First []Criterion `json:"first,omitzero"`
-	// Strategy is the strategy of the fit. Default MostAllocated.
+	// Strategy is the preference for full or for empty NUMA nodes. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`
-	// Certainty is the weight of whether the prediction of the CPUs is certain. Default 2. Only the
-	// ratio of the weights matters; if all are 0, the defaults apply.
+	// Certainty is the weight of certainty: whether the pod's CPUs are known in advance. Default 2.
+	// Only the ratio of the weights matters; if all are 0, the defaults apply.
 	Certainty int64 `json:"certainty,omitempty"`
-	// Fit is the weight of the strategy. Default 2.
+	// Fit is the weight of the fit: how well the node matches Strategy. Default 2.
 	Fit int64 `json:"fit,omitempty"`
 	// Distance is the weight of the closeness of the pod's NUMA nodes. Default 1.
 	Distance int64 `json:"distance,omitempty"`
@@ -88,7 +88,8 @@ func (s *Scoring) FillIn() {
 	}
 }
 
-// String describes the criteria, the most important first.
+// String lists the criteria, the most important first, and the strategy. It names only the formula
+// if there is one.
 func (s *Scoring) String() string {
 	if s.Formula != "" {
 		return "formula " + string(s.Formula)

@@ -171,8 +171,8 @@ type Part struct {
 	// Stranded is the stranded part of Free, or 0.
 	Stranded uint64
 	// Beside is the resource (CPUs or memory) of which too little is free to use all of Free. It is
-	// the zero value if neither of them is the reason, for example if every pod requests more
-	// devices than are free.
+	// the zero value if neither of them is the reason, for example if fewer devices remain than a
+	// pod requests.
 	Beside Amount
 	// Rule describes the rule by which Stranded was computed.
 	Rule string
@@ -208,9 +208,10 @@ const (
 // several such shapes, Parts uses the one that leaves the fewest devices. Otherwise each free
 // device needs one free CPU and one free byte of memory.
 //
-// CPUs are stranded if too little memory is free for them, and memory is stranded if too few CPUs
-// are free for it. Each CPU is assumed to need the NUMA node's average memory per CPU. A stranded
-// part of CPUs or memory counts only if it is at least a tenth of the total.
+// CPUs are stranded if too little memory is free for them, memory is stranded if too few CPUs are
+// free for it, and huge pages are stranded if too little of either is free. Pods are assumed to
+// need these resources in the proportion of the NUMA node's totals. A stranded part of CPUs, memory
+// or huge pages counts only if it is at least a tenth of the total.
 func (n *NUMANode) Parts(w *Wants) []Part {
 	var out []Part
 	all := n.Amounts()

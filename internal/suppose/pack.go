@@ -48,8 +48,8 @@ func NeedsOf[N any](load []Alike, another func() N, take func(on N, kind, i int)
 //
 // The function `another` creates a node without pods of the load. The function `take` puts the i-th
 // pod of load[kind] on a node, or returns false if the node refuses the pod. The load must not
-// contain pods that such a node refuses. No pod leaves, so Pack does not ask a node again about
-// pods equal to one that it has refused.
+// contain pods that a new node refuses. No pod leaves, so Pack does not ask a node again about pods
+// equal to one that it has refused.
 func Pack[N any](load []Alike, another func() N, take func(on N, kind, i int) bool) int {
 	var nodes []N
 	order := make([]int, len(load))

@@ -26,7 +26,7 @@ type Stranded struct {
 	Free     uint64 `json:"free"`
 	Stranded uint64 `json:"stranded"`
 	// Reason is the reason of the node's trouble, or Cordoned. For other nodes, it is NoCPUs,
-	// NoMemory, or TooFewDevices: pods request several devices at a time, and fewer are free.
+	// NoMemory, or TooFewDevices: fewer devices remain than pods request at a time.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	// Rule describes how the stranded amount was computed (stranded.Part.Rule). It is "" if the
