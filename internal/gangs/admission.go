@@ -13,8 +13,8 @@ import (
 )
 
 // RoomOn counts the resources of a cluster. It ignores unschedulable nodes, nodes without
-// allocatable resources, and the pods on these nodes. The function `as` returns a pod's Occupant,
-// in which RoomOn sets the field Asks.
+// allocatable resources, the pods on these nodes, and pods that have ended. The function `as`
+// returns a pod's Occupant, in which RoomOn sets the field Asks.
 func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangfit.Occupant) *gangfit.Room {
 	room, open := new(gangfit.Room), map[string]bool{}
 	for _, n := range nodes {

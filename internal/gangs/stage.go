@@ -7,7 +7,8 @@ type Stage string
 
 // The stages.
 const (
-	// Forming: the gang has fewer pods than must start together.
+	// Forming: fewer pods than must start together need a node, have a node or have succeeded. For
+	// example, pods are missing or have scheduling gates.
 	Forming Stage = "forming"
 	// Wrong: the gang's specification is missing or invalid, or Berth does not support it.
 	Wrong Stage = "wrong"
@@ -18,10 +19,10 @@ const (
 	Planned Stage = "planned"
 	// Partial: some pods have nodes, but fewer than must start together.
 	Partial Stage = "partial"
-	// Whole: as many pods have nodes as must start together.
+	// Whole: at least as many pods have nodes or have succeeded as must start together (Enough).
 	Whole Stage = "whole"
-	// Reduced: the gang was whole at some time, and now fewer pods have nodes than must start
-	// together.
+	// Reduced: the gang was whole at some time, and now some pods have nodes, but fewer than must
+	// start together.
 	Reduced Stage = "reduced"
 	// Completed: all pods of the gang have ended.
 	Completed Stage = "completed"

@@ -254,8 +254,8 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, req *pluginapi.Prefer
 }
 
 // Allocate implements pluginapi.DevicePluginServer. It assigns no device. An annotation of the
-// container records the number of its tokens, so that the container starts only with this number of
-// devices.
+// container records the number of devices for which it has tokens, so that the container starts
+// only with this number of devices.
 func (p *plugin) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	resp := &pluginapi.AllocateResponse{}
 	for _, c := range req.ContainerRequests {

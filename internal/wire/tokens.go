@@ -7,22 +7,24 @@ import (
 
 // On nodes where Berth decides, the agent offers tokens to the kubelet in place of devices. A token
 // does not stand for a particular device; only the number of tokens matters. When the kubelet
-// allocates tokens to a container, the agent returns their number as an annotation (Allocate of the
-// device plugin API). The kubelet passes it to the container runtime. No pod can set this
-// annotation.
+// allocates tokens to a container, the agent returns an annotation with the number of devices that
+// they stand for (Allocate of the device plugin API). The kubelet passes the annotation to the
+// container runtime. No pod can set this annotation.
 
-// tokensPrefix is the prefix of the annotations with the number of tokens.
+// tokensPrefix is the prefix of the annotations for tokens.
 const tokensPrefix = "tokens.berth.dev/"
 
 // TokensAnnotation returns the name of a container's annotation in the container runtime. The
-// annotation's value is the number of tokens that the kubelet has allocated to the container for a
-// resource.
+// annotation's value is the number of devices for which the kubelet has allocated tokens of the
+// resource to the container (DeviceCount).
 func TokensAnnotation(resource string) string {
 	return tokensPrefix + strings.Replace(resource, "/", "_", 1)
 }
 
-// ReadTokens returns the numbers of a container's tokens by resource, from its annotations in the
-// runtime. An invalid number counts as -1, which matches no decision.
+// ReadTokens returns the numbers of devices for which a container has tokens, by resource, from the
+// container's annotations in the runtime. An invalid number counts as -1, which matches no
+// decision. So does a number that contradicts the number under another name of the same devices
+// (DeviceOf).
 func ReadTokens(annotations map[string]string) map[string]int {
 	var out map[string]int
 	for key, text := range annotations {
