@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Outcome tells if a node admits a request.
+// Outcome tells whether a node admits a request.
 type Outcome uint8
 
 const (

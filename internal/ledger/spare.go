@@ -23,7 +23,7 @@ type Spare struct {
 	// Groups is the number of groups of free devices that the pod would split
 	// (placement.State.BreaksGroups).
 	Groups int
-	// Strictness is the node's Strictness for the pod.
+	// Strictness rates how strictly the node keeps the pod's resources together.
 	Strictness placement.Strictness
 	// Fit and OwnFit are the results of placement.State.Fit: how well the pod fits the node's own
 	// strategy, from 0 to 100, and whether the node has one.

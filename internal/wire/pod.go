@@ -28,8 +28,8 @@ type Ask struct {
 	// unless no node could pin anything for it. The amounts are read in any case, because they are
 	// needed on a node that already runs the pod.
 	RulesErr error
-	// Claims tells if the devices of the pod's ResourceClaims must be near its CPUs. It is Free if
-	// ClaimsAnnotation is missing or invalid.
+	// Claims tells whether the devices of the pod's ResourceClaims must be near its CPUs. It is
+	// Free if ClaimsAnnotation is missing or invalid.
 	Claims dra.Mode
 	// Said has the annotations and labels with which the pod requests the Rules.
 	Said Said

@@ -628,7 +628,7 @@ func Held(pod *corev1.Pod, node string) *corev1.Pod {
 }
 
 // CheckDecision returns an error if the decision names another pod, or gives the pod more than it
-// requests. Such a decision is forged or outdated. CheckDecision does not check if the pod may
+// requests. Such a decision is forged or outdated. CheckDecision does not check whether the pod may
 // withhold CPUs from other pods (exclusiveNamespaces): a Reservation has no namespace, and the
 // scheduler that made the decision may have had other arguments. Owners are checked as pods of
 // their own namespaces.

@@ -29,8 +29,8 @@ const (
 	// watchSettle is how long changes are collected before they are shown. The event of a pod and
 	// the event of the report that lists it arrive shortly after each other.
 	watchSettle = 100 * time.Millisecond
-	// watchTick is the interval at which the watch checks if an agent has fallen silent, because no
-	// event shows this.
+	// watchTick is the interval at which the watch checks whether an agent has fallen silent,
+	// because no event shows this.
 	watchTick = 5 * time.Second
 )
 
