@@ -19,7 +19,7 @@ import (
 
 // The names of resources that are not extended resources, spelled as in a Pod.
 const (
-	CPU              = "cpu" // in thousandths
+	CPU              = "cpu" // in thousandths of a CPU
 	Memory           = "memory"
 	EphemeralStorage = "ephemeral-storage"
 	Pods             = "pods"

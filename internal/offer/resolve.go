@@ -53,7 +53,7 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 		return nil, nil
 	}
 	var pools []Pool
-	taken := map[string]string{} // address: resource
+	taken := map[string]string{} // resources by address
 	for i := range c.Resources {
 		p, err := c.pool(i, m, taken)
 		if err != nil {

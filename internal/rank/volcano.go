@@ -18,7 +18,7 @@ func (s *Scoring) UnmarshalJSON(data []byte) error {
 		*s = Scoring{}
 		return json.Unmarshal(data, &s.Formula)
 	}
-	type plain Scoring // without this method
+	type plain Scoring // without the method UnmarshalJSON
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	return d.Decode((*plain)(s))

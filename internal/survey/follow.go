@@ -97,7 +97,7 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	if err != nil {
 		return err
 	}
-	last := map[string]string{} // outcomes, by pod
+	last := map[string]string{} // outcomes, by UID
 	for i := range p.Pods {
 		last[p.Pods[i].UID] = p.Pods[i].Outcome
 	}

@@ -345,7 +345,7 @@ func ignoredOfVolcano(g *volcano.PodGroup) string {
 	if s.Queue != "" && s.Queue != defaultQueue {
 		out = append(out, "shares and quotas of spec.queue "+clip.Quoted(s.Queue)+": use Kueue above it")
 	}
-	if s.NetworkTopology != nil { // ReadVolcanoGroup refuses a hard one
+	if s.NetworkTopology != nil { // ReadVolcanoGroup refuses other modes than soft
 		out = append(out, "spec.networkTopology of mode soft: Berth does not look at the network")
 	}
 	if s.PriorityClassName != "" {

@@ -131,7 +131,7 @@ func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
 			mate, ok := by[w.Mate]
 			switch {
 			case w.Mate == EveryMate:
-				if len(all) > 1 && len(pods) > 0 { // a mate exists
+				if len(all) > 1 && len(pods) > 0 { // otherwise there is no mate
 					out[i] = append(out[i], PlacedWish{All: true, Apart: w.Apart, Required: w.Required})
 				}
 			case ok && (!placed || mate < len(pods)):

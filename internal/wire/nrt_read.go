@@ -231,7 +231,7 @@ func (r *zoneReader) takeCPUs(zones []zone) error {
 		return nil
 	}
 	r.config.CPUManagerPolicy = "static"
-	if reserved.IsEmpty() { // a kubelet with that policy reserves at least one
+	if reserved.IsEmpty() { // a kubelet with the static policy reserves at least one CPU
 		reserved = lowest(r.free, 1)
 	}
 	if reserved.IsEmpty() {
@@ -262,7 +262,7 @@ func (r *zoneReader) takeMemory(zones []zone) error {
 
 func (r *zoneReader) memoryOf(z *zone) error {
 	node, table := r.numaNode(z.id), placement.MemoryTable{NUMA: z.id, Cells: topology.NewNUMASet(z.id)}
-	limits := map[string]uint64{"memory": 1} // the policy requires reserved memory
+	limits := map[string]uint64{"memory": 1} // the memory policy Static requires reserved memory
 	node.MemoryBytes = z.amounts["memory"].allocatable + 1
 	names := make([]string, 0, len(z.amounts))
 	for name := range z.amounts {

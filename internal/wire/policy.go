@@ -18,7 +18,7 @@ func Unmet(m *placement.Model, asked *placement.Request) string {
 	if !m.Decides() { // the kubelet pins nothing that these rules could restrict; CPUsShared warns
 		if !asked.AsksExclusiveCPUs() && !asked.PodLevel {
 			r.CPUs, r.Shares = joint.Rules{}, 0
-			if asked.Rules.CountsNUMANodes() { // a kubelet cannot fulfil this
+			if asked.Rules.CountsNUMANodes() { // no kubelet can meet such a rule for this pod
 				r.CPUs.Exclusive, r.CPUs.ExclusiveHow = asked.Rules.CPUs.Exclusive, asked.Rules.CPUs.ExclusiveHow
 			}
 		}

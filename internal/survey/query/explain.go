@@ -242,7 +242,7 @@ func surveyFor(ctx context.Context, e *Explained, pod *corev1.Pod, ask *wire.Ask
 		return s, err
 	}
 	switch {
-	case e.Node == "" && ask.RulesErr != nil: // all nodes are needed, to know if Berth decides on any of them
+	case e.Node == "" && ask.RulesErr != nil: // Berth may decide on any node, so ask all
 	case e.Node != "" && only == "" && !e.Refused && !e.ended() && hasSay(s.States[e.Node], pod, &ask.Request):
 	default:
 		return s, nil

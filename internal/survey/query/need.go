@@ -99,7 +99,7 @@ func needOn(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted []W
 	}
 	counted := func() *amounts.Node { return nodestate.RoomOf(object, nil, classes) }
 	out.Needs = suppose.NeedsOf(load, func() *seat { return fitters[0].seat(name) }, func(on *seat, kind, _ int) bool {
-		if ctx.Err() != nil { // needOn returns an error, so any answer is good
+		if ctx.Err() != nil { // needOn then returns an error, so the answer does not matter
 			return true
 		}
 		f := fitters[kind]

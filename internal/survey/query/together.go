@@ -124,7 +124,7 @@ func (t *together) explain(ctx context.Context) {
 			found = t.lie(ctx, fits)
 		}
 		if found || fits && !t.steered && t.claimant.mode == claims.Required {
-			break // the allocator sees all devices, so only the first place is tried
+			break // the allocator sees all devices, so only the first placement is tried
 		}
 	}
 	if wrong {
