@@ -68,7 +68,8 @@ const (
 	StateRefused = "refused"
 )
 
-// stateWord returns a state of the report in lower case; an empty state means admitted.
+// stateWord returns StateAdmitted for an empty state of the report, StateRefused for PodRejected,
+// and any other state in lower case.
 func stateWord(s v1alpha1.PodState) string {
 	switch s {
 	case "":
@@ -127,8 +128,9 @@ func (n *NodeState) nodesOf(p *placement.PodAllocation) topology.NUMASet {
 	return p.NUMANodes(n.Machine(), n.deviceAt)
 }
 
-// outcome compares a promise with the report, or returns "" if there is no report. An ended pod is
-// compared only if the report still lists all of its resources.
+// outcome compares a promise with the report. It returns "" if there is no report, or if the report
+// gives the pod's state as unknown. An ended pod is compared only if the report still lists all of
+// its resources.
 func (n *NodeState) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	if n.Report() == nil {
 		return ""

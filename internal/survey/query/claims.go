@@ -58,7 +58,8 @@ type ClaimOnNode struct {
 	Near bool `json:"near"`
 	// Message names the devices, or the reason why there are none.
 	Message string `json:"message"`
-	// NUMANodes are the devices that match the claim's requests, by NUMA node.
+	// NUMANodes are the devices that match the claim's requests, by NUMA node. They are listed only
+	// if the claim has no devices yet.
 	NUMANodes []ClaimOnNUMANode `json:"numaNodes,omitempty"`
 	// lacks means that the scheduler would refuse the node because of the claim.
 	lacks bool

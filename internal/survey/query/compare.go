@@ -23,7 +23,8 @@ type Comparison struct {
 	// in these cases: there are more than maxRoomFor pods, all pods find a place without moves both
 	// before and after the change, the nodes are treated as empty, or only some nodes are asked.
 	Moving *BeforeAfter[Moving] `json:"moving,omitempty"`
-	// Groups are the groups of identical nodes, the largest first.
+	// Groups are the groups of identical nodes with reliable reports, the largest first, at most
+	// maxGroups.
 	Groups []ComparedGroup `json:"groups"`
 	// Rows are the lines of the printed comparison. Never names the pods that fit on no node of a
 	// group after the change, and explains why.

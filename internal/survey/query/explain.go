@@ -326,7 +326,8 @@ func (e *Explained) ask(s *survey.Survey, q *question) {
 
 // askAgain asks which nodes would admit an identical pod now. If the kubelet refused the pod, it
 // asks the pod's own node. If the pod is running, it asks all other nodes. If the pod has ended, it
-// asks no node. If q.only is set, it asks at most this node.
+// asks no node. If q.only is set, it asks only that node instead, but not the pod's own node unless
+// its kubelet refused the pod.
 func (e *Explained) askAgain(s *survey.Survey, q *question) {
 	e.Decided = e.Pinnable || hasSay(s.States[e.Node], q.pod, q.request)
 	again := *q.request

@@ -154,7 +154,8 @@ func (t *term) kind() string {
 	return kind
 }
 
-// adviceFor returns the advice about a requirement that no node meets, or "".
+// adviceFor returns the advice about a requirement that no node meets, or that only a node with
+// authority berth can meet. Otherwise it returns "".
 func (q *question) adviceFor(why string) string {
 	for what, advice := range q.noNode {
 		if strings.HasSuffix(why, ": "+what) || strings.Contains(why, " "+what+" in total, ") || what == amounts.CPU && strings.Contains(why, " CPUs in total, ") {
