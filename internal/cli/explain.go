@@ -49,12 +49,12 @@ and shows what other nodes would answer now. If the pod is pending, it shows the
 lists for every NUMA node what the pod asks for and what is there. If the pod has ResourceClaims, it shows which
 devices each claim has or could have, on which NUMA nodes; this needs list on resourceclaims, resourceslices and
 deviceclasses. Exit code 1 means that no node admits the pod, its kubelet rejected it, no scheduler has looked at it,
-no node has the devices that its claims ask for, or its gang is incomplete or asks for something impossible.
+no node has the devices that its claims ask for, or its gang is incomplete or declared wrongly.
 
 explain gang NAME asks the cluster about pods that start together; podgroup NAME does the same for a gang that a
 PodGroup declares. The verb plans the waiting members as the scheduler does. It shows where each would go now, how
 many fit, and the answer of every node to the first that does not fit. It ignores volumes, and affinity between
-pods. Exit code 1 means that too few fit, or that the gang asks for something impossible.
+pods. Exit code 1 means that too few fit, or that Berth cannot use the gang's declaration.
 
 explain -f PODS asks no cluster. It admits the pods of a file one after another on one node, as its kubelet would. For
 each refusal it prints the rule. For every resource and NUMA node it prints the request, the free amount, and the

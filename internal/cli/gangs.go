@@ -29,7 +29,7 @@ func NewGangsCommand() *cobra.Command {
 its oldest pod has waited, and why. The states are:
 
   forming    fewer pods exist than start together
-  wrong      the gang asks for something impossible
+  wrong      Berth cannot use the gang's declaration
   waiting    no pod has a node
   partial    fewer pods have nodes than start together
   whole      enough pods have nodes
