@@ -12,8 +12,8 @@ import (
 )
 
 // Claimed are devices that another program assigns to the pod, such as devices of ResourceClaims.
-// On a node with authority berth, Berth places the containers on NUMA nodes that have enough of these
-// devices. If several containers use a device, they must have its NUMA node in common. The
+// On a node with authority berth, Berth places the containers on NUMA nodes that have enough of
+// these devices. If several containers use a device, they must have its NUMA node in common. The
 // scheduler sets Claimed; a pod cannot request it.
 //
 // Claimed has only numbers of devices per NUMA node, because the other program chooses the devices.

@@ -27,7 +27,7 @@ type summary struct {
 	// Differ counts tests that pass with kube-scheduler but not with Berth, also when repeated.
 	Differ int `json:"differ"`
 	// Slower counts packages that take more than 1.3 times as long with Berth.
-	// Package taint does: each of its tests starts a new scheduler, which lets pods wait for settleAfter (5 s).
+	// Package taint does, because each of its tests starts a scheduler, which waits settleAfter.
 	Slower int `json:"slower"`
 	// NotRun counts packages in which no test finished.
 	NotRun int `json:"notRun"`

@@ -65,8 +65,8 @@ type wrap struct {
 }
 
 // wraps lists all wraps, in the order in which they are applied. Pods about which Berth does not
-// decide go through kube-scheduler's own functions, with their own profile. The profiles of the scheduler do not change; values of the types search and aside replace a profile
-// during one call.
+// decide go through kube-scheduler's own functions, with their own profile. The profiles of the
+// scheduler do not change; values of the types search and aside replace a profile during one call.
 var wraps = []wrap{
 	{
 		place: "Scheduler.SchedulingQueue",
