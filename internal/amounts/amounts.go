@@ -262,7 +262,7 @@ func Text(resource string, amount int64) string {
 	return fmt.Sprint(amount)
 }
 
-// Advice tells users what they can do. An amount that it advises fits, because Text rounds down.
+// Advice tells users what they can do. The amounts in it fit, because Text rounds down.
 func (s *Shortage) Advice() string {
 	most := func(amount int64) string {
 		return "ask for at most " + Text(s.Resource, amount) + " " + Name(s.Resource, amount) + " in total"

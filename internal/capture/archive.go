@@ -68,7 +68,7 @@ func unpack(r *bufio.Reader) (io.Reader, error) {
 		return bzip2.NewReader(r), nil
 	case bytes.HasPrefix(magic, []byte("\xfd7zXZ\x00")):
 		if dict := xzDict(magic); dict > maxXZDict {
-			return nil, fmt.Errorf("xz: the dictionary has %d MiB: want at most %d MiB", dict>>20, maxXZDict>>20)
+			return nil, fmt.Errorf("xz: a dictionary of %d MiB: want at most %d MiB, as xz -6 writes", dict>>20, maxXZDict>>20)
 		}
 		return xz.NewReader(r)
 	default:

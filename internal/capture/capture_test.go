@@ -173,7 +173,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"hard link to nothing", archive(t, append(machine, entry{name: "x", kind: tar.TypeLink, link: "y"})...), "is not a file of the archive"},
 		{"no machine", archive(t, regular("a/b", "")), "no folder in it contains sys/devices/system/cpu"},
 		{"two machines", archive(t, regular("a/sys/devices/system/cpu/online", ""), regular("b/sys/devices/system/cpu/online", "")), ": 2 machines: want one of them, as "},
-		{"greedy xz", append([]byte("\xfd7zXZ\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x28"), make([]byte, 100)...), "the dictionary has 4096 MiB"},
+		{"greedy xz", append([]byte("\xfd7zXZ\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x28"), make([]byte, 100)...), "a dictionary of 4096 MiB"},
 	} {
 		_, err := Open(write(t, "a.tgz", c.data))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -211,7 +211,7 @@ const (
 	nodeWideColumns = " | NUMA | CPUS | MEMORY | DEVICES | KUBELET | MANAGERS | SEQUENCE | CONDITIONS"
 )
 
-// ageColumn is the heading of the column with the age of a node's report.
+// ageColumn is the heading of the column with the time since the agent's last report or heartbeat.
 const ageColumn = "REPORT"
 
 // nodesTable prints nodes, and remarks about them below. With --no-headers, it prints only rows.

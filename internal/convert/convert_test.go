@@ -99,7 +99,7 @@ func TestIncompletePrints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err := Volcano(text); err == nil || !strings.Contains(err.Error(), "want the stored YAML or JSON") {
+		if r, err := Volcano(text); err == nil || !strings.Contains(err.Error(), "want the original YAML or JSON") {
 			t.Errorf("%s: %v, converted to %s", file, err, r.Config)
 		}
 	}

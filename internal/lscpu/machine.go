@@ -138,7 +138,7 @@ func (r *reader) findSockets() error {
 		return nil
 	}
 	if n := r.interleaved(size); n != nil {
-		return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "%swhich NUMA nodes a socket has, unless the CPU ids follow the order of the NUMA nodes", capture)
+		return r.fields.wrong(fmt.Sprintf("NUMA node%d CPU(s)", n.id), "%swhich NUMA nodes a socket has if, as here, the CPU ids do not follow the order of the NUMA nodes", capture)
 	}
 	var socket topology.CPUSet
 	for _, n := range r.nodes {

@@ -98,7 +98,7 @@ func TestInterleaved(t *testing.T) {
 		"in turns, with memory-only nodes": {head("2", "4", "2") + turns + "NUMA node4 CPU(s):\n", true},
 	} {
 		_, err := Read([]byte(c.text))
-		if refused := err != nil && strings.Contains(err.Error(), "which NUMA nodes a socket has, unless the CPU ids follow the order of the NUMA nodes"); refused != c.refuse || !refused && err != nil {
+		if refused := err != nil && strings.Contains(err.Error(), "which NUMA nodes a socket has if, as here, the CPU ids do not follow"); refused != c.refuse || !refused && err != nil {
 			t.Errorf("%s: %v, want a refusal: %v", name, err, c.refuse)
 		}
 	}

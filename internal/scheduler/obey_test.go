@@ -364,7 +364,7 @@ func TestDevicesAreCounted(t *testing.T) {
 	if got := filter(ask("2")); got != "" {
 		t.Errorf("two of two on each: %s", got)
 	}
-	if got, want := filter(ask("4")), "whose kubelet takes all "+gpuName+" that a container asks for from one NUMA node"; !strings.Contains(got, want) {
+	if got, want := filter(ask("4")), "whose kubelet takes all "+gpuName+" of a container from one NUMA node"; !strings.Contains(got, want) {
 		t.Errorf("four: %q, want %q", got, want)
 	}
 	pools := f.state.Snapshot().Devices

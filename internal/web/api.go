@@ -190,8 +190,8 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 
 // hideTenants removes the tenants in namespaces that the viewer is not allowed to see, but keeps
 // the hypothetical pods of the viewer's own question. In the Snapshot, it replaces the UIDs of the
-// removed tenants with placeholders, and the names of their containers with "-". Each Reservation
-// keeps a tenant, but without its name.
+// removed tenants with placeholders, and the names of their containers with "-". A tenant that
+// stands for a Reservation stays, with placeholders for its name and UID.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	_, all := v.(everything)
 	if all {

@@ -282,7 +282,7 @@ func devicesUnforetold(m *placement.Model, r *placement.Request) string {
 			if own.Scope == placement.ContainerScope {
 				who = "a container"
 			}
-			return fmt.Sprintf("the kubelet takes all %s that %s asks for from one NUMA node, %s: ask for exactly %d, or for a multiple of %d on a node with authority berth", resource, who, insists, n, n)
+			return fmt.Sprintf("the kubelet takes all %s of %s from one NUMA node, %s: ask for exactly %d, or for a multiple of %d on a node with authority berth", resource, who, insists, n, n)
 		case own.Policy != placement.PolicyRestricted:
 			return fmt.Sprintf("the number of requested %s is not a multiple of %d, %s", resource, n, insists)
 		case own.Scope == placement.ContainerScope:

@@ -85,7 +85,7 @@ func TestNumbersOfNUMANodes(t *testing.T) {
 		{"h1", each, "2", 2, "0 [0 0]", ""},
 		{"h1", each, "2", 3, "", "node(s) whose kubelet takes example.com/gpu from as few NUMA nodes as it can, and the pod's berth.dev/devices requires 2"},
 		{"h2", each, "2", 2, "0 [0 0]", ""},
-		{"h2", each, "2", 4, "", "node(s) whose kubelet takes all example.com/gpu that a container asks for from one NUMA node"},
+		{"h2", each, "2", 4, "", "node(s) whose kubelet takes all example.com/gpu of a container from one NUMA node"},
 		{"h3", each, "2", 4, "0 [0 0 1 1]", ""},
 		{"h3", each, "2", 2, "", "node(s) whose kubelet's policy best-effort allows devices from any NUMA nodes"},
 		{"h4", each, "2", 4, "", "the kubelet may take other numbers"},
