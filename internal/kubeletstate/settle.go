@@ -15,8 +15,8 @@ const (
 )
 
 // Settle calls the function look, which reads files that a kubelet may be writing, until look
-// reports a sound result (one without contradictions) or the results stop changing, at most maxLooks
-// times. It returns the last result. If look returns an error, Settle returns at once.
+// reports a sound result (one without contradictions) or the results stop changing, at most
+// maxLooks times. It returns the last result. If look returns an error, Settle returns at once.
 func Settle[T any](look func() (found T, sound bool, err error), same func(a, b T) bool, pause func()) (T, error) {
 	last, sound, err := look()
 	for looked, row := 1, 1; err == nil && !sound && row < SameLooks && looked < maxLooks; looked++ {

@@ -47,8 +47,8 @@ type Question struct {
 	Estimate bool
 }
 
-// Sample is an answer, with the candidates for which it is valid, and until when. Estimated marks an
-// answer that is only an estimate.
+// Sample is an answer, with the candidates for which it is valid, and until when. Estimated marks
+// an answer that is only an estimate.
 type Sample struct {
 	Answer Answer
 	// Count is ChangeCounter.Count at the time of the answer.

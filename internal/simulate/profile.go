@@ -50,8 +50,8 @@ func (f *profile) equals(p *player, nodes []int32, shape int32) []int32 {
 	return equal
 }
 
-// beside returns the sum of the scores of NodeResourcesFit and NodeResourcesBalancedAllocation for a
-// node that admits the pod.
+// beside returns the sum of the scores of NodeResourcesFit and NodeResourcesBalancedAllocation for
+// a node that admits the pod.
 func (p *player) beside(node, shape int32) int64 {
 	s := p.scores
 	s.cluster.Look(int(node), &s.shapes[shape], &s.look)

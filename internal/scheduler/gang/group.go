@@ -226,7 +226,8 @@ type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
 	// lacking is the reason why the group waits: missing capacity, a member with a scheduling gate,
-	// a closed queue, or the reason in group.shut. It is "" if the group does not wait for one of these reasons.
+	// a closed queue, or the reason in group.shut. It is "" if the group does not wait for one of
+	// these reasons.
 	lacking string
 	// gated means that lacking is about a scheduling gate.
 	gated bool
