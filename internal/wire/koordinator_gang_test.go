@@ -77,10 +77,10 @@ func TestGangsThatStartTogether(t *testing.T) {
 		t.Errorf("%+v, %v", g, err)
 	}
 	for text, other := range map[string]*corev1.Pod{
-		"min-available]: \"4\": want 3, as pod b-0":  koordinatorGangPod("b-1", groups, "name=b", "min-available=4"),
-		"groups]: \"\": want \"a,b,c\", as pod a-0":  koordinatorGangPod("a-2"),
-		"waiting-time]: \"1m0s\": want 10m0s":        koordinatorGangPod("c-0", groups, "name=c", "waiting-time=1m"),
-		"match-policy]: \"waiting-and-running\"":     koordinatorGangPod("c-0", groups, "name=c", "match-policy=waiting-and-running"),
+		"min-available]: \"4\": want 3, as pod b-0":       koordinatorGangPod("b-1", groups, "name=b", "min-available=4"),
+		"groups]: \"\": want \"a,b,c\", as pod a-0":       koordinatorGangPod("a-2"),
+		"waiting-time]: \"1m0s\": want 10m0s":             koordinatorGangPod("c-0", groups, "name=c", "waiting-time=1m"),
+		"match-policy]: \"waiting-and-running\"":          koordinatorGangPod("c-0", groups, "name=c", "match-policy=waiting-and-running"),
 		"groups]: \"4101 pods\": want gangs that need at": koordinatorGangPod("c-0", groups, "name=c", "min-available=4096"),
 	} {
 		if _, err := GangOfMembers(key, append(pods[:3:3], other)); err == nil || !strings.Contains(err.Error(), text) {
