@@ -197,8 +197,8 @@ func (room *claimRoom) reachBeside(r *ClaimRequest, c int) (reach topology.NUMAS
 	return reach, mine
 }
 
-// includesOne reports whether the set contains a mask that has exactly one NUMA node less than the
-// given mask.
+// includesOne reports whether the set contains the given mask without one of its NUMA nodes. It
+// does not look for the empty mask.
 func includesOne(set hint.Set, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if less := mask &^ (w & -w); less != 0 && set.Has(less) {

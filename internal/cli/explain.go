@@ -327,7 +327,7 @@ func boundText(w io.Writer, e *query.Explained) error {
 	case e.PromiseError != "":
 		fmt.Fprintf(w, "promised: ignored, because the placement is invalid: %s\n", e.PromiseError)
 	case e.Decided:
-		fmt.Fprintln(w, "promised: nothing, because the pod has no placement (another scheduler or a user bound the pod, or the pod is static)")
+		fmt.Fprintln(w, "promised: nothing, because the pod has no placement (another scheduler or a user bound the pod, the pod is static, or its node is one of nodesWithoutAgents)")
 	}
 	if h := e.Holds; h != nil {
 		fmt.Fprintf(w, "reported: %s, report %d, %s ago", heldText(h), h.Report, survey.AgeText(h.AgeSeconds))

@@ -143,7 +143,7 @@ func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
 	case err != nil:
 		return fmt.Errorf("no pod's condition says that gang %s does not fit: %w", name, err)
 	case placed > 0:
-		return fmt.Errorf("gang %s: %s with nodes: want none", name, wire.Counted(placed, "pod"))
+		return fmt.Errorf("gang %s: %s with a node: want none", name, wire.Counted(placed, "pod"))
 	}
 	fmt.Fprintf(s.out, "   pod %s waits: %s\n", told.Name, wire.Unscheduled(told).Message)
 	return nil

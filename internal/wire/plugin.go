@@ -15,9 +15,9 @@ const PluginName = "berth"
 // plugins have handled it.
 const RequiredPlugins = "required-plugins.noderesource.dev"
 
-// containerDemand returns the annotation that requires the plugin for one container. The validator
-// looks for the annotation of the container first. ok is false if the container's name is too long
-// for an annotation's name (63 bytes).
+// containerDemand returns the annotation that requires the plugin for one container. For this
+// container, the validator ignores the annotation for the whole pod. ok is false if the
+// annotation's name would have more than 63 bytes.
 func containerDemand(container string) (key string, ok bool) {
 	name := "container." + container
 	return RequiredPlugins + "/" + name, len(name) <= validation.DNS1123LabelMaxLength
