@@ -43,11 +43,10 @@
 // # Changes that the kubelet does not see
 //
 // A kubelet reads its configuration and its machine once, when it starts. The report describes the
-// running kubelet. The condition KubeletCurrent lists later changes. The agent watches the
-// configuration's files, and all symbolic links on the way to them. It reads the files after 50 ms
-// without a change. sysfs has no notifications, so the agent reads it three times a second. When a
-// kubelet starts, it creates its sockets again, and the agent reads everything again. If /configz
-// does not answer yet, the agent asks again after at most about half a second.
+// running kubelet. The condition KubeletCurrent lists later changes. Three times a second, the agent
+// compares the configuration's files and sysfs with the last reading. When a kubelet starts, it
+// creates its sockets again, and the agent reads everything again. If /configz does not answer yet,
+// the agent asks again after at most about half a second.
 //
 // # Order
 //
