@@ -43,10 +43,10 @@
 // # Changes that the kubelet does not see
 //
 // A kubelet reads its configuration and its machine once, when it starts. The report describes the
-// running kubelet. The condition KubeletCurrent lists later changes. Three times a second, the agent
-// compares the configuration's files and sysfs with the last reading. When a kubelet starts, it
-// creates its sockets again, and the agent reads everything again. If /configz does not answer yet,
-// the agent asks again after at most about half a second.
+// running kubelet. The condition KubeletCurrent lists later changes. Three times a second, the
+// agent compares the configuration's files and sysfs with the last reading. When a kubelet starts,
+// it creates its sockets again, and the agent reads everything again. If /configz does not answer
+// yet, the agent asks again after at most about half a second.
 //
 // # Order
 //
