@@ -120,8 +120,11 @@ type Claim struct {
 type Shortage struct {
 	Resource string
 	// Asked and Kept are from the Claim. Free is the free amount, which may be negative. Freed is
-	// the amount in use by pods that are leaving or could be evicted.
-	Asked, Free, Freed, Kept int64
+	// the amount in use by pods that are leaving or could be evicted. Spared is the amount in use by
+	// pods that could be evicted without Claim.EvictsNobody.
+	Asked, Free, Freed, Kept, Spared int64
+	// Overcommit is Claim.Overcommit, with which Free is computed.
+	Overcommit float64
 }
 
 // Named is the beginning of the text of every Shortage.
@@ -132,9 +135,12 @@ const Named = "minResources asks for "
 func (r *Room) Short(c *Claim) *Shortage {
 	freed := r.freed(c)
 	for _, name := range slices.Sorted(maps.Keys(c.Asked)) {
-		s := Shortage{Resource: name, Asked: c.Asked[name], Kept: c.Kept[name], Freed: freed[name]}
+		s := Shortage{Resource: name, Asked: c.Asked[name], Kept: c.Kept[name], Freed: freed[name], Overcommit: c.Overcommit}
 		s.Free = times(r.has[name], c.Overcommit) - r.used[name]
 		if s.Asked > 0 && amounts.Sum(s.Asked, s.Kept) > amounts.Sum(s.Free, s.Freed) {
+			if c.EvictsNobody {
+				s.Spared = r.freed(&Claim{Priority: c.Priority})[name] - s.Freed
+			}
 			return &s
 		}
 	}
@@ -175,8 +181,14 @@ func (s *Shortage) String() string {
 	free := max(0, s.Free)
 	has, wants := amounts.Texts(s.Resource, free, s.Asked)
 	text := fmt.Sprintf(Named+"%s %s, and %s free", wants, amounts.Name(s.Resource, s.Asked), are(has))
+	if s.Overcommit > 1 {
+		text += fmt.Sprintf(" with overcommitFactor %v", s.Overcommit)
+	}
 	if s.Freed > 0 {
 		text += ", " + amounts.Text(s.Resource, s.Freed) + " could be freed by pods that are ending or of lower priority"
+	}
+	if s.Spared > 0 {
+		text += ", " + are(amounts.Text(s.Resource, s.Spared)) + " used by pods of lower priority, but this scheduler or the group evicts no pods"
 	}
 	if s.Kept > 0 {
 		text += ", " + are(amounts.Text(s.Resource, s.Kept)) + " kept for groups that were admitted before"

@@ -348,8 +348,8 @@ func ignoredOfVolcano(g *volcano.PodGroup) string {
 	if s.NetworkTopology != nil { // ReadVolcanoGroup refuses other modes than soft
 		out = append(out, "spec.networkTopology of mode soft: Berth does not look at the network")
 	}
-	if s.PriorityClassName != "" {
-		out = append(out, "spec.priorityClassName "+clip.Quoted(s.PriorityClassName)+": the priority of its pods counts")
+	if s.PriorityClassName != "" && jobOf(g) == "" { // a Job's pods have the Job's class
+		out = append(out, "spec.priorityClassName "+clip.Quoted(s.PriorityClassName)+": set it in the pods' template, because the priority of the pods counts")
 	}
 	if words := IgnoredOfGroup(g); words != "" {
 		out = append(out, words)

@@ -185,3 +185,17 @@ func TestTrimToGang(t *testing.T) {
 		t.Errorf("of huge annotations %d bytes are left", size)
 	}
 }
+
+// TestPriorityClassOfAGroup: a PodGroup's priorityClassName has no effect. The pods of a Volcano Job
+// have the class of their Job, so nothing is lost there.
+func TestPriorityClassOfAGroup(t *testing.T) {
+	group := &volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, PriorityClassName: "high"}}
+	if g, err := ReadVolcanoGroup(group); err != nil || !strings.Contains(g.Ignored, `spec.priorityClassName "high": set it in the pods' template`) {
+		t.Errorf("%v, ignored: %s", err, g.Ignored)
+	}
+	yes := true
+	group.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "j", Controller: &yes}}
+	if g, err := ReadVolcanoGroup(group); err != nil || g.Ignored != "" {
+		t.Errorf("of a Job: %v, ignored: %s", err, g.Ignored)
+	}
+}
