@@ -89,8 +89,9 @@ func (s *State) emptied(m *Model) (*State, error) {
 	return m.StateOf(&snap)
 }
 
-// milderAdmits reports whether the node would admit the request if it were empty and had the policy
-// best-effort.
+// milderAdmits reports whether the node would admit the request now if it had the policy
+// best-effort. If even the empty node refuses the request, milderAdmits reports whether the empty
+// node would admit it with that policy.
 func (m *Model) milderAdmits(s *State, r *Request) bool {
 	if m.obey != nil || m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode {
 		return false
@@ -100,11 +101,19 @@ func (m *Model) milderAdmits(s *State, r *Request) bool {
 	mild.own.Policy = PolicyBestEffort
 	mild.set.own.Policy = PolicyBestEffort
 	mild.open()
-	empty, err := s.emptied(mild)
-	if err != nil {
+	snap := s.Snapshot()
+	if now, err := mild.StateOf(&snap); err == nil && admitted(now, r) {
+		return true
+	}
+	if empty, err := s.emptied(m); err != nil || admitted(empty, r) {
 		return false
 	}
-	v := Admit(empty, r)
+	empty, err := s.emptied(mild)
+	return err == nil && admitted(empty, r)
+}
+
+func admitted(s *State, r *Request) bool {
+	v := Admit(s, r)
 	return v.OK()
 }
 
@@ -182,7 +191,7 @@ func (t *trial) below(q *quantity) (uint64, bool) {
 // above finds an amount above the requested one with which the pod is admitted. It tries the next
 // amounts one by one (nearby), and then the first amounts that need more NUMA nodes.
 func (t *trial) above(q *quantity) (uint64, bool) {
-	for n := q.asked + q.step; n <= q.most && n <= q.asked+nearby*q.step; n += q.step {
+	for n := (q.asked/q.step + 1) * q.step; n <= q.most && n <= q.asked+nearby*q.step; n += q.step {
 		if t.tries(q, n) {
 			return n, true
 		}
@@ -258,12 +267,15 @@ func (t *trial) quantities(at string) (out []quantity) {
 			for j := range m.nodeCPUs {
 				all = all.Or(&m.nodeCPUs[j].cpus)
 			}
-			asked := uint64(c.MilliCPU / 1000)
+			asked, step := uint64(c.MilliCPU/1000), uint64(1)
+			if cores := m.cpus.topology; cores != nil {
+				step = max(1, cores.WholeCore())
+			}
 			most := uint64(all.Len())
 			if level {
 				most = 0 // no container may ask for more than the pod
 			}
-			add(quantity{i, cpuResource, asked, 1, func(n uint64) int { return m.fewestForCPUs(t.cpusWith(i, n)) }, most})
+			add(quantity{i, cpuResource, asked, step, func(n uint64) int { return m.fewestForCPUs(t.cpusWith(i, n)) }, most})
 		}
 		for j := range c.Devices {
 			one := t.devices(i, &c.Devices[j])

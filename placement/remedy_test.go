@@ -296,3 +296,48 @@ func TestNobodyWaitsForAnEmptyNode(t *testing.T) {
 		}
 	}
 }
+
+// TestWholeCoresAreAdvised: with full-pcpus-only, only multiples of a core's CPUs are tried.
+func TestWholeCoresAreAdvised(t *testing.T) {
+	m, err := placement.NewModel(machine{2, 1, 32, 2, 64 << 30, 0}.view(), placement.Config{
+		CPUManagerPolicy: "static", ReservedSystemCPUs: "0-3", CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "true"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.NewState()
+	for asked, want := range map[int64]string{5: "ask for 4 instead of 5 CPUs", 124: "ask for 120 instead of 124 CPUs", 122: "ask for 120 instead of 122 CPUs", 1: "ask for 2 instead of 1 CPU"} {
+		r := placement.Request{UID: "p", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: asked * 1000}}}
+		if got := placement.Advise(s, &r, nil); !strings.Contains(got.Advice(), want) {
+			t.Errorf("%d: %s; advice %q: want %q", asked, got, got.Advice(), want)
+		}
+	}
+}
+
+// TestBestEffortIsAdvisedIfItHelps: nodes with the policy best-effort are recommended only if this
+// policy would admit the pod next to the same pods, or if no pod helps to leave.
+func TestBestEffortIsAdvisedIfItHelps(t *testing.T) {
+	m, err := placement.NewModel(machine{2, 1, 4, 2, 32 << 30, 0}.view(), placement.Config{
+		CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node", MemoryManagerPolicy: "Static",
+		ReservedMemory: []placement.ReservedMemory{{Limits: map[string]uint64{"memory": 1 << 30}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for gib, helps := range map[uint64]bool{20: false, 40: true} {
+		s := m.NewState()
+		for _, uid := range []string{"a", "b", "c"} {
+			r := placement.Request{UID: uid, Guaranteed: true, Containers: []placement.ContainerRequest{{
+				Name: "c", MilliCPU: 2000, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: gib << 30}},
+			}}}
+			var d placement.Decision
+			if v := placement.Decide(s, &r, &d); v.OK() {
+				s.Commit(&r, &d)
+				continue
+			}
+			if got := placement.Advise(s, &r, nil); strings.Contains(got.Advice(), "policy best-effort") != helps {
+				t.Errorf("%d GiB, pod %s: %s; advice %q: best-effort helps: %v", gib, uid, got, got.Advice(), helps)
+			}
+		}
+	}
+}
