@@ -96,7 +96,12 @@ func text(value any) string {
 	return string(data)
 }
 
-var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+var (
+	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	// object is implemented by API objects. Their own decoders (api/lenient) hide the fields that do
+	// not fit, so the checker reads the fields itself.
+	object = reflect.TypeFor[metav1.Object]()
+)
 
 // value checks a value against the type that it will be read into.
 func (c *checker) value(path string, v any, t reflect.Type) {
@@ -104,7 +109,7 @@ func (c *checker) value(path string, v any, t reflect.Type) {
 	case v == nil:
 	case t.Kind() == reflect.Pointer:
 		c.value(path, v, t.Elem())
-	case reflect.PointerTo(t).Implements(unmarshaler):
+	case reflect.PointerTo(t).Implements(unmarshaler) && !reflect.PointerTo(t).Implements(object):
 		c.own(path, v, t)
 	case t.Kind() == reflect.Struct:
 		c.fields(path, v, t)

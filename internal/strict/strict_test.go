@@ -10,6 +10,11 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -46,6 +51,31 @@ func TestUnmarshalRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := Unmarshal("Pod p", []byte(c.doc), new(corev1.Pod))
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "Go ") {
+				t.Errorf("error %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// TestUnmarshalOfLenientObjects: a decoder that accepts what does not fit the type does not hide it.
+func TestUnmarshalOfLenientObjects(t *testing.T) {
+	for name, c := range map[string]struct {
+		into      any
+		doc, want string
+	}{
+		"unknown":  {new(batch.Job), `spec: {tasks: [{replica: 3}]}`, `spec.tasks[0].replica: "3": want a known field (did you mean "replicas"?)`},
+		"number":   {new(batch.Job), `spec: {minAvailable: "3"}`, `spec.minAvailable: "3": want a number (int32), without quotes`},
+		"quantity": {new(batch.Job), `spec: {tasks: [{template: {spec: {containers: [{resources: {limits: {memory: 1gb}}}]}}}]}`, `limits[memory]: "1gb": want a quantity`},
+		"duration": {new(batch.Job), `spec: {policies: [{timeout: 5}]}`, `spec.policies[0].timeout: "5": want a duration like 30s or 5m`},
+		"list":     {new(batch.Job), `spec: {policies: [{events: PodFailed}]}`, `spec.policies[0].events: "PodFailed": want a list`},
+		"object":   {new(batch.Job), `spec: [a]`, `spec: "[\"a\"]": want an object`},
+		"volcano":  {new(volcano.PodGroup), `spec: {minMembers: 1}`, `(did you mean "minMember"?)`},
+		"sigs":     {new(sigs.PodGroup), `spec: {minMember: x}`, `spec.minMember: "x": want a number`},
+		"nrt":      {new(nrt.NodeResourceTopology), `zones: {}`, `zones: "{}": want a list`},
+		"info":     {new(nodeinfo.Numatopology), `spec: {policie: {}}`, `(did you mean "policies"?)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := Unmarshal("X x", []byte(c.doc), c.into); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "Go ") {
 				t.Errorf("error %v, want %s", err, c.want)
 			}
 		})
