@@ -18,6 +18,7 @@ import (
 
 	volcano "github.com/berth-dev/berth/api/batch/v1alpha1"
 	"github.com/berth-dev/berth/internal/strict"
+	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -216,15 +217,38 @@ func (p place) read(r *objectReader) (out []part, err error) {
 		}
 	}
 	if len(out) == 0 {
-		err = &wire.FieldError{Object: r.head.object(), Field: p.each, Want: "pod templates"}
+		err = cmp.Or[error](misspelt(r, "", object, p.each), &wire.FieldError{Object: r.head.object(), Field: p.each, Want: "pod templates"})
 	}
 	return out, err
+}
+
+// misspelt returns an error if a field of the path is missing, but a field with a similar name
+// exists. The argument at is the path of the value.
+func misspelt(r *objectReader, at string, value any, path string) error {
+	for field := range strings.SplitSeq(path, ".") {
+		object, _ := value.(map[string]any)
+		if _, ok := object[field]; !ok && field != "-" {
+			for _, key := range slices.Sorted(maps.Keys(object)) {
+				if near := suggest.DidYouMean(key, []string{field}); near != "" {
+					return &wire.FieldError{Object: r.head.object(), Field: at + key, Value: strict.Text(object[key]), Want: "a known field" + near}
+				}
+			}
+			return nil
+		}
+		at, value = at+field+".", object[field]
+	}
+	return nil
 }
 
 // fill reads the pods of one element with a template.
 func (p place) fill(one *part, r *objectReader, suffix string, value any) error {
 	at := one.at
 	one.at, one.counted = at+p.template+".", at+p.counts[0]
+	for _, path := range append([]string{p.template}, p.counts...) {
+		if err := misspelt(r, at, value, path); err != nil {
+			return err
+		}
+	}
 	data, err := json.Marshal(below(value, p.template))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.head.object(), err)

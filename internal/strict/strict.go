@@ -80,12 +80,12 @@ func (c *checker) fail(path string, value any, want string) {
 
 func (c *checker) add(path string, value any, want string) {
 	if len(c.errs) < maxErrors {
-		c.errs = append(c.errs, &wire.FieldError{Object: c.object, Field: path, Value: text(value), Want: want})
+		c.errs = append(c.errs, &wire.FieldError{Object: c.object, Field: path, Value: Text(value), Want: want})
 	}
 }
 
-// text returns a value in JSON, but a string without its quotes.
-func text(value any) string {
+// Text returns a value in JSON, but a string without its quotes.
+func Text(value any) string {
 	if s, ok := value.(string); ok {
 		return s
 	}
@@ -221,7 +221,7 @@ func (c *checker) scalar(path string, v any, t reflect.Type) {
 	case t.Kind() == reflect.String && (isObject || isList):
 		c.fail(path, v, "a string")
 	case t.Kind() == reflect.String:
-		c.fail(path, v, fmt.Sprintf("a string in quotes: %q", text(v)))
+		c.fail(path, v, fmt.Sprintf("a string in quotes: %q", Text(v)))
 	case t.Kind() == reflect.Bool:
 		c.fail(path, v, "true or false"+unquoted(isText))
 	case t.Kind() == reflect.Slice:
