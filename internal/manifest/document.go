@@ -35,6 +35,12 @@ func (h *head) group() string {
 	return group
 }
 
+// base returns the name from which the names of the object's pods are made. Instead of the letters
+// that the API server adds to generateName, it has nothing.
+func (h *head) base() string {
+	return cmp.Or(h.Name, strings.TrimSuffix(h.GenerateName, "-"))
+}
+
 // object returns kind, namespace and name in the form that errors use.
 func (h *head) object() string {
 	name := cmp.Or(h.Name, h.GenerateName)

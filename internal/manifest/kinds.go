@@ -3,6 +3,7 @@ package manifest
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -116,7 +117,7 @@ func workload[T any, O interface {
 		o := O(new(T))
 		err := r.into(o)
 		t, count := parts(o)
-		return []part{{at: templateAt, pod: r.podOf(t, o.GetName()), count: count}}, err
+		return []part{{at: templateAt, pod: r.podOf(t, r.head.base()), count: count}}, err
 	}
 }
 
@@ -124,8 +125,12 @@ func readCronJob(r *objectReader) ([]part, error) {
 	o := new(batchv1.CronJob)
 	err := r.into(o)
 	job := &o.Spec.JobTemplate.Spec
-	return []part{{at: "spec.jobTemplate.spec.template.", pod: r.podOf(&job.Template, o.Name), count: atOnce(job)}}, err
+	return []part{{at: "spec.jobTemplate.spec.template.", pod: r.podOf(&job.Template, r.head.base()), count: atOnce(job)}}, err
 }
+
+// firstPod is the end of the name of the only pod, for controllers that number even one pod.
+// Template.Pods numbers several pods.
+const firstPod = "-0"
 
 // readStatefulSet gives the pod a volume for each claim template, as the controller does.
 func readStatefulSet(r *objectReader) ([]part, error) {
@@ -133,7 +138,10 @@ func readStatefulSet(r *objectReader) ([]part, error) {
 	if err := r.into(o); err != nil {
 		return nil, err
 	}
-	pod := r.podOf(&o.Spec.Template, o.Name)
+	pod := r.podOf(&o.Spec.Template, r.head.base())
+	if n := o.Spec.Replicas; n == nil || *n == 1 {
+		pod.Name += firstPod
+	}
 	for i := range o.Spec.VolumeClaimTemplates {
 		name := o.Spec.VolumeClaimTemplates[i].Name
 		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
@@ -151,9 +159,21 @@ func readVolcanoJob(r *objectReader) (out []part, err error) {
 	if err := r.into(o); err != nil {
 		return nil, err
 	}
+	if err := volcanoShape(r.head.object(), o); err != nil {
+		return nil, err
+	}
+	ignored := func(field string) {
+		r.r.ignored = append(r.r.ignored, r.head.object()+": "+field+": Berth does not look at the network")
+	}
+	if o.Spec.NetworkTopology != nil {
+		ignored("spec.networkTopology")
+	}
 	for i := range o.Spec.Tasks {
-		t := &o.Spec.Tasks[i]
-		pod := r.podOf(&t.Template, o.Name+"-"+cmp.Or(t.Name, fmt.Sprint("default", i)))
+		t, at := &o.Spec.Tasks[i], fmt.Sprintf("spec.tasks[%d].", i)
+		pod := r.podOf(&t.Template, r.head.base()+"-"+taskName(o, i))
+		if t.Replicas == 1 {
+			pod.Name += firstPod
+		}
 		if t.TopologyPolicy != "" {
 			pod.Annotations = maps.Clone(pod.Annotations)
 			if pod.Annotations == nil {
@@ -161,14 +181,47 @@ func readVolcanoJob(r *objectReader) (out []part, err error) {
 			}
 			pod.Annotations[wire.VolcanoPolicyAnnotation] = string(t.TopologyPolicy)
 		}
+		if t.PartitionPolicy != nil {
+			ignored(at + "partitionPolicy")
+		}
 		pod.Spec.SchedulerName = cmp.Or(pod.Spec.SchedulerName, o.Spec.SchedulerName)
-		at := fmt.Sprintf("spec.tasks[%d].", i)
 		out = append(out, part{at: at + "template.", counted: at + "replicas", pod: pod, count: &t.Replicas})
 	}
-	if len(out) == 0 {
-		return nil, &wire.FieldError{Object: r.head.object(), Field: "spec.tasks", Want: "at least one task"}
-	}
 	return out, nil
+}
+
+// taskName returns the name of the i-th task. Volcano's webhook gives it to a task without a name.
+func taskName(o *volcano.Job, i int) string {
+	return cmp.Or(o.Spec.Tasks[i].Name, fmt.Sprint("default", i))
+}
+
+// volcanoShape checks the names and numbers of a Job that Volcano's webhook and Berth's admission
+// policies check.
+func volcanoShape(object string, o *volcano.Job) error {
+	if len(o.Spec.Tasks) == 0 {
+		return &wire.FieldError{Object: object, Field: "spec.tasks", Want: "at least one task"}
+	}
+	var errs []error
+	upTo := func(field string, got int32, replicas int64, of string) {
+		if got < 0 || int64(got) > replicas {
+			errs = append(errs, &wire.FieldError{Object: object, Field: field, Value: fmt.Sprint(got), Want: fmt.Sprintf("0 to %d, %s", replicas, of)})
+		}
+	}
+	seen, replicas := map[string]bool{}, int64(0)
+	for i := range o.Spec.Tasks {
+		t, at := &o.Spec.Tasks[i], fmt.Sprintf("spec.tasks[%d].", i)
+		name := taskName(o, i)
+		if seen[name] {
+			errs = append(errs, &wire.FieldError{Object: object, Field: at + "name", Value: name, Want: "a name that no other task has"})
+		}
+		seen[name] = true
+		if t.MinAvailable != nil && t.Replicas >= 0 {
+			upTo(at+"minAvailable", *t.MinAvailable, int64(t.Replicas), "the task's replicas")
+		}
+		replicas += max(0, int64(t.Replicas))
+	}
+	upTo("spec.minAvailable", o.Spec.MinAvailable, replicas, "the number of pods of all tasks")
+	return errors.Join(errs...)
 }
 
 // place describes where a custom resource has its pod templates, and the number of pods of each
@@ -259,7 +312,7 @@ func (p place) fill(one *part, r *objectReader, suffix string, value any) error 
 	if err := inner.into(&t); err != nil {
 		return err
 	}
-	one.pod = r.podOf(&t, cmp.Or(r.head.Name, r.head.GenerateName)+suffix)
+	one.pod = r.podOf(&t, r.head.base()+suffix)
 	if p.counts[0] == "-" {
 		return nil
 	}

@@ -155,6 +155,8 @@ type reader struct {
 	// only a newer API server knows.
 	twice   int
 	unknown []error
+	// ignored describes fields of known kinds that Berth does not support.
+	ignored []string
 }
 
 type object struct {
@@ -213,6 +215,9 @@ func (r *reader) notes() (notes []string) {
 			fields = append(fields, err.Error())
 		}
 		notes = append(notes, "ignored, as this release does not know the field: "+some(fields))
+	}
+	if len(r.ignored) > 0 {
+		notes = append(notes, "ignored: "+some(r.ignored))
 	}
 	if len(r.unread) > 0 {
 		notes = append(notes, "skipped, as these kinds are not read: "+counts(r.unread))

@@ -110,8 +110,11 @@ func TestExports(t *testing.T) {
 			"c", "not counted again, as the input contains the objects that they own: ReplicaSet a"},
 		"the same object twice":   {[]string{running("{name: a, uid: u}"), running("{name: a, uid: u}")}, "a", "repeated in the input, and counted once: 1 object"},
 		"a newer API server's":    {[]string{running("{name: a, uid: u, shard: 4}")}, "a", `ignored, as this release does not know the field: Pod a: metadata.shard: "4": want a known field`},
-		"Volcano's Job":           {[]string{vcjob}, "mpi-master mpi-default1-0:restricted mpi-default1-1:restricted", "Job mpi: counted as 3 pods"},
-		"claims of a StatefulSet": {[]string{"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: kafka}, spec: {volumeClaimTemplates: [{metadata: {name: data}}], template: {spec: {containers: [{name: c, volumeMounts: [{name: data, mountPath: /d}]}]}}}}"}, "kafka", ""},
+		"Volcano's Job":           {[]string{vcjob}, "mpi-master-0 mpi-default1-0:restricted mpi-default1-1:restricted", "Job mpi: counted as 3 pods"},
+		"claims of a StatefulSet": {[]string{"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: kafka}, spec: {volumeClaimTemplates: [{metadata: {name: data}}], template: {spec: {containers: [{name: c, volumeMounts: [{name: data, mountPath: /d}]}]}}}}"}, "kafka-0", ""},
+		"generateName":            {[]string{strings.Replace(vcjob, "name: mpi}", "generateName: mpi-}", 1), "{apiVersion: batch/v1, kind: Job, metadata: {generateName: j-}, spec: {" + template + "}}"}, "mpi-master-0 mpi-default1-0:restricted mpi-default1-1:restricted j", "Job mpi-: counted as 3 pods"},
+		"networks": {[]string{"{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: a}, spec: {networkTopology: {mode: hard, highestTierAllowed: 2}, tasks: [{name: w, replicas: 1, partitionPolicy: {totalPartitions: 1, partitionSize: 1}, " + template + "}]}}"},
+			"a-w-0", "ignored: Job a: spec.networkTopology: Berth does not look at the network, Job a: spec.tasks[0].partitionPolicy: Berth does not look at the network"},
 		"custom workloads": {[]string{
 			"{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: k}, spec: {replicas: 2, " + template + "}}",
 			"{apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, metadata: {name: ds}, spec: {replicas: x, y: 1, " + template + "}}",
@@ -164,7 +167,7 @@ func asJSON(t *testing.T, docs []string, separator string) string {
 // TestTypedList: an answer of the API server has kind and version only once.
 func TestTypedList(t *testing.T) {
 	templates, _, err := readText(`{"kind": "JobList", "apiVersion": "batch.volcano.sh/v1alpha1", "items": [{"metadata": {"name": "a"}, "spec": {"tasks": [{"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}}]}}]}`)
-	if err != nil || len(templates) != 1 || templates[0].Pod.Name != "a-t" {
+	if err != nil || len(templates) != 1 || templates[0].Pod.Name != "a-t-0" {
 		t.Errorf("%+v, %v", templates, err)
 	}
 }
@@ -273,6 +276,12 @@ func TestReadRefuses(t *testing.T) {
 		"another group":    {"{kind: Pod, apiVersion: berth.io/v9, metadata: {name: p}}", `no pods in it; skipped, as these kinds are not read: 1 Pod of berth.io`},
 		"Volcano's Job": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: []}}",
 			`Job j: spec.tasks: "": want at least one task`},
+		"a task's name twice": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: [{name: default1, replicas: 1}, {replicas: 1}]}}",
+			`Job j: spec.tasks[1].name: "default1": want a name that no other task has`},
+		"a task's minimum": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: [{replicas: 2, minAvailable: 5}]}}",
+			`Job j: spec.tasks[0].minAvailable: "5": want 0 to 2, the task's replicas`},
+		"a Job's minimum": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {minAvailable: 4, tasks: [{replicas: 2}, {replicas: 1}]}}",
+			`Job j: spec.minAvailable: "4": want 0 to 3, the number of pods of all tasks`},
 		"a task's misspelt field": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: [{replica: 3, template: {spec: {containers: [{name: c}]}}}]}}",
 			`Job j: spec.tasks[0].replica: "3": want a known field (did you mean "replicas"?)`},
 		"a task's wrong type": {"{kind: Job, apiVersion: batch.volcano.sh/v1alpha1, metadata: {name: j}, spec: {tasks: [{replicas: 1, policies: [{events: PodFailed}], template: {spec: {containers: [{name: c}]}}}]}}",
