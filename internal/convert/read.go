@@ -17,8 +17,9 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// MaxInput is the maximum size of the input in bytes. A ConfigMap has at most 1 MiB.
-const MaxInput = 1 << 20
+// MaxInput is the maximum size of the input in bytes. Volcano's installation files, which contain the
+// configuration, have more than 1 MiB.
+const MaxInput = 4 << 20
 
 // settings is a Volcano configuration.
 type settings struct {
