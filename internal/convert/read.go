@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// MaxInput is the maximum size of the input in bytes. Volcano's installation files, which contain the
-// configuration, have more than 1 MiB.
+// MaxInput is the maximum size of the input in bytes. Volcano's installation files, which contain
+// the configuration, have more than 1 MiB.
 const MaxInput = 4 << 20
 
 // settings is a Volcano configuration.

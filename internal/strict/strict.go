@@ -98,8 +98,8 @@ func Text(value any) string {
 
 var (
 	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
-	// object is implemented by API objects. Their own decoders (api/lenient) hide the fields that do
-	// not fit, so the checker reads the fields itself.
+	// object is implemented by API objects. Their own decoders (api/lenient) hide the fields that
+	// do not fit, so the checker reads the fields itself.
 	object = reflect.TypeFor[metav1.Object]()
 )
 

@@ -57,7 +57,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 	}
 }
 
-// TestUnmarshalOfLenientObjects: a decoder that accepts what does not fit the type does not hide it.
+// TestUnmarshalOfLenientObjects: decoders that accept wrong fields do not hide these fields.
 func TestUnmarshalOfLenientObjects(t *testing.T) {
 	for name, c := range map[string]struct {
 		into      any
