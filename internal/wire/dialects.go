@@ -73,6 +73,8 @@ var dialects = []Dialect{
 			{noQueues, []string{"scheduling.volcano.sh/queue-name", "scheduling.volcano.sh/queue-allocation-gate", "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"}},
 			{"Berth does not protect pods from eviction for a time: volcano.sh/preemptable: \"false\" keeps it for good", []string{"volcano.sh/cooldown-time"}},
 			{"Berth does not support nodes that are lent for a time", []string{"volcano.sh/revocable-zone"}},
+			{"did you mean " + PreemptableKey + "?", []string{"volcano.sh/preemptible"}},
+			{"did you mean " + VolcanoPolicyAnnotation + "?", []string{"volcano.sh/topology-policy", "volcano.sh/numa-topology"}},
 			{"use a PodDisruptionBudget", []string{"volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"}},
 			{"waiting does not raise a pod's priority: use a PriorityClass", []string{"volcano.sh/sla-waiting-time"}},
 			{"use podAffinity, or " + SameNUMAAnnotation, []string{

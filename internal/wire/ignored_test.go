@@ -38,6 +38,8 @@ func TestIgnoredKeys(t *testing.T) {
 		{"Volcano's words without effect", "berth", []string{"volcano.sh/cooldown-time", "volcano.sh/task-topology-affinity"}, []string{
 			volcano + `volcano.sh/cooldown-time (Berth does not protect pods from eviction for a time: volcano.sh/preemptable: "false" keeps it for good), ` +
 				"volcano.sh/task-topology-affinity (use podAffinity, or berth.dev/gang-same-numa-node)"}},
+		{"Volcano's misspelt", "berth", []string{"volcano.sh/preemptible", "volcano.sh/topology-policy"}, []string{
+			volcano + "volcano.sh/preemptible (did you mean volcano.sh/preemptable?), volcano.sh/topology-policy (did you mean volcano.sh/numa-topology-policy?)"}},
 		{"Volcano's below its domain", "berth", []string{"node.volcano.sh/warmup"}, []string{volcano + "node.volcano.sh/warmup" + no}},
 		{"KAI's, without a domain", "", []string{"gpu-fraction"}, []string{"Berth ignores annotations of KAI: gpu-fraction (Berth hands out whole devices: ask for them in resources.limits)"}},
 		{"KAI's at its own scheduler", "kai-scheduler", []string{"gpu-fraction"}, nil},
