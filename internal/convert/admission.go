@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,12 +13,18 @@ type gate struct {
 	// known means that the configuration names actions. The field enqueue means that the action
 	// enqueue is among them. Without this action, Volcano's scheduler admits every group at once.
 	known, enqueue bool
-	// factor is the argument of the plugin overcommit, or 0 if the plugin is off. The field queues
-	// means that the plugin proportion or capacity is on. These two plugins check the limit of a
-	// queue or, if the queue has no limit, the resources of the whole cluster.
+	// decides is the first plugin that decides about the admission, or "". Other plugins decide only
+	// if they are in the same tier, and one plugin is enough to reject a group.
+	decides string
+	tier    int
+	// factor is the argument of the plugin overcommit, or 0 if the plugin does not decide. The field
+	// queues is the plugin proportion or capacity if it decides, or "". These two plugins check the
+	// limit of a queue or, if the queue has no limit, the resources of the whole cluster.
 	factor float64
-	queues bool
+	queues string
 }
+
+const overcommitFactor = "overcommit-factor"
 
 // The factors of the plugin overcommit. Volcano replaces a factor below 1 with its default.
 const (
@@ -27,20 +34,33 @@ const (
 
 // atGate records the settings of a plugin that affect the admission of groups.
 func (c *converter) atGate(p *plugin) {
-	asked := !strings.EqualFold(p.Arguments["enableJobEnqueued"], "false")
+	if !slices.Contains([]string{"overcommit", "proportion", "capacity", "resourcequota"}, p.Name) {
+		return
+	}
+	factor := 0.0
+	if p.Name == "overcommit" {
+		factor = c.factor(p)
+	}
+	switch g := &c.gate; {
+	case c.off(p.Name, "enableJobEnqueued"):
+		c.note("plugin %s: enableJobEnqueued false: it does not limit groups", p.Name)
+		return
+	case g.decides == "":
+		g.decides, g.tier = p.Name, p.Tier
+	case g.tier < p.Tier:
+		c.note("plugin %s: it does not limit groups, as in Volcano, because %s is in an earlier tier and decides", p.Name, g.decides)
+		return
+	}
 	switch p.Name {
-	case "proportion", "capacity":
-		c.gate.queues = c.gate.queues || asked
 	case "overcommit":
-		factor := c.factor(p)
-		if delete(p.Arguments, "enableJobEnqueued"); asked {
-			c.gate.factor = factor
-		}
+		c.gate.factor = factor
+	case "proportion", "capacity":
+		c.gate.queues = p.Name
 	}
 }
 
 func (c *converter) factor(p *plugin) float64 {
-	const argument = "overcommit-factor"
+	const argument = overcommitFactor
 	text, told := p.Arguments[argument]
 	delete(p.Arguments, argument)
 	if !told {
@@ -62,23 +82,27 @@ func (c *converter) factor(p *plugin) float64 {
 // admission returns the argument with which the plugin Berth admits groups as Volcano did. It
 // returns nil if Berth's default has this effect, or if the configuration names no actions.
 func (c *converter) admission() map[string]any {
+	letIn := "action enqueue: a group is admitted if the resources of its minResources are free"
+	if c.evicts {
+		letIn += ", or could be freed by evicting pods of lower priority"
+	}
 	switch g := &c.gate; {
 	case !g.known:
 	case !g.enqueue:
 		c.note("no action enqueue: groups are admitted regardless of free resources (admission.gate none of plugin Berth)")
 		return map[string]any{"gate": "none"}
-	case g.factor > 0:
-		c.note("action enqueue: %s", letIn)
+	case g.factor > 0 && g.queues == "":
+		c.note("%s", letIn)
 		c.note("plugin overcommit: groups are admitted up to %v times the nodes' resources (admission.overcommitFactor of plugin Berth)", g.factor)
 		return map[string]any{"overcommitFactor": g.factor}
-	case !g.queues:
+	case g.queues == "":
 		c.note("action enqueue: no plugin overcommit, proportion or capacity limits groups, so groups are admitted regardless of free resources (admission.gate none of plugin Berth)")
 		return map[string]any{"gate": "none"}
 	default:
-		c.note("action enqueue: %s", letIn)
+		c.note("%s", letIn)
+		if g.factor > 1 {
+			c.note("plugin overcommit: the factor %v is not used, because %s in the same tier limits each queue to the nodes' resources", g.factor, g.queues)
+		}
 	}
 	return nil
 }
-
-// letIn describes the rule by which Berth admits groups.
-const letIn = "a group is admitted if the resources of its minResources are free, or could be freed by evicting pods of lower priority"

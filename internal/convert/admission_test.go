@@ -10,7 +10,16 @@ import (
 func TestGroupsAreLetInAsVolcanoDid(t *testing.T) {
 	for name, c := range map[string]struct{ actions, plugins, args, note, unknown string }{
 		"no enqueue":         {"allocate, preempt", "[{name: overcommit}]", "gate: none", "no action enqueue", ""},
-		"the default":        {"enqueue, allocate", "[{name: overcommit}, {name: proportion}]", "overcommitFactor: 1.2", "1.2 times the nodes' resources", ""},
+		"the default":        {"enqueue, allocate", "[{name: overcommit}, {name: proportion}]", "", "the factor 1.2 is not used, because proportion in the same tier limits each queue to the nodes' resources", ""},
+		"the same, turned":   {"enqueue, allocate", "[{name: capacity}, {name: overcommit, arguments: {overcommit-factor: 2}}]", "", "the factor 2 is not used, because capacity", ""},
+		"queues are off":     {"enqueue, allocate", "[{name: overcommit}, {name: proportion, enableJobEnqueued: false}]", "overcommitFactor: 1.2", "plugin proportion: enableJobEnqueued false: it does not limit groups", ""},
+		"an earlier tier":    {"enqueue, allocate", "[{name: overcommit}]\n- plugins: [{name: proportion}]", "overcommitFactor: 1.2", "plugin proportion: it does not limit groups, as in Volcano, because overcommit is in an earlier tier", ""},
+		"a later tier":       {"enqueue, allocate", "[{name: proportion}]\n- plugins: [{name: overcommit}]", "", "plugin overcommit: it does not limit groups, as in Volcano, because proportion is in an earlier tier", ""},
+		"only quotas decide": {"enqueue, allocate", "[{name: resourcequota}]\n- plugins: [{name: overcommit}]", "gate: none", "because resourcequota is in an earlier tier", ""},
+		"on in one of two":   {"enqueue, allocate", "[{name: overcommit, enableJobEnqueued: false}, {name: overcommit}]", "overcommitFactor: 1.2", "", ""},
+		"a misplaced switch": {"enqueue, allocate", "[{name: overcommit, arguments: {enableJobEnqueued: false}}]", "overcommitFactor: 1.2", "", "plugin overcommit: argument enableJobEnqueued false: Volcano does not read it inside arguments: want it next to arguments"},
+		"no preemption":      {"enqueue, allocate", "[{name: overcommit}]", "overcommitFactor: 1.2", "minResources are free\n", ""},
+		"preemption":         {"enqueue, allocate, preempt", "[{name: overcommit}]", "overcommitFactor: 1.2", "are free, or could be freed by evicting pods of lower priority\n", ""},
 		"a factor":           {"enqueue, allocate", "[{name: overcommit, arguments: {overcommit-factor: 1.5}}]", "overcommitFactor: 1.5", "1.5 times the nodes' resources", ""},
 		"a factor as a text": {"enqueue, allocate", `[{name: overcommit, arguments: {overcommit-factor: "2"}}]`, "overcommitFactor: 2", `overcommit-factor "2": it counts here, although Volcano since 1.6 ignores numbers in quotes and uses 1.2`, ""},
 		"too small a factor": {"enqueue, allocate", "[{name: overcommit, arguments: {overcommit-factor: 0.5}}]", "overcommitFactor: 1.2", "overcommit-factor 0.5: it is less than 1", ""},

@@ -59,9 +59,9 @@ var plugins = map[string]string{
 	"nodegroup":              "use nodeAffinity, or a taint for each group",
 	"pdb":                    "preemption respects PodDisruptionBudgets; there is no plugin to switch on",
 	"network-topology-aware": "distances between nodes are out of scope: use Kueue's topology-aware scheduling",
-	"extender":               "list it below extenders of the KubeSchedulerConfiguration",
+	"extender":               "list it below extenders of the KubeSchedulerConfiguration, and rewrite its server: kube-scheduler sends it other requests than Volcano (ExtenderArgs)",
 	"cdp":                    "there is no cool-down: use a PodDisruptionBudget",
-	"resource-strategy-fit":  "use scoringStrategy of NodeResourcesFit",
+	"resource-strategy-fit":  "use scoringStrategy of NodeResourcesFit, which has one type for all resources",
 	"crossquota":             keepsNearGPUs,
 	"cpuquota":               keepsNearGPUs,
 	"reservation":            reservesNodes,
@@ -150,6 +150,42 @@ var switches = []string{
 	"enabledHyperNodeOrder", "enabledSubJobReady", "enabledSubJobPipelined", "enabledSubJobOrder", "enabledHyperNodeGradient",
 }
 
+// switchedOff has, by plugin, what Berth does although the configuration switches a part of the
+// plugin off. The converter itself handles enableNodeOrder and enableJobEnqueued. Any other switch
+// needs no text: it changes nothing in Volcano, or it switches off a part that Berth lacks.
+// enablePreemptable and enableJobStarving have an effect only if an action evicts by priority.
+var switchedOff = map[string]map[string]string{
+	"priority": {
+		"enableJobOrder": stillOrders, "enableTaskOrder": stillOrders, "enabledSubJobOrder": stillOrders, "enableJobStarving": stillEvicts, "enablePreemptable": stillEvicts,
+	},
+	"gang": {
+		"enableJobOrder": stillOrders, "enabledSubJobOrder": stillOrders, "enableJobReady": stillWhole, "enableJobPipelined": stillWhole, "enabledSubJobReady": stillWhole, "enabledSubJobPipelined": stillWhole,
+		"enableJobStarving": stillEvicts, "enablePreemptable": "in Volcano, the plugin then protects no gang from evictions; in Berth, preemption decides about victims by priority",
+	},
+	"numa-aware": {"enablePredicate": "Berth nevertheless rejects nodes by their topology manager's policy"},
+	"predicates": {"enablePredicate": "kube-scheduler's filters nevertheless reject nodes; to switch one off, list it below plugins.filter.disabled"},
+}
+
+const (
+	stillOrders = "Berth's order of pods has no such switch: it is by priority, then by time"
+	stillEvicts = "Berth's preemption has no such switch: it is by priority"
+	stillWhole  = "Berth nevertheless places gangs whole"
+)
+
+// counterparts has, by argument, the settings of kube-scheduler that replace an argument of a
+// plugin that the user must rewrite.
+var counterparts = map[string]string{
+	"extender.urlPrefix":        "urlPrefix of the extender",
+	"extender.httpTimeout":      "httpTimeout of the extender",
+	"extender.ignorable":        "ignorable of the extender",
+	"extender.managedResources": "managedResources of the extender",
+	"extender.predicateVerb":    "filterVerb of the extender",
+	"extender.prioritizeVerb":   "prioritizeVerb of the extender",
+	"extender.preemptableVerb":  "preemptVerb of the extender",
+	"resourceStrategyFitWeight": "the weight of NodeResourcesFit",
+	"resources":                 "scoringStrategy.resources of NodeResourcesFit",
+}
+
 // predicate is a switch of the plugin predicates.
 type predicate struct {
 	argument string
@@ -185,12 +221,17 @@ const (
 	proportionalResources = "predicate.resources"
 )
 
-// argumentsOf returns the known arguments of a plugin. The converter uses them to find misspelt
-// names.
+// binpackResources is the list of the plugin binpack's other resources.
+const binpackResources = "binpack.resources"
+
+// argumentsOf returns all arguments that any release of Volcano has read for a plugin, without the
+// amounts of resources. It returns nothing for a plugin that the converter does not translate.
 func argumentsOf(plugin string) (out []string) {
 	switch plugin {
 	case "numa-aware":
 		out = []string{"weight"}
+	case "overcommit":
+		out = []string{overcommitFactor}
 	case "nodeorder":
 		for _, n := range nodeorder {
 			out = append(out, n.argument)
@@ -198,8 +239,9 @@ func argumentsOf(plugin string) (out []string) {
 		for _, s := range strategies {
 			out = append(out, s.argument)
 		}
+		out = append(out, "selectorspread.weight")
 	case "binpack":
-		out = []string{"binpack.weight", "binpack.cpu", "binpack.memory", "binpack.resources"}
+		out = []string{"binpack.weight", "binpack.cpu", "binpack.memory", binpackResources}
 	case "predicates":
 		for _, p := range predicates {
 			out = append(out, p.argument)

@@ -37,8 +37,12 @@ type settings struct {
 }
 
 type plugin struct {
-	Name      string
+	Name string
+	// Tier is the index of the plugin's tier.
+	Tier      int
 	Arguments map[string]string
+	// Switches are the keys in switches next to the arguments.
+	Switches map[string]bool
 	// Quoted has the arguments whose value is a text, such as "10", not a number such as 10.
 	Quoted map[string]bool
 }
@@ -129,6 +133,9 @@ func nameOf(object map[string]any) string {
 	name = strings.TrimSpace(fmt.Sprintf("%.40s %.80s", kind, name))
 	if data, ok := object["data"].(map[string]any); ok && len(data) > 0 && kind == "ConfigMap" && !holds(object, 0) {
 		name += fmt.Sprintf(" with %.200s", "data."+strings.Join(sortedKeys(data), ", data."))
+	}
+	if data, ok := object["binaryData"].(map[string]any); ok && len(data) > 0 {
+		name += fmt.Sprintf(" with %.200s (not read: want the text below data)", "binaryData."+strings.Join(sortedKeys(data), ", binaryData."))
 	}
 	return name
 }
@@ -226,6 +233,11 @@ func (s *settings) take(at string, object map[string]any, depth int) error {
 			return err
 		}
 	}
+	for _, key := range inner {
+		if value, told := object[key]; told && value == nil && below == "" {
+			return fmt.Errorf("%s: it is empty: %s", join(at, key), wanted)
+		}
+	}
 	for _, key := range sortedKeys(object) {
 		_, isObject := object["kind"]
 		products, product := object["plugins"].(map[string]any)
@@ -273,7 +285,7 @@ func (s *settings) takeConf(at string, object map[string]any) (err error) {
 			if !ok {
 				return fmt.Errorf("%s: got %.40q: want names separated by commas", join(at, key), fmt.Sprint(value))
 			}
-			s.Actions = namesIn(text)
+			s.Actions = strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",; ", r) })
 			if !slices.Equal(s.Actions, itemsBetweenCommas(text)) {
 				s.Unknown = append(s.Unknown, fmt.Sprintf("%s %.80q: Volcano refuses it and keeps its last configuration: want names separated by single commas", join(at, key), text))
 			}
@@ -302,7 +314,7 @@ func (s *settings) takeConf(at string, object map[string]any) (err error) {
 
 func (s *settings) takeTiers(at string, value any) (err error) {
 	tiers, ok := value.([]any)
-	if !ok {
+	if !ok && value != nil {
 		return fmt.Errorf("%s: got %.40q: want a list", at, fmt.Sprint(value))
 	}
 	for i, tier := range tiers {
@@ -316,8 +328,12 @@ func (s *settings) takeTiers(at string, value any) (err error) {
 				s.strange(at, key, []string{"plugins"})
 				continue
 			}
+			first := len(s.Plugins)
 			if s.Plugins, err = s.takePlugins(s.Plugins, at+".plugins", object[key]); err != nil {
 				return err
+			}
+			for j := range s.Plugins[first:] {
+				s.Plugins[first+j].Tier = i
 			}
 		}
 	}
@@ -327,7 +343,7 @@ func (s *settings) takeTiers(at string, value any) (err error) {
 // takePlugins appends a list of entries with names and arguments.
 func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, error) {
 	plugins, ok := value.([]any)
-	if !ok {
+	if !ok && value != nil { // Volcano reads an empty tier
 		return nil, fmt.Errorf("%s: got %.40q: want a list", at, fmt.Sprint(value))
 	}
 	for i, one := range plugins {
@@ -336,7 +352,7 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 		if !ok || name == "" {
 			return nil, fmt.Errorf("%s[%d]: got %.40q: want an object with a name", at, i, fmt.Sprint(one))
 		}
-		p := plugin{Name: name, Arguments: map[string]string{}, Quoted: map[string]bool{}}
+		p := plugin{Name: name, Arguments: map[string]string{}, Quoted: map[string]bool{}, Switches: map[string]bool{}}
 		value, told := object["arguments"]
 		beside := told && value == nil
 		for _, key := range sortedKeys(object) {
@@ -354,7 +370,7 @@ func (s *settings) takePlugins(into []plugin, at string, value any) ([]plugin, e
 					s.Unknown = append(s.Unknown, fmt.Sprintf("plugin %.80s: %s %.40q: want true or false", name, key, value))
 					continue
 				}
-				p.Arguments[key] = value
+				p.Switches[key], _ = strconv.ParseBool(value)
 			case key == "arguments":
 				return nil, fmt.Errorf("%s[%d].arguments: got %.40q: want an object", at, i, fmt.Sprint(object[key]))
 			case beside:
@@ -396,10 +412,6 @@ func withoutSlashComments(text []byte) []byte {
 		}
 	}
 	return []byte(strings.Join(lines, "\n"))
-}
-
-func namesIn(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // itemsBetweenCommas splits a list as Volcano does.

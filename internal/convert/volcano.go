@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/suggest"
@@ -33,7 +34,7 @@ func Volcano(text []byte) (Result, error) {
 
 // convert converts every setting that has a counterpart, and adds notes about the others.
 func (s *settings) convert() (Result, error) {
-	c := converter{weights: map[string]int64{}, gate: gate{known: len(s.Actions) > 0, enqueue: slices.Contains(s.Actions, "enqueue")}}
+	c := converter{weights: map[string]int64{}, listed: map[string][]string{}, gate: gate{known: len(s.Actions) > 0, enqueue: slices.Contains(s.Actions, "enqueue")}}
 	c.Notes, c.Unknown = slices.Clone(s.Notes), slices.Clone(s.Unknown)
 	c.parameters(s.Parameters)
 	for i := range s.Configurations {
@@ -50,17 +51,73 @@ func (s *settings) convert() (Result, error) {
 	if len(s.Actions) == 0 && len(s.Plugins) > 0 {
 		c.note("no actions: Volcano refuses a configuration without them; here groups are admitted as with the action enqueue")
 	}
+	c.entries = s.Plugins
+	c.conflicts()
 	for i := range s.Plugins {
 		p := &s.Plugins[i]
 		if slices.ContainsFunc(s.Plugins[i+1:], func(later plugin) bool { return later.Name == p.Name }) {
-			c.note("plugin %.80s: it is named again, and the later arguments count, as in Volcano; not used: %.200s", p.Name, strings.Join(sortedKeys(p.Arguments), ", "))
+			c.note("plugin %.80s: it is named again, and the later arguments count, as in Volcano%s", p.Name, notUsed(sortedKeys(p.Arguments)))
 			continue
 		}
 		c.plugin(p)
 	}
+	c.absent()
 	config, err := yaml.Marshal(c.configuration(c.admission()))
 	c.Config = config
 	return c.Result, err
+}
+
+// conflicts finds a tier that Volcano refuses (UnmarshalSchedulerConf in pkg/scheduler/util.go).
+func (c *converter) conflicts() {
+	for i := range c.entries {
+		p := &c.entries[i]
+		if p.Name == "drf" && p.Switches["enableHierarchy"] &&
+			slices.ContainsFunc(c.entries, func(other plugin) bool { return other.Name == "proportion" && other.Tier == p.Tier }) {
+			c.Unknown = append(c.Unknown, "plugin drf: enableHierarchy true: Volcano refuses it in one tier with proportion: want drf without it, or no proportion")
+		}
+	}
+}
+
+// absent adds notes about the work of plugins that the configuration lacks.
+func (c *converter) absent() {
+	for _, a := range []struct{ plugin, point, what string }{
+		{"nodeorder", "score", "default scores"},
+		{"predicates", "filter", "filters"},
+	} {
+		if len(c.entries) > 0 && !slices.ContainsFunc(c.entries, func(p plugin) bool { return p.Name == a.plugin }) {
+			c.note("no plugin %s: kube-scheduler's %s apply nevertheless; to switch one off, list it below plugins.%s.disabled", a.plugin, a.what, a.point)
+		}
+	}
+}
+
+// off reports whether every entry of a plugin has a switch that is off. One entry in which it is on
+// is enough for Volcano.
+func (c *converter) off(name, key string) bool {
+	return !slices.ContainsFunc(c.entries, func(p plugin) bool {
+		on, told := p.Switches[key]
+		return p.Name == name && (on || !told)
+	})
+}
+
+// silent adds a note that a plugin does not score nodes for a reason, and removes the plugin's
+// known arguments.
+func (c *converter) silent(p *plugin, reason string) {
+	var unused []string
+	for _, key := range sortedKeys(p.Arguments) {
+		if slices.Contains(argumentsOf(p.Name), key) || strings.HasPrefix(key, binpackResources+".") {
+			unused = append(unused, key)
+			delete(p.Arguments, key)
+		}
+	}
+	c.note("plugin %s: %s: it does not score nodes, as in Volcano%s", p.Name, reason, notUsed(unused))
+}
+
+// notUsed returns the end of a note about arguments that are not used, or "".
+func notUsed(keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; not used: %.200s", strings.Join(keys, ", "))
 }
 
 // parameters adds notes on how to replace the other parameters of an add-on.
@@ -85,7 +142,7 @@ func (c *converter) configured(p *plugin) {
 	if !ok {
 		why = "Berth ignores arguments of actions and uses kube-scheduler's settings"
 	}
-	c.note("configurations: %.80s: %s; not used: %.200s", p.Name, why, strings.Join(sortedKeys(p.Arguments), ", "))
+	c.note("configurations: %.80s: %s%s", p.Name, why, notUsed(sortedKeys(p.Arguments)))
 }
 
 // order adds notes about the actions that Volcano runs before the action allocate.
@@ -103,12 +160,16 @@ func (c *converter) order(actions []string) {
 
 type converter struct {
 	Result
+	// entries are the plugins of all tiers. A plugin can have several entries.
+	entries []plugin
 	// weights has the weights of plugins in the new profile, by plugin name.
 	weights map[string]int64
 	// strategy is the scoring strategy of NodeResourcesFit, or "" for the default. The field
 	// resources has the weight of each resource in the strategy.
 	strategy  string
 	resources map[string]int64
+	// listed has the resources in an argument that lists resources, by argument.
+	listed map[string][]string
 	// evicts means that an action evicts by priority.
 	evicts bool
 	// keep is the number of CPUs that are kept for one device, by resource.
@@ -141,6 +202,10 @@ func (c *converter) plugin(p *plugin) {
 	c.atGate(p)
 	switch p.Name {
 	case "numa-aware":
+		if c.off(p.Name, nodeOrder) {
+			c.note("plugin numa-aware: %s false: Berth scores every node, so the weight becomes 1%s", nodeOrder, notUsed(sortedKeys(p.Arguments)))
+			delete(p.Arguments, "weight")
+		}
 		c.weigh(p, "weight", "Berth", "1")
 		if weight, ok := c.weights["Berth"]; ok && weight == 0 {
 			c.note("plugin numa-aware: argument weight 0: Berth scores every node, so the weight becomes 1")
@@ -152,17 +217,79 @@ func (c *converter) plugin(p *plugin) {
 	case "predicates":
 		c.predicates(p)
 	}
-	for _, key := range sortedKeys(p.Arguments) {
-		value, near := p.Arguments[key], suggest.DidYouMean(key, argumentsOf(p.Name))
-		switch {
-		case slices.Contains(switches, key):
-			c.note("plugin %s: %s %s: kube-scheduler can only switch off the whole plugin: list it below disabled", p.Name, key, value)
-		case near != "":
-			c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %.80s %.40s: Volcano has no such argument%s", p.Name, key, value, near))
-		default:
-			c.note("plugin %s: argument %s %.40s: it has no counterpart", p.Name, key, value)
+	for _, key := range sortedKeys(p.Switches) {
+		evicts := c.evicts || key != "enablePreemptable" && key != "enableJobStarving"
+		if why := switchedOff[p.Name][key]; why != "" && evicts && c.off(p.Name, key) {
+			c.note("plugin %s: %s false: %s", p.Name, key, why)
 		}
 	}
+	c.remaining(p)
+}
+
+// remaining handles the arguments of a plugin that the converter has not translated.
+func (c *converter) remaining(p *plugin) {
+	known := argumentsOf(p.Name)
+	for _, key := range sortedKeys(p.Arguments) {
+		value, counterpart := p.Arguments[key], counterparts[key]
+		list, resource := resourceOf(key)
+		near := suggest.DidYouMean(key, known)
+		if near == "" && 0 < len(known) && len(known) <= 4 {
+			near = ": want " + strings.Join(known, " or ")
+		}
+		wrong := ""
+		switch {
+		case slices.Contains(switches, key):
+			wrong = "Volcano does not read it inside arguments: want it next to arguments"
+		case counterpart != "" && len(known) == 0:
+			c.note("plugin %s: argument %s %.40s: it becomes %s", p.Name, key, value, counterpart)
+		case slices.Contains(known, list) && !slices.Contains(c.listed[list], resource):
+			wrong = fmt.Sprintf("Volcano ignores it: want %.80s in %s", resource, list)
+		case len(known) == 0, slices.Contains(known, key), slices.Contains(known, list) && strings.HasSuffix(key, ".memory"):
+			c.note("plugin %s: argument %s %.40s: it has no counterpart", p.Name, key, value)
+		default:
+			wrong = "Volcano has no such argument" + near
+		}
+		if wrong != "" {
+			c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %.80s %.40s: %s", p.Name, key, value, wrong))
+		}
+	}
+}
+
+// resourceOf splits an argument such as binpack.resources.nvidia.com/gpu into the argument that
+// lists the resources and the resource. It returns "" for another argument.
+func resourceOf(argument string) (list, resource string) {
+	if resource, ok := strings.CutPrefix(argument, binpackResources+"."); ok {
+		return binpackResources, resource
+	}
+	if resource, ok := strings.CutPrefix(argument, proportionalResources+"."); ok {
+		for _, amount := range []string{".cpu", ".memory"} {
+			if name, ok := strings.CutSuffix(resource, amount); ok {
+				return proportionalResources, name
+			}
+		}
+	}
+	return "", ""
+}
+
+// list removes an argument with names of resources and returns the names. Volcano splits a text at
+// its commas, and ignores any other value.
+func (c *converter) list(p *plugin, argument string) []string {
+	text, told := p.Arguments[argument]
+	delete(p.Arguments, argument)
+	if told && !p.Quoted[argument] {
+		c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %s %.80s: Volcano reads only a text, and ignores it: want names of resources separated by commas", p.Name, argument, text))
+		return nil
+	}
+	for _, name := range itemsBetweenCommas(text) {
+		switch {
+		case name == "" || slices.Contains(c.listed[argument], name):
+		case len(validation.IsQualifiedName(name)) > 0:
+			c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %s %.80q: want names of resources separated by commas", p.Name, argument, name))
+		default:
+			c.listed[argument] = append(c.listed[argument], name)
+		}
+	}
+	return c.listed[argument]
 }
 
 // weigh removes a weight from the arguments, and gives this weight to a plugin of the new profile.
@@ -206,7 +333,19 @@ const fit = "NodeResourcesFit"
 // maxWeight is the maximum weight of a plugin. It is so small that no plugin outweighs BerthTiers.
 const maxWeight = 1000
 
+// nodeOrder is the switch for the scores of a plugin (NodeOrderFn in
+// pkg/scheduler/framework/session_plugins.go).
+const nodeOrder = "enableNodeOrder"
+
 func (c *converter) nodeorder(p *plugin) {
+	if c.off(p.Name, nodeOrder) {
+		c.silent(p, nodeOrder+" false")
+		for _, n := range nodeorder {
+			c.weights[n.plugin] = 0
+		}
+		c.noStrategy()
+		return
+	}
 	for _, n := range nodeorder {
 		c.weigh(p, n.argument, n.plugin, n.standard)
 	}
@@ -233,6 +372,31 @@ func (c *converter) nodeorder(p *plugin) {
 
 // binpack translates the plugin binpack to NodeResourcesFit with the strategy MostAllocated.
 func (c *converter) binpack(p *plugin) {
+	if c.off(p.Name, nodeOrder) {
+		c.silent(p, nodeOrder+" false")
+		c.noStrategy()
+		return
+	}
+	weight, readable := c.take(p, "binpack.weight", "1")
+	if readable && weight == 0 {
+		c.silent(p, "argument binpack.weight 0")
+		c.noStrategy()
+		return
+	}
+	resources := map[string]int64{}
+	for _, name := range []string{"cpu", "memory"} {
+		c.resource(p, "binpack."+name, name, resources)
+	}
+	for _, name := range c.list(p, binpackResources) {
+		if name != "cpu" && name != "memory" { // which have arguments of their own
+			c.resource(p, binpackResources+"."+name, name, resources)
+		}
+	}
+	if len(resources) > 0 && !slices.ContainsFunc(sortedKeys(resources), func(name string) bool { return resources[name] > 0 }) {
+		c.silent(p, "the weight of every resource is 0")
+		c.noStrategy()
+		return
+	}
 	switch c.strategy {
 	case "LeastAllocated":
 		c.note("plugin binpack: it fills nodes, leastrequested.weight of nodeorder empties them; only one of them is possible, and binpack is used")
@@ -242,25 +406,23 @@ func (c *converter) binpack(p *plugin) {
 	if c.strategy == "" {
 		delete(c.weights, fit)
 	}
-	c.strategy, c.resources = "MostAllocated", map[string]int64{}
-	if weight, ok := c.take(p, "binpack.weight", "1"); ok {
+	if c.strategy, c.resources = "MostAllocated", resources; readable {
 		c.weights[fit] = weight
 	}
-	for _, name := range []string{"cpu", "memory"} {
-		c.resource(p, "binpack."+name, name)
+}
+
+// noStrategy switches off NodeResourcesFit's score, unless the plugin nodeorder uses it.
+func (c *converter) noStrategy() {
+	if c.strategy == "" {
+		c.weights[fit] = 0
 	}
-	for _, name := range namesIn(p.Arguments["binpack.resources"]) {
-		c.resource(p, "binpack.resources."+name, name)
-	}
-	delete(p.Arguments, "binpack.resources")
 }
 
 // maxResource is the largest weight of a resource that NodeResourcesFit accepts.
 const maxResource = 100
 
-// resource removes the weight of a resource from the arguments, and adds it to the scoring
-// strategy.
-func (c *converter) resource(p *plugin, argument, name string) {
+// resource removes the weight of a resource from the arguments, and adds it to a map of weights.
+func (c *converter) resource(p *plugin, argument, name string, into map[string]int64) {
 	weight, ok := c.take(p, argument, "1")
 	if !ok {
 		return
@@ -268,7 +430,7 @@ func (c *converter) resource(p *plugin, argument, name string) {
 	if weight > maxResource {
 		c.note("plugin binpack: argument %s %d: kube-scheduler takes at most %d, so that is used", argument, weight, maxResource)
 	}
-	c.resources[name] = min(weight, maxResource)
+	into[name] = min(weight, maxResource)
 }
 
 // predicates handles the switches of the plugin predicates, and removes them from the arguments.
@@ -284,13 +446,17 @@ func (c *converter) predicates(p *plugin) {
 			c.note("plugin predicates: argument %s false: kube-scheduler's %s does this nevertheless; to switch it off, list it below plugins.filter.disabled", known.argument, known.plugin)
 		}
 	}
+	why := "without " + proportional + " true"
 	if on, _ := c.takeSwitch(p, proportional); on {
-		c.proportional(p)
-		return
+		if !c.off(p.Name, "enablePredicate") {
+			c.proportional(p)
+			return
+		}
+		why = "with enablePredicate false"
 	}
 	for _, key := range sortedKeys(p.Arguments) {
 		if key == proportionalResources || strings.HasPrefix(key, proportionalResources+".") {
-			c.note("plugin predicates: argument %.80s %.40s: without %s true it does nothing, and no CPUs are kept", key, p.Arguments[key], proportional)
+			c.note("plugin predicates: argument %.80s %.40s: %s it does nothing, and no CPUs are kept", key, p.Arguments[key], why)
 			delete(p.Arguments, key)
 		}
 	}
@@ -313,7 +479,7 @@ func (c *converter) takeSwitch(p *plugin, argument string) (on, told bool) {
 // for devices. Volcano also keeps memory, and ignores NUMA nodes.
 func (c *converter) proportional(p *plugin) {
 	c.keep = map[string]int64{}
-	for _, resource := range namesIn(p.Arguments[proportionalResources]) {
+	for _, resource := range c.list(p, proportionalResources) {
 		argument := proportionalResources + "." + resource + ".cpu"
 		_, told := p.Arguments[argument]
 		switch cpus, ok := c.take(p, argument, "1"); {
@@ -327,7 +493,6 @@ func (c *converter) proportional(p *plugin) {
 			c.keep[resource] = cpus
 		}
 	}
-	delete(p.Arguments, proportionalResources)
 	if len(c.keep) == 0 {
 		c.note("plugin predicates: argument %s true: it keeps no CPUs, because %s names no resource with CPUs", proportional, proportionalResources)
 		return
