@@ -13,13 +13,13 @@ type gate struct {
 	// known means that the configuration names actions. The field enqueue means that the action
 	// enqueue is among them. Without this action, Volcano's scheduler admits every group at once.
 	known, enqueue bool
-	// decides is the first plugin that decides about the admission, or "". Other plugins decide only
-	// if they are in the same tier, and one plugin is enough to reject a group.
+	// decides is the first plugin that decides about the admission, or "". Other plugins decide
+	// only if they are in the same tier, and one plugin is enough to reject a group.
 	decides string
 	tier    int
-	// factor is the argument of the plugin overcommit, or 0 if the plugin does not decide. The field
-	// queues is the plugin proportion or capacity if it decides, or "". These two plugins check the
-	// limit of a queue or, if the queue has no limit, the resources of the whole cluster.
+	// factor is the argument of the plugin overcommit, or 0 if the plugin does not decide. The
+	// field queues is the plugin proportion or capacity if it decides, or "". These two plugins
+	// check the limit of a queue or, if the queue has no limit, the resources of the whole cluster.
 	factor float64
 	queues string
 }

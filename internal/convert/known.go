@@ -172,18 +172,18 @@ const (
 	stillWhole  = "Berth nevertheless places gangs whole"
 )
 
-// counterparts has, by argument, the settings of kube-scheduler that replace an argument of a
-// plugin that the user must rewrite.
+// counterparts has, by plugin and argument, the setting of kube-scheduler that replaces an argument
+// that is not converted.
 var counterparts = map[string]string{
-	"extender.urlPrefix":        "urlPrefix of the extender",
-	"extender.httpTimeout":      "httpTimeout of the extender",
-	"extender.ignorable":        "ignorable of the extender",
-	"extender.managedResources": "managedResources of the extender",
-	"extender.predicateVerb":    "filterVerb of the extender",
-	"extender.prioritizeVerb":   "prioritizeVerb of the extender",
-	"extender.preemptableVerb":  "preemptVerb of the extender",
-	"resourceStrategyFitWeight": "the weight of NodeResourcesFit",
-	"resources":                 "scoringStrategy.resources of NodeResourcesFit",
+	"extender extender.urlPrefix":                     "urlPrefix of the extender",
+	"extender extender.httpTimeout":                   "httpTimeout of the extender",
+	"extender extender.ignorable":                     "ignorable of the extender",
+	"extender extender.managedResources":              "managedResources of the extender",
+	"extender extender.predicateVerb":                 "filterVerb of the extender",
+	"extender extender.prioritizeVerb":                "prioritizeVerb of the extender",
+	"extender extender.preemptableVerb":               "preemptVerb of the extender",
+	"resource-strategy-fit resourceStrategyFitWeight": "the weight of NodeResourcesFit",
+	"resource-strategy-fit resources":                 "scoringStrategy.resources of NodeResourcesFit",
 }
 
 // predicate is a switch of the plugin predicates.

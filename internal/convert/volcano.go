@@ -230,7 +230,7 @@ func (c *converter) plugin(p *plugin) {
 func (c *converter) remaining(p *plugin) {
 	known := argumentsOf(p.Name)
 	for _, key := range sortedKeys(p.Arguments) {
-		value, counterpart := p.Arguments[key], counterparts[key]
+		value, counterpart := p.Arguments[key], counterparts[p.Name+" "+key]
 		list, resource := resourceOf(key)
 		near := suggest.DidYouMean(key, known)
 		if near == "" && 0 < len(known) && len(known) <= 4 {
@@ -240,8 +240,8 @@ func (c *converter) remaining(p *plugin) {
 		switch {
 		case slices.Contains(switches, key):
 			wrong = "Volcano does not read it inside arguments: want it next to arguments"
-		case counterpart != "" && len(known) == 0:
-			c.note("plugin %s: argument %s %.40s: it becomes %s", p.Name, key, value, counterpart)
+		case counterpart != "":
+			c.note("plugin %s: argument %s %.40s: use %s", p.Name, key, value, counterpart)
 		case slices.Contains(known, list) && !slices.Contains(c.listed[list], resource):
 			wrong = fmt.Sprintf("Volcano ignores it: want %.80s in %s", resource, list)
 		case len(known) == 0, slices.Contains(known, key), slices.Contains(known, list) && strings.HasSuffix(key, ".memory"):
