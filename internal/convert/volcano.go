@@ -242,6 +242,8 @@ func (c *converter) remaining(p *plugin) {
 			wrong = "Volcano does not read it inside arguments: want it next to arguments"
 		case counterpart != "":
 			c.note("plugin %s: argument %s %.40s: use %s", p.Name, key, value, counterpart)
+		case list == binpackResources && slices.Contains(known, "binpack."+resource):
+			wrong = "Volcano ignores it: want binpack." + resource
 		case slices.Contains(known, list) && !slices.Contains(c.listed[list], resource):
 			wrong = fmt.Sprintf("Volcano ignores it: want %.80s in %s", resource, list)
 		case len(known) == 0, slices.Contains(known, key), slices.Contains(known, list) && strings.HasSuffix(key, ".memory"):
