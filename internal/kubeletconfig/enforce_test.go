@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // TestReservations: reservations with which a kubelet does not start are refused. The policies
@@ -23,6 +25,22 @@ func TestReservations(t *testing.T) {
 		"none of both":         {"cgroupsPerQOS: false\nenforceNodeAllocatable: [none]\n", "", ""},
 		"empty":                {"cgroupsPerQOS: false\nenforceNodeAllocatable: []\n", "", ""},
 		"memory twice":         {"reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, limits: {memory: 1Gi}}, {numaNode: 0, limits: {memory: 1Gi}}]\n", "", `reservedMemory[2].limits[memory]: "1Gi": want each resource once`},
+		"scope":                {"topologyManagerScope: Pod\n", "", `topologyManagerScope: "Pod": want container or pod (did you mean "pod"?)`},
+		"scope by a flag":      {"", "--topology-manager-scope=Container", `topologyManagerScope: "Container": want container or pod`},
+		"threshold 0":          {"evictionHard: {memory.available: '0'}\n", "", `evictionHard[memory.available]: "0": want more than 0`},
+		"threshold off":        {"evictionHard: {memory.available: 0%, nodefs.available: 100%, pid.available: 10%}\n", "", ""},
+		"threshold above 100":  {"evictionHard: {memory.available: 101%}\n", "", `evictionHard[memory.available]: "101%": want more than 0`},
+		"threshold, no amount": {"evictionHard: {nodefs.available: abc}\n", "", `evictionHard[nodefs.available]: "abc": want more than 0`},
+		"signal":               {"evictionHard: {memory.availabel: 1Gi}\n", "", `evictionHard[memory.availabel]: "1Gi": want a known signal (did you mean "memory.available"?)`},
+		"signal with sign":     {"evictionHard: {memory.available<: 1Gi}\n", "", `evictionHard[memory.available<]: "1Gi": want a known signal`},
+		"signal, ignored":      {"", "--experimental-allocatable-ignore-eviction --eviction-hard=memory.free<1Gi", `evictionHard[memory.free]: "1Gi": want a known signal`},
+		"soft":                 {"evictionSoft: {memory.available: 1Gi}\n", "", `evictionSoft[memory.available]: "1Gi": want evictionSoftGracePeriod[memory.available] to be set`},
+		"soft, off":            {"evictionSoft: {memory.available: 0%}\n", "", ""},
+		"soft and period":      {"evictionSoft: {memory.available: 1Gi}\n", "--eviction-soft-grace-period=memory.available=1m", ""},
+		"soft by a flag":       {"", "--eviction-soft=memory.available<1Gi", `evictionSoft[memory.available]: "1Gi": want evictionSoftGracePeriod`},
+		"period":               {"evictionSoftGracePeriod: {memory.available: '60'}\n", "", `evictionSoftGracePeriod[memory.available]: "60": want a duration like 1m30s`},
+		"reclaim":              {"evictionMinimumReclaim: {memory.available: 0%}\n", "", `evictionMinimumReclaim[memory.available]: "0%": want 0 or more`},
+		"reclaim 0":            {"evictionMinimumReclaim: {memory.available: '0'}\n", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "file")
@@ -33,6 +51,79 @@ func TestReservations(t *testing.T) {
 			}
 			if _, err := (Files{File: file}).Read(); err != nil { // of a kubelet that runs
 				t.Errorf("not strict: %v", err)
+			}
+		})
+	}
+}
+
+// TestEvictionOfFlags: which threshold of memory.available is subtracted from what pods can have.
+func TestEvictionOfFlags(t *testing.T) {
+	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	const ignore = "--experimental-allocatable-ignore-eviction"
+	for _, c := range []struct{ text, flags, want string }{
+		{head, "--v=2", "100Mi"},
+		{"", "--v=2", ""},
+		{"", "--eviction-hard=memory.available<1Gi", "1Gi"},
+		{"--v=2", "", ""},
+		{head, ignore, ""},
+		{head, ignore + "=false", "100Mi"},
+		{head, ignore + "=false --eviction-hard=memory.available<1Gi", "1Gi"},
+		{ignore, "--v=2", ""},
+		{ignore, ignore + "=false --eviction-hard=memory.available<1Gi", "1Gi"},
+		{head + "mergeDefaultEvictionSettings: true\nevictionHard: {pid.available: 10%}\n", "--v=2", "100Mi"},
+		{head + "mergeDefaultEvictionSettings: true\n", "--eviction-hard=pid.available<10%", ""},
+	} {
+		files := Files{Flags: c.flags, Strict: true}
+		if c.text != "" {
+			files.File = filepath.Join(t.TempDir(), "file")
+			writeFile(t, files.File, c.text)
+		}
+		k, err := files.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := wire.MemoryEviction(k); got != c.want {
+			t.Errorf("%q with %q: %q, want %q", c.text, c.flags, got, c.want)
+		}
+	}
+}
+
+// TestReservedAmounts: the memory manager starts only with an amount that Quantity.AsInt64 reads.
+// Merging with a folder of drop-ins rewrites the amounts of the file, but not of drop-ins and flags.
+func TestReservedAmounts(t *testing.T) {
+	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmemoryManagerPolicy: "
+	reserved := func(amount string) string {
+		return "reservedMemory: [{numaNode: 0, limits: {memory: '" + amount + "'}}]\n"
+	}
+	for _, c := range []struct {
+		name, text, drop, flags string
+		starts                  bool
+	}{
+		{"fraction", head + "Static\n" + reserved("1.5Gi"), "", "", false},
+		{"fraction of zero", head + "Static\n" + reserved("1610612736.0"), "", "", false},
+		{"milli", head + "Static\n" + reserved("1610612736000m"), "", "", false},
+		{"whole", head + "Static\n" + reserved("1536Mi"), "", "", true},
+		{"exponent", head + "Static\n" + reserved("1.6e9"), "", "", true},
+		{"None", head + "None\n" + reserved("1.5Gi"), "", "", true},
+		{"rewritten", head + "Static\n" + reserved("1.5Gi"), head + "Static\n", "", true},
+		{"in a drop-in", head + "Static\n", head + "Static\n" + reserved("1.5Gi"), "", false},
+		{"in a flag", head + "Static\n", "", "--reserved-memory=0:memory=1.5Gi", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			files := Files{File: filepath.Join(dir, "file"), Flags: c.flags, Strict: true}
+			writeFile(t, files.File, c.text)
+			if c.drop != "" {
+				files.Dir = filepath.Join(dir, "d")
+				writeFile(t, filepath.Join(files.Dir, "1.conf"), c.drop)
+			}
+			k, err := files.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = wire.ReadConfig(k, wire.KubeletFacts{})
+			if c.starts && err != nil || !c.starts && (err == nil || !strings.Contains(err.Error(), "reservedMemory[0].limits[memory]")) {
+				t.Errorf("error %v, want a start: %t", err, c.starts)
 			}
 		})
 	}

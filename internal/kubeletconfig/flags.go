@@ -1,6 +1,8 @@
 package kubeletconfig
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 func flagError(name, value, want string) error {
@@ -24,12 +27,16 @@ type flags struct {
 	object map[string]any
 	// config and dir are --config and --config-dir.
 	config, dir string
+	// ignoresEviction is --experimental-allocatable-ignore-eviction, or nil if it is not set.
+	ignoresEviction *bool
+	version         placement.Version
 }
 
 // setter writes the value of a flag to an object.
 type setter func(object map[string]any, name, value string) error
 
-// told has the flags that affect placement, each with the field that it sets.
+// told has the flags that affect placement, or with whose values a kubelet may not start, each with
+// the field that it sets.
 var told = map[string]struct {
 	field string
 	set   func(field string) setter
@@ -45,6 +52,9 @@ var told = map[string]struct {
 	"kube-reserved":                   {"kubeReserved", asPairs("=")},
 	"system-reserved":                 {"systemReserved", asPairs("=")},
 	"eviction-hard":                   {"evictionHard", asPairs("<")},
+	"eviction-soft":                   {"evictionSoft", asPairs("<")},
+	"eviction-soft-grace-period":      {"evictionSoftGracePeriod", asPairs("=")},
+	"eviction-minimum-reclaim":        {"evictionMinimumReclaim", asPairs("=")},
 	"enforce-node-allocatable":        {"enforceNodeAllocatable", asList},
 	"system-reserved-cgroup":          {"systemReservedCgroup", asText},
 	"kube-reserved-cgroup":            {"kubeReservedCgroup", asText},
@@ -53,39 +63,70 @@ var told = map[string]struct {
 	"pods-per-core":                   {"podsPerCore", asNumber},
 }
 
-// switchFlags and otherFlags are flags that do not affect placement. A switchFlag may have no
-// value, and an otherFlag needs a value. The lists include flags of older releases, because old
-// command lines may still have them.
+// switchFlags and otherFlags are the other flags of the kubelets 1.33 to 1.37 on Linux. A switchFlag
+// may have no value, and an otherFlag needs a value. Only ignoreEviction affects placement.
 var (
-	switchFlags = strings.Fields(`anonymous-auth authentication-token-webhook cgroups-per-qos contention-profiling cpu-cfs-quota
-		enable-controller-attach-detach enable-debugging-handlers enable-server exit-on-lock-contention experimental-allocatable-ignore-eviction
-		fail-cgroupv1 fail-swap-on kernel-memcg-notification local-storage-capacity-isolation make-iptables-util-chains protect-kernel-defaults
-		register-node rotate-certificates rotate-server-certificates runonce seccomp-default serialize-image-pulls windows-service
-		allow-privileged alsologtostderr logtostderr version help log-flush-stderr`)
-	otherFlags = strings.Fields(`address allowed-unsafe-sysctls authentication-token-webhook-cache-ttl authorization-mode
-		authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl bootstrap-kubeconfig cert-dir cgroup-driver cgroup-root
-		client-ca-file cloud-config cloud-provider cluster-dns cluster-domain cni-bin-dir cni-conf-dir container-log-max-files container-log-max-size
-		container-runtime container-runtime-endpoint cpu-cfs-quota-period cpu-manager-reconcile-period event-burst event-qps
-		eviction-max-pod-grace-period eviction-minimum-reclaim eviction-pressure-transition-period eviction-soft eviction-soft-grace-period
+	switchFlags = strings.Fields(`anonymous-auth authentication-token-webhook cgroups-per-qos contention-profiling cpu-cfs-quota enable-controller-attach-detach
+		enable-debugging-handlers enable-server exit-on-lock-contention experimental-allocatable-ignore-eviction fail-cgroupv1 fail-swap-on
+		kernel-memcg-notification local-storage-capacity-isolation make-iptables-util-chains protect-kernel-defaults register-node
+		rotate-certificates rotate-server-certificates runonce seccomp-default serialize-image-pulls version help enable-load-reader
+		log-cadvisor-usage register-schedulable storage-driver-secure`)
+	otherFlags = strings.Fields(`address allowed-unsafe-sysctls authentication-token-webhook-cache-ttl authorization-mode authorization-webhook-cache-authorized-ttl
+		authorization-webhook-cache-unauthorized-ttl bootstrap-kubeconfig cert-dir cgroup-driver cgroup-root client-ca-file cloud-config
+		cloud-provider cluster-dns cluster-domain container-log-max-files container-log-max-size container-runtime-endpoint cpu-cfs-quota-period
+		cpu-manager-reconcile-period event-burst event-qps eviction-max-pod-grace-period eviction-pressure-transition-period
 		experimental-mounter-path file-check-frequency hairpin-mode healthz-bind-address healthz-port hostname-override http-check-frequency
 		image-credential-provider-bin-dir image-credential-provider-config image-gc-high-threshold image-gc-low-threshold image-service-endpoint
-		kube-api-burst kube-api-content-type kube-api-qps kubeconfig kubelet-cgroups lock-file log-dir log-file
-		log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream logging-format manifest-url manifest-url-header max-open-files
-		maximum-dead-containers maximum-dead-containers-per-container minimum-container-ttl-duration minimum-image-ttl-duration network-plugin
-		network-plugin-mtu node-ip node-labels node-status-max-images node-status-update-frequency oom-score-adj pod-cidr pod-infra-container-image
-		pod-manifest-path pod-max-pids port provider-id qos-reserved read-only-port register-with-taints registry-burst registry-qps resolv-conf
-		root-dir runtime-cgroups runtime-request-timeout streaming-connection-idle-timeout sync-frequency system-cgroups
-		tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file v vmodule volume-plugin-dir volume-stats-agg-period windows-priorityclass`)
+		kube-api-burst kube-api-content-type kube-api-qps kubeconfig kubelet-cgroups lock-file log-flush-frequency log-json-info-buffer-size
+		log-json-split-stream log-text-info-buffer-size log-text-split-stream logging-format manifest-url manifest-url-header max-open-files
+		maximum-dead-containers maximum-dead-containers-per-container minimum-container-ttl-duration minimum-image-ttl-duration node-ip node-labels
+		node-status-max-images node-status-update-frequency oom-score-adj pod-cidr pod-manifest-path pod-max-pids port provider-id qos-reserved
+		read-only-port register-with-taints registry-burst registry-qps resolv-conf root-dir runtime-cgroups runtime-request-timeout
+		streaming-connection-idle-timeout sync-frequency system-cgroups tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file v
+		vmodule volume-plugin-dir volume-stats-agg-period application-metrics-count-limit boot-id-file container-hints containerd
+		containerd-namespace event-storage-age-limit event-storage-event-limit global-housekeeping-interval housekeeping-interval machine-id-file
+		storage-driver-buffer-duration storage-driver-db storage-driver-host storage-driver-password storage-driver-table storage-driver-user`)
 )
+
+// removed has the flags that a kubelet does not have after the release last (options.go and
+// globalflags_linux.go of cmd/kubelet/app/options). If last is 0, no kubelet since 1.33 has them.
+var removed = []struct {
+	last  placement.Version
+	names []string
+}{
+	{0, strings.Fields(`allow-privileged alsologtostderr cni-bin-dir cni-conf-dir container-runtime log-dir log-file log-flush-stderr logtostderr
+		network-plugin network-plugin-mtu pod-infra-container-image windows-priorityclass windows-service`)},
+	{placement.V133, strings.Fields("cloud-config register-schedulable")},
+	{placement.V136, strings.Fields(`application-metrics-count-limit boot-id-file container-hints containerd containerd-namespace enable-load-reader
+		event-storage-age-limit event-storage-event-limit global-housekeeping-interval log-cadvisor-usage machine-id-file
+		storage-driver-buffer-duration storage-driver-db storage-driver-host storage-driver-password storage-driver-secure
+		storage-driver-table storage-driver-user`)},
+}
+
+// checkRelease returns an error if the kubelet of this release does not have the flag anymore. It
+// then does not start.
+func checkRelease(name, value string, version placement.Version) error {
+	for _, r := range removed {
+		if !slices.Contains(r.names, name) || version <= r.last {
+			continue
+		}
+		want := fmt.Sprintf("no such flag: kubelet 1.%d on Linux does not know it, and does not start", version)
+		if r.last != 0 {
+			want += fmt.Sprintf(" (the last release with it is 1.%d)", r.last)
+		}
+		return flagError(name, value, want)
+	}
+	return nil
+}
 
 // readFlags reads the flags of a kubelet: its command line as ps prints it, the lines of a unit or
 // of an environment file (KUBELET_EXTRA_ARGS="..."), a list in JSON or YAML, or only the flags.
-func readFlags(text string) (*flags, error) {
+func readFlags(text string, version placement.Version) (*flags, error) {
 	text = strings.NewReplacer("\ufeff", "", "\\\r\n", " ", "\\\n", " ", "\x00", " ").Replace(text)
 	if list := listOf(text); list != nil {
 		text = strings.Join(list, " ")
 	}
-	f := &flags{object: map[string]any{}}
+	f := &flags{object: map[string]any{}, version: cmp.Or(version, placement.V136)}
 	defined := map[string]bool{}
 	var open []string // variables whose values are used
 	command := false  // the text has a flag, a variable for flags, or the kubelet's name
@@ -198,6 +239,9 @@ func (f *flags) take(words []string) error {
 		case dashes != "--" && known(name) && len(name) > 1:
 			return &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: word, Want: "--" + bare}
 		}
+		if err := checkRelease(name, value, f.version); err != nil {
+			return err
+		}
 		if !valued && !slices.Contains(switchFlags, name) && known(name) {
 			if at == len(words) || strings.HasPrefix(words[at], "--") {
 				return flagError(name, "", "a value")
@@ -235,6 +279,12 @@ func (f *flags) one(name, value string) error {
 		f.config = value
 	case name == "config-dir":
 		f.dir = value
+	case name == ignoreEviction:
+		on, err := strconv.ParseBool(cmp.Or(value, "true"))
+		if err != nil {
+			return flagError(name, value, "true or false")
+		}
+		f.ignoresEviction = &on
 	case !known(name):
 		return flagError(name, value, "a flag of the kubelet"+suggest.DidYouMean(name, knownFlags()))
 	}
@@ -352,6 +402,10 @@ func asReservedMemory(field string) setter {
 		return nil
 	}
 }
+
+// ignoreEviction is the flag with which the kubelet does not subtract the eviction threshold from
+// what pods can have (cmd/kubelet/app, run).
+const ignoreEviction = "experimental-allocatable-ignore-eviction"
 
 // The method over sets the fields of an object that the flags set, as kubeletConfigFlagPrecedence
 // (cmd/kubelet/app) does. Feature gates are merged with those of the object. All other fields are

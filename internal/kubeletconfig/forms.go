@@ -21,7 +21,9 @@ type given struct {
 	object map[string]any
 	// settled means that the kubelet itself returned the configuration, including its defaults.
 	settled bool
-	flags   *flags
+	// fileless means that the kubelet has no configuration file, only flags.
+	fileless bool
+	flags    *flags
 }
 
 // forms names the supported forms of a text.
@@ -57,8 +59,8 @@ func (f Files) read(where string, data []byte) (g given, err error) {
 		g.object, err = answered(where, data)
 		return g, err
 	case form == pasted.KubeletFlags:
-		g.object = map[string]any{}
-		if g.flags, err = readFlags(string(data)); err == nil {
+		g.object, g.fileless = map[string]any{}, true
+		if g.flags, err = readFlags(string(data), f.Version); err == nil {
 			err = g.flags.alone("", f.Dir)
 		}
 		if err != nil {
@@ -140,7 +142,7 @@ func (f Files) documents(where string, data []byte) (g given, err error) {
 		return g, fmt.Errorf("%s: no KubeletConfiguration in it: %s", where, forms)
 	}
 	if len(extra) > 0 {
-		if g.flags, err = readFlags(strings.Join(extra, "\n")); err != nil {
+		if g.flags, err = readFlags(strings.Join(extra, "\n"), f.Version); err != nil {
 			return g, fmt.Errorf("%s: kubeletExtraArgs: %w", where, err)
 		}
 	}

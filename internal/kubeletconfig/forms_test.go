@@ -2,12 +2,15 @@ package kubeletconfig
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/placement"
 )
 
 // TestFlags: flags have the same effect as fields of a KubeletConfiguration.
@@ -34,7 +37,7 @@ func TestFlags(t *testing.T) {
 		"--v=2":                                                                                                                                               "{}",
 		"--cpu_manager_policy=static --reserved_cpus 0":                                                                                                       "{cpuManagerPolicy: static, reservedSystemCPUs: '0'}",
 	} {
-		f, err := readFlags(text)
+		f, err := readFlags(text, placement.V137)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
@@ -69,12 +72,13 @@ func TestFlagsRefused(t *testing.T) {
 		"--max-pods=many":                                      `--max-pods: "many": want a whole number`,
 		"--kube-reserved=cpu":                                  `--kube-reserved: "cpu": want name=value`,
 		"--eviction-hard=memory.available=1":                   `--eviction-hard: "memory.available=1": want name<value`,
+		"--experimental-allocatable-ignore-eviction=2":         `--experimental-allocatable-ignore-eviction: "2": want true or false`,
 		"--feature-gates=A=yes":                                `--feature-gates: "A=yes": want true or false`,
 		"--reserved-memory=memory=1Gi":                         `--reserved-memory: "memory=1Gi": want NUMA:RESOURCE=AMOUNT`,
 		"--cpu-manager-policy-options=a=1,b=2":                 `--cpu-manager-policy-options: "a=1,b=2": want one option`,
 		"ExecStart=/usr/bin/kubelet $KUBELET_EXTRA_ARGS --v=2": `$KUBELET_EXTRA_ARGS: "": want its value too`,
 	} {
-		if f, err := readFlags(text); err == nil || !strings.Contains(err.Error(), want) {
+		if f, err := readFlags(text, placement.V137); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v, error %v, want %s", text, f, err, want)
 		}
 	}
@@ -85,6 +89,7 @@ func TestForms(t *testing.T) {
 	const conf = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"
 	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kubelet-config}\ndata:\n  kubelet: |\n    " + strings.ReplaceAll(conf, "\n", "\n    ") + "\n"
 	const answer = `{"kubeletconfig":{"cpuManagerPolicy":"static","reservedSystemCPUs":"0","evictionHard":{"memory.available":"100Mi"},"aFieldOfLater":1}}`
+	fileless := map[string]bool{"flags": true, "a list": true, "args": true, "quoted": true, "items": true} // no default threshold
 	for name, text := range map[string]string{
 		"bare": conf, "JSON": `{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}`,
 		"ConfigMap": configMap, "another key": strings.Replace(configMap, "kubelet: |", "config.yaml: |", 1),
@@ -101,7 +106,11 @@ func TestForms(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "file")
 			writeFile(t, file, text)
 			c, err := Files{File: file, Strict: true}.Read()
-			if err != nil || c.CPUManagerPolicy != "static" || c.ReservedSystemCPUs != "0" || c.EvictionHard["memory.available"] != "100Mi" {
+			eviction := "100Mi"
+			if fileless[name] {
+				eviction = ""
+			}
+			if err != nil || c.CPUManagerPolicy != "static" || c.ReservedSystemCPUs != "0" || c.EvictionHard["memory.available"] != eviction || c.EvictionHard == nil {
 				t.Errorf("%v: %+v", err, c)
 			}
 		})
@@ -171,7 +180,7 @@ func TestFlagsOverFile(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if c, err := (Files{Flags: "--max-pods=7", Strict: true}).Read(); err != nil || c.MaxPods != 7 || c.EvictionHard["memory.available"] != "100Mi" {
+	if c, err := (Files{Flags: "--max-pods=7", Strict: true}).Read(); err != nil || c.MaxPods != 7 || c.EvictionHard == nil || len(c.EvictionHard) > 0 { // only a file has a default threshold
 		t.Errorf("flags alone: %+v, %v", c, err)
 	}
 	if _, err := (Files{File: file}).Read(); err != nil {
@@ -182,6 +191,32 @@ func TestFlagsOverFile(t *testing.T) {
 	}
 	if c, err := (Files{File: file}).Read(); err == nil {
 		t.Errorf("an agent's file is a file: %+v", c)
+	}
+}
+
+// TestFlagsOfRelease: a flag that the release does not have stops the kubelet.
+func TestFlagsOfRelease(t *testing.T) {
+	for _, c := range []struct {
+		flag  string
+		last  placement.Version // 0: no supported release has it
+		value string
+	}{
+		{"container-runtime", 0, "remote"}, {"pod-infra-container-image", 0, "pause"}, {"network-plugin", 0, "cni"}, {"cni-bin-dir", 0, "/b"},
+		{"cni-conf-dir", 0, "/c"}, {"network-plugin-mtu", 0, "9"}, {"logtostderr", 0, "true"}, {"alsologtostderr", 0, "true"}, {"log-dir", 0, "/l"},
+		{"allow-privileged", 0, "true"}, {"windows-service", 0, "true"}, {"cloud-config", placement.V133, "/c"}, {"register-schedulable", placement.V133, "false"},
+		{"containerd", placement.V136, "/run/k3s/containerd/containerd.sock"}, {"containerd-namespace", placement.V136, "k8s.io"},
+		{"storage_driver_db", placement.V136, "cadvisor"}, {"machine-id-file", placement.V136, "/m"}, {"housekeeping-interval", placement.V137, "10s"},
+		{"node-ip", placement.V137, "::1"},
+	} {
+		for v := placement.V133; v <= placement.V137; v++ {
+			_, err := readFlags("kubelet --"+c.flag+"="+c.value+" --reserved-cpus=0", v)
+			if c.last >= v && err != nil {
+				t.Errorf("1.%d: --%s: %v", v, c.flag, err)
+			}
+			if want := fmt.Sprintf(`want no such flag: kubelet 1.%d on Linux does not know it`, v); c.last < v && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("1.%d: --%s: %v, want %s", v, c.flag, err, want)
+			}
+		}
 	}
 }
 

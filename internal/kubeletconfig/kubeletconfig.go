@@ -3,6 +3,7 @@
 package kubeletconfig
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,31 +53,28 @@ type Files struct {
 
 // Read returns the configuration of File, with the drop-ins and then Flags merged over it.
 func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
-	c, err := f.merged()
+	g, err := f.given()
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.merged(g)
 	if err == nil && f.Strict {
-		if err = reservations(c); err != nil && f.File != "" {
+		if err = starts(c); err != nil && f.File != "" {
 			err = fmt.Errorf("%s: %w", f.File, err)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
+	if g.flags != nil && g.flags.ignoresEviction != nil && *g.flags.ignoresEviction {
+		delete(c.EvictionHard, memoryAvailable)
+	}
 	return c, nil
 }
 
-func (f Files) merged() (*kubeletv1beta1.KubeletConfiguration, error) {
-	g, err := f.given()
-	if err != nil {
-		return nil, err
-	}
+func (f Files) merged(g given) (*kubeletv1beta1.KubeletConfiguration, error) {
 	if f.Dir == "" {
-		if !g.settled {
-			completeEviction(g.object)
-		}
-		if g.flags != nil {
-			g.flags.over(g.object)
-		}
-		return Decode(f.File, g.object)
+		return mergeAll(f.File, g, nil)
 	}
 	if g.settled {
 		return nil, fmt.Errorf("%s: this is a kubelet's answer to /configz, which already includes the drop-ins: do not give their folder %s too", f.File, f.Dir)
@@ -84,8 +82,11 @@ func (f Files) merged() (*kubeletv1beta1.KubeletConfiguration, error) {
 	if info, err := os.Stat(f.Dir); f.Strict && (err != nil || !info.IsDir()) {
 		return nil, fmt.Errorf("kubelet configuration drop-ins: %q: want a folder with files that end in .conf", f.Dir)
 	}
+	if err := rewriteAmounts(f.File, g.object); err != nil {
+		return nil, err
+	}
 	var patches []map[string]any
-	err = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || filepath.Ext(name) != ".conf" {
 			return err
 		}
@@ -101,7 +102,8 @@ func (f Files) merged() (*kubeletv1beta1.KubeletConfiguration, error) {
 
 func (f Files) given() (g given, err error) {
 	g.object = map[string]any{}
-	if f.File != "" {
+	g.fileless = f.File == ""
+	if !g.fileless {
 		data, err := readFile(f.File)
 		if err != nil {
 			return g, fmt.Errorf("kubelet configuration: %w", err)
@@ -124,12 +126,13 @@ func (f Files) given() (g given, err error) {
 	if err := refuse("flags of the kubelet", pasted.What([]byte(f.Flags))); err != nil {
 		return g, err
 	}
-	more, err := readFlags(f.Flags)
+	more, err := readFlags(f.Flags, f.Version)
 	if err == nil {
 		err = more.alone(f.File, f.Dir)
 	}
 	if err == nil && g.flags != nil {
 		g.flags.over(g.object)
+		more.ignoresEviction = cmp.Or(more.ignoresEviction, g.flags.ignoresEviction)
 	}
 	g.flags = more
 	return g, pasted.Explain(err, []byte(f.Flags))
@@ -179,7 +182,9 @@ func (f Files) changes() iter.Seq2[string, fs.FileInfo] {
 }
 
 func mergeAll(file string, g given, patches []map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
-	completeEviction(g.object)
+	if !g.settled && !g.fileless { // loadConfigFile sets the default
+		completeEviction(g.object)
+	}
 	for _, patch := range patches {
 		merge(g.object, patch)
 	}
@@ -190,9 +195,24 @@ func mergeAll(file string, g given, patches []map[string]any) (*kubeletv1beta1.K
 	return Decode(file, g.object)
 }
 
+// rewriteAmounts writes the amounts of reservedMemory in the file as the kubelet does before it
+// merges drop-ins: 1.5Gi becomes 1536Mi, with which the memory manager starts.
+func rewriteAmounts(file string, object map[string]any) error {
+	const field = "reservedMemory"
+	if object[field] == nil {
+		return nil
+	}
+	c, err := Decode(file, object)
+	if err == nil {
+		object[field] = c.ReservedMemory
+	}
+	return err
+}
+
 const (
-	hardEviction  = "evictionHard"
-	mergeEviction = "mergeDefaultEvictionSettings"
+	hardEviction    = "evictionHard"
+	mergeEviction   = "mergeDefaultEvictionSettings"
+	memoryAvailable = "memory.available"
 )
 
 // completeEviction adds the default threshold of memory.available if the file has no evictionHard,
@@ -200,7 +220,7 @@ const (
 // does so before it merges drop-ins (loadConfigFile of cmd/kubelet/app), so drop-ins replace single
 // thresholds. No other threshold affects placement.
 func completeEviction(object map[string]any) {
-	const signal = "memory.available"
+	const signal = memoryAvailable
 	own, ok := object[hardEviction].(map[string]any)
 	_, set := own[signal]
 	switch merge, _ := object[mergeEviction].(bool); {

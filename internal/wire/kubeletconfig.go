@@ -163,8 +163,12 @@ func (r configReader) reservedMemory(at *field.Path, m *kubeletv1beta1.MemoryRes
 		if !isMemory(name) {
 			return out, r.at(where, name, "memory or hugepages-SIZE")
 		}
+		_, whole := q.AsInt64()                    // as getSystemReservedMemory; Cmp changes the form of q
 		if q.Sign() <= 0 || q.Cmp(maxMemory) > 0 { // validateReservedMemoryConfiguration
 			return out, r.at(where, q.String(), "more than 0, and at most "+maxMemory.String())
+		}
+		if !whole && r.c.MemoryManagerPolicy == kubeletv1beta1.StaticMemoryManagerPolicy {
+			return out, r.at(where, "a fraction that is "+q.String(), "a whole number of a unit, like 1536Mi instead of 1.5Gi: the kubelet would not start")
 		}
 		out.Limits[string(name)] = uint64(q.Value())
 	}
