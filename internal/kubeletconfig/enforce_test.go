@@ -89,7 +89,7 @@ func TestEvictionOfFlags(t *testing.T) {
 }
 
 // TestReservedAmounts: the memory manager starts only with an amount that Quantity.AsInt64 reads.
-// Merging with a folder of drop-ins rewrites the amounts of the file, but not of drop-ins and flags.
+// Merging a folder of drop-ins rewrites the amounts of the file, but not of drop-ins and flags.
 func TestReservedAmounts(t *testing.T) {
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmemoryManagerPolicy: "
 	reserved := func(amount string) string {

@@ -63,7 +63,7 @@ var told = map[string]struct {
 	"pods-per-core":                   {"podsPerCore", asNumber},
 }
 
-// switchFlags and otherFlags are the other flags of the kubelets 1.33 to 1.37 on Linux. A switchFlag
+// switchFlags and otherFlags are the other flags of kubelets 1.33 to 1.37 on Linux. A switchFlag
 // may have no value, and an otherFlag needs a value. Only ignoreEviction affects placement.
 var (
 	switchFlags = strings.Fields(`anonymous-auth authentication-token-webhook cgroups-per-qos contention-profiling cpu-cfs-quota enable-controller-attach-detach
