@@ -47,11 +47,12 @@ func TestRead(t *testing.T) {
 		{"Arm without sockets", flat("Architecture: aarch64", "CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 1", "Core(s) per cluster: 4", "Socket(s): -", "Cluster(s): 1"), "package:1 numa:1 core:4 pu:1"},
 		{"a socket for each CPU", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 1", "Core(s) per socket: 1", "Socket(s): 4", "NUMA node0 CPU(s): 0-3"), "numa:1 package:4 core:1 pu:1"},
 		{"a socket for each CPU of two NUMA nodes", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 1", "Core(s) per socket: 1", "Socket(s): 4", "NUMA node0 CPU(s): 0,1", "NUMA node1 CPU(s): 2,3"), "numa:2 package:2 core:1 pu:1"},
-		{"no count of caches", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 2", "Core(s) per socket: 2", "Socket(s): 1", "L3 cache: 3072K"), "package:1 numa:1 core:2 pu:2"},
+		{"no count of caches", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 2", "Core(s) per socket: 2", "Socket(s): 1", "L3 cache: 3072K", "Architecture: aarch64"), "package:1 numa:1 core:2 pu:2 number:packed"},
 		{"CPUs off", flat("CPU(s): 6", "On-line CPU(s) list: 0-3", "Off-line CPU(s) list: 4,5", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 1"), "package:1 numa:1 core:4 pu:1 offline:4-5"},
 		{"JSON", `{"lscpu": [{"field":"Architecture:","data":"x86_64","children":[{"field":"CPU op-mode(s):","data":"64-bit"}]},
 			{"field":"CPU(s):","data":"4","children":[{"field":"On-line CPU(s) list:","data":"0-3"}]}, {"field":"Caches (sum of all):","data":null,"children":[{"field":"L3:","data":"3 MiB (1 instance)"}]},
-			{"field":"Thread(s) per core:","data":"2"},{"field":"Core(s) per socket:","data":"2"},{"field":"Socket(s):","data":"1"}]}`, "package:1 numa:1 l3:1 core:2 pu:2"},
+			{"field":"Thread(s) per core:","data":"1"},{"field":"Core(s) per socket:","data":"4"},{"field":"Socket(s):","data":"1"}]}`, "package:1 numa:1 l3:1 core:4 pu:1"},
+		{"one core", flat("Architecture: x86_64", "CPU(s): 2", "On-line CPU(s) list: 0-1", "Thread(s) per core: 2", "Core(s) per socket: 1", "Socket(s): 1"), "package:1 numa:1 core:1 pu:2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := Read([]byte(c.text))
@@ -117,6 +118,8 @@ func TestRefused(t *testing.T) {
 		{"caches", change("(2 instances)\nNUMA", "(3 instances)\nNUMA"), "line 12: L3 cache"},
 		{"kinds of cores", flat("CPU(s): 4", "On-line CPU(s) list: 0-3", "Thread(s) per core: 1", "Core(s) per socket: 2", "Socket(s): 1", "Core(s) per socket: 3"), "line 6: Core(s) per socket"},
 		{"one node", flat("CPU(s): 8", "On-line CPU(s) list: 0-7", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 2", "NUMA node0 CPU(s): 0-7"), `line 5: Socket(s): "2": want 1, because there is only one NUMA node; if there are more sockets: the output of lscpu -p, or a capture`},
+		{"threads numbered in an unknown way", flat("Architecture: x86_64", "CPU(s): 16", "On-line CPU(s) list: 0-15", "Thread(s) per core: 2", "Core(s) per socket: 8", "Socket(s): 1", "NUMA node0 CPU(s): 0-15"),
+			`line 4: Thread(s) per core: "2": want the output of lscpu -p, or a capture (berth topology --help), because lscpu without options does not show which CPUs share a core if there is one NUMA node: 0 and 1, or 0 and 8`},
 		{"a node across sockets", flat("CPU(s): 12", "On-line CPU(s) list: 0-11", "Thread(s) per core: 1", "Core(s) per socket: 4", "Socket(s): 3", "NUMA node0 CPU(s): 0-7", "NUMA node1 CPU(s): 8-11"), "line 6: NUMA node0 CPU(s)"},
 		{"threads apart", flat("CPU(s): 8", "On-line CPU(s) list: 0-7", "Thread(s) per core: 2", "Core(s) per socket: 2", "Socket(s): 2", "NUMA node0 CPU(s): 0,3,5,6", "NUMA node1 CPU(s): 1,2,4,7"), "line 3: Thread(s) per core"},
 		{"books", flat("CPU(s): 3", "On-line CPU(s) list: 0-2", "Thread(s) per core: 1", "Core(s) per socket: 1", "Socket(s) per book: 1", "Book(s): 3"), "line 5: Socket(s) per book"},

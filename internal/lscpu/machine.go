@@ -186,12 +186,25 @@ func (r *reader) interleaved(size int) *inOne {
 	return nil
 }
 
-// findCores assigns the CPUs of each socket to cores. Either the second threads of all cores are
+// withCPUs returns the number of NUMA nodes that have CPUs.
+func (r *reader) withCPUs() (count int) {
+	for _, n := range r.nodes {
+		if !n.cpus.IsEmpty() {
+			count++
+		}
+	}
+	return count
+}
+
+// findCores assigns the CPUs of each socket to cores. With one NUMA node, it returns an error if
+// the architecture does not decide how they are numbered. Either the second threads of all cores are
 // numbered after all first threads, or each second thread follows the first thread of its core.
 func (r *reader) findCores() error {
 	r.perCore = make([][]topology.CPUSet, len(r.perSocket))
 	split, packed := r.pair(r.splitCore), r.pair(r.packedCore)
 	switch {
+	case r.threads > 1 && split != nil && packed != nil && r.withCPUs() == 1 && r.cores*r.sockets > 1 && !numbersPacked(r.fields[architecture].value):
+		return r.fields.wrong(threads, "%swhich CPUs share a core if there is one NUMA node: 0 and 1, or 0 and %d", capture, r.online.Len()/r.threads)
 	case r.threads == 1 || split != nil && (packed == nil || !numbersPacked(r.fields[architecture].value)):
 		r.perCore = split
 	case packed != nil:
@@ -203,7 +216,8 @@ func (r *reader) findCores() error {
 }
 
 // numbersPacked reports whether the CPUs of a core have consecutive numbers if both numberings are
-// possible. On POWER and Arm, the CPUs of a core have consecutive numbers; on x86 they do not.
+// possible. On POWER and Arm, the CPUs of a core have consecutive numbers. On x86 machines with
+// several NUMA nodes they do not.
 func numbersPacked(architecture string) bool {
 	return strings.HasPrefix(architecture, "ppc") || strings.HasPrefix(architecture, "aarch64") || strings.HasPrefix(architecture, "arm")
 }
