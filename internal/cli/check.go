@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
 )
 
 // errNotSound is the error for a negative answer of check. The output already has the reason.
@@ -149,7 +150,11 @@ func (c *checker) path(path string) error {
 		return err
 	}
 	summary, err := checkFile(what, path, data)
-	c.add(path, what, summary, cmp.Or(c.starts(what, filepath.Dir(path), data), err))
+	starts := c.starts(what, filepath.Dir(path), data)
+	if inexact, ok := errors.AsType[*topology.ParseError](starts); ok {
+		return inexact
+	}
+	c.add(path, what, summary, cmp.Or(starts, err))
 	return nil
 }
 
@@ -165,7 +170,8 @@ func (c *checker) load() error {
 	return err
 }
 
-// starts returns an error if the kubelet could not start with a checkpoint in dir.
+// starts returns an error if the kubelet could not start with a checkpoint in dir. The error is a
+// *topology.ParseError if the machine string is not exact enough to know this.
 func (c *checker) starts(what, dir string, data []byte) error {
 	if c.against == nil {
 		return nil
@@ -175,7 +181,7 @@ func (c *checker) starts(what, dir string, data []byte) error {
 	case kubeletstate.CPUFile:
 		return kubeletstate.StartCPU(&startup, root, data)
 	case kubeletstate.MemoryFile:
-		return kubeletstate.StartMemory(&startup, root, data)
+		return c.against.Described(kubeletstate.StartMemory(&startup, root, data), data)
 	}
 	return nil
 }
@@ -204,7 +210,11 @@ func (c *checker) dir(dir string) error {
 		any = true
 		what := filepath.Base(f.name)
 		summary, err := checkFile(what, f.name, f.data)
-		err = cmp.Or(c.starts(what, dir, f.data), err)
+		starts := c.starts(what, dir, f.data)
+		if inexact, ok := errors.AsType[*topology.ParseError](starts); ok {
+			return inexact
+		}
+		err = cmp.Or(starts, err)
 		c.add(filepath.Join(dir, f.name), what, summary, err)
 		sound = sound && err == nil
 	}

@@ -159,7 +159,12 @@ reservedMemory: [{numaNode: 0, limits: {memory: 2148Mi}}]
 	expect(t, ExitFailure, "KubeletDefect", append(args, "package:2 numa:1 core:4 pu:2 mem:2Gi,64Gi")...)
 	expect(t, ExitOK, "50Gi on 0", append(args, "package:2 numa:1 core:4 pu:2 mem:2Gi,64Gi", "--guard=false")...)
 	expect(t, ExitOK, "50Gi on 1", append(args, "package:2 numa:1 core:4 pu:2 mem:4Gi,64Gi")...)
-	expect(t, ExitFailure, "KubeletDefect", append(args, "package:2 numa:1 core:4 pu:2")...)
+	for _, verb := range []string{"place", "explain", "fit"} {
+		args[0] = verb
+		expect(t, ExitFailure, "no memory size: want mem:SIZE", append(args, "package:2 numa:1 core:4 pu:2")...)
+	}
+	state := in.file("memory_manager_state", `{"policyName":"Static","machineState":{"0":{"numberOfAssignments":0,"memoryMap":{"hugepages-2Mi":{}},"cells":[0]},"1":{}},"checksum":0}`)
+	expect(t, ExitFailure, `huge: "missing": want all sizes of huge pages`, "check", state, "--kubelet-config", config, "--node", "package:2 numa:1 core:4 pu:2 mem:4Gi", "--kubelet-version", "1.36")
 }
 
 // TestPolicyOfThePod: place gives the same answer as the cluster.

@@ -37,6 +37,10 @@ type StartError struct {
 	// policy or format. The running kubelet cannot have written such a file.
 	Restoring bool
 
+	// Described means that the amounts of memory differ from those in a machine string, which may be
+	// inexact.
+	Described bool
+
 	manager string // the manager's name in the kubelet's message, if Restoring
 }
 
@@ -57,7 +61,11 @@ func (e *StartError) Error() string {
 	if e.Detail != "" {
 		problem += " (" + clip.Text(e.Detail, mostWords) + ")"
 	}
-	return fmt.Sprintf("%s: a kubelet %s with this file: %s: %s", path.Base(e.Path), does, problem, Remedy(e.Path))
+	advice := Remedy(e.Path)
+	if e.Described {
+		advice = "correct mem: and huge: of the machine string; if they are exact, " + advice
+	}
+	return fmt.Sprintf("%s: a kubelet %s with this file: %s: %s", path.Base(e.Path), does, problem, advice)
 }
 
 // Remedy returns advice for a kubelet that does not start with these checkpoints.

@@ -14,7 +14,7 @@ import (
 func errNumactl(text string) error {
 	hint := ""
 	if said := numactlItems(text); said != "" {
-		hint = "; add numactl's memory and distances to the machine string: " + said
+		hint = "; add numactl's memory (rounded, without huge pages) and distances to the machine string: " + said
 	}
 	return fmt.Errorf("this is %s, which does not show which CPUs share a core, a package or a cache: want the output of lscpu -p%s", pasted.Numactl, hint)
 }

@@ -81,6 +81,9 @@ func (s Spec) Load() (*Node, error) {
 	if err := n.configure(view); err != nil {
 		return nil, err
 	}
+	if n.config.MemoryManagerPolicy == "Static" && memoryOf(n.machine) == 0 {
+		return nil, fmt.Errorf("%s: no memory size: want mem:SIZE in a machine string, and huge: if the machine has huge pages, because memoryManagerPolicy is Static", s.Machine)
+	}
 	n.assumptions()
 	n.state = n.model.NewState()
 	if s.State != "" {
@@ -231,7 +234,7 @@ func (n *Node) Startup() placement.Startup { return n.model.Startup() }
 // on chance whether the kubelet starts, starts only adds a note.
 func (n *Node) starts(raw *kubeletstate.Raw, dir string) error {
 	startup := n.Startup()
-	err := raw.Start(&startup, kubeletstate.RootOf(dir))
+	err := n.Described(raw.Start(&startup, kubeletstate.RootOf(dir)), raw.Memory)
 	if may, ok := errors.AsType[*kubeletstate.StartError](err); ok && may.Chance {
 		n.note(err.Error())
 		return nil
