@@ -220,7 +220,7 @@ func (n *Node) readState(dir string) error {
 	if n.state, err = n.model.StateOf(&snap); err != nil {
 		return err
 	}
-	if len(snap.Devices) > 0 {
+	if slices.ContainsFunc(snap.Devices, func(p placement.DevicePool) bool { return !n.given(p.Resource) }) {
 		n.note("the device checkpoint does not record the NUMA nodes of free devices: give them with --device")
 	}
 	n.count(&snap)
