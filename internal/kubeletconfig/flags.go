@@ -123,6 +123,10 @@ func checkRelease(name, value string, version placement.Version) error {
 // of an environment file (KUBELET_EXTRA_ARGS="..."), a list in JSON or YAML, or only the flags.
 func readFlags(text string, version placement.Version) (*flags, error) {
 	text = strings.NewReplacer("\ufeff", "", "\\\r\n", " ", "\\\n", " ", "\x00", " ").Replace(text)
+	if logged := running.FindAllStringSubmatch(text, -1); logged != nil {
+		last := logged[len(logged)-1][1]
+		text = cmp.Or(unquoted(last), last)
+	}
 	if list := listOf(text); list != nil {
 		text = strings.Join(list, " ")
 	}
@@ -162,6 +166,16 @@ func readFlags(text string, version placement.Version) (*flags, error) {
 		}
 	}
 	return f, nil
+}
+
+// running matches the kubelet's command line in the log of k3s or RKE2. If the log has several, the
+// last one is current.
+var running = regexp.MustCompile(`\bmsg="Running (kubelet (?:[^"\\\n]|\\.)*)"`)
+
+// unquoted returns the text inside of the quotes of a log, or "" if the quoting is wrong.
+func unquoted(text string) string {
+	text, _ = strconv.Unquote(`"` + text + `"`)
+	return text
 }
 
 // listOf returns the items of a list such as ["--a=1", '--b=2']. A key may precede the list, and

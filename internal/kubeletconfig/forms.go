@@ -36,9 +36,11 @@ func refuse(where string, form pasted.Form) error {
 	switch {
 	case form.IsProduct():
 		return fmt.Errorf("%s: this is %s, which has only a part of the kubelet's configuration: want %s, or a KubeletConfiguration with the whole configuration", where, form, answer)
+	case form == pasted.EffectiveConfig: // cmd/kubelet/app/server.go
+		return fmt.Errorf("%s: this is %s: want only that configuration, as YAML or JSON without the text of the log, or %s", where, form, answer)
 	case form == pasted.KubeletLog: // PrintFlags of k8s.io/component-base/cli/flag
 		return fmt.Errorf("%s: this is %s, which does not distinguish defaults from flags that were set: want the kubelet's command line as ps prints it, or %s", where, form, answer)
-	case form.IsMachine(), form == pasted.Table:
+	case form.IsMachine(), form == pasted.Table, form == pasted.Description:
 		return fmt.Errorf("%s: this is %s: %s", where, form, forms)
 	}
 	return nil

@@ -35,6 +35,8 @@ const (
 	KubeletAnswer     Form = "a kubelet's answer to /configz"
 	KubeletFlags      Form = "a list of kubelet flags"
 	KubeletLog        Form = "a kubelet's log"
+	EffectiveConfig   Form = "a kubelet's log with its effective configuration"
+	Description       Form = "the output of kubectl describe"
 	KubernetesObject  Form = "a Kubernetes object"
 	Table             Form = "a table of kubectl"
 	UTF16             Form = "text in UTF-16"
@@ -55,13 +57,15 @@ var lines = []sign{
 	{LscpuExtended, regexp.MustCompile(`^\s*CPU[ \t]+[A-Z]`)},
 	{CPUInfo, regexp.MustCompile(`(?m)^processor[ \t]*:[ \t]*[0-9]+\r?$`)},
 	{Lstopo, regexp.MustCompile(`(?m)^\s*(<topology\b|<!DOCTYPE topology\b|Machine (L#0 )?\(|(NUMANode|Package) [LP]#[0-9])`)},
+	{EffectiveConfig, regexp.MustCompile(`\.go:[0-9]+\] "Effective KubeletConfiguration"`)},
 	{KubeletAnswer, regexp.MustCompile(`(?m)^kubeletconfig:`)},
 	{KubeletConfig, regexp.MustCompile(`(?m)^kind: *["']?KubeletConfiguration\b`)},
 	{KubernetesObject, regexp.MustCompile(`(?m)^(kind: *["']?[A-Z]|metadata:)`)},
 	{Lscpu, regexp.MustCompile(`(?m)^\s*CPU\(s\):`)},
 	{KubeletLog, regexp.MustCompile(`(?m)\b[a-z_]+\.go:[0-9]+\] `)},
+	{Description, regexp.MustCompile(`^\s*Name: .*\n(.*\n){0,9}?(Namespace|Priority|Labels|Roles): `)},
 	{Table, regexp.MustCompile(`^\s*(NAME|NAMESPACE|LAST SEEN) +[A-Z]`)},
-	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=])--[a-z][a-z0-9-]*(=|\s|["']|$)`)},
+	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=\x00])--[a-z][a-z0-9-]*(=|\s|["'\x00]|$)`)},
 }
 
 // userData is the sign of a machine's user data (cloud-init), which may contain texts of other
