@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/pasted"
 	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
@@ -149,12 +150,16 @@ func (c *checker) path(path string) error {
 	if err := c.load(); err != nil {
 		return err
 	}
+	if len(pasted.Text(data)) < len(data) {
+		c.add(path, what, "", fmt.Errorf("%s: it begins with a byte order mark, and a kubelet cannot read it: want the kubelet's own file", path))
+		return nil
+	}
 	summary, err := checkFile(what, path, data)
 	starts := c.starts(what, filepath.Dir(path), data)
 	if inexact, ok := errors.AsType[*topology.ParseError](starts); ok {
 		return inexact
 	}
-	c.add(path, what, summary, cmp.Or(starts, err))
+	c.add(path, what, summary, pasted.Explain(cmp.Or(starts, err), data))
 	return nil
 }
 
@@ -242,7 +247,7 @@ func kindOf(path string, data []byte) string {
 		}
 	}
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(data, &fields) != nil {
+	if json.Unmarshal(pasted.Text(data), &fields) != nil {
 		return ""
 	}
 	for i, field := range []string{"defaultCpuSet", "machineState", "Data"} {
@@ -302,7 +307,7 @@ func (c *checker) reports(path string, data []byte) error {
 			found, err = kinds.ReadDocument(doc)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: neither a kubelet's checkpoint nor a valid NodeTopology: %w", path, err)
+			return fmt.Errorf("%s: neither a kubelet's checkpoint nor a valid NodeTopology: %w", path, pasted.Explain(err, data))
 		}
 		for _, r := range found {
 			summary, err := checkReading(r)

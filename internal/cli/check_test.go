@@ -102,6 +102,10 @@ func TestCheck(t *testing.T) {
 		})}, ExitFailure, "?[2Jtwo lines"},
 		{"no objects", []string{listFile(t, "items: []")}, ExitFailure, "no items"},
 		{"other objects", []string{listFile(t, "items: [{kind: Pod, apiVersion: v1}]")}, ExitFailure, `kind "Pod"`},
+		{"after a prompt", []string{checkedFile(t, "$ cat cpu_manager_state\n"+goodCPU)}, ExitFailure, "want an object; line 1 is a command after a prompt"},
+		{"gzip", []string{checkedFile(t, "\x1f\x8b\x08\x00")}, ExitFailure, "it is compressed with gzip: decompress it first"},
+		{"UTF-16", []string{checkedFile(t, "\xff\xfe{\x00")}, ExitFailure, "the text is in UTF-16"},
+		{"a byte order mark", []string{checkedFile(t, "\ufeff"+goodCPU)}, ExitFailure, "it begins with a byte order mark"},
 		{"nothing there", []string{t.TempDir()}, ExitFailure, "at least one of the files cpu_manager_state"},
 		{"no such file", []string{"/nonexistent"}, ExitFailure, "/nonexistent"},
 		{"something else", []string{config}, ExitFailure, `kind "KubeletConfiguration"`},
@@ -167,4 +171,14 @@ func TestCheckReadsAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// checkedFile writes a text to a file whose name does not show its kind.
+func checkedFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -101,6 +102,13 @@ const (
 	cache        = "L3 cache"
 )
 
+// headless matches the row of a CPU. Read does not guess its columns: the caches of -p differ
+// between machines (L1d,L1i,L2,L3 or L1d,L1i,L2d,L2i). commented matches the header of -e after #.
+var (
+	headless  = regexp.MustCompile(`^[0-9]+(,[0-9,:-]*|[ \t]+[0-9-].*)$`)
+	commented = regexp.MustCompile(`^#[# \t]*CPU[ \t]+[A-Z]`)
+)
+
 func read(text string) (fields, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return readJSON(text)
@@ -111,6 +119,12 @@ func read(text string) (fields, error) {
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
+		}
+		switch where := fmt.Sprint("line ", n); {
+		case headless.MatchString(line):
+			return nil, &Error{where, "", line, "before it the line that names the columns, as lscpu -p or -e prints it"}
+		case commented.MatchString(line):
+			return nil, &Error{where, "", line, "the output of lscpu -e without # before its lines"}
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {

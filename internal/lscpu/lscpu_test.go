@@ -105,6 +105,9 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", "Thread(s) per core is missing: want the complete output of LC_ALL=C lscpu"},
 		{"a machine string", "package two", `line 1: "package two": want FIELD: VALUE`},
+		{"-p without comments", "\n0,0,0,0,,0,0,0,0\n1,1,0,0,,1,1,1,0\n", `line 2: "0,0,0,0,,0,0,0,0": want before it the line that names the columns, as lscpu -p`},
+		{"-e without a header", "  0    0      0    0 0:0:0:0          yes\n", "want before it the line that names the columns"},
+		{"-e as a comment", "# CPU NODE SOCKET CORE L1d:L1i:L2:L3 ONLINE\n#   0    0      0    0 0:0:0:0          yes\n", `want the output of lscpu -e without # before its lines`},
 		{"German", flat("Architektur: x86_64", "Prozessoren: 4"), "Thread(s) per core is missing"},
 		{"hexadecimal", change("On-line CPU(s) list: ", "On-line CPU(s) mask: "), "On-line CPU(s) list is missing: want the output of LC_ALL=C lscpu, without -x"},
 		{"no number", change("2\n    Core", "two\n    Core"), `line 7: Thread(s) per core: "two": want a number from 1 to 1024`},

@@ -315,6 +315,9 @@ func (r *reader) file(path string, stdin io.Reader) error {
 		}
 		if form := pasted.What(text); form != pasted.Unknown && form != pasted.KubernetesObject {
 			err = fmt.Errorf("%w; this is %s", err, form)
+			if form == pasted.Description || form == pasted.Table {
+				err = fmt.Errorf("%w: want the output of kubectl get -o yaml", err)
+			}
 		}
 		err = fmt.Errorf("%s: document %d: %w", path, n, pasted.Explain(err, data))
 		if r.first = cmp.Or(r.first, err); len(r.bad) < maxNamed {

@@ -270,6 +270,8 @@ func TestReadRefuses(t *testing.T) {
 		"only others":      {"{kind: Service, apiVersion: v1}", "no pods in it; skipped, as they contain no pods: 1 Service"},
 		"a node":           {"{kind: Node, apiVersion: v1, metadata: {name: n}}", "no pods in it; skipped, as they contain no pods: 1 Node"},
 		"no kind":          {"metadata: {name: x}", `object x: kind: "": want Pod`},
+		"a description":    {"Name:         a\nNamespace:    default\nPriority:     0\n", `this is the output of kubectl describe: want the output of kubectl get -o yaml`},
+		"a table":          {"NAME   READY\na      1/1\n", `this is a table of kubectl: want the output of kubectl get -o yaml`},
 		"no apiVersion":    {"{kind: Pod, metadata: {name: p}}", `Pod p: apiVersion: "": want v1`},
 		"wrong apiVersion": {"{kind: Deployment, apiVersion: app/v1, metadata: {name: p}}", `Deployment p: apiVersion: "app/v1": want apps/v1`},
 		"old apiVersion":   {"{kind: CronJob, apiVersion: batch/v1beta1, metadata: {name: p}}", `CronJob p: apiVersion: "batch/v1beta1": want batch/v1`},

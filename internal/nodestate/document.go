@@ -1,6 +1,7 @@
 package nodestate
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -18,6 +19,11 @@ func (k *Kinds) ReadDocument(doc []byte) (all []*Reading, err error) {
 		Items []v1alpha1.NodeTopology `json:"items"`
 	}
 	if err := yaml.Unmarshal(doc, &list); err != nil {
+		var object any
+		broken := yaml.Unmarshal(doc, &object)
+		if _, ok := object.(map[string]any); broken == nil && !ok {
+			return nil, fmt.Errorf("%.80q: want an object", bytes.TrimSpace(doc))
+		}
 		return nil, err
 	}
 	switch {

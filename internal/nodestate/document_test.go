@@ -17,7 +17,8 @@ func TestReadDocument(t *testing.T) {
 		"something else":           {doc: "kind: Pod", err: `kind "Pod": want NodeTopology`},
 		"another exporter's":       {doc: "kind: NodeResourceTopology", err: `kind "NodeResourceTopology": want NodeTopology, which berth-agent writes: this kind has only amounts`},
 		"something else in a list": {doc: "kind: List\nitems: [{kind: NodeTopology}, {kind: Pod}]", err: `items[1]: kind "Pod": want NodeTopology`},
-		"no object":                {doc: "- 1", err: "cannot unmarshal"},
+		"no object":                {doc: "- 1", err: `"- 1": want an object`},
+		"a text":                   {doc: "$ cat x\n{}\n", err: `"$ cat x\n{}": want an object`},
 	} {
 		all, err := new(Kinds).ReadDocument([]byte(c.doc))
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || len(all) != c.want {
