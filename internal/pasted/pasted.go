@@ -62,6 +62,7 @@ var lines = []sign{
 	{KubeletConfig, regexp.MustCompile(`(?m)^kind: *["']?KubeletConfiguration\b`)},
 	{KubernetesObject, regexp.MustCompile(`(?m)^(kind: *["']?[A-Z]|metadata:)`)},
 	{Lscpu, regexp.MustCompile(`(?m)^\s*CPU\(s\):`)},
+	{Lscpu, regexp.MustCompile(`^\s*(#[# \t]*CPU[ \t]+(NODE|SOCKET|CORE)\b|[0-9]+(,[0-9:-]*){2,}\r?\n[0-9]+,)`)}, // without its header
 	{KubeletLog, regexp.MustCompile(`(?m)\b[a-z_]+\.go:[0-9]+\] `)},
 	{Description, regexp.MustCompile(`^\s*Name: .*\n(.*\n){0,9}?(Namespace|Priority|Labels|Roles): `)},
 	{Table, regexp.MustCompile(`^\s*(NAME|NAMESPACE|LAST SEEN) +[A-Z]`)},
