@@ -120,8 +120,8 @@ type Claim struct {
 type Shortage struct {
 	Resource string
 	// Asked and Kept are from the Claim. Free is the free amount, which may be negative. Freed is
-	// the amount in use by pods that are leaving or could be evicted. Spared is the amount in use by
-	// pods that could be evicted without Claim.EvictsNobody.
+	// the amount in use by pods that are leaving or could be evicted. Spared is the amount in use
+	// by pods that could be evicted without Claim.EvictsNobody.
 	Asked, Free, Freed, Kept, Spared int64
 	// Overcommit is Claim.Overcommit, with which Free is computed.
 	Overcommit float64

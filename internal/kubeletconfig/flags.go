@@ -83,7 +83,7 @@ var (
 		node-status-max-images node-status-update-frequency oom-score-adj pod-cidr pod-manifest-path pod-max-pids port provider-id qos-reserved
 		read-only-port register-with-taints registry-burst registry-qps resolv-conf root-dir runtime-cgroups runtime-request-timeout
 		streaming-connection-idle-timeout sync-frequency system-cgroups tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file v
-		vmodule volume-plugin-dir volume-stats-agg-period application-metrics-count-limit boot-id-file container-hints containerd
+		vmodule volume-plugin-dir volume-stats-agg-period pod-infra-container-image application-metrics-count-limit boot-id-file container-hints containerd
 		containerd-namespace event-storage-age-limit event-storage-event-limit global-housekeeping-interval housekeeping-interval machine-id-file
 		storage-driver-buffer-duration storage-driver-db storage-driver-host storage-driver-password storage-driver-table storage-driver-user`)
 )
@@ -95,8 +95,9 @@ var removed = []struct {
 	names []string
 }{
 	{0, strings.Fields(`allow-privileged alsologtostderr cni-bin-dir cni-conf-dir container-runtime log-dir log-file log-flush-stderr logtostderr
-		network-plugin network-plugin-mtu pod-infra-container-image windows-priorityclass windows-service`)},
+		network-plugin network-plugin-mtu windows-priorityclass windows-service`)},
 	{placement.V133, strings.Fields("cloud-config register-schedulable")},
+	{placement.V134, strings.Fields("pod-infra-container-image")}, // pkg/kubelet/config/flags.go
 	{placement.V136, strings.Fields(`application-metrics-count-limit boot-id-file container-hints containerd containerd-namespace enable-load-reader
 		event-storage-age-limit event-storage-event-limit global-housekeeping-interval log-cadvisor-usage machine-id-file
 		storage-driver-buffer-duration storage-driver-db storage-driver-host storage-driver-password storage-driver-secure

@@ -90,7 +90,7 @@ func TestForms(t *testing.T) {
 	const conf = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"
 	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kubelet-config}\ndata:\n  kubelet: |\n    " + strings.ReplaceAll(conf, "\n", "\n    ") + "\n"
 	const answer = `{"kubeletconfig":{"cpuManagerPolicy":"static","reservedSystemCPUs":"0","evictionHard":{"memory.available":"100Mi"},"aFieldOfLater":1}}`
-	fileless := map[string]bool{"flags": true, "a list": true, "args": true, "quoted": true, "items": true} // no default threshold
+	fileless := map[string]bool{"flags": true, "a process": true, "a log of k3s": true, "a list": true, "args": true, "quoted": true, "items": true} // no default threshold
 	for name, text := range map[string]string{
 		"bare": conf, "JSON": `{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}`,
 		"ConfigMap": configMap, "another key": strings.Replace(configMap, "kubelet: |", "config.yaml: |", 1),
@@ -207,7 +207,7 @@ func TestFlagsOfRelease(t *testing.T) {
 		last  placement.Version // 0: no supported release has it
 		value string
 	}{
-		{"container-runtime", 0, "remote"}, {"pod-infra-container-image", 0, "pause"}, {"network-plugin", 0, "cni"}, {"cni-bin-dir", 0, "/b"},
+		{"container-runtime", 0, "remote"}, {"pod-infra-container-image", placement.V134, "pause"}, {"network-plugin", 0, "cni"}, {"cni-bin-dir", 0, "/b"},
 		{"cni-conf-dir", 0, "/c"}, {"network-plugin-mtu", 0, "9"}, {"logtostderr", 0, "true"}, {"alsologtostderr", 0, "true"}, {"log-dir", 0, "/l"},
 		{"allow-privileged", 0, "true"}, {"windows-service", 0, "true"}, {"cloud-config", placement.V133, "/c"}, {"register-schedulable", placement.V133, "false"},
 		{"containerd", placement.V136, "/run/k3s/containerd/containerd.sock"}, {"containerd-namespace", placement.V136, "k8s.io"},

@@ -37,8 +37,8 @@ type StartError struct {
 	// policy or format. The running kubelet cannot have written such a file.
 	Restoring bool
 
-	// Described means that the amounts of memory differ from those in a machine string, which may be
-	// inexact.
+	// Described means that the amounts of memory differ from those in a machine string, which may
+	// be inexact.
 	Described bool
 
 	manager string // the manager's name in the kubelet's message, if Restoring

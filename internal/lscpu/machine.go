@@ -197,8 +197,8 @@ func (r *reader) withCPUs() (count int) {
 }
 
 // findCores assigns the CPUs of each socket to cores. With one NUMA node, it returns an error if
-// the architecture does not decide how they are numbered. Either the second threads of all cores are
-// numbered after all first threads, or each second thread follows the first thread of its core.
+// the architecture does not decide how they are numbered. Either the second threads of all cores
+// are numbered after all first threads, or each second thread follows the first thread of its core.
 func (r *reader) findCores() error {
 	r.perCore = make([][]topology.CPUSet, len(r.perSocket))
 	split, packed := r.pair(r.splitCore), r.pair(r.packedCore)

@@ -186,8 +186,8 @@ func TestTrimToGang(t *testing.T) {
 	}
 }
 
-// TestPriorityClassOfAGroup: a PodGroup's priorityClassName has no effect. The pods of a Volcano Job
-// have the class of their Job, so nothing is lost there.
+// TestPriorityClassOfAGroup: a PodGroup's priorityClassName has no effect. The pods of a Volcano
+// Job have the class of their Job, so nothing is lost there.
 func TestPriorityClassOfAGroup(t *testing.T) {
 	group := &volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, PriorityClassName: "high"}}
 	if g, err := ReadVolcanoGroup(group); err != nil || !strings.Contains(g.Ignored, `spec.priorityClassName "high": set it in the pods' template`) {

@@ -103,7 +103,7 @@ examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/apiclient internal/atomicfile internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : internal/shadow internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/survey/... internal/simulate/... internal/web internal/wire internal/version
+internal/cli              : internal/shadow internal/amounts internal/atomicfile internal/gangs topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/lscpu internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/kubeletstate internal/ledger internal/nodestate internal/pasted internal/survey/... internal/simulate/... internal/web internal/wire internal/version
 internal/guarded          :
 internal/jobs             : internal/brief internal/clip internal/turns internal/version api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :

@@ -27,9 +27,9 @@ type summary struct {
 	// Differ counts tests that pass with kube-scheduler but not with Berth, also when repeated.
 	Differ int `json:"differ"`
 	// Slower counts packages that take more than 1.3 times as long with Berth.
-	// Packages taint and preemption do. Each of their tests starts another scheduler, which finds the
-	// Lease of the one before it, and waits: up to 2 s before its first cycle, and settleAfter (5 s)
-	// before it places pods that could be pinned.
+	// Packages taint and preemption do. Each of their tests starts another scheduler, which finds
+	// the Lease of the one before it, and waits: up to 2 s before its first cycle, and settleAfter
+	// (5 s) before it places pods that could be pinned.
 	Slower int `json:"slower"`
 	// NotRun counts packages in which no test finished.
 	NotRun int `json:"notRun"`
