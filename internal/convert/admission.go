@@ -91,18 +91,18 @@ func (c *converter) admission() map[string]any {
 	case !g.enqueue:
 		c.note("no action enqueue: groups are admitted regardless of free resources (admission.gate none of plugin Berth)")
 		return map[string]any{"gate": "none"}
-	case g.factor > 0 && g.queues == "":
+	case g.factor > 0:
 		c.note("%s", letIn)
 		c.note("plugin overcommit: groups are admitted up to %v times the nodes' resources (admission.overcommitFactor of plugin Berth)", g.factor)
+		if g.queues != "" && g.factor > 1 {
+			c.note("plugin %s: it limited the groups of each queue to the resources of the nodes; Berth has no queues, and applies only the factor to all groups", g.queues)
+		}
 		return map[string]any{"overcommitFactor": g.factor}
 	case g.queues == "":
 		c.note("action enqueue: no plugin overcommit, proportion or capacity limits groups, so groups are admitted regardless of free resources (admission.gate none of plugin Berth)")
 		return map[string]any{"gate": "none"}
 	default:
 		c.note("%s", letIn)
-		if g.factor > 1 {
-			c.note("plugin overcommit: the factor %v is not used, because %s in the same tier limits each queue to the nodes' resources", g.factor, g.queues)
-		}
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 func TestGroupsAreLetInAsVolcanoDid(t *testing.T) {
 	for name, c := range map[string]struct{ actions, plugins, args, note, unknown string }{
 		"no enqueue":         {"allocate, preempt", "[{name: overcommit}]", "gate: none", "no action enqueue", ""},
-		"the default":        {"enqueue, allocate", "[{name: overcommit}, {name: proportion}]", "", "the factor 1.2 is not used, because proportion in the same tier limits each queue to the nodes' resources", ""},
-		"the same, turned":   {"enqueue, allocate", "[{name: capacity}, {name: overcommit, arguments: {overcommit-factor: 2}}]", "", "the factor 2 is not used, because capacity", ""},
+		"the default":        {"enqueue, allocate", "[{name: overcommit}, {name: proportion}]", "overcommitFactor: 1.2", "plugin proportion: it limited the groups of each queue to the resources of the nodes", ""},
+		"the same, turned":   {"enqueue, allocate", "[{name: capacity}, {name: overcommit, arguments: {overcommit-factor: 2}}]", "overcommitFactor: 2", "plugin capacity: it limited the groups", ""},
 		"queues are off":     {"enqueue, allocate", "[{name: overcommit}, {name: proportion, enableJobEnqueued: false}]", "overcommitFactor: 1.2", "plugin proportion: enableJobEnqueued false: it does not limit groups", ""},
 		"an earlier tier":    {"enqueue, allocate", "[{name: overcommit}]\n- plugins: [{name: proportion}]", "overcommitFactor: 1.2", "plugin proportion: it does not limit groups, as in Volcano, because overcommit is in an earlier tier", ""},
 		"a later tier":       {"enqueue, allocate", "[{name: proportion}]\n- plugins: [{name: overcommit}]", "", "plugin overcommit: it does not limit groups, as in Volcano, because proportion is in an earlier tier", ""},
