@@ -246,7 +246,7 @@ func testPodOnControlPlane(t *testing.T, cp *controlplane.ControlPlane) {
 
 func testBadManifests(t *testing.T, cp *controlplane.ControlPlane) {
 	for _, tc := range []struct{ name, manifest, want string }{
-		{"no name", "apiVersion: v1\nkind: Namespace", "without kind or name"},
+		{"no name", "apiVersion: v1\nkind: Namespace", `metadata.name "": want both`},
 		{"no YAML", "\t:", "manifest:"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
