@@ -131,23 +131,9 @@ func (in *compiling) cpus() error {
 		}
 	}
 	if !in.m.set.static {
-		return in.reservable(node)
+		return nil
 	}
 	return in.static(node)
-}
-
-// reservable checks reservedSystemCPUs as the kubelet does without the static policy too
-// (getReservedCPUs of cmd/kubelet/app).
-func (in *compiling) reservable(node cpu.Node) error {
-	var all topology.CPUSet
-	for _, t := range node.Threads {
-		all.Add(t.CPU)
-	}
-	text := in.cfg.ReservedSystemCPUs
-	if set, err := topology.ParseCPUList(text); text != "" && (err != nil || !set.IsSubsetOf(&all)) {
-		return bad("reservedSystemCPUs", text, "CPUs that the machine has: "+all.String())
-	}
-	return nil
 }
 
 // static reproduces cpumanager.NewStaticPolicy.

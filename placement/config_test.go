@@ -85,7 +85,6 @@ func TestConfigErrors(t *testing.T) {
 		"CPU id":             {view(func(v *placement.KubeletView) { v.Nodes[1].Cores[0].Threads = []topology.CPUID{2000} }), "machine", true},
 		"reserved text":      {config(func(c *placement.Config) { c.ReservedSystemCPUs = "0-3:2/4" }), "reservedSystemCPUs", false},
 		"reserved unknown":   {config(func(c *placement.Config) { c.ReservedSystemCPUs = "900" }), "reservedSystemCPUs", false},
-		"and not static":     {config(func(c *placement.Config) { c.ReservedSystemCPUs, c.CPUManagerPolicy = "0,900", "none" }), "reservedSystemCPUs", false},
 		"nothing reserved":   {config(func(c *placement.Config) { c.ReservedSystemCPUs = "" }), "kubeReserved[cpu]", false},
 		"too much reserved":  {config(func(c *placement.Config) { c.ReservedSystemCPUs, c.ReservedMilliCPU = "", 1_000_000 }), "kubeReserved[cpu]", false},
 		"no memory reserved": {config(func(c *placement.Config) { c.ReservedMemory = nil }), "reservedMemory", false},
