@@ -31,7 +31,7 @@ var (
 	errGangForming    = errors.New("the pod's gang is incomplete: it has fewer pods than must start together")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
 	errNoDevices      = errors.New("no node has the devices that the pod's claims ask for")
-	errGangWrong      = errors.New("Berth cannot use the gang's declaration")
+	errGangWrong      = errors.New("the gang's declaration cannot be used")
 	errGangDoesNotFit = errors.New("too few pods of the gang have a node or would get one now")
 )
 

@@ -106,7 +106,7 @@ func TestMembersSayWhatTheirGangSays(t *testing.T) {
 			ofGang(w.addPod("mate", "", 2, 0), "z", "4")
 		}, ExitFailure, []string{"member of: gang default/z, forming: 2 of 4 pods are there (see explain gang z)", "2 nodes, asked about this pod without its gang", "the pod's gang is incomplete"}, []string{unserved}, "gang default/z: 2 of 4 pods are there"},
 		"no number": {func(_ *world, p *corev1.Pod) { ofGang(p, "k", "three") }, ExitFailure,
-			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want the number`, "Berth cannot use the gang's declaration"}, []string{unserved}, `"three"`},
+			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want the number`, "the gang's declaration cannot be used"}, []string{unserved}, `"three"`},
 		"no minimum": {func(_ *world, p *corev1.Pod) {
 			ofGang(p, "k", "")
 			delete(p.Annotations, wire.GangMinimumAnnotation)
