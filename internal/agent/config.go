@@ -58,7 +58,7 @@ func Configz(client *http.Client, url string) ConfigSource {
 			return nil, fmt.Errorf("configz %s: %w", url, err)
 		}
 		if resp.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("configz %s: %s: want 200 OK (for 403, grant the agent the verb get on nodes/configz)", url, resp.Status)
+			return nil, fmt.Errorf("configz %s: %s: want 200 OK (for 403, grant the agent the verb get on nodes/configz, or on nodes/proxy if the kubelet's feature gate KubeletFineGrainedAuthz is off)", url, resp.Status)
 		}
 		var answer struct {
 			Config map[string]any `json:"kubeletconfig"`

@@ -65,7 +65,7 @@ func TestConfigz(t *testing.T) {
 		t.Errorf("an answer without kubeletconfig: got error %v", err)
 	}
 	status = http.StatusForbidden
-	if _, err := source.read(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/configz") {
+	if _, err := source.read(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/configz, or on nodes/proxy if") {
 		t.Errorf("forbidden: got error %v", err)
 	}
 }
