@@ -145,8 +145,12 @@ func (r *zoneReader) koordletShared(k *koordlet) error {
 				here = n.CPUs
 			}
 		}
-		if !cpus.IsSubsetOf(&here) {
-			return r.at(at.Child("cpuset"), pool.CPUSet, fmt.Sprintf("CPUs of NUMA node %d, which has %q", pool.Node, here))
+		switch {
+		case cpus.IsSubsetOf(&here):
+		case here.IsEmpty():
+			return r.at(at.Child("node"), pool.Node, "a NUMA node that has CPUs in "+koordletCPUs)
+		default:
+			return r.at(at.Child("cpuset"), pool.CPUSet, fmt.Sprintf("CPUs of NUMA node %d: %s", pool.Node, here.String()))
 		}
 		r.free = r.free.Or(&cpus)
 	}
