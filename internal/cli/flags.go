@@ -58,9 +58,6 @@ func (f *nodeFlags) spec() (whatif.Spec, error) {
 		Machine: f.machine, Config: kubeletconfig.Files{File: f.config, Dir: f.dropIns}, State: f.state,
 		NoGuard: !f.guard, IgnoreMissingDevices: f.ignoreMissing,
 	}
-	if f.config == "" && f.dropIns != "" {
-		return s, Usagef("--%s %s: want --%s too, the file that the drop-ins are merged into", kubeletDropInsFlag, f.dropIns, kubeletConfigFlag)
-	}
 	var err error
 	if s.Config.Flags, err = textOrFile(f.flags); err != nil {
 		return s, err

@@ -210,7 +210,9 @@ func TestKubelet(t *testing.T) {
 	in.file("conf.d/10.conf", kubeletHead+"cpuManagerPolicy: none\n")
 	expect(t, ExitOK, "1-2,9-10", place(staticCPUs)...)
 	expect(t, ExitOK, "shared", place(staticCPUs, "--kubelet-config-dir", filepath.Join(in.dir, "conf.d"))...)
-	expect(t, ExitUsage, "want --kubelet-config too", "place", "-f", p, "--kubelet-config-dir", in.dir)
+	// k3s runs its kubelet with drop-ins and flags only.
+	expect(t, ExitOK, "1-2,9-10", "place", "-f", p, oneByTwo, "--kubelet-config-dir", filepath.Dir(in.file("k3s/10.conf", staticCPUs)), "--kubelet-flags", "--v=2")
+	expect(t, ExitFailure, `want a folder with files that end in .conf`, "place", "-f", p, oneByTwo, "--kubelet-config-dir", filepath.Join(in.dir, "none.d"))
 	expect(t, ExitOK, "1-2,9-10", place(staticCPUs+"featureGates: {DefaultPodSysctls: true}\ndefaultPodSysctls: {net.ipv4.ip_forward: \"1\"}\n", "--kubelet-version", "1.37")...)
 	expect(t, ExitFailure, "defaultPodSysctls", place(staticCPUs+"defaultPodSysctls: {net.ipv4.ip_forward: \"1\"}\n", "--kubelet-version", "1.36")...)
 	expect(t, ExitFailure, "NUMA node 9: want one of the machine's NUMA nodes, 0-1", place(staticCPUs, "--device", "nvidia.com/gpu=0:4,9:4")...)

@@ -29,8 +29,8 @@ const MaxBytes = 1 << 20
 
 // Files names the sources of a kubelet's configuration.
 type Files struct {
-	// File is the path of a YAML or JSON file. "" means that the kubelet uses its defaults and
-	// Flags. If Strict is set and Plain is not, the file may have another form, such as a ConfigMap
+	// File is the path of a YAML or JSON file. "" means that the kubelet has only Dir and Flags, as
+	// with k3s. If Strict is set and Plain is not, the file may have another form, such as a ConfigMap
 	// or an answer of /configz.
 	File string
 	// Dir is the folder of drop-ins: files that end in .conf, also in subfolders, in lexical order,
@@ -59,8 +59,8 @@ func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
 	}
 	c, err := f.merged(g)
 	if err == nil && f.Strict {
-		if err = starts(c); err != nil && f.File != "" {
-			err = fmt.Errorf("%s: %w", f.File, err)
+		if err = starts(c); err != nil && cmp.Or(f.File, f.Dir) != "" {
+			err = fmt.Errorf("%s: %w", cmp.Or(f.File, f.Dir), err)
 		}
 	}
 	if err != nil {

@@ -124,7 +124,7 @@ func set(c *kubeletv1beta1.KubeletConfiguration, o *query.Setting) {
 // it.
 func (n *Node) configure(view *placement.KubeletView) error {
 	c := &kubeletv1beta1.KubeletConfiguration{}
-	if n.spec.Config.File != "" || n.spec.Config.Flags != "" {
+	if files := n.spec.Config; files.File != "" || files.Dir != "" || files.Flags != "" {
 		n.spec.Config.Strict, n.spec.Config.Version = true, n.spec.Version
 		var err error
 		if c, err = n.spec.Config.Read(); err != nil {
@@ -133,8 +133,8 @@ func (n *Node) configure(view *placement.KubeletView) error {
 	}
 	set(c, &n.spec.Setting)
 	err := n.compile(view, c)
-	if err != nil && n.spec.Config.File != "" {
-		return fmt.Errorf("%s: %w", n.spec.Config.File, err)
+	if where := cmp.Or(n.spec.Config.File, n.spec.Config.Dir); err != nil && where != "" {
+		return fmt.Errorf("%s: %w", where, err)
 	}
 	return err
 }
