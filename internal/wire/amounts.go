@@ -148,7 +148,7 @@ const defaultMaxPods = 110
 // because machines do not describe it. The error is a *FieldError, and means that the kubelet would
 // not start.
 func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, capacity amounts.List) (amounts.List, error) {
-	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
+	r := configReader{"KubeletConfiguration", c, k.Version}
 	reserved, err := r.kept(k.MemoryBytes)
 	if err != nil {
 		return nil, err
@@ -184,8 +184,7 @@ func (r configReader) keeps(name string) (at *field.Path, said string) {
 	case r.c.SystemReserved[name] != "":
 		return field.NewPath("systemReserved").Key(name), r.c.SystemReserved[name]
 	}
-	threshold := "memory.available"
-	return field.NewPath("evictionHard").Key(threshold), cmp.Or(r.c.EvictionHard[threshold], DefaultEviction)
+	return field.NewPath("evictionHard").Key(memoryAvailable), cmp.Or(r.c.EvictionHard[memoryAvailable], DefaultEviction)
 }
 
 func text(name string, count int64) string {
@@ -211,7 +210,7 @@ func (r configReader) kept(memoryBytes uint64) (amounts.List, error) {
 	for name, q := range sums {
 		out[name] = countOf(corev1.ResourceName(name), q)
 	}
-	out[amounts.Memory] += int64(min(evicted, math.MaxInt64/2))
+	out[amounts.Memory] += min(evicted.Value(), math.MaxInt64/2)
 	if cpus, err := topology.ParseCPUList(r.c.ReservedSystemCPUs); err == nil && !cpus.IsEmpty() {
 		out[amounts.CPU] = int64(cpus.Len()) * 1000
 	}

@@ -27,10 +27,13 @@ type KubeletFacts struct {
 // evictionHard (pkg/kubelet/eviction/defaults_linux.go).
 const DefaultEviction = "100Mi"
 
+// memoryAvailable is the eviction signal of the memory.
+const memoryAvailable = "memory.available"
+
 // ReadConfig returns the part of a KubeletConfiguration that affects placement. The error is a
 // *FieldError. placement.NewModel checks whether the kubelet would start with it.
 func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placement.Config, error) {
-	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
+	r := configReader{"KubeletConfiguration", c, k.Version}
 	out := placement.Config{
 		Version:                      k.Version,
 		CPUManagerPolicy:             c.CPUManagerPolicy,
@@ -61,7 +64,8 @@ var reservable = []string{string(corev1.ResourceCPU), string(corev1.ResourceMemo
 
 type configReader struct {
 	fieldErrors
-	c *kubeletv1beta1.KubeletConfiguration
+	c       *kubeletv1beta1.KubeletConfiguration
+	version placement.Version
 }
 
 // reserved adds up kubeReserved and systemReserved.
@@ -79,6 +83,9 @@ func (r configReader) reserved() (map[string]resource.Quantity, error) {
 			q, err := r.quantity(at, text)
 			if err != nil {
 				return nil, err
+			}
+			if name == string(corev1.ResourceCPU) && r.version >= placement.V137 && q.Cmp(maxCPUs) <= 0 {
+				q.SetMilli((q.ScaledValue(resource.Micro) + 500) / 1000) // parseResourceList since 1.37
 			}
 			sum := sums[name]
 			sum.Add(q)
@@ -108,8 +115,34 @@ func (r configReader) reservations(out *placement.Config, capacity uint64) error
 		return err
 	}
 	memory := sums[string(corev1.ResourceMemory)]
-	out.NodeReserved = map[string]uint64{string(corev1.ResourceMemory): uint64(memory.Value()) + evicted}
+	memory.Add(evicted)
+	if r.c.MemoryManagerPolicy == kubeletv1beta1.StaticMemoryManagerPolicy && isFraction(memory) {
+		return r.fraction()
+	}
+	out.NodeReserved = map[string]uint64{string(corev1.ResourceMemory): uint64(memory.Value())}
 	return nil
+}
+
+// isFraction reports whether an amount of memory, such as 14.3Gi, has a fraction of a byte.
+func isFraction(q resource.Quantity) bool {
+	return q.Cmp(*resource.NewQuantity(q.Value(), resource.BinarySI)) != 0
+}
+
+// fraction returns the error about the reservation of memory that has a fraction of a byte. A
+// kubelet with the Static memory manager does not start with it, because reservedMemory must have
+// the same total amount (validateReservedMemory of pkg/kubelet/cm/memorymanager).
+func (r configReader) fraction() error {
+	name := string(corev1.ResourceMemory)
+	at, said := field.NewPath("evictionHard").Key(memoryAvailable), r.c.EvictionHard[memoryAvailable]
+	for _, list := range [...]struct {
+		name   string
+		values map[string]string
+	}{{"systemReserved", r.c.SystemReserved}, {"kubeReserved", r.c.KubeReserved}} {
+		if q, err := resource.ParseQuantity(list.values[name]); err == nil && isFraction(q) {
+			at, said = field.NewPath(list.name).Key(name), list.values[name]
+		}
+	}
+	return r.at(at, said, "a whole number of bytes: the total of reservedMemory cannot be a fraction, so the kubelet would not start")
 }
 
 func (r configReader) quantity(at *field.Path, text string) (resource.Quantity, error) {
@@ -126,7 +159,7 @@ func (r configReader) quantity(at *field.Path, text string) (resource.Quantity, 
 // MemoryEviction returns the hard threshold of memory.available, or the kubelet's default. ok is
 // false if there is no threshold.
 func MemoryEviction(c *kubeletv1beta1.KubeletConfiguration) (text string, ok bool) {
-	text, ok = c.EvictionHard["memory.available"]
+	text, ok = c.EvictionHard[memoryAvailable]
 	merged := c.MergeDefaultEvictionSettings != nil && *c.MergeDefaultEvictionSettings
 	if c.EvictionHard == nil || !ok && merged {
 		return DefaultEviction, true
@@ -136,21 +169,21 @@ func MemoryEviction(c *kubeletv1beta1.KubeletConfiguration) (text string, ok boo
 
 // eviction returns the hard threshold of memory.available in bytes. The result known is false if
 // the threshold is a percentage of an unknown amount.
-func (r configReader) eviction(capacity uint64) (bytes uint64, known bool, err error) {
+func (r configReader) eviction(capacity uint64) (bytes resource.Quantity, known bool, err error) {
 	text, ok := MemoryEviction(r.c)
 	if !ok || text == "0%" || text == "100%" { // either turns the threshold off (pkg/kubelet/eviction/helpers.go, parseThresholdStatement)
-		return 0, true, nil
+		return bytes, true, nil
 	}
-	at := field.NewPath("evictionHard").Key("memory.available")
+	at := field.NewPath("evictionHard").Key(memoryAvailable)
 	if number, percent := strings.CutSuffix(text, "%"); percent {
 		share, err := strconv.ParseFloat(number, 32)
 		if err != nil || !(share >= 0 && share <= 100) {
-			return 0, false, r.at(at, text, "0% to 100%")
+			return bytes, false, r.at(at, text, "0% to 100%")
 		}
-		return uint64(float64(capacity) * float64(float32(share)/100)), capacity > 0, nil
+		return *resource.NewQuantity(int64(float64(capacity)*float64(float32(share)/100)), resource.BinarySI), capacity > 0, nil
 	}
-	q, err := r.quantity(at, text)
-	return uint64(q.Value()), err == nil, err
+	bytes, err = r.quantity(at, text)
+	return bytes, err == nil, err
 }
 
 func (r configReader) reservedMemory(at *field.Path, m *kubeletv1beta1.MemoryReservation) (placement.ReservedMemory, error) {

@@ -323,6 +323,45 @@ func TestEvictionThreshold(t *testing.T) {
 	}
 }
 
+// TestReservedFractions: since 1.37, a kubelet rounds each amount of CPU to the nearest thousandth.
+// Until then, it rounded their sum up.
+func TestReservedFractions(t *testing.T) {
+	for _, c := range []struct {
+		kube, system string
+		want136      int64
+		want137      int64
+	}{
+		{"82.5m", "", 83, 83}, {"1000.4m", "", 1001, 1000}, {"0.0004", "0.0004", 1, 0}, {"0.0005", "0.0004", 1, 1}, {"500m", "1.5", 2000, 2000},
+	} {
+		kc := kubeletv1beta1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": c.kube}, SystemReserved: map[string]string{"cpu": c.system}}
+		if c.system == "" {
+			kc.SystemReserved = nil
+		}
+		for version, want := range map[placement.Version]int64{placement.V136: c.want136, placement.V137: c.want137} {
+			if got, err := ReadConfig(&kc, KubeletFacts{Version: version}); err != nil || got.ReservedMilliCPU != want {
+				t.Errorf("%s and %s, 1.%d: %dm, %v, want %dm", c.kube, c.system, version, got.ReservedMilliCPU, err, want)
+			}
+		}
+	}
+	// With the Static memory manager, a fraction of a byte keeps the kubelet from starting.
+	for field, kc := range map[string]kubeletv1beta1.KubeletConfiguration{
+		"kubeReserved[memory]":           {KubeReserved: map[string]string{"memory": "14.3Gi"}},
+		"systemReserved[memory]":         {KubeReserved: map[string]string{"memory": "1.5Gi"}, SystemReserved: map[string]string{"memory": "0.1Gi"}},
+		"evictionHard[memory.available]": {EvictionHard: map[string]string{"memory.available": "1.1Gi"}},
+		"":                               {KubeReserved: map[string]string{"memory": "0.5"}, SystemReserved: map[string]string{"memory": "0.5"}},
+	} {
+		if _, err := ReadConfig(&kc, KubeletFacts{}); err != nil {
+			t.Errorf("%s, memory manager None: %v", field, err)
+		}
+		kc.MemoryManagerPolicy = "Static"
+		_, err := ReadConfig(&kc, KubeletFacts{})
+		var wrong *FieldError
+		if is := errors.As(err, &wrong); is != (field != "") || is && wrong.Field != field {
+			t.Errorf("got %v, want an error about %q", err, field)
+		}
+	}
+}
+
 func TestBadConfig(t *testing.T) {
 	for field, kc := range map[string]kubeletv1beta1.KubeletConfiguration{
 		"kubeReserved[cpu]":                 {KubeReserved: map[string]string{"cpu": "two"}},
