@@ -45,6 +45,7 @@ func TestFitCluster(t *testing.T) {
 	golden.File(t, "testdata/fit-compare.txt", stdout)
 	expect(t, ExitOK, "gpu-1: 1", append(compared, "-o", "jsonpath={.groups[0].like}: {.groups[0].after.nodes}")...)
 	expect(t, ExitOK, "EMPTY", ask("--compare", "--set", "reservedSystemCPUs=0-3")...)
+	expect(t, ExitFailure, "the node cannot have this configuration: KubeletConfiguration: reservedSystemCPUs: \"900\": want CPUs that the machine has", ask("--set", "reservedSystemCPUs=900", "--set", "cpuManagerPolicy=none")...)
 	expect(t, ExitOK, "note: a node must be drained before this setting is changed", ask("--set", "numaNodesPerPackage=1")...)
 	expect(t, ExitFailure, "the cores of package 0 cannot be divided evenly", ask("--set", "numaNodesPerPackage=3")...)
 	expect(t, ExitUsage, `--set "nps=4": want KEY=VALUE, where KEY is one of topologyManagerPolicy`, ask("--set", "nps=4")...)

@@ -60,6 +60,7 @@ func TestNeedBadInput(t *testing.T) {
 		{[]string{needMachine, "--set", "policy=none"}, "--set \"policy=none\": want KEY=VALUE"},
 		{[]string{needMachine, "--set", "reservedSystemCPUs=x"}, "want a list of CPUs"},
 		{[]string{needMachine, "--set", "reservedSystemCPUs=0,"}, "want a list of CPUs"},
+		{[]string{needMachine, "--set", "reservedSystemCPUs=0, 1"}, "want a list of CPUs and ranges without blanks"},
 		{[]string{needMachine, "--set", "numaNodesPerPackage=7"}, "7 NUMA nodes in each package"},
 		{[]string{needMachine, "--set", "numaNodesPerPackage=2", "--device", "a/b=5:1"}, "--device a/b: NUMA node 5: want"},
 		{[]string{"package:2 numa:1 core:4 pu:2 mem:8Gi", "--set", "reservedSystemCPUs=200"}, "reservedSystemCPUs"},

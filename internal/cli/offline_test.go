@@ -85,6 +85,23 @@ func TestTotals(t *testing.T) {
 	expect(t, ExitFailure, `systemReserved[memory]: "2Ti": want less: kubeReserved`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
 }
 
+// TestReservedCPUs: a kubelet does not start with reservedSystemCPUs that the machine does not have,
+// or that its parser does not accept. Its policies do not matter.
+func TestReservedCPUs(t *testing.T) {
+	in := newInputs(t)
+	pod := in.pod("p", "{limits: {cpu: 2, memory: 1Gi}}")
+	for _, policy := range []string{"", "cpuManagerPolicy: static\n"} {
+		for list, want := range map[string]string{
+			"0,16": `reservedSystemCPUs: "0,16": want CPUs that the machine has: 0-15: the kubelet would not start`,
+			"0, 1": `reservedSystemCPUs: "0, 1": want a list of CPUs and ranges without blanks, like 0-1,32-33: the kubelet would not start`,
+		} {
+			config := in.file("kubelet.yaml", kubeletHead+policy+"reservedSystemCPUs: "+list+"\n")
+			expect(t, ExitFailure, want, "place", "-f", pod, oneByTwo, "--kubelet-config", config)
+		}
+	}
+	expect(t, ExitFailure, `want CPUs that the machine has: 0-15`, "need", "-f", pod, oneByTwo, "--set", "cpuManagerPolicy=none,reservedSystemCPUs=16")
+}
+
 func TestOperatingSystem(t *testing.T) {
 	in := newInputs(t)
 	windows := in.file("w.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {os: {name: windows}, containers: [{name: x}]}")

@@ -112,6 +112,9 @@ func isPeriod(value string) bool {
 // reservations returns an error for reservations with which a kubelet does not start
 // (ValidateKubeletConfiguration of pkg/kubelet/apis/config/validation).
 func reservations(c *kubeletv1beta1.KubeletConfiguration) error {
+	if _, err := wire.ReservedCPUs(c.ReservedSystemCPUs); err != nil {
+		return wrong("reservedSystemCPUs", c.ReservedSystemCPUs, wire.WantReserved)
+	}
 	cgroups := map[string]string{systemCgroup: c.SystemReservedCgroup, kubeCgroup: c.KubeReservedCgroup}
 	for _, field := range []string{systemCgroup, kubeCgroup} {
 		if c.ReservedSystemCPUs != "" && cgroups[field] != "" {

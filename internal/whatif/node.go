@@ -149,6 +149,9 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 			Value: fmt.Sprint(c.FeatureGates[gate]), Want: "a value that this kubelet release allows: the kubelet would not start: " + why}
 	}
 	n.config.GuardDefects = !n.spec.NoGuard
+	if err = wire.CheckReserved(c.ReservedSystemCPUs, view); err != nil {
+		return err
+	}
 	if n.model, err = placement.NewModel(view, n.config); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/cpuset"
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -57,6 +58,44 @@ func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placeme
 	}
 	return out, nil
 }
+
+// ReservedCPUs parses reservedSystemCPUs as the kubelet does. Blanks and strides, which a kernel's
+// CPU list may have, are errors.
+func ReservedCPUs(list string) (topology.CPUSet, error) {
+	set, err := topology.ParseCPUList(list) // limits the ids, so cpuset.Parse is fast
+	if err == nil {
+		_, err = cpuset.Parse(list)
+	}
+	return set, err
+}
+
+// CheckReserved returns a *FieldError for reservedSystemCPUs with which a kubelet does not start,
+// whatever its policies are (getReservedCPUs of cmd/kubelet/app): a list that it cannot parse, or
+// CPUs that the machine does not have.
+func CheckReserved(list string, view *placement.KubeletView) error {
+	var all topology.CPUSet
+	for i := range view.Nodes {
+		for j := range view.Nodes[i].Cores {
+			for _, id := range view.Nodes[i].Cores[j].Threads {
+				if id < topology.MaxCPUs {
+					all.Add(id)
+				}
+			}
+		}
+	}
+	const r = fieldErrors("KubeletConfiguration")
+	at := field.NewPath("reservedSystemCPUs")
+	switch set, err := ReservedCPUs(list); {
+	case err != nil:
+		return r.at(at, list, WantReserved+": the kubelet would not start")
+	case !set.IsSubsetOf(&all):
+		return r.at(at, list, "CPUs that the machine has: "+all.String()+": the kubelet would not start")
+	}
+	return nil
+}
+
+// WantReserved describes a correct value of reservedSystemCPUs.
+const WantReserved = "a list of CPUs and ranges without blanks, like 0-1,32-33"
 
 // reservable are the resources that kubeReserved and systemReserved may list (parseResourceList of
 // cmd/kubelet/app).

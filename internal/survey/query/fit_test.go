@@ -186,7 +186,7 @@ func TestParseSetting(t *testing.T) {
 	if want := (Setting{Policy: "restricted", Scope: "pod", CPUManager: "static", NUMAPerPackage: 4, Reserved: "0-1,33"}); err != nil || s != want {
 		t.Errorf("%+v, %v, want %+v", s, err, want)
 	}
-	for _, text := range []string{"", "x", "x=y", "topologyManagerPolicy=singel", "numaNodesPerPackage=0", "numaNodesPerPackage=65", "numaNodesPerPackage=two", "reservedSystemCPUs=", "reservedSystemCPUs=0-"} {
+	for _, text := range []string{"", "x", "x=y", "topologyManagerPolicy=singel", "numaNodesPerPackage=0", "numaNodesPerPackage=65", "numaNodesPerPackage=two", "reservedSystemCPUs=", "reservedSystemCPUs=0-", "reservedSystemCPUs=0, 1", "reservedSystemCPUs=0-6:1/2"} {
 		if _, err := ParseSetting([]string{text}); err == nil || !strings.Contains(err.Error(), "want ") {
 			t.Errorf("%q: error %v", text, err)
 		}

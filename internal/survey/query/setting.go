@@ -66,9 +66,9 @@ func ParseSetting(texts []string) (Setting, error) {
 		case !ok || !known:
 			return s, fmt.Errorf("%.80q: want KEY=VALUE, where KEY is one of %s", text, strings.Join(SettingKeys(), ", "))
 		case key == settingReserved:
-			cpus, err := topology.ParseCPUList(value)
+			cpus, err := wire.ReservedCPUs(value)
 			if err != nil || cpus.IsEmpty() {
-				return s, fmt.Errorf("%.80q: want a list of CPUs, like 0-1,32-33", text)
+				return s, fmt.Errorf("%.80q: want %s", text, wire.WantReserved)
 			}
 			s.Reserved = cpus.String()
 		case values == nil:
@@ -149,6 +149,9 @@ func (o *Setting) onNode(n *survey.NodeState) *survey.NodeState {
 		}
 		if o.Reserved != "" {
 			spec.Config.ReservedSystemCPUs = o.Reserved
+			if err = wire.CheckReserved(o.Reserved, spec.View); err != nil {
+				return err
+			}
 		}
 		if o.NUMAPerPackage > 0 {
 			devices, err = divide(spec, o.NUMAPerPackage, devices)
