@@ -124,6 +124,9 @@ func explainText(w io.Writer, answers []whatif.Placed) error {
 		if err := placeTable(w, answers[i:i+1]); err != nil {
 			return err
 		}
+		for _, text := range a.Shares {
+			fmt.Fprintf(w, "shares: %s\n", text)
+		}
 	}
 	return nil
 }

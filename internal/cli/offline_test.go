@@ -85,6 +85,27 @@ func TestTotals(t *testing.T) {
 	expect(t, ExitFailure, `systemReserved[memory]: "2Ti": want less: kubeReserved`, "place", "-f", most, oneByTwo, "--kubelet-config", over)
 }
 
+// TestShares: explain shows why a pod gets no exclusive CPUs.
+func TestShares(t *testing.T) {
+	in := newInputs(t)
+	static, memory := in.file("static.yaml", staticCPUs), in.file("memory.yaml", kubeletHead+
+		"memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]\n")
+	for _, c := range []struct{ resources, config, want string }{
+		{"{requests: {cpu: 2}, limits: {memory: 1Gi}}", static, "\nshares: the pod is not Guaranteed (container x has no limit of cpu), so it gets no exclusive CPUs and no pinned memory\n"},
+		{"{limits: {cpu: 1500m, memory: 1Gi}}", static, "\nshares: x: 1500m is not a whole number of CPUs, so the container gets no exclusive CPUs: want 1 or 2\n"},
+		{"{limits: {cpu: 2, memory: 1Gi}}", memory, "\nshares: the kubelet gives no exclusive CPUs, because its cpuManagerPolicy is none\n"},
+		{"{limits: {cpu: 2, memory: 1Gi}}", static, ""},
+		{"{limits: {cpu: 1500m, memory: 1Gi}}", in.file("none.yaml", kubeletHead), ""},
+	} {
+		code, stdout, stderr := run(t, "explain", "-f", in.pod("p", c.resources), "--node", oneByTwo, "--kubelet-config", c.config)
+		if code != ExitOK || strings.Contains(stdout, "shares:") != (c.want != "") || !strings.Contains(stdout, c.want) {
+			t.Errorf("%s: exit code %d, want %q in\n%s%s", c.resources, code, c.want, stdout, stderr)
+		}
+	}
+	whole := in.file("whole.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]}\n")
+	expect(t, ExitOK, "\nshares: the pod gets no exclusive CPUs, because it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers", "explain", "-f", whole, "--node", oneByTwo, "--kubelet-config", static)
+}
+
 // TestReservedCPUs: a kubelet does not start with reservedSystemCPUs that the machine does not have,
 // or that its parser does not accept. Its policies do not matter.
 func TestReservedCPUs(t *testing.T) {

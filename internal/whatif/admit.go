@@ -24,6 +24,9 @@ type Placed struct {
 	// has no exclusive resources.
 	NUMANodes  string             `json:"numaNodes"`
 	Containers []survey.Container `json:"containers,omitempty"`
+	// Shares explains why containers of the pod get no exclusive CPUs. It is empty if all get some,
+	// or if the node pins nothing.
+	Shares []string `json:"shares,omitempty"`
 	// Random means that the kubelet picks devices at random, so Containers is one of several
 	// possible results.
 	Random  bool     `json:"random,omitempty"`
@@ -100,7 +103,26 @@ func (n *Node) admit(a *ask) Placed {
 	for i := range got.Containers {
 		out.Containers = append(out.Containers, survey.ContainerOf(n.machine, &got.Containers[i]))
 	}
+	out.Shares = n.shares(a, &got)
 	return out
+}
+
+// shares explains why containers of an admitted pod get no exclusive CPUs.
+func (n *Node) shares(a *ask, got *placement.Decision) []string {
+	pins := got.Whole != nil || slices.ContainsFunc(got.Containers, func(c placement.ContainerDecision) bool { return !c.CPUs.IsEmpty() })
+	switch {
+	case n.pinsNothing():
+		return nil // assumptions has added a note
+	case n.config.CPUManagerPolicy != "static":
+		return []string{"the kubelet gives no exclusive CPUs, because its cpuManagerPolicy is none"}
+	case a.request.PodLevel && pins:
+		return nil // the other containers share the pod's own CPUs
+	case a.request.PodLevel && a.request.Level.Guaranteed:
+		return []string{"the pod gets no exclusive CPUs, because " + wire.OnlyWholes}
+	case !a.request.Guaranteed:
+		return []string{fmt.Sprintf("the pod is not Guaranteed (%s), so it gets no exclusive CPUs and no pinned memory", cmp.Or(wire.NotGuaranteed(a.pod), "its status says so"))}
+	}
+	return survey.Fractions(&a.request)
 }
 
 // take decides whether the node admits a pod, and assigns its resources to it. If the pod is

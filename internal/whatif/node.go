@@ -169,12 +169,17 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 }
 
 func (n *Node) assumptions() {
-	if n.config.CPUManagerPolicy != "static" && n.config.MemoryManagerPolicy != "Static" {
+	if n.pinsNothing() {
 		n.note("neither the CPU nor the memory manager of this kubelet is static: it pins nothing (see --kubelet-config)")
 	}
 	if memoryOf(n.machine) == 0 {
 		n.note("the machine has no memory size: amounts of memory are not checked (add mem:SIZE to a machine string)")
 	}
+}
+
+// pinsNothing reports whether the kubelet pins neither CPUs nor memory.
+func (n *Node) pinsNothing() bool {
+	return n.config.CPUManagerPolicy != "static" && n.config.MemoryManagerPolicy != "Static"
 }
 
 func (n *Node) note(text string) {
