@@ -106,8 +106,8 @@ func TestShares(t *testing.T) {
 	expect(t, ExitOK, "\nshares: the pod gets no exclusive CPUs, because it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers", "explain", "-f", whole, "--node", oneByTwo, "--kubelet-config", static)
 }
 
-// TestReservedCPUs: a kubelet does not start with reservedSystemCPUs that the machine does not have,
-// or that its parser does not accept. Its policies do not matter.
+// TestReservedCPUs: a kubelet does not start with reservedSystemCPUs that the machine lacks, or
+// that its parser does not accept. Its policies do not matter.
 func TestReservedCPUs(t *testing.T) {
 	in := newInputs(t)
 	pod := in.pod("p", "{limits: {cpu: 2, memory: 1Gi}}")

@@ -30,8 +30,8 @@ const MaxBytes = 1 << 20
 // Files names the sources of a kubelet's configuration.
 type Files struct {
 	// File is the path of a YAML or JSON file. "" means that the kubelet has only Dir and Flags, as
-	// with k3s. If Strict is set and Plain is not, the file may have another form, such as a ConfigMap
-	// or an answer of /configz.
+	// with k3s. If Strict is set and Plain is not, the file may have another form, such as a
+	// ConfigMap or an answer of /configz.
 	File string
 	// Dir is the folder of drop-ins: files that end in .conf, also in subfolders, in lexical order,
 	// each a JSON merge patch (RFC 7396). If Dir is "", there are no drop-ins. If Dir does not
