@@ -516,7 +516,7 @@ var otherAdvice = map[Detail]string{
 	DefectForeignCPUs:  "use nodes whose cores have equally many threads",
 	DefectRestartKills: "upgrade the node's kubelet to 1.37, whose restarts kill no pod",
 	DefectUnequalGroup: "give all NUMA nodes the same kinds of huge pages",
-	DefectWideDevices:  "use a kubelet of 1.36 or later, whose hints name only the NUMA nodes of devices",
+	DefectWideDevices:  DefectWideDevices.Advice(),
 	Withholds:          "add \",preferred\" to berth.dev/exclusive, or let the administrator name the namespace in exclusiveNamespaces",
 }
 
