@@ -13,6 +13,7 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	corehelpers "k8s.io/component-helpers/resource"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/suggest"
@@ -27,8 +28,8 @@ func validate(object, at string, pod *corev1.Pod) error {
 	v.metadata(pod)
 	v.containers(pod)
 	v.volumes(pod)
-	if r := pod.Spec.Resources; r != nil {
-		v.amounts("spec.resources", r.Requests, r.Limits)
+	if pod.Spec.Resources != nil {
+		v.level(pod)
 	}
 	if len(v.errs) == 0 { // an amount that the API server accepts may be too large for Berth
 		_, err := wire.ReadPod(pod)
@@ -131,6 +132,48 @@ func (v *validator) claims(at string, c *corev1.Container, pod *corev1.Pod) {
 	for i, claim := range c.Resources.Claims {
 		if !slices.ContainsFunc(pod.Spec.ResourceClaims, func(p corev1.PodResourceClaim) bool { return p.Name == claim.Name }) {
 			v.fail(fmt.Sprintf("%s.resources.claims[%d].name", at, i), claim.Name, "a name of spec.resourceClaims")
+		}
+	}
+}
+
+// level checks spec.resources, as validatePodResources does after the API server has set missing
+// requests.
+func (v *validator) level(pod *corev1.Pod) {
+	own := pod.Spec.Resources
+	v.amounts("spec.resources", own.Requests, own.Limits)
+	refuse := func(path string, list corev1.ResourceList) {
+		for _, name := range slices.Sorted(maps.Keys(list)) {
+			if q := list[name]; !corehelpers.IsSupportedPodLevelResource(name) {
+				v.fail(path+"["+string(name)+"]", q.String(), "only cpu, memory and huge pages here: a container asks for the rest")
+			}
+		}
+	}
+	refuse("spec.resources.limits", own.Limits)
+	refuse("spec.resources.requests", own.Requests)
+	if len(own.Claims) > 0 {
+		v.fail("spec.resources.claims", own.Claims[0].Name, "no claims here: a container names them")
+	}
+	for i := range pod.Spec.Containers {
+		limits := pod.Spec.Containers[i].Resources.Limits
+		for _, name := range slices.Sorted(maps.Keys(limits)) {
+			limit := limits[name]
+			if most, set := own.Limits[name]; set && limit.Cmp(most) > 0 {
+				v.fail(fmt.Sprintf("spec.containers[%d].resources.limits[%s]", i, name), limit.String(), "at most the limit in spec.resources, "+most.String())
+			}
+		}
+	}
+	bare := corev1.Pod{Spec: pod.Spec}
+	bare.Spec.Resources = nil
+	sums := corehelpers.AggregateContainerRequests(wire.WithRequests(&bare), corehelpers.PodResourcesOptions{})
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		path := "spec.resources.requests"
+		asked, set := own.Requests[name]
+		if !set { // the API server sets the sum, which the limit has to cover
+			path = "spec.resources.limits"
+			asked, set = own.Limits[name]
+		}
+		if sum := sums[name]; set && sum.Cmp(asked) > 0 {
+			v.fail(path+"["+string(name)+"]", asked.String(), "at least what the containers request, "+sum.String())
 		}
 	}
 }

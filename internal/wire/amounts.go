@@ -27,7 +27,7 @@ var countedAsScheduler = corehelpers.PodResourcesOptions{
 // ReadAmounts returns the total requests of a pod, as NodeResourcesFit and the kubelet's admission
 // count them (framework.PodRequests). Missing requests default to the limits, as in the API server.
 func ReadAmounts(pod *corev1.Pod) amounts.List {
-	return ReadResources(corehelpers.PodRequests(withRequests(pod), countedAsScheduler))
+	return ReadResources(corehelpers.PodRequests(WithRequests(pod), countedAsScheduler))
 }
 
 // ReadResources returns the amounts of a list of resources.
@@ -77,11 +77,11 @@ func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// withRequests returns the pod with missing requests set as SetDefaults_Pod does
+// WithRequests returns the pod with missing requests set as SetDefaults_Pod does
 // (pkg/apis/core/v1). It leaves out requests for extended resources that Dynamic Resource
 // Allocation provides, because the node need not have these resources
 // (removeMissingExtendedResources).
-func withRequests(pod *corev1.Pod) *corev1.Pod {
+func WithRequests(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
 	r := podReader{pod: pod}
 	fill := func(list []corev1.Container) []corev1.Container {

@@ -106,7 +106,7 @@ func (r podReader) level() (out placement.LevelRequest, err error) {
 	own := r.pod.Spec.Resources
 	requests := own.Requests
 	if len(own.Limits) > 0 {
-		requests = levelRequests(withRequests(r.pod))
+		requests = levelRequests(WithRequests(r.pod))
 	}
 	if out.Guaranteed = r.pod.Status.QOSClass == corev1.PodQOSGuaranteed; r.pod.Status.QOSClass == "" {
 		out.Guaranteed = guaranteedBy([]corev1.ResourceRequirements{{Requests: requests, Limits: own.Limits}})
@@ -136,7 +136,7 @@ func (r podReader) level() (out placement.LevelRequest, err error) {
 	return out, nil
 }
 
-// levelRequests returns the requests in spec.resources of a pod that withRequests has completed.
+// levelRequests returns the requests in spec.resources of a pod that WithRequests has completed.
 // For huge pages without a request, the API server uses the pod's limits, or the containers' limits
 // if the pod has none (defaultHugePagePodLimits of pkg/apis/core/v1).
 func levelRequests(pod *corev1.Pod) corev1.ResourceList {
