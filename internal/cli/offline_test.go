@@ -102,8 +102,22 @@ func TestShares(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %q in\n%s%s", c.resources, code, c.want, stdout, stderr)
 		}
 	}
-	whole := in.file("whole.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]}\n")
-	expect(t, ExitOK, "\nshares: the pod gets no exclusive CPUs, because it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers", "explain", "-f", whole, "--node", oneByTwo, "--kubelet-config", static)
+	managed := staticCPUs + "featureGates: {PodLevelResourceManagers: true}\ntopologyManagerScope: pod\n"
+	none, restricted := in.file("managed.yaml", managed), in.file("restricted.yaml", managed+"topologyManagerPolicy: restricted\n")
+	for _, c := range []struct{ spec, config, want string }{
+		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]", static, "because it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers"},
+		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]", none, "topologyManagerPolicy other than none gives it CPUs\n"},
+		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]", restricted, ""},
+		{"resources: {limits: {cpu: 1500m, memory: 1Gi}}, containers: [{name: x}]", restricted, "spec.resources: 1500m is not a whole number of CPUs, so the pod gets no exclusive CPUs\n"},
+		{"resources: {limits: {cpu: 4, memory: 1Gi}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", restricted, "the pod is not Guaranteed (spec.resources requests less than its limits)"},
+		{"resources: {limits: {cpu: 4}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", static, "the pod is not Guaranteed (spec.resources has no limit of memory)"},
+	} {
+		pod := in.file("whole.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {"+c.spec+"}\n")
+		code, stdout, stderr := run(t, "explain", "-f", pod, "--node", oneByTwo, "--kubelet-config", c.config, "--guard=false")
+		if code != ExitOK || strings.Contains(stdout, "\nshares:") != (c.want != "") || !strings.Contains(stdout, c.want) {
+			t.Errorf("%s: exit code %d, want %q in\n%s%s", c.spec, code, c.want, stdout, stderr)
+		}
+	}
 }
 
 // TestReservedCPUs: a kubelet does not start with reservedSystemCPUs that the machine lacks, or

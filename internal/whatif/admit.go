@@ -117,9 +117,11 @@ func (n *Node) shares(a *ask, got *placement.Decision) []string {
 		return []string{"the kubelet gives no exclusive CPUs, because its cpuManagerPolicy is none"}
 	case a.request.PodLevel && pins:
 		return nil // the other containers share the pod's own CPUs
+	case a.request.PodLevel && a.request.Level.Guaranteed && a.request.Level.MilliCPU%1000 != 0 && n.model.PlacesWholes():
+		return []string{fmt.Sprintf("spec.resources: %dm is not a whole number of CPUs, so the pod gets no exclusive CPUs", a.request.Level.MilliCPU)}
 	case a.request.PodLevel && a.request.Level.Guaranteed:
 		return []string{"the pod gets no exclusive CPUs, because " + wire.OnlyWholes}
-	case !a.request.Guaranteed:
+	case a.request.PodLevel, !a.request.Guaranteed:
 		return []string{fmt.Sprintf("the pod is not Guaranteed (%s), so it gets no exclusive CPUs and no pinned memory", cmp.Or(wire.NotGuaranteed(a.pod), "its status says so"))}
 	}
 	return survey.Fractions(&a.request)

@@ -293,7 +293,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 		}
 	}
 	if corehelpers.IsPodLevelResourcesSet(pod) {
-		note("spec.resources", pod.Spec.Resources)
+		note("spec.resources", WithRequests(pod).Spec.Resources)
 	} else {
 		for at, c := range Containers(pod) {
 			who := "container "
@@ -312,7 +312,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 // The reasons why a pod shares CPUs, and descriptions of missing requests and limits.
 const (
 	NoWholeCPUs        = "no container requests a whole number of CPUs: set a limit such as 2, not 1500m"
-	OnlyWholes         = "it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers and topologyManagerScope pod gives it CPUs"
+	OnlyWholes         = "it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers, topologyManagerScope pod and a topologyManagerPolicy other than none gives it CPUs"
 	NotGuaranteedWords = "it is not Guaranteed: "
 
 	LacksBoth    = "has no limits of cpu and memory"

@@ -297,6 +297,7 @@ func TestNotGuaranteed(t *testing.T) {
 		"container m has no limit of cpu":    {Containers: []corev1.Container{container("m", nil, list("0", "1Gi"))}},
 		"container m requests less than its limits":            {Containers: []corev1.Container{container("m", list("2", ""), list("4", "1Gi"))}},
 		"init container envoy has no limits of cpu and memory": {InitContainers: []corev1.Container{sidecar}, Containers: []corev1.Container{good}},
+		"spec.resources requests less than its limits":         {Containers: []corev1.Container{good}, Resources: &corev1.ResourceRequirements{Limits: list("4", "4Gi")}},
 		"spec.resources has no limit of memory":                {Containers: []corev1.Container{good}, Resources: &corev1.ResourceRequirements{Limits: list("4", "")}},
 		"container a has no limits of cpu and memory, container b has no limits of cpu and memory, container c has no limits of cpu and memory and 1 more": {Containers: []corev1.Container{
 			container("a", nil, nil), container("b", nil, nil), container("c", nil, nil), container("d", nil, nil)}},
