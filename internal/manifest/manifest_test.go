@@ -330,6 +330,7 @@ func TestReadRefuses(t *testing.T) {
 		"negative count":   {"{kind: Deployment, apiVersion: apps/v1, metadata: {name: d}, spec: {replicas: -1, template: {spec: {containers: [{name: c}]}}}}", `spec.replicas: "-1"`},
 		"too many":         {"{kind: Deployment, apiVersion: apps/v1, metadata: {name: d}, spec: {replicas: 20000, template: {spec: {containers: [{name: c}]}}}}", `0 to 10000 pods`},
 		"in a template":    {"{kind: Job, apiVersion: batch/v1, metadata: {name: j}, spec: {template: {spec: {containers: []}}}}", `Job j: spec.template.spec.containers`},
+		"misspelt sidecar": {pod("{initContainers: [{name: s, restartPolicy: always}], containers: [{name: c}]}"), `spec.initContainers[0].restartPolicy: "always": want Always, OnFailure or Never (did you mean "Always"?)`},
 		"pod's own device": {pod("{resources: {limits: {cpu: 1, nvidia.com/gpu: 1}}, containers: [{name: c}]}"), `spec.resources.limits[nvidia.com/gpu]: "1": want only cpu, memory and huge pages here`},
 		"pod's own claim":  {pod("{resources: {claims: [{name: g}]}, containers: [{name: c}]}"), `spec.resources.claims: "g": want no claims here`},
 		"above pod limit":  {pod("{resources: {limits: {cpu: 2}, requests: {cpu: 1}}, containers: [{name: c, resources: {requests: {cpu: 1}, limits: {cpu: 3}}}]}"), `spec.containers[0].resources.limits[cpu]: "3": want at most the limit in spec.resources, 2`},

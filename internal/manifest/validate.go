@@ -99,10 +99,16 @@ func (v *validator) containers(pod *corev1.Pod) {
 		for _, want := range validation.IsDNS1123Label(c.Name) {
 			v.fail(at+".name", c.Name, want)
 		}
+		if p := c.RestartPolicy; p != nil && !slices.Contains(restarts, string(*p)) {
+			v.fail(at+".restartPolicy", string(*p), "Always, OnFailure or Never"+suggest.DidYouMean(string(*p), restarts))
+		}
 		v.amounts(at+".resources", c.Resources.Requests, c.Resources.Limits)
 		v.claims(at, c, pod)
 	}
 }
+
+// restarts are the restart policies of a container. With Always, an init container is a sidecar.
+var restarts = []string{string(corev1.ContainerRestartPolicyAlways), string(corev1.ContainerRestartPolicyOnFailure), string(corev1.ContainerRestartPolicyNever)}
 
 // volumes checks that volumes have names, and that mounted volumes exist.
 func (v *validator) volumes(pod *corev1.Pod) {
