@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/placement"
 )
 
 // TestAmountsOfResizedPods: during a resize, the larger of the old and the new amount counts, for a
@@ -58,5 +59,12 @@ func TestReadQuotas(t *testing.T) {
 		if got := ReadQuotas(c.quotas); !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// TestReservedWithoutCPUs: an error about a machine without CPUs comes from package placement.
+func TestReservedWithoutCPUs(t *testing.T) {
+	if err := CheckReserved("0", &placement.KubeletView{}); err != nil {
+		t.Error(err)
 	}
 }
