@@ -131,6 +131,7 @@ func readFlags(text string, version placement.Version) (*flags, error) {
 	if list := listOf(text); list != nil {
 		text = strings.Join(list, " ")
 	}
+	text = quotedValue.ReplaceAllStringFunc(text, func(value string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(value) })
 	f := &flags{object: map[string]any{}, version: cmp.Or(version, placement.V136)}
 	defined := map[string]bool{}
 	var open []string // variables whose values are used
@@ -201,6 +202,9 @@ var (
 
 // assigned matches a variable with flags, as in a shell script or a systemd unit.
 var assigned = regexp.MustCompile(`(?s)^(?:[A-Za-z]+=)?([A-Z][A-Z0-9_]*)=(.*)$`)
+
+// quotedValue matches a variable whose value is in quotes, which may span lines.
+var quotedValue = regexp.MustCompile(`(?m)^\s*(?:export\s+)?[A-Z][A-Z0-9_]*=(?:"[^"]*"|'[^']*')`)
 
 // wordsOf splits a line as a shell does.
 func wordsOf(line string) (words []string) {
