@@ -79,6 +79,8 @@ var inside = []sign{
 	userData,
 	{"user data of a machine", regexp.MustCompile(`(?m)^[^#\n]*(\bbootstrap\.sh\s|--kubelet-extra-args\b)`)},
 	{"a configuration of k3s or RKE2", regexp.MustCompile(`--kubelet-arg\b`)},
+	{"a command of minikube", regexp.MustCompile(`--extra-config[= ]["']?kubelet\.`)},
+	{"a setting of Charmed Kubernetes", regexp.MustCompile(`\bkubelet-extra-(args|config)["']?[:=]`)},
 	{"a settings file of Bottlerocket", regexp.MustCompile(`(?m)^\s*\[settings[.\]]`)},
 	{"a configuration of Terraform", regexp.MustCompile(`(?m)^\s*((resource|module|data) "[^"]*"|kubelet_config *=?) *["{]`)},
 }
