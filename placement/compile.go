@@ -35,8 +35,11 @@ func (in *compiling) nodes() error {
 	}
 	n := in.m.nodes.Len()
 	if n > in.m.set.maxNodes {
-		err := bad("topologyManagerPolicyOptions[max-allowable-numa-nodes]", strconv.Itoa(in.m.set.maxNodes),
-			"at least "+strconv.Itoa(n)+", the number of NUMA nodes")
+		want := "at least " + strconv.Itoa(n) + ", the number of NUMA nodes"
+		if in.m.set.maxNodes == kubeletMaxNodes {
+			want += " (without this option, the value is 8)"
+		}
+		err := bad("topologyManagerPolicyOptions[max-allowable-numa-nodes]", strconv.Itoa(in.m.set.maxNodes), want)
 		if err := in.m.set.refuse(err, hinted...); err != nil {
 			return err
 		}

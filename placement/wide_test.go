@@ -147,7 +147,7 @@ func TestMemoryOnlyNodesRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	delete(c.TopologyManagerPolicyOptions, "max-allowable-numa-nodes")
-	if _, err := placement.NewModel(view, c); err == nil || !strings.Contains(err.Error(), "max-allowable-numa-nodes") {
+	if _, err := placement.NewModel(view, c); err == nil || !strings.Contains(err.Error(), `[max-allowable-numa-nodes]: "8": want at least 34, the number of NUMA nodes (without this option, the value is 8)`) {
 		t.Errorf("got %v", err)
 	}
 }
