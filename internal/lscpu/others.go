@@ -10,7 +10,7 @@ import (
 )
 
 // errNumactl returns the error for the output of numactl -H. The error contains the memory and
-// distances in the form of a machine string.
+// distances in the form of a machine string, and the NUMA nodes without CPUs.
 func errNumactl(text string) error {
 	hint := ""
 	if said := numactlItems(text); said != "" {
@@ -20,12 +20,13 @@ func errNumactl(text string) error {
 }
 
 var (
+	numactlBare = regexp.MustCompile(`(?m)^node ([0-9]{1,4}) cpus:[ \t\r]*$`)
 	numactlSize = regexp.MustCompile(`(?m)^node [0-9]+ size: ([0-9]{1,12}) MB\s*$`)
 	numactlDist = regexp.MustCompile(`(?m)^ *[0-9]+: +([0-9][0-9 ]*[0-9])\s*$`)
 )
 
-// numactlItems returns memory and distances as items of a machine string. It returns "" if they are
-// incomplete.
+// numactlItems returns memory and distances, and the NUMA nodes without CPUs, as items of a machine
+// string. It returns "" if they are incomplete.
 func numactlItems(text string) string {
 	sizes, rows := numactlSize.FindAllStringSubmatch(text, maxNUMAID), numactlDist.FindAllStringSubmatch(text, maxNUMAID)
 	if len(sizes) == 0 || len(sizes) != len(rows) {
@@ -36,7 +37,15 @@ func numactlItems(text string) string {
 		memory = append(memory, sizes[i][1]+"Mi")
 		distances = append(distances, strings.Join(strings.Fields(rows[i][1]), ","))
 	}
-	return "mem:" + strings.Join(memory, ",") + " dist:" + strings.Join(distances, "/")
+	items := "mem:" + strings.Join(memory, ",") + " dist:" + strings.Join(distances, "/")
+	if bare := numactlBare.FindAllStringSubmatch(text, maxNUMAID); bare != nil {
+		var ids []string
+		for _, m := range bare {
+			ids = append(ids, m[1])
+		}
+		items = "memonly:" + strings.Join(ids, ",") + " " + items
+	}
+	return items
 }
 
 // errNvidia returns the error for the output of nvidia-smi topo -m. The error contains the
