@@ -49,22 +49,35 @@ func groupAnnotations(job *batch.Job) map[string]string {
 	return out
 }
 
-// leastResources returns the requests of the first minAvailable pods, in the order of the tasks.
+// leastResources returns the requests of the minAvailable pods that start together: minAvailable
+// pods of each task, and then the first of the other pods, in the order of the tasks. If the Job's
+// minAvailable is less than the sum of the tasks' values, these have no effect (calcPGMinResources
+// in Volcano's pkg/controllers/job/job_controller_actions.go).
 func leastResources(s *spec) corev1.ResourceList {
-	out, left := corev1.ResourceList{}, s.minAvailable
-	for i := range s.tasks {
-		t := &s.tasks[i]
-		count := min(left, t.replicas)
-		left -= count
-		pod := corev1.Pod{Spec: *t.spec.Template.Spec.DeepCopy()}
+	counts, left := make([]int32, len(s.tasks)), s.minAvailable
+	count := func(upTo func(*task) int32) {
+		for i := range s.tasks {
+			more := min(left, upTo(&s.tasks[i])-counts[i])
+			counts[i] += more
+			left -= more
+		}
+	}
+	if s.minAvailable >= s.ofTasks {
+		count(func(t *task) int32 { return t.minAvailable })
+	}
+	count(func(t *task) int32 { return t.replicas })
+	out := corev1.ResourceList{}
+	for i, n := range counts {
+		if n == 0 {
+			continue
+		}
+		pod := corev1.Pod{Spec: *s.tasks[i].spec.Template.Spec.DeepCopy()}
 		defaultRequests(&pod)
 		for name, q := range corehelpers.PodRequests(&pod, corehelpers.PodResourcesOptions{}) {
 			sum := out[name]
-			q.Mul(int64(count))
+			q.Mul(int64(n))
 			sum.Add(q)
-			if count > 0 {
-				out[name] = sum
-			}
+			out[name] = sum
 		}
 	}
 	return out

@@ -269,10 +269,12 @@ func TestOtherControllersJob(t *testing.T) {
 }
 
 // TestGrowAndShrink: replicas may change while a Job runs. A pod that is no longer needed does not
-// count as evicted.
+// count as evicted. As with Volcano's webhook, a Job without minAvailable needs the pods with which
+// it began, and no more.
 func TestGrowAndShrink(t *testing.T) {
 	w := newWorld(t, "policies: [{event: PodEvicted, action: TerminateJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]", onceAll(never("j-a-0", "j-a-1", "j-a-2")))
-	for _, replicas := range []int32{2, 3, 1, 2} {
+	for _, c := range [][2]int32{{2, 2}, {3, 2}, {1, 1}, {2, 2}} {
+		replicas, least := c[0], c[1]
 		job := w.read()
 		job.Spec.Tasks[0].Replicas = replicas
 		w.byWorld = true
@@ -289,8 +291,49 @@ func TestGrowAndShrink(t *testing.T) {
 		if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "d", Name: "j-job-uid"}, &g); err != nil {
 			t.Fatal(err)
 		}
-		if s := w.read().Status; s.State.Phase != batch.Running || s.Running != replicas || len(w.pods()) != int(replicas) || g.Spec.MinMember != replicas {
-			t.Errorf("%d replicas: %+v, %d pods, minMember %d", replicas, s, len(w.pods()), g.Spec.MinMember)
+		if s := w.read().Status; s.State.Phase != batch.Running || s.Running != replicas || len(w.pods()) != int(replicas) || s.MinAvailable != least || g.Spec.MinMember != least || g.Spec.MinTaskMember["a"] != least {
+			t.Errorf("%d replicas: %+v, %d pods, PodGroup %+v; want minMember %d", replicas, s, len(w.pods()), g.Spec, least)
+		}
+	}
+}
+
+// TestAJobThatGrowsIsNotTorn: a further pod that finds no node has no effect on the pods that run.
+func TestAJobThatGrowsIsNotTorn(t *testing.T) {
+	job := jobOf(t, "policies: [{event: '*', action: RestartJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]")
+	job.Status = next(job, nil, job.CreationTimestamp.Time).status
+	var pods []*corev1.Pod
+	for i := range 3 {
+		pod := podWith(t, job, "a", i)
+		pod.Spec.NodeName, pod.Status.Phase = "n", corev1.PodRunning
+		pods = append(pods, pod)
+	}
+	job.Status = next(job, pods[:2], job.CreationTimestamp.Time).status
+	job.Spec.Tasks[0].Replicas = 3
+	pods[2].Spec.NodeName = ""
+	pods[2].Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+	}}
+	if out := next(job, pods, job.CreationTimestamp.Time); out.status.State.Phase != batch.Running || len(out.remove) > 0 {
+		t.Errorf("%s, %d pods are deleted: want Running, and none", out.status.State.Phase, len(out.remove))
+	}
+}
+
+// TestMinResources has the values of Volcano's controller (CalcPGMinResources and
+// CalcFirstCountResources): what the pods need that start together.
+func TestMinResources(t *testing.T) {
+	for spec, want := range map[string]int64{
+		"tasks: [{name: a, replicas: 4, %s}, {name: b, replicas: 1, %s}]":                                   4*10 + 1,
+		"tasks: [{name: a, replicas: 4, minAvailable: 1, %s}, {name: b, replicas: 1, %s}]":                  10 + 1,
+		"minAvailable: 2\ntasks: [{name: a, replicas: 4, minAvailable: 1, %s}, {name: b, replicas: 1, %s}]": 10 + 1,
+		"minAvailable: 3\ntasks: [{name: a, replicas: 4, minAvailable: 1, %s}, {name: b, replicas: 1, %s}]": 2*10 + 1,
+		"minAvailable: 2\ntasks: [{name: a, replicas: 1, %s}, {name: b, replicas: 5, minAvailable: 0, %s}]": 10 + 1,
+		"minAvailable: 2\ntasks: [{name: a, replicas: 4, %s}, {name: b, replicas: 1, %s}]":                  2 * 10, // the tasks' values have no effect
+		"minAvailable: 5\ntasks: [{name: a, replicas: 4, %s}, {name: b, replicas: 3, minAvailable: 1, %s}]": 4*10 + 1,
+	} {
+		const of = "template: {spec: {containers: [{name: c, resources: {requests: {cpu: %d}}}]}}"
+		s := specOf(jobOf(t, fmt.Sprintf(spec, fmt.Sprintf(of, 10), fmt.Sprintf(of, 1))))
+		if cpu := leastResources(&s)[corev1.ResourceCPU]; cpu.Value() != want {
+			t.Errorf("%s: %v CPUs, want %d", spec, cpu, want)
 		}
 	}
 }

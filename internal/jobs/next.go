@@ -38,6 +38,11 @@ func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
 	switch phase := job.Status.State.Phase; {
 	case phase == "":
 		n.enter(batch.Pending, "", "")
+		for i := range n.spec.tasks {
+			if t := &n.spec.tasks[i]; t.spec.MinAvailable == nil {
+				n.note(firstReplicas+t.name, strconv.Itoa(int(t.replicas)))
+			}
+		}
 		n.fill()
 	case isFinal(phase):
 		n.clear(ended)
@@ -349,9 +354,12 @@ func (n *stepper) countSince() (count int) {
 	return count
 }
 
-// Keys of status.controlledResources with the state of a restart. The Jobs'
-// CustomResourceDefinition keeps unknown keys there in every release.
+// Keys of status.controlledResources. The Jobs' CustomResourceDefinition keeps unknown keys there
+// in every release.
 const (
+	// firstReplicas, followed by the name of a task without minAvailable, is the number of replicas
+	// with which the task began (specOf).
+	firstReplicas = "berth.dev/first-replicas-"
 	// restartingTask names the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
 	// podsSince is the number of existing pods that were created since the last retry. If fewer

@@ -46,6 +46,9 @@ type spec struct {
 	queue    string
 }
 
+// specOf returns the spec of a Job. The default of a task's minAvailable is the number of replicas
+// with which the Job began, because Volcano's webhook writes this default when a Job is created. So
+// a Job that grows needs no more pods than before, and is not torn if further pods find no nodes.
 func specOf(job *batch.Job) spec {
 	s := spec{maxRetry: job.Spec.MaxRetry, queue: cmp.Or(job.Spec.Queue, defaultQueue), minAvailable: job.Spec.MinAvailable}
 	var least int32
@@ -54,6 +57,8 @@ func specOf(job *batch.Job) spec {
 		t.minAvailable = t.replicas
 		if m := t.spec.MinAvailable; m != nil {
 			t.minAvailable = *m
+		} else if first, err := strconv.ParseInt(job.Status.ControlledResources[firstReplicas+t.name], 10, 32); err == nil {
+			t.minAvailable = min(int32(first), t.replicas)
 		}
 		t.policies = append(append(t.policies, t.spec.Policies...), job.Spec.Policies...)
 		s.tasks = append(s.tasks, t)

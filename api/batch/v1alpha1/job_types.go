@@ -47,7 +47,7 @@ type JobSpec struct {
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
 	// MinAvailable is the number of pods that must be placed together for the Job to run; 0 means
-	// all.
+	// the sum of the tasks' values.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinAvailable int32 `json:"minAvailable,omitempty"`
@@ -110,7 +110,7 @@ type TaskSpec struct {
 	// +kubebuilder:validation:Maximum=10000
 	Replicas int32 `json:"replicas,omitempty"`
 	// MinAvailable is the number of the task's pods that the Job needs to run. If absent, it needs
-	// all of them.
+	// as many as the task had replicas when the Job was created.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
