@@ -46,7 +46,7 @@ func (a *Asked) Ask(q *gangfit.Question) error {
 			return err
 		}
 		kinds := len(q.Kinds)
-		m := plan.Member{Task: a.Tasks[i], Pod: suppose.Pod{Candidate: c, Asks: wire.ReadAmounts(pod), Ports: wire.PortsOf(pod)}}
+		m := plan.Member{Task: a.Tasks[i], Priority: corev1helpers.PodPriority(pod), Pod: suppose.Pod{Candidate: c, Asks: wire.ReadAmounts(pod), Ports: wire.PortsOf(pod)}}
 		if !q.Add(m, likeness(pod, c, looked)) {
 			return nil
 		}

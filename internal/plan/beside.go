@@ -224,6 +224,8 @@ type unit struct {
 	members []int
 	kind    int
 	size    int64
+	// priority is the highest priority of the members.
+	priority int32
 	// prefers means that a member of the unit has a preferred wish.
 	prefers bool
 }
@@ -253,12 +255,13 @@ func unitsOf(members []Member) []unit {
 	for i := range members {
 		r := find(i)
 		if by[r] == nil {
-			by[r] = &unit{kind: members[i].Kind}
+			by[r] = &unit{kind: members[i].Kind, priority: members[i].Priority}
 			order = append(order, r)
 		}
 		u := by[r]
 		u.members = append(u.members, i)
 		u.size += members[i].Size
+		u.priority = max(u.priority, members[i].Priority)
 		u.prefers = u.prefers || slices.ContainsFunc(members[i].Beside, func(w Wish) bool { return !w.Required })
 	}
 	out := make([]unit, 0, len(order))

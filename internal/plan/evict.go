@@ -24,6 +24,9 @@ type Victim struct {
 	Started int64
 	// Leaving means that the pods are already being deleted, so they cost nothing.
 	Leaving bool
+	// After has the positions in Removal.Victims of the victims that are evicted, too, if this one
+	// is. A gang without its surplus has here the pods of the surplus, each a victim of its own.
+	After []int
 }
 
 // Removal lists the pods that could be evicted.
@@ -97,6 +100,7 @@ func evictAsking(g *Gang, f Crowd, r *Removal, limit int, b *Budget) (found Evic
 		}
 	}
 	slices.SortStableFunc(order, c.cheaper)
+	c.inTurn(order)
 	places, enough := c.prefix(g, order)
 	if !enough {
 		return c.single(g, order)
@@ -161,6 +165,8 @@ type clearing struct {
 	removal *Removal
 	alone   []Cost // the cost of each victim
 	out     []bool
+	// before has, for each victim, the victim that is not evicted without it (Victim.After), or -1.
+	before []int
 	// nodes are the nodes of the Crowd from which pods were removed.
 	nodes suppose.Field[int]
 	work  work
@@ -170,10 +176,30 @@ type clearing struct {
 
 func newClearing(f Crowd, r *Removal) *clearing {
 	c := &clearing{Crowd: f, removal: r, alone: make([]Cost, len(r.Victims)), out: make([]bool, len(r.Victims)), nodes: suppose.Field[int]{Bare: f.Node}}
+	c.before = slices.Repeat([]int{-1}, len(r.Victims))
 	for i := range r.Victims {
 		c.alone[i] = r.Cost([]int{i})
+		for _, first := range r.Victims[i].After {
+			c.before[first] = i
+		}
 	}
 	return c
+}
+
+// inTurn moves each victim of the order behind the last of its Victim.After.
+func (c *clearing) inTurn(order []int) {
+	last := make([]int, len(c.out))
+	for at, i := range order {
+		last[i] = at
+	}
+	for i := range c.removal.Victims {
+		for _, first := range c.removal.Victims[i].After {
+			last[i] = max(last[i], last[first])
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(last[a], last[b]), cmp.Compare(len(c.removal.Victims[a].After), len(c.removal.Victims[b].After)))
+	})
 }
 
 // cheaper compares two victims by violations, priority and number of pods. Of equal victims, the
@@ -317,9 +343,10 @@ func (c *clearing) guess(order []int) int {
 	return len(order)
 }
 
-// single finds one victim whose eviction is enough for a gang with wishes, although the eviction of
-// all victims is not enough. That can happen because, on an emptier node, the kubelet may place a
-// pod on NUMA nodes that contradict the wishes. The caller has evicted all victims.
+// single finds one victim whose eviction (with its Victim.After) is enough for a gang with wishes,
+// although the eviction of all victims is not enough. That can happen because, on an emptier node,
+// the kubelet may place a pod on NUMA nodes that contradict the wishes. The caller has evicted all
+// victims.
 func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 	if !g.Wishes() {
 		return Eviction{}, false
@@ -328,11 +355,17 @@ func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
 		c.restore(i)
 	}
 	for _, i := range order[:min(len(order), maxSpared)] {
-		c.evict(i)
-		if places, ok := c.try(g); ok {
-			return Eviction{Victims: []int{i}, Places: places}, true
+		set := append(slices.Clone(c.removal.Victims[i].After), i)
+		for _, victim := range set {
+			c.evict(victim)
 		}
-		c.restore(i)
+		if places, ok := c.try(g); ok {
+			slices.Sort(set)
+			return Eviction{Victims: set, Places: places}, true
+		}
+		for _, victim := range set {
+			c.restore(victim)
+		}
 	}
 	return Eviction{}, false
 }
@@ -359,6 +392,7 @@ func (c *clearing) spare(g *Gang, order []int, places []Place) []Place {
 	for _, i := range slices.Backward(order) {
 		switch {
 		case !c.out[i]:
+		case c.before[i] >= 0 && c.out[c.before[i]]: // the minimum of its gang is evicted
 		case !slices.ContainsFunc(c.removal.Victims[i].Pods, func(p Occupant) bool { return used[p.Node] }):
 			c.restore(i)
 		case tried < maxSpared && !c.work.over():

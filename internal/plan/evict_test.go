@@ -88,6 +88,33 @@ func TestEvict(t *testing.T) {
 	}
 }
 
+// TestSurplusGoesBeforeItsGang: three pods are a gang with a minimum of one. Its surplus is evicted
+// pod by pod, and the last pod only with the surplus.
+func TestSurplusGoesBeforeItsGang(t *testing.T) {
+	for name, c := range map[string]struct {
+		low     []int64 // the first three are the gang; the first of them is its minimum
+		gang    Gang
+		victims []int
+	}{
+		"one of the surplus":    {[]int64{7, 8, 7}, Gang{Members: members(7), Minimum: 1}, []int{2}},
+		"all of it":             {[]int64{7, 8, 7}, Gang{Members: members(7, 8), Minimum: 2}, []int{1, 2}},
+		"the whole gang":        {[]int64{7, 8, 7}, Gang{Members: members(7, 7, 7), Minimum: 3}, []int{0, 1, 2}},
+		"the gang for its last": {[]int64{8, 7, 7}, Gang{Members: members(8), Minimum: 1}, []int{0, 1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, r := occupied(t, model(t, twoSockets), 2, append(c.low, 8), []int{0, 0, 0, 0}, []int32{1, 1, 1, 9})
+			r.Victims[0].After, r.Victims[0].Started = []int{1, 2}, 9 // the youngest
+			got, ok := Evict(&c.gang, f, r, nil)
+			if !ok || !slices.Equal(got.Victims, c.victims) {
+				t.Errorf("%v, %t; want %v", got.Victims, ok, c.victims)
+			}
+			if slices.Contains(f.away, true) {
+				t.Errorf("the field was not left as it was: %v", f.away)
+			}
+		})
+	}
+}
+
 // TestBudgetsAreSpared: if one of two pods suffices, the pod whose budget allows it is evicted.
 func TestBudgetsAreSpared(t *testing.T) {
 	f, r := occupied(t, model(t, twoSockets), 1, []int64{7, 7}, []int{0, 0}, []int32{1, 2})

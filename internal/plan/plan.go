@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -19,6 +20,8 @@ type Member struct {
 	Task string
 	// Size orders members: larger members are harder to place.
 	Size int64
+	// Priority orders members if not all of them fit: those with a higher priority come first.
+	Priority int32
 	// Beside are the member's wishes to have the same NUMA nodes as other members, or different
 	// ones.
 	Beside []Wish
@@ -203,13 +206,12 @@ func makePlan(g *Gang, f Field, w *work) Plan {
 
 func bestPass(g *Gang, f Field, w *work) Plan {
 	largest := func(a, b unit) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.kind, b.kind)) }
-	smallest := func(a, b unit) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.kind, b.kind)) }
 	first := pass(g, f, w, largest, false)
 	if first.Lacking >= 0 && f.Widen() {
 		first.Undo(f)
 		first = pass(g, f, w, largest, false)
 	}
-	if first.Whole {
+	if first.Whole && (first.Lacking < 0 || !g.ranked() || w.over()) {
 		return first
 	}
 	first.Undo(f)
@@ -217,11 +219,10 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 		return first
 	}
 	if g.Minimum < len(g.Members) {
-		second := pass(g, f, w, smallest, false)
-		if second.Whole {
-			return second
+		if next, ok := otherPass(g, f, w, &first, largest); ok {
+			return next
 		}
-		second.Undo(f)
+		first.Whole = false // otherwise otherPass has used up the budget
 	}
 	if !first.Crowded || w.over() {
 		return first
@@ -231,6 +232,70 @@ func bestPass(g *Gang, f Field, w *work) Plan {
 		third.Undo(f)
 	}
 	return third
+}
+
+// otherPass plans a gang that does not need all its members, and for which the pass first, in the
+// order largest, did not place all. It returns the first plan that reaches the minimum: with the
+// members of the highest priority, as in first, with the smallest members, or with as few members
+// as the minimum of each task needs.
+func otherPass(g *Gang, f Field, w *work, first *Plan, largest func(a, b unit) int) (Plan, bool) {
+	needed := g.needed()
+	orders := []func(a, b unit) int{
+		func(a, b unit) int { return cmp.Or(cmp.Compare(b.priority, a.priority), largest(a, b)) },
+		largest,
+		func(a, b unit) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.kind, b.kind)) },
+		func(a, b unit) int {
+			switch x, y := needed[a.members[0]], needed[b.members[0]]; {
+			case x == y:
+				return largest(a, b)
+			case x:
+				return -1
+			}
+			return 1
+		},
+	}
+	for i, skip := range []bool{!g.ranked(), !first.Whole, false, len(g.Tasks) == 0} {
+		if skip {
+			continue
+		}
+		next := pass(g, f, w, orders[i], false)
+		if next.Whole {
+			return next, true
+		}
+		next.Undo(f)
+	}
+	return Plan{}, false
+}
+
+// ranked reports whether the members have different priorities.
+func (g *Gang) ranked() bool {
+	return slices.ContainsFunc(g.Members, func(m Member) bool { return m.Priority != g.Members[0].Priority })
+}
+
+// needed returns the smallest members with which the gang reaches its minimum and that of each
+// task. Members that must be on one node are needed together.
+func (g *Gang) needed() map[int]bool {
+	units := unitsOf(g.Members)
+	slices.SortStableFunc(units, func(a, b unit) int { return cmp.Compare(a.size, b.size) })
+	left, out := map[string]int{}, map[int]bool{}
+	maps.Copy(left, g.Tasks)
+	take := func(u *unit) {
+		for _, m := range u.members {
+			out[m] = true
+			left[g.Members[m].Task]--
+		}
+	}
+	for i := range units {
+		if slices.ContainsFunc(units[i].members, func(m int) bool { return left[g.Members[m].Task] > 0 }) {
+			take(&units[i])
+		}
+	}
+	for i := range units {
+		if len(out) < g.Minimum && !out[units[i].members[0]] {
+			take(&units[i])
+		}
+	}
+	return out
 }
 
 // Node returns a copy of a node with its planned members. The copy promises them no particular

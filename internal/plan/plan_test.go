@@ -273,6 +273,35 @@ func TestTasksHaveTheirOwnMinimum(t *testing.T) {
 	}
 }
 
+// TestEachRoleGetsItsMinimum: in NUMA nodes of 7 and 8 CPUs, neither the largest members nor the
+// smallest leave room for the others, but one of each fits.
+func TestEachRoleGetsItsMinimum(t *testing.T) {
+	g := Gang{Members: members(7, 7, 2, 2, 2, 2, 2, 2, 2), Minimum: 2, Tasks: map[string]int{"large": 1, "small": 1}}
+	for i := range g.Members {
+		g.Members[i].Task = map[int64]string{7: "large", 2: "small"}[g.Members[i].Size]
+	}
+	f := newField(t, model(t, twoSockets), 1)
+	p := Make(&g, f, nil)
+	if !p.Whole || len(p.Places) != 4 {
+		t.Fatalf("whole %t with %d places: want 4, one large and three small", p.Whole, len(p.Places))
+	}
+	if err := f.reserve(&p, &g); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheHighestPriorityComesFirst: two of three members fit.
+func TestTheHighestPriorityComesFirst(t *testing.T) {
+	for minimum := 1; minimum <= 2; minimum++ {
+		g := Gang{Members: members(7, 7, 7), Minimum: minimum}
+		g.Members[2].Priority = 1
+		p := Make(&g, newField(t, model(t, twoSockets), 1), nil)
+		if placed := func(p Place) bool { return p.Member == 2 }; !p.Whole || len(p.Places) != 2 || !slices.ContainsFunc(p.Places, placed) {
+			t.Errorf("minimum %d: whole %t, places %v: want two, one of them for member 2", minimum, p.Whole, p.Places)
+		}
+	}
+}
+
 // TestBoundsOfALedgerSpread has many members of different sizes and of the same second. A node
 // checks at most 24 orders, so that the plan continues on other nodes. All planned places can then
 // be reserved.
@@ -387,6 +416,11 @@ func fits(t testing.TB, m *placement.Model, nodes int, g *Gang) bool {
 				tasks[g.Members[i].Task]++
 			}
 		}
+		for task, least := range g.Tasks {
+			if tasks[task] < least {
+				count = -1
+			}
+		}
 		if count >= g.Minimum && inSomeOrder(f, nil, places, g) {
 			return true
 		}
@@ -422,6 +456,12 @@ func inSomeOrder(f *field, done, left []Place, g *Gang) bool {
 }
 
 func TestPlanAgreesWithTwin(t *testing.T) {
+	t.Run("one role", func(t *testing.T) { agreesWithTwin(t, nil) })
+	t.Run("two roles", func(t *testing.T) { agreesWithTwin(t, []string{"a", "b"}) })
+}
+
+// agreesWithTwin compares plans of random gangs with the slow twin. Each role has a minimum of one.
+func agreesWithTwin(t *testing.T, roles []string) {
 	m := model(t, twoSockets)
 	rng := rand.New(rand.NewPCG(14, 2))
 	whole, missed, not := 0, 0, 0
@@ -438,6 +478,15 @@ func TestPlanAgreesWithTwin(t *testing.T) {
 			} else {
 				g.Members[i].Candidate.Created += rng.Int64N(2)
 			}
+		}
+		for i, role := range roles[:min(len(roles), len(sizes))] {
+			for at := i; at < len(sizes); at += len(roles) {
+				g.Members[at].Task = role
+			}
+			if g.Tasks == nil {
+				g.Tasks = map[string]int{}
+			}
+			g.Tasks[role], g.Minimum = 1, max(g.Minimum, i+1)
 		}
 		f := newField(t, m, nodes)
 		p, can := Make(&g, f, nil), fits(t, m, nodes, &g)

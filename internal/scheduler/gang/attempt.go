@@ -136,6 +136,9 @@ type others interface {
 	// Occupant returns the properties of a running pod that decide whether another pod may evict
 	// it. The field Asks is not set.
 	Occupant(pod *corev1.Pod) gangfit.Occupant
+	// surplus returns the UIDs of the members that a gang does not need for its minimum. The
+	// parameter has the gang's members on nodes, in the order in which the gang keeps them.
+	surplus(members []*corev1.Pod) map[types.UID]bool
 	budgets() []*policyv1.PodDisruptionBudget
 }
 

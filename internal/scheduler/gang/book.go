@@ -370,6 +370,36 @@ func (b *book) gangOf(pod *corev1.Pod) wire.GangKey {
 	return wire.GangKey{}
 }
 
+// surplus returns the UIDs of members that a gang can lose without falling below its minimum. It
+// keeps the first of the members. If the gang is not settled or has a plan, no member is surplus.
+func (b *book) surplus(key wire.GangKey, members []*corev1.Pod) map[types.UID]bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.groups[key]
+	if g == nil || !g.settled() || g.Planned() {
+		return nil
+	}
+	var succeeded gangs.Count
+	for _, m := range g.members {
+		if m.summed.done && m.summed.life == lifeEnded {
+			succeeded.Add(m.summed.task, 1)
+		}
+	}
+	out := make(map[types.UID]bool, len(members))
+	var line []*member
+	for _, pod := range members {
+		out[pod.UID] = true
+		if m := g.members[pod.UID]; m != nil && m.summed.done {
+			line = append(line, m)
+		}
+	}
+	left := gangs.Needed(&g.spec, &succeeded)
+	for _, m := range gangs.Together(line, func(m *member) string { return m.summed.task }, left.All, left.Tasks) {
+		delete(out, m.pod.UID)
+	}
+	return out
+}
+
 // keepsPods reports whether the object of a gang protects the gang's pods from eviction. It returns
 // false if Options.Protects does not allow this in the gang's namespace.
 func (b *book) keepsPods(key wire.GangKey) bool {

@@ -100,19 +100,29 @@ func (j *job) evict(of *result) (e *eviction, cut bool) {
 	units := t.victims()
 	nodes := choose(units, maxCleared+2*len(j.Pods), plan.Looks/8/(putLooks+len(t.kinds)/2))
 	cleared := map[int]bool{}
-	for _, u := range units {
-		if !slices.ContainsFunc(u.pods, func(s seated) bool { return nodes[s.node] }) {
-			continue
-		}
-		v := plan.Victim{Priority: corev1helpers.PodPriority(u.pods[0].body.GetPod()), Leaving: u.leaving, Started: startOf(u.pods[0].body.GetPod())}
-		for _, s := range u.pods {
+	add := func(pods []seated, v plan.Victim) (at int) {
+		v.Priority, v.Started = corev1helpers.PodPriority(pods[0].body.GetPod()), startOf(pods[0].body.GetPod())
+		for _, s := range pods {
 			pod := s.body.GetPod()
 			v.Priority = max(v.Priority, corev1helpers.PodPriority(pod))
 			v.Started = min(v.Started, startOf(pod))
 			v.Pods = append(v.Pods, plan.Occupant{Node: s.node, Pod: suppose.Pod{UID: string(pod.UID)}, Budgets: budgets.of(pod)})
 			cleared[s.node] = true
 		}
-		r.Victims, c.pods = append(r.Victims, v), append(c.pods, u.pods)
+		r.Victims, c.pods = append(r.Victims, v), append(c.pods, pods)
+		return len(r.Victims) - 1
+	}
+	for _, u := range units {
+		all := slices.ContainsFunc(u.pods, func(s seated) bool { return nodes[s.node] })
+		var after []int
+		for _, s := range u.surplus {
+			if all || nodes[s.node] {
+				after = append(after, add([]seated{s}, plan.Victim{}))
+			}
+		}
+		if all {
+			add(u.pods, plan.Victim{Leaving: u.leaving, After: after})
+		}
 	}
 	if len(r.Victims) == 0 {
 		return nil, false
@@ -148,18 +158,21 @@ func (j *job) evict(of *result) (e *eviction, cut bool) {
 
 const searchCut = "the search for pods to evict was cut off, because it had used up its budget"
 
-// unit is a set of pods that are evicted together or not at all.
+// unit is a set of pods that are evicted together or not at all. If the pods are members of a gang,
+// surplus has the members that the gang does not need: each of them can be evicted separately, and
+// all of them are evicted with the unit.
 type unit struct {
-	pods    []seated
-	leaving bool
+	pods, surplus []seated
+	leaving       bool
 }
 
 // victims returns the pods that may be evicted for the group: pods of lower priority, members of
-// gangs together with their gangs, and pods that are already leaving. Protected pods and gangs are
-// not included, unless the group has a system-critical priority. If the group may not preempt, only
-// pods that are already leaving are included. A gang counts with the lowest priority of its
-// members, so that one member of higher priority does not protect it. Each victim has at least one
-// pod on a node that may accept members after evictions.
+// gangs, and pods that are already leaving. Members that a gang needs for its minimum are evicted
+// only together with the whole gang. Protected pods and gangs are not included, unless the group
+// has a system-critical priority. If the group may not preempt, only pods that are already leaving
+// are included. A whole gang counts with the lowest priority of its members, so that one member of
+// higher priority does not protect it. For its own members, a gang loses only others that it does
+// not need. Each victim has at least one pod on a node that may accept members after evictions.
 func (t *trial) victims() (units []unit) {
 	limit, may := gangs.LowestPriority(t.job.Pods), !t.job.terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
 	open, crews := make([]bool, len(t.infos)), map[string]*crew{}
@@ -184,15 +197,47 @@ func (t *trial) victims() (units []unit) {
 			}
 		}
 	}
+	own, _ := wire.ReadMembership(t.job.Pods[0])
 	for _, name := range slices.Sorted(maps.Keys(crews)) {
-		if c := crews[name]; c.lowest < limit && c.open && !c.stays {
-			units = append(units, unit{pods: c.pods})
+		c := crews[name]
+		if c.lowest >= limit || !c.open || c.stays {
+			continue
 		}
+		u := t.unitOf(c.pods, limit, open)
+		if name == own.Gang.String() {
+			u.pods = nil
+		}
+		units = append(units, u)
 	}
 	return units
 }
 
-// crew has the members of one gang that are on nodes. A crew is evicted as a whole or not at all.
+// unitOf returns the unit of a gang. The gang keeps first the members that are of no use to the
+// group, because of their node or their priority (limit), and then the oldest.
+func (t *trial) unitOf(pods []seated, limit int32, open []bool) (u unit) {
+	useful := func(s seated) int {
+		return b2i(open[s.node] && corev1helpers.PodPriority(s.body.GetPod()) < limit)
+	}
+	slices.SortFunc(pods, func(a, b seated) int {
+		x, y := a.body.GetPod(), b.body.GetPod()
+		return cmp.Or(cmp.Compare(useful(a), useful(b)), cmp.Compare(startOf(x), startOf(y)), strings.Compare(x.Name, y.Name))
+	})
+	list := make([]*corev1.Pod, len(pods))
+	for i := range pods {
+		list[i] = pods[i].body.GetPod()
+	}
+	spare := t.job.others.surplus(list)
+	for _, s := range pods {
+		if spare[s.body.GetPod().UID] && useful(s) > 0 {
+			u.surplus = append(u.surplus, s)
+		} else {
+			u.pods = append(u.pods, s)
+		}
+	}
+	return u
+}
+
+// crew has the members of one gang that are on nodes.
 type crew struct {
 	pods   []seated
 	lowest int32
@@ -219,7 +264,7 @@ func (t *trial) mayOpen(node int) bool {
 func choose(units []unit, most, pods int) map[int]bool {
 	count := map[int]int{}
 	for _, u := range units {
-		for _, s := range u.pods {
+		for _, s := range slices.Concat(u.pods, u.surplus) {
 			count[s.node]++
 		}
 	}
@@ -295,12 +340,12 @@ func (j *job) nominate(t *trial, e *eviction, leader types.UID) {
 	}
 }
 
-// MakeRoom evicts pods for a pod without a gang. It plans this pod as a gang of one. A gang among
-// the victims is evicted as a whole. The result node is the node on which the pod then fits, or ""
-// if evictions do not help. If asked is true, kube-scheduler's own preemption must not run, because
-// it might evict single members of gangs, or protected pods. If asked is false, MakeRoom has
-// evicted nothing, and kube-scheduler's own preemption may run: the pod has the preemption policy
-// Never, or no member of a gang and no protected pod could be among the victims.
+// MakeRoom evicts pods for a pod without a gang, or for a late member. It plans this pod as a gang
+// of one. The result node is the node on which the pod then fits, or "" if evictions do not help.
+// If asked is true, kube-scheduler's own preemption must not run, because it might evict members
+// that gangs need, or protected pods. If asked is false, MakeRoom has evicted nothing, and
+// kube-scheduler's own preemption may run: the pod has the preemption policy Never, or no member of
+// a gang and no protected pod could be among the victims.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
 	priority := corev1helpers.PodPriority(pod)
 	spares := priority < gangfit.SystemCritical && gs.evictor.sparesBelow(priority)

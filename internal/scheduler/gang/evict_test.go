@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -217,6 +218,82 @@ func TestAGangIsEvictedWholeOrNotAtAll(t *testing.T) {
 		w.wantDeleted("low-0", "low-1", "low-2") // their priority is lower than that of the single pod, which decides
 		if got := w.bound("a"); got != 1 {
 			t.Errorf("%d members are bound, want 1", got)
+		}
+	})
+}
+
+// TestAGangKeepsItsMinimum: a gang with more pods than its minimum loses only as many as the
+// preemptor needs (volcano#3979: elastic jobs; volcano#2629: below Volcano's controller, a
+// Deployment is a gang of one). The youngest go first. It goes whole if its surplus is not enough.
+func TestAGangKeepsItsMinimum(t *testing.T) {
+	for name, c := range map[string]struct {
+		least, comes int
+		deleted      []string
+	}{
+		"the minimum is one":             {1, 1, []string{"low-3"}},
+		"all that is beyond the minimum": {2, 2, []string{"low-2", "low-3"}},
+		"more than that":                 {3, 2, []string{"low-0", "low-1", "low-2", "low-3"}},
+		"nothing is beyond it":           {4, 1, []string{"low-0", "low-1", "low-2", "low-3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 2, func(w *world) {
+				for i := range 4 {
+					pod := podOf("low", fmt.Sprintf("low-%d", i), c.least, 3)
+					pod.Spec.Priority = new(int32)
+					w.create(pod)
+					time.Sleep(2 * time.Second)
+				}
+				w.run(5 * time.Second)
+				w.wantBound("low", 4)
+				w.addWith("a", c.comes, c.comes, 3, 9)
+				w.run(5 * time.Second)
+				w.wantDeleted(c.deleted...)
+				w.wantBound("a", c.comes)
+			})
+		})
+	}
+}
+
+// TestAGangIsNotItsOwnVictim: a late member of higher priority evicts a member that its gang does
+// not need, and none of the others.
+func TestAGangIsNotItsOwnVictim(t *testing.T) {
+	for least, deleted := range map[int][]string{1: {"low-1"}, 2: nil} {
+		inWorld(t, 1, func(w *world) {
+			w.addWith("low", 2, least, 3, 1)
+			w.run(5 * time.Second)
+			w.wantBound("low", 2)
+			late := podOf("low", "low-2", least, 3)
+			late.Spec.Priority = new(int32)
+			*late.Spec.Priority = 9
+			w.groups.MakeRoom(t.Context(), w.profile(), late)
+			w.run(time.Second)
+			w.wantDeleted(deleted...)
+		})
+	}
+}
+
+// TestSurplusOfTasks: a gang keeps the minimum of each task. A member that is on its way out is not
+// among the members on nodes, and does not count.
+func TestSurplusOfTasks(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.object("low", 2, "", func(g *wire.Gang) { g.Tasks = map[string]int{"ps": 1} })
+		for i, task := range []string{"worker", "worker", "worker", "ps"} {
+			w.create(taskOf("low", fmt.Sprintf("low-%d", i), task))
+		}
+		w.run(5 * time.Second)
+		w.wantBound("low", 4)
+		for _, c := range []struct{ on, want []types.UID }{
+			{[]types.UID{"low-0", "low-1", "low-2", "low-3"}, []types.UID{"low-1", "low-2"}},
+			{[]types.UID{"low-1", "low-2", "low-3"}, []types.UID{"low-2"}},
+			{[]types.UID{"low-2", "low-3"}, nil},
+		} {
+			var pods []*corev1.Pod
+			for _, uid := range c.on {
+				pods = append(pods, w.pods[uid])
+			}
+			if got := slices.Sorted(maps.Keys(w.groups.evictor.surplus(pods))); !slices.Equal(got, c.want) {
+				t.Errorf("of %v: %v can go, want %v", c.on, got, c.want)
+			}
 		}
 	})
 }

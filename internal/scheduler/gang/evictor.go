@@ -48,6 +48,11 @@ func (e *evictor) Occupant(pod *corev1.Pod) gangfit.Occupant {
 	return o
 }
 
+// surplus implements others.
+func (e *evictor) surplus(members []*corev1.Pod) map[types.UID]bool {
+	return e.of.surplus(e.of.gangOf(members[0]), members)
+}
+
 func (e *evictor) budgets() []*policyv1.PodDisruptionBudget {
 	list, err := e.o.Budgets()
 	if err != nil {
