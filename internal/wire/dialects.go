@@ -61,7 +61,7 @@ var dialects = []Dialect{
 	{
 		Name: "Volcano", Scheduler: "volcano", Domains: []string{"volcano.sh"},
 		Spoken:       []string{volcano.GroupNameAnnotation, volcano.VolcanoGroupNameAnnotation, volcano.TaskSpecAnnotation, VolcanoPolicyAnnotation, PreemptableKey},
-		SpokenLabels: []string{PreemptableKey},
+		SpokenLabels: []string{PreemptableKey, volcano.TaskSpecAnnotation},
 		Records: []string{
 			volcano.TaskSpecAnnotation, "volcano.sh/task-index", "volcano.sh/job-name", "volcano.sh/job-namespace", "volcano.sh/queue-name", "volcano.sh/job-version",
 			"volcano.sh/job-retry-count", "volcano.sh/template-uid", "volcano.sh/partition-id", "volcano.sh/job-type", "volcano.sh/createdByJobTemplate",
@@ -76,7 +76,7 @@ var dialects = []Dialect{
 			{"did you mean " + PreemptableKey + "?", []string{"volcano.sh/preemptible"}},
 			{"did you mean " + VolcanoPolicyAnnotation + "?", []string{"volcano.sh/topology-policy", "volcano.sh/numa-topology"}},
 			{"use a PodDisruptionBudget", []string{"volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"}},
-			{"waiting does not raise a pod's priority: use a PriorityClass", []string{"volcano.sh/sla-waiting-time"}},
+			{"waiting does not raise a pod's priority: use a PriorityClass", []string{"volcano.sh/sla-waiting-time", "sla-waiting-time"}},
 			{"use podAffinity, or " + SameNUMAAnnotation, []string{
 				"volcano.sh/task-topology", "volcano.sh/task-topology-affinity", "volcano.sh/task-topology-anti-affinity", "volcano.sh/task-topology-task-order",
 			}},

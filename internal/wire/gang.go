@@ -174,7 +174,9 @@ func ReadMembership(pod *corev1.Pod) (Membership, error) {
 		}
 		m.Gang = key
 	}
-	m.Task = pod.Annotations[volcano.TaskSpecAnnotation]
+	// Volcano's scheduler reads the annotation, and otherwise the label (getTaskRole in
+	// pkg/scheduler/api/job_info.go).
+	m.Task = cmp.Or(pod.Annotations[volcano.TaskSpecAnnotation], pod.Labels[volcano.TaskSpecAnnotation])
 	switch m.Gang.Source {
 	case GangOfPods:
 	case GangOfKoordinator:
@@ -594,6 +596,9 @@ func TrimToGang(pod *corev1.Pod) *corev1.Pod {
 	}
 	keep(GangMinimumAnnotation)
 	keep(volcano.TaskSpecAnnotation)
+	if task, ok := pod.Labels[volcano.TaskSpecAnnotation]; ok {
+		out.Labels[volcano.TaskSpecAnnotation] = task
+	}
 	keep(BoundForAnnotation)
 	out.Spec.NodeName, out.Spec.SchedulerName, out.Spec.Priority = pod.Spec.NodeName, pod.Spec.SchedulerName, pod.Spec.Priority
 	out.Status.Phase = pod.Status.Phase

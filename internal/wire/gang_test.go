@@ -31,6 +31,8 @@ func TestReadMembership(t *testing.T) {
 		"none":         {nil, nil, Membership{}, ""},
 		"Berth's":      {set{GangAnnotation: "a", GangMinimumAnnotation: "3"}, nil, Membership{Gang: GangKey{GangOfPods, "ns", "a"}, Declaration: Declaration{Minimum: 3}}, ""},
 		"Volcano's":    {set{"scheduling.k8s.io/group-name": "a", "volcano.sh/task-spec": "ps"}, nil, Membership{Gang: GangKey{GangOfVolcano, "ns", "a"}, Task: "ps"}, ""},
+		"a label":      {set{"scheduling.k8s.io/group-name": "a"}, set{"volcano.sh/task-spec": "ps"}, Membership{Gang: GangKey{GangOfVolcano, "ns", "a"}, Task: "ps"}, ""},
+		"both say":     {set{"scheduling.k8s.io/group-name": "a", "volcano.sh/task-spec": "ps"}, set{"volcano.sh/task-spec": "x"}, Membership{Gang: GangKey{GangOfVolcano, "ns", "a"}, Task: "ps"}, ""},
 		"both names":   {set{"scheduling.k8s.io/group-name": "a", "scheduling.volcano.sh/group-name": "a"}, nil, Membership{Gang: GangKey{GangOfVolcano, "ns", "a"}}, ""},
 		"sigs'":        {nil, set{sigs.PodGroupLabel: "a"}, Membership{Gang: GangKey{GangOfSigs, "ns", "a"}}, ""},
 		"two gangs":    {set{"scheduling.k8s.io/group-name": "a"}, set{sigs.PodGroupLabel: "a"}, Membership{}, "one gang only"},
@@ -156,6 +158,7 @@ func TestTrimToGang(t *testing.T) {
 		{GangAnnotation: "a", GangMinimumAnnotation: "3"},
 		{volcano.GroupNameAnnotation: "a", volcano.TaskSpecAnnotation: "worker"},
 		{volcano.VolcanoGroupNameAnnotation: "a"},
+		{volcano.GroupNameAnnotation: "a", "label": "worker"},
 		{koordinatorGang: "a", koordinatorGangMinimum: "2", koordinatorGangTimeout: "30s", koordinatorGangPolicy: onceWords[true], koordinatorGangGroups: `["ns/a","ns/b"]`},
 		{GangAnnotation: "a", GangMinimumAnnotation: "three"},
 		{},
@@ -163,6 +166,9 @@ func TestTrimToGang(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Annotations: map[string]string{"note": long}, Labels: map[string]string{"note": "x"},
 			OwnerReferences: []metav1.OwnerReference{{UID: "no controller"}, {UID: "job", Controller: new(true)}}}}
 		maps.Copy(pod.Annotations, said)
+		if task := said["label"]; task != "" {
+			pod.Labels[volcano.TaskSpecAnnotation] = task
+		}
 		pod.Spec.NodeName, pod.Spec.Containers, pod.Status.Phase = "n", []corev1.Container{{Name: long}}, corev1.PodSucceeded
 		pod.Annotations[BoundForAnnotation] = WriteBoundFor(pod, BoundFor{Gang: GangKey{Source: GangOfPods, Namespace: "ns", Name: "a"}, Whole: true})
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{}, {State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Unix(7, 0)}}}}

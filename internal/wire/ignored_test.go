@@ -195,10 +195,10 @@ func TestDialects(t *testing.T) {
 // cause no warning.
 func TestIgnoredOfGroup(t *testing.T) {
 	group := &metav1.ObjectMeta{
-		Annotations: map[string]string{"volcano.sh/sla-waiting-time": "1h", PreemptableKey: "false", "scheduling.volcano.sh/group-min-member": "2", "example.com/x": ""},
+		Annotations: map[string]string{"volcano.sh/sla-waiting-time": "1h", "sla-waiting-time": "1h", PreemptableKey: "false", "scheduling.volcano.sh/group-min-member": "2", "example.com/x": ""},
 		Labels:      map[string]string{"kai.scheduler/queue": "a"},
 	}
-	const want = "volcano.sh/sla-waiting-time (waiting does not raise a pod's priority: use a PriorityClass), kai.scheduler/queue (Berth has no queues and quotas: use Kueue above it)"
+	const want = "sla-waiting-time (waiting does not raise a pod's priority: use a PriorityClass), volcano.sh/sla-waiting-time (waiting does not raise a pod's priority: use a PriorityClass), kai.scheduler/queue (Berth has no queues and quotas: use Kueue above it)"
 	if got := IgnoredOfGroup(group); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

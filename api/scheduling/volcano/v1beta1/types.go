@@ -11,7 +11,8 @@ const (
 	GroupNameAnnotation = "scheduling.k8s.io/group-name"
 	// VolcanoGroupNameAnnotation also names the pod's PodGroup; Volcano reads both annotations.
 	VolcanoGroupNameAnnotation = "scheduling.volcano.sh/group-name"
-	// TaskSpecAnnotation names the task to which the pod belongs, for minTaskMember.
+	// TaskSpecAnnotation names the task to which the pod belongs, for minTaskMember. If the
+	// annotation is absent, the label of this name counts.
 	TaskSpecAnnotation = "volcano.sh/task-spec"
 	// PreemptableKey is an annotation or, if the annotation is absent, a label. "false" protects a
 	// pod or PodGroup from eviction for other pods.
