@@ -170,6 +170,9 @@ const (
 	stillOrders = "Berth's order of pods has no such switch: it is by priority, then by time"
 	stillEvicts = "Berth's preemption has no such switch: it is by priority"
 	stillWhole  = "Berth nevertheless places gangs whole"
+	// evictsWhole is about preemptableFn in Volcano's pkg/scheduler/plugins/gang.
+	evictsWhole = "in Volcano, preemption leaves each gang its minimum of pods; in Berth, pods of higher priority may evict the whole gang, " +
+		`unless its Job or PodGroup has the annotation volcano.sh/preemptable: "false"`
 )
 
 // counterparts has, by plugin and argument, the setting of kube-scheduler that replaces an argument

@@ -210,6 +210,10 @@ func (c *converter) plugin(p *plugin) {
 		if weight, ok := c.weights["Berth"]; ok && weight == 0 {
 			c.note("plugin numa-aware: argument weight 0: Berth scores every node, so the weight becomes 1")
 		}
+	case "gang":
+		if c.evicts && !c.off(p.Name, "enablePreemptable") {
+			c.note("plugin gang: %s", evictsWhole)
+		}
 	case "nodeorder":
 		c.nodeorder(p)
 	case "binpack":
