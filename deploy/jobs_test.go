@@ -120,7 +120,11 @@ func TestJobPolicy(t *testing.T) {
 		}, "-default0-1: want names"},
 		"a dot": {func(job map[string]any) {
 			specOf(job)["schedulerName"], job["metadata"].(map[string]any)["name"] = "berth", "vj.test"
-		}, "spec.tasks[].name: vj.test-test-1"},
+		}, ""},
+		"a dot in a host name": {func(job map[string]any) {
+			specOf(job)["schedulerName"], job["metadata"].(map[string]any)["name"] = "berth", "vj.test"
+			specOf(job)["plugins"] = map[string]any{"mpi": []any{"--master=test", "--worker=test"}}
+		}, "spec.tasks[].name: vj.test-test-1: want names of pods (JOB-TASK-NUMBER) with at most 63 of the characters a-z, 0-9 and -, because the plugin svc"},
 		"near nodes": {func(job map[string]any) {
 			specOf(job)["schedulerName"], specOf(job)["networkTopology"] = "berth", map[string]any{"mode": "hard"}
 		}, "spec.networkTopology.mode: hard"},

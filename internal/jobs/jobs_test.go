@@ -318,6 +318,23 @@ func TestAJobThatGrowsIsNotTorn(t *testing.T) {
 	}
 }
 
+// TestNamesWithDots: only the plugin svc, which other plugins imply, needs names without dots.
+func TestNamesWithDots(t *testing.T) {
+	for name, c := range map[string]struct{ plugins, want string }{
+		"resnet-1.5":            {"{env: [], ssh: []}", ""},
+		"resnet-1.6":            {"{svc: []}", "resnet-1.6-a-1, which is not a DNS label, as the plugin svc needs"},
+		"resnet-1.7":            {"{pytorch: ['--master=a']}", "as the plugin svc needs"},
+		"resnet-.8":             {"{}", "resnet-.8-a-1, which is not a DNS name"},
+		strings.Repeat("x", 60): {"{}", "which is longer than 63 characters"},
+	} {
+		job := jobOf(t, "plugins: "+c.plugins+"\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]")
+		job.Name = name
+		if wrong := Refused(job).ToAggregate(); (wrong == nil) != (c.want == "") || wrong != nil && !strings.Contains(wrong.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, wrong, c.want)
+		}
+	}
+}
+
 // TestMinResources has the values of Volcano's controller (CalcPGMinResources and
 // CalcFirstCountResources): what the pods need that start together.
 func TestMinResources(t *testing.T) {

@@ -135,10 +135,12 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 		wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "want 0 or more"))
 	}
 	seen := map[string]bool{}
+	p, _ := pluginsOf(job)
 	for i := range s.tasks {
 		t, at := &s.tasks[i], at.Child("tasks").Index(i)
-		if name := podName(job.Name, t.name, int(t.replicas)); len(validation.IsDNS1123Label(name)) > 0 {
-			wrong = append(wrong, field.Invalid(at.Child("name"), t.name, fmt.Sprintf("want a name that makes valid pod names: a pod would have the name %s, which is not a DNS label", name)))
+		name := podName(job.Name, t.name, int(t.replicas))
+		if why := unfit(name, p.svc != nil); why != "" {
+			wrong = append(wrong, field.Invalid(at.Child("name"), t.name, fmt.Sprintf("want a name that makes valid pod names: a pod would have the name %s, %s", name, why)))
 		}
 		if seen[t.name] {
 			wrong = append(wrong, field.Duplicate(at.Child("name"), t.name))
@@ -155,6 +157,21 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 		}
 	}
 	return wrong
+}
+
+// unfit describes why a pod cannot have the name, or returns "". The name is also a label value,
+// which is at most as long as a DNS label. With the plugin svc, it is also a host name, which has no
+// dots.
+func unfit(name string, svc bool) string {
+	switch {
+	case len(name) > validation.DNS1123LabelMaxLength:
+		return fmt.Sprintf("which is longer than %d characters", validation.DNS1123LabelMaxLength)
+	case svc && len(validation.IsDNS1123Label(name)) > 0:
+		return "which is not a DNS label, as the plugin svc needs"
+	case len(validation.IsDNS1123Subdomain(name)) > 0:
+		return "which is not a DNS name"
+	}
+	return ""
 }
 
 var (
