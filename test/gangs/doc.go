@@ -10,9 +10,9 @@
 //
 // The checks run all the time. A gang that does not fit gets no node, is nominated to none, and
 // causes no eviction. No gang stays with a part of its minimum bound past its deadline. The
-// scheduler never evicts a part of a complete gang. No kubelet refuses a pod, and a placement
-// marked exact equals the assignment of the kubelet's managers. In the end every gang that fits has
-// run, and nothing is left.
+// scheduler deletes no pod of a complete gang, except to evict it. No kubelet refuses a pod, and a
+// placement marked exact equals the assignment of the kubelet's managers. In the end every gang
+// that fits has run, and nothing is left.
 //
 // The last line of the output is JSON. The exit code is 1 after a failure.
 //
