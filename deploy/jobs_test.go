@@ -167,6 +167,9 @@ func TestJobsStayWhatTheyAre(t *testing.T) {
 		"the image":     {func(job map[string]any) { containerOf(job)["image"] = "other" }, "spec.tasks:"},
 		"the scheduler": {func(job map[string]any) { job["spec"].(map[string]any)["schedulerName"] = "berth" }, "spec: only"},
 		"plugins":       {func(job map[string]any) { job["spec"].(map[string]any)["plugins"] = map[string]any{"svc": []any{}} }, "spec: only"},
+		"volumes": {func(job map[string]any) {
+			specOf(job)["volumes"] = []any{map[string]any{"mountPath": "/x", "volumeClaimName": "c"}}
+		}, "spec: only"},
 		"tasks that go": {func(job map[string]any) { job["spec"].(map[string]any)["tasks"] = []any{} }, "spec.tasks:"},
 	} {
 		job := documented(t, "job-best-effort.yaml")
@@ -174,6 +177,25 @@ func TestJobsStayWhatTheyAre(t *testing.T) {
 		got := strings.Join(deniedIn(t, Folder("jobs"), "policies.yaml", jobRequest(job, documented(t, "job-best-effort.yaml"))), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
+		}
+	}
+	// Volcano's controller adds the name of a claim that it creates, and the Job can still grow then.
+	volumes := func(job map[string]any, scheduler, claim string) map[string]any {
+		volume := map[string]any{"mountPath": "/x", "volumeClaim": map[string]any{"accessModes": []any{"ReadWriteOnce"}}}
+		if claim != "" {
+			volume["volumeClaimName"] = claim
+		}
+		specOf(job)["schedulerName"], specOf(job)["volumes"] = scheduler, []any{volume}
+		return job
+	}
+	for _, c := range []struct {
+		scheduler, before, after string
+		denied                   bool
+	}{{"volcano", "", "vj-pvc-3f2a", false}, {"volcano", "vj-pvc-3f2a", "vj-pvc-3f2a", false}, {"berth", "", "vj-pvc-3f2a", true}} {
+		grown := volumes(documented(t, "job-best-effort.yaml"), c.scheduler, c.after)
+		taskOf(grown)["replicas"] = int64(3)
+		if got := deniedIn(t, Folder("jobs"), "policies.yaml", jobRequest(grown, volumes(documented(t, "job-best-effort.yaml"), c.scheduler, c.before))); (len(got) > 0) != c.denied {
+			t.Errorf("%+v: denied %q", c, got)
 		}
 	}
 	// A Job that is older than the policy would be refused by it. Its labels can still be changed.

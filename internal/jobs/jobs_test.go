@@ -318,6 +318,20 @@ func TestAJobThatGrowsIsNotTorn(t *testing.T) {
 	}
 }
 
+// TestAClaimThatVolcanoMade: Volcano's controller writes the name of the claim into the Job. A Job
+// that berth-controller takes over uses this claim.
+func TestAClaimThatVolcanoMade(t *testing.T) {
+	job := jobOf(t, "volumes: [{mountPath: /x, volumeClaimName: j-pvc-3f2a, volumeClaim: {accessModes: [ReadWriteOnce]}}]\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]")
+	if wrong := Refused(job); len(wrong) != 1 {
+		t.Errorf("a new Job: %v, want one error", wrong)
+	}
+	job.Status.State.Phase = batch.Running
+	pod := podWith(t, job, "a", 0)
+	if claim := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; claim != "j-pvc-3f2a" {
+		t.Errorf("claim %q", claim)
+	}
+}
+
 // TestNamesWithDots: only the plugin svc, which other plugins imply, needs names without dots.
 func TestNamesWithDots(t *testing.T) {
 	for name, c := range map[string]struct{ plugins, want string }{

@@ -19,7 +19,7 @@ func Refused(job *batch.Job) (wrong field.ErrorList) {
 	if wrong = refusedShape(job, &s); len(wrong) == 0 {
 		wrong = refusedHosts(job, &s)
 	}
-	wrong = append(wrong, refusedVolumes(at.Child("volumes"), job.Spec.Volumes)...)
+	wrong = append(wrong, refusedVolumes(at.Child("volumes"), job)...)
 	if n := job.Spec.NetworkTopology; n != nil && n.Mode != "soft" {
 		wrong = append(wrong, notServed(at.Child("networkTopology"), "use Kueue's topology-aware scheduling"))
 	}
@@ -36,10 +36,12 @@ func Refused(job *batch.Job) (wrong field.ErrorList) {
 	return append(wrong, refusedOrder(&s)...)
 }
 
-func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorList) {
+// refusedVolumes checks the volumes. A Job that has begun may have both volumeClaim and the name of
+// the claim, because Volcano's controller writes the name of a claim that it creates into the Job.
+func refusedVolumes(at *field.Path, job *batch.Job) (wrong field.ErrorList) {
 	seen := map[string]bool{}
-	for i := range list {
-		v, at := &list[i], at.Index(i)
+	for i := range job.Spec.Volumes {
+		v, at := &job.Spec.Volumes[i], at.Index(i)
 		switch {
 		case v.MountPath == "":
 			wrong = append(wrong, field.Required(at.Child("mountPath"), "the path of the volume in the containers"))
@@ -47,7 +49,8 @@ func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorL
 			wrong = append(wrong, field.Duplicate(at.Child("mountPath"), v.MountPath))
 		}
 		seen[v.MountPath] = true
-		if (v.VolumeClaimName == "") == (v.VolumeClaim == nil) {
+		created := v.VolumeClaimName != "" && v.VolumeClaim != nil && job.Status.State.Phase != ""
+		if (v.VolumeClaimName == "") == (v.VolumeClaim == nil) && !created {
 			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "want either the name of an existing claim, or volumeClaim, from which a claim is created"))
 		} else if v.VolumeClaimName != "" && len(validation.IsDNS1123Subdomain(v.VolumeClaimName)) > 0 {
 			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "want a name that a PersistentVolumeClaim can have"))
