@@ -300,20 +300,20 @@ func TestGrowAndShrink(t *testing.T) {
 // TestAJobThatGrowsIsNotTorn: a further pod that finds no node has no effect on the pods that run.
 func TestAJobThatGrowsIsNotTorn(t *testing.T) {
 	job := jobOf(t, "policies: [{event: '*', action: RestartJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]")
-	job.Status = next(job, nil, job.CreationTimestamp.Time).status
+	job.Status = next(job, nil, nil, job.CreationTimestamp.Time).status
 	var pods []*corev1.Pod
 	for i := range 3 {
 		pod := podWith(t, job, "a", i)
 		pod.Spec.NodeName, pod.Status.Phase = "n", corev1.PodRunning
 		pods = append(pods, pod)
 	}
-	job.Status = next(job, pods[:2], job.CreationTimestamp.Time).status
+	job.Status = next(job, nil, pods[:2], job.CreationTimestamp.Time).status
 	job.Spec.Tasks[0].Replicas = 3
 	pods[2].Spec.NodeName = ""
 	pods[2].Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
 	}}
-	if out := next(job, pods, job.CreationTimestamp.Time); out.status.State.Phase != batch.Running || len(out.remove) > 0 {
+	if out := next(job, nil, pods, job.CreationTimestamp.Time); out.status.State.Phase != batch.Running || len(out.remove) > 0 {
 		t.Errorf("%s, %d pods are deleted: want Running, and none", out.status.State.Phase, len(out.remove))
 	}
 }
@@ -445,7 +445,7 @@ func TestPodsBeyondReplicasDecideNothing(t *testing.T) {
 		pod.Status.Phase = phase
 		pods = append(pods, pod)
 	}
-	out := next(job, pods, job.CreationTimestamp.Time)
+	out := next(job, nil, pods, job.CreationTimestamp.Time)
 	if phase := out.status.State.Phase; phase != batch.Running || !slices.Equal(out.remove, pods[2:]) {
 		t.Errorf("%s, %d pods are deleted: want Running, and the two that are too many deleted", phase, len(out.remove))
 	}
@@ -466,7 +466,7 @@ func runningJob(t *testing.T, policies string) (*batch.Job, []*corev1.Pod) {
 		pod.UID, pod.Spec.NodeName, pod.Status.Phase = types.UID(pod.Name), "node", corev1.PodRunning
 		pods = append(pods, pod)
 	}
-	job.Status = next(job, pods, job.CreationTimestamp.Time).status
+	job.Status = next(job, nil, pods, job.CreationTimestamp.Time).status
 	return job, pods
 }
 
@@ -486,7 +486,7 @@ func TestAnEvictionWaitsForAnotherTask(t *testing.T) {
 		{[]*corev1.Pod{pods[0], pods[1], pods[3]}, pods[3:], 0, 1, "b"},  // created before the retry: not another failure
 		{pods[:2], nil, 2, 1, ""},
 	} {
-		out := next(job, c.there, job.CreationTimestamp.Time)
+		out := next(job, nil, c.there, job.CreationTimestamp.Time)
 		job.Status = out.status
 		if !slices.Equal(out.remove, c.removed) || len(out.make) != c.made || out.status.RetryCount != c.retries || out.status.ControlledResources[restartingTask] != c.restarting {
 			t.Errorf("step %d: %d pods go, %d are made: want %d and %d; status %+v", i, len(out.remove), len(out.make), len(c.removed), c.made, out.status)
@@ -497,7 +497,7 @@ func TestAnEvictionWaitsForAnotherTask(t *testing.T) {
 // TestAnEvictionOfAFailedJob: a failed Job does not wait for anything.
 func TestAnEvictionOfAFailedJob(t *testing.T) {
 	job, pods := runningJob(t, "maxRetry: 1\npolicies: [{event: PodEvicted, action: RestartTask}]")
-	out := next(job, []*corev1.Pod{pods[1], pods[3]}, job.CreationTimestamp.Time)
+	out := next(job, nil, []*corev1.Pod{pods[1], pods[3]}, job.CreationTimestamp.Time)
 	if s := out.status; s.State.Phase != batch.Failed || len(s.TaskStatusCount) > 0 || s.Terminating != 2 {
 		t.Errorf("status %+v: want Failed, and two pods that leave", s)
 	}
@@ -516,7 +516,7 @@ func TestPodsThatFailTogetherCountOnce(t *testing.T) {
 				pod.DeletionTimestamp = &job.CreationTimestamp
 			}
 		}
-		out := next(job, pods, job.CreationTimestamp.Time)
+		out := next(job, nil, pods, job.CreationTimestamp.Time)
 		if job.Status = out.status; out.status.RetryCount != 1 || !leaving && !slices.Equal(out.remove, pods[1:]) {
 			t.Errorf("%d pods go, %d retries: want %d, and one; status %+v", len(out.remove), out.status.RetryCount, len(pods[1:]), out.status)
 		}
@@ -525,7 +525,7 @@ func TestPodsThatFailTogetherCountOnce(t *testing.T) {
 		pod.UID, pod.DeletionTimestamp = "next-"+pod.UID, nil
 		pod.Annotations[batch.JobRetryCountKey] = "1"
 	}
-	if s := next(job, pods, job.CreationTimestamp.Time).status; s.RetryCount != 2 || s.State.Phase != batch.Failed {
+	if s := next(job, nil, pods, job.CreationTimestamp.Time).status; s.RetryCount != 2 || s.State.Phase != batch.Failed {
 		t.Errorf("when they fail again: %+v, want Failed by the second retry", s)
 	}
 }
@@ -550,7 +550,7 @@ func TestATearCountsOnce(t *testing.T) {
 			if step.gone {
 				there = pods[2:]
 			}
-			job.Status = next(job, there, job.CreationTimestamp.Time).status
+			job.Status = next(job, nil, there, job.CreationTimestamp.Time).status
 			if got := job.Status.RetryCount; got != step.want || isFinal(job.Status.State.Phase) {
 				t.Errorf("%s, look %d: %d retries, want %d; status %+v", action, i, got, step.want, job.Status)
 			}
@@ -567,7 +567,7 @@ func jobOfANode(t *testing.T, policies string, count int) (*batch.Job, []*corev1
 	for i := range count {
 		pods = append(pods, running(podOf(job, &s, member{&s.tasks[0], i}, "berth")))
 	}
-	job.Status = next(job, pods, job.CreationTimestamp.Time).status
+	job.Status = next(job, nil, pods, job.CreationTimestamp.Time).status
 	return job, pods
 }
 
@@ -599,7 +599,7 @@ func TestOneFailureIsOneRetry(t *testing.T) {
 		// look lets the controller look three times, and carries out its actions.
 		look := func() {
 			for range 3 {
-				out := next(job, slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return p == nil }), job.CreationTimestamp.Time)
+				out := next(job, nil, slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return p == nil }), job.CreationTimestamp.Time)
 				job.Status = out.status
 				for _, gone := range out.remove {
 					pods[slices.Index(pods, gone)] = nil
@@ -646,18 +646,18 @@ func TestAJobWithoutItsPodsIsPending(t *testing.T) {
 		for _, pod := range pods[:c.lost] {
 			pod.Spec.NodeName, pod.Status.Phase = "", corev1.PodPending
 		}
-		out := next(job, pods, job.CreationTimestamp.Time)
+		out := next(job, nil, pods, job.CreationTimestamp.Time)
 		if got := out.status.State.Phase; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		job.Status = next(job, pods[c.lost:], job.CreationTimestamp.Time).status // before they are created again
+		job.Status = next(job, nil, pods[c.lost:], job.CreationTimestamp.Time).status // before they are created again
 		if got := job.Status.State.Phase; got != c.want {
 			t.Errorf("%s, not made again: %s, want %s", name, got, c.want)
 		}
 		for _, pod := range pods {
 			pod.Status.Phase = corev1.PodRunning
 		}
-		if got := next(job, pods, job.CreationTimestamp.Time).status.State.Phase; got != batch.Running {
+		if got := next(job, nil, pods, job.CreationTimestamp.Time).status.State.Phase; got != batch.Running {
 			t.Errorf("%s, and back: %s", name, got)
 		}
 	}
@@ -686,7 +686,7 @@ func TestATaskOfWhichTooFewSucceed(t *testing.T) {
 			pod.Status.Phase = phase
 			pods = append(pods, pod)
 		}
-		out := next(job, pods, job.CreationTimestamp.Time)
+		out := next(job, nil, pods, job.CreationTimestamp.Time)
 		if got := out.status.State.Phase; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -709,7 +709,7 @@ func TestAnEndedJobWaitsForPoliciesOfItsFailure(t *testing.T) {
 			{Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}},
 		}}
 		good.Status.Phase = corev1.PodSucceeded
-		if got := next(job, []*corev1.Pod{bad, good}, job.CreationTimestamp.Time).status.State.Phase; got != want {
+		if got := next(job, nil, []*corev1.Pod{bad, good}, job.CreationTimestamp.Time).status.State.Phase; got != want {
 			t.Errorf("%s: %s, want %s", policy, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
 // step is what the reconciler does for a Job. The reconciler writes `status`, then deletes the pods
@@ -29,9 +30,9 @@ type step struct {
 	later map[string]bool
 }
 
-// next returns the actions for a Job with these pods and its present status. It is pure: it reads
-// no clock, and the argument now is the present time.
-func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
+// next returns the actions for a Job with its PodGroup (nil if there is none), these pods and its
+// present status. It is pure: it reads no clock, and the argument now is the present time.
+func next(job *batch.Job, g *group.PodGroup, pods []*corev1.Pod, now time.Time) step {
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(now.Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()
 	n.sort(pods)
@@ -53,6 +54,7 @@ func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
 		n.clear(ended)
 		n.finish(phase, len(n.old)+n.alive())
 	default:
+		n.queue(g)
 		n.run()
 	}
 	n.tally()
@@ -77,6 +79,10 @@ type stepper struct {
 	// task has been carried out. Meanwhile no pods are created for these tasks, and the status
 	// keeps their earlier number of pods, so that the evictions are not forgotten.
 	owed map[string]bool
+	// queued means that the Job's PodGroup is not admitted. admitted is the time when it was, or
+	// zero if it was not queued before.
+	queued   bool
+	admitted time.Time
 	// failing means that a pod has failed, and that a policy will act on this after its timeout.
 	failing bool
 	out     step
@@ -227,11 +233,29 @@ func (n *stepper) owe(causes []cause, but *task) {
 	}
 }
 
+// queue records if the Job's PodGroup is admitted, and when it was.
+func (n *stepper) queue(g *group.PodGroup) {
+	if n.queued = g != nil && g.Status.Phase == group.PodGroupPending; n.queued {
+		n.note(admittedAt, notAdmitted)
+	} else if g != nil && n.out.status.ControlledResources[admittedAt] == notAdmitted {
+		n.note(admittedAt, n.now.UTC().Format(time.RFC3339))
+	}
+	n.admitted, _ = time.Parse(time.RFC3339, n.out.status.ControlledResources[admittedAt]) // zero if it is no time
+}
+
 // due returns the causes for which the timeouts of their policies have passed, and records when the
-// next cause is due.
+// next cause is due. The time in which the Job is queued does not count for PodPending, because
+// Volcano's controller creates the pods only when the PodGroup is admitted.
 func (n *stepper) due(causes []cause) (out []cause) {
 	for _, c := range causes {
-		at := c.since().Add(c.timeout)
+		since := c.since()
+		if c.event == batch.PodPending {
+			if n.queued {
+				continue
+			}
+			since = later(since, n.admitted)
+		}
+		at := since.Add(c.timeout)
 		if c.timeout == 0 || !n.now.Time.Before(at) {
 			out = append(out, c)
 			continue
@@ -360,6 +384,10 @@ const (
 	// firstReplicas, followed by the name of a task without minAvailable, is the number of replicas
 	// with which the task began (specOf).
 	firstReplicas = "berth.dev/first-replicas-"
+	// admittedAt is the time when the PodGroup of a queued Job was admitted, or notAdmitted. The
+	// key is not written if the PodGroup was admitted at once.
+	admittedAt  = "berth.dev/admitted-at"
+	notAdmitted = "not yet"
 	// restartingTask names the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
 	// podsSince is the number of existing pods that were created since the last retry. If fewer

@@ -229,7 +229,7 @@ func TestATaskWhoseContainersRestartTooOften(t *testing.T) {
 			pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", RestartCount: restarts}}}
 			pods = append(pods, pod)
 		}
-		if got := next(job, pods, job.CreationTimestamp.Time).status.State.Phase; got != want {
+		if got := next(job, nil, pods, job.CreationTimestamp.Time).status.State.Phase; got != want {
 			t.Errorf("%d restarts of each of two: %s, want %s", restarts, got, want)
 		}
 	}
@@ -248,7 +248,7 @@ func TestATaskThatFailedHasAPodRestarted(t *testing.T) {
 		pods = append(pods, pod)
 	}
 	for range 2 { // the pod is slow to end
-		out := next(job, pods, job.CreationTimestamp.Time)
+		out := next(job, nil, pods, job.CreationTimestamp.Time)
 		if !slices.Equal(out.remove, pods[1:]) || out.status.RetryCount != 1 || out.status.State.Phase != batch.Running {
 			t.Errorf("%d pods are deleted, %d retries, %s: want the second one, 1, Running", len(out.remove), out.status.RetryCount, out.status.State.Phase)
 		}
@@ -264,12 +264,12 @@ func TestAJobThatIsTorn(t *testing.T) {
 	runs, waits := podOf(job, &s, member{&s.tasks[0], 0}, "berth"), podOf(job, &s, member{&s.tasks[0], 1}, "berth")
 	runs.Spec.NodeName, runs.Status.Phase = "n", corev1.PodRunning
 	waits.Status.Phase = corev1.PodPending
-	job.Status = next(job, []*corev1.Pod{runs, waits}, job.CreationTimestamp.Time).status
+	job.Status = next(job, nil, []*corev1.Pod{runs, waits}, job.CreationTimestamp.Time).status
 	if got := job.Status.State.Phase; got != batch.Pending {
 		t.Errorf("nobody has said yet that it does not fit, and the Job is %s", got)
 	}
 	waits.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-	if got := next(job, []*corev1.Pod{runs, waits}, job.CreationTimestamp.Time).status.State.Phase; got != batch.Restarting {
+	if got := next(job, nil, []*corev1.Pod{runs, waits}, job.CreationTimestamp.Time).status.State.Phase; got != batch.Restarting {
 		t.Errorf("it is %s, want Restarting", got)
 	}
 }
@@ -288,6 +288,30 @@ func TestAPolicyThatTakesItsTime(t *testing.T) {
 	w.settle()
 	if s := w.read().Status.State; s.Phase != batch.Aborted || !strings.HasPrefix(s.Message, "PodPending of pod j-a-0") {
 		t.Errorf("after 5 seconds: %+v", s)
+	}
+}
+
+// TestAQueuedJobIsNotLate: while the Job's PodGroup waits to be admitted, its pods may be pending,
+// because Volcano's controller would not have created them yet.
+func TestAQueuedJobIsNotLate(t *testing.T) {
+	job := jobOf(t, "policies: [{event: PodPending, timeout: 10s, action: AbortJob}]\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]")
+	job.Status.State.Phase = batch.Pending
+	pod, begun := podWith(t, job, "a", 0), time.Unix(1_760_000_000, 0)
+	pod.CreationTimestamp = metav1.NewTime(begun)
+	for _, c := range []struct {
+		at    int // seconds
+		phase group.PodGroupPhase
+		want  batch.JobPhase
+	}{{5, "", batch.Pending}, {60, group.PodGroupPending, batch.Pending}, {70, group.PodGroupInqueue, batch.Pending}, {79, group.PodGroupRunning, batch.Pending}, {80, group.PodGroupRunning, batch.Aborting}} {
+		g := &group.PodGroup{Status: group.PodGroupStatus{Phase: c.phase}}
+		out := next(job, g, []*corev1.Pod{pod}, begun.Add(time.Duration(c.at)*time.Second))
+		if job.Status = out.status; job.Status.State.Phase != c.want {
+			t.Errorf("%+v: %s", c, job.Status.State.Phase)
+		}
+	}
+	job.Status = batch.JobStatus{State: batch.JobState{Phase: batch.Pending}}
+	if got := next(job, new(group.PodGroup), []*corev1.Pod{pod}, begun.Add(10*time.Second)).status.State.Phase; got != batch.Aborting {
+		t.Errorf("a Job that was never queued: %s", got)
 	}
 }
 
@@ -311,10 +335,10 @@ func TestATimeoutOfAPodThatNeverRan(t *testing.T) {
 		pod := podOf(job, &s, member{&s.tasks[0], 0}, "berth")
 		pod.CreationTimestamp = metav1.NewTime(made)
 		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Conditions: c.conditions}
-		if out := next(job, []*corev1.Pod{pod}, c.failed.Add(59*time.Second)); out.status.State.Phase != batch.Running || !out.again.Equal(c.failed.Add(time.Minute)) {
+		if out := next(job, nil, []*corev1.Pod{pod}, c.failed.Add(59*time.Second)); out.status.State.Phase != batch.Running || !out.again.Equal(c.failed.Add(time.Minute)) {
 			t.Errorf("%s: %s before its minute is over", name, out.status.State.Phase)
 		}
-		if out := next(job, []*corev1.Pod{pod}, c.failed.Add(time.Minute)); out.status.State.Phase != batch.Aborting {
+		if out := next(job, nil, []*corev1.Pod{pod}, c.failed.Add(time.Minute)); out.status.State.Phase != batch.Aborting {
 			t.Errorf("%s: %s after a minute", name, out.status.State.Phase)
 		}
 	}

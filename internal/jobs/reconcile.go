@@ -145,14 +145,20 @@ func (r *Reconciler) plan(ctx context.Context, job *batch.Job) (step, error) {
 	if err != nil {
 		return step{}, err
 	}
-	s := next(job, pods, r.Now())
+	g := new(group.PodGroup)
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: groupName(job)}, g); apierrors.IsNotFound(err) {
+		g = nil
+	} else if err != nil {
+		return step{}, err
+	}
+	s := next(job, g, pods, r.Now())
 	if !s.suspects {
 		return s, nil
 	}
 	if pods, err = r.podsOf(ctx, r.Live, job); err != nil {
 		return step{}, err
 	}
-	return next(job, pods, r.Now()), nil
+	return next(job, g, pods, r.Now()), nil
 }
 
 func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, job *batch.Job) ([]*corev1.Pod, error) {

@@ -171,7 +171,7 @@ func TestTheMessageIsForPeople(t *testing.T) {
 			State:               batch.JobState{Phase: batch.Running, Reason: string(batch.RestartTask), Message: "restarting task a: so people say"},
 			ControlledResources: c.notes,
 		}
-		if got := next(job, pods, job.CreationTimestamp.Time); len(got.remove) != c.want {
+		if got := next(job, nil, pods, job.CreationTimestamp.Time); len(got.remove) != c.want {
 			t.Errorf("%s: %d pods go, want %d; status %+v", name, len(got.remove), c.want, got.status)
 		}
 	}
