@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/berth-dev/berth/internal/suppose"
@@ -94,6 +95,14 @@ func (b *Budget) Spend(looks int) bool {
 		b.left = max(b.left-looks, -1)
 	}
 	return !b.Over()
+}
+
+// rest returns the number of looks that are left. A nil Budget has the largest number.
+func (b *Budget) rest() int {
+	if b == nil {
+		return math.MaxInt
+	}
+	return b.left
 }
 
 // Over reports whether more looks were spent than the budget had, the time is over, or the context

@@ -187,6 +187,11 @@ type work struct {
 
 func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit || w.budget.Over() }
 
+// affords reports whether the work may spend twice this cost, in looks and in work.asked.
+func (w *work) affords(looks, asked int) bool {
+	return w.budget.rest() > 2*looks && (w.limit == 0 || w.limit-w.asked > 2*asked)
+}
+
 // wishesPerLook is the number of wishes that the plan reads in the time of one look (see Looks).
 const wishesPerLook = 8
 
@@ -206,12 +211,13 @@ func makePlan(g *Gang, f Field, w *work) Plan {
 
 func bestPass(g *Gang, f Field, w *work) Plan {
 	largest := func(a, b unit) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.kind, b.kind)) }
+	before, asked := w.budget.rest(), w.asked
 	first := pass(g, f, w, largest, false)
 	if first.Lacking >= 0 && f.Widen() {
 		first.Undo(f)
 		first = pass(g, f, w, largest, false)
 	}
-	if first.Whole && (first.Lacking < 0 || !g.ranked() || w.over()) {
+	if first.Whole && (first.Lacking < 0 || !g.ranked() || !w.affords(before-w.budget.rest(), w.asked-asked)) {
 		return first
 	}
 	first.Undo(f)

@@ -302,6 +302,34 @@ func TestTheHighestPriorityComesFirst(t *testing.T) {
 	}
 }
 
+// TestAPriorityIsNotTooExpensive: if the budget is not enough for further passes, the plan of the
+// first pass is used.
+func TestAPriorityIsNotTooExpensive(t *testing.T) {
+	cost, planned := 0, 0
+	for _, looks := range []int{Looks, 0, 1, 2, 3, 4} {
+		g := Gang{Members: members(slices.Repeat([]int64{1}, 20)...), Minimum: 10}
+		for i := range g.Members {
+			g.Members[i].Priority = int32(i)
+		}
+		b := NewBudget(t.Context())
+		if b.left = looks; looks < Looks { // up to four times the cost of all passes
+			b.left = looks * cost / 3
+		}
+		begun := b.left
+		if p := Make(&g, newField(t, model(t, twoSockets), 1), b); p.Whole {
+			planned++
+		} else if b.left >= 0 {
+			t.Errorf("%d looks: %d are planned, and %d looks are left", begun, len(p.Places), b.left)
+		}
+		if cost == 0 {
+			cost = begun - b.left
+		}
+	}
+	if planned < 5 { // one budget is empty
+		t.Errorf("%d of 6 are planned", planned)
+	}
+}
+
 // TestBoundsOfALedgerSpread has many members of different sizes and of the same second. A node
 // checks at most 24 orders, so that the plan continues on other nodes. All planned places can then
 // be reserved.
