@@ -179,7 +179,7 @@ func TestJobsStayWhatTheyAre(t *testing.T) {
 			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
 		}
 	}
-	// Volcano's controller adds the name of a claim that it creates, and the Job can still grow then.
+	// Volcano's controller adds the name of a claim that it creates. The Job can still grow then.
 	volumes := func(job map[string]any, scheduler, claim string) map[string]any {
 		volume := map[string]any{"mountPath": "/x", "volumeClaim": map[string]any{"accessModes": []any{"ReadWriteOnce"}}}
 		if claim != "" {

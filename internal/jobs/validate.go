@@ -163,8 +163,8 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 }
 
 // unfit describes why a pod cannot have the name, or returns "". The name is also a label value,
-// which is at most as long as a DNS label. With the plugin svc, it is also a host name, which has no
-// dots.
+// which is at most as long as a DNS label. With the plugin svc, it is also a host name, which has
+// no dots.
 func unfit(name string, svc bool) string {
 	switch {
 	case len(name) > validation.DNS1123LabelMaxLength:
