@@ -5,9 +5,9 @@ import (
 	"github.com/berth-dev/berth/placement/memory"
 )
 
-// need returns a block as a Need of the memory manager, and its NUMA nodes. It returns false if the
+// need returns the block as a Need of the memory manager, and its NUMA nodes. It returns false if the
 // memory manager does not know this kind of memory.
-func (m *Model) need(b *MemoryBlock) (n memory.Need, on hint.Mask, ok bool) {
+func (b *MemoryBlock) need(m *Model) (n memory.Need, on hint.Mask, ok bool) {
 	if m.mem == nil {
 		return n, 0, false
 	}
@@ -15,28 +15,28 @@ func (m *Model) need(b *MemoryBlock) (n memory.Need, on hint.Mask, ok bool) {
 	return memory.Need{Kind: k, Bytes: b.Bytes}, m.compact(b.NUMA), ok
 }
 
-func (m *Model) takeBlock(book *memory.Book, b *MemoryBlock) {
-	if n, on, ok := m.need(b); ok {
+func (b *MemoryBlock) take(m *Model, book *memory.Book) {
+	if n, on, ok := b.need(m); ok {
 		m.mem.Take(book, on, n)
 	}
 }
 
-func (m *Model) releaseBlock(book *memory.Book, b *MemoryBlock) {
-	if n, on, ok := m.need(b); ok {
+func (b *MemoryBlock) release(m *Model, book *memory.Book) {
+	if n, on, ok := b.need(m); ok {
 		m.mem.Release(book, on, n)
 	}
 }
 
-func (m *Model) releaseBlocks(book *memory.Book, blocks []MemoryBlock) {
+func releaseBlocks(m *Model, book *memory.Book, blocks []MemoryBlock) {
 	for i := range blocks {
-		m.releaseBlock(book, &blocks[i])
+		blocks[i].release(m, book)
 	}
 }
 
 // reuseBlocks implements updatePodReusableMemory for the blocks of a container of this kind.
-func (m *Model) reuseBlocks(r *memory.Reuse, kind ContainerKind, blocks []MemoryBlock) {
+func reuseBlocks(m *Model, r *memory.Reuse, kind ContainerKind, blocks []MemoryBlock) {
 	for i := range blocks {
-		n, on, ok := m.need(&blocks[i])
+		n, on, ok := blocks[i].need(m)
 		switch {
 		case !ok:
 		case kind == Init:

@@ -68,17 +68,17 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 		if len(c.Memory) == 0 {
 			return held.Memory // the admission failed before this container
 		}
-		m.reuseBlocks(&mc.reuse, c.Kind, held.Memory)
+		reuseBlocks(m, &mc.reuse, c.Kind, held.Memory)
 		return slices.Clone(c.Memory)
 	}
 	asked := slices.Clone(c.Memory)
 	for i := range asked {
 		asked[i].Bytes = mc.r.bytesOf(c.Name, &asked[i])
-		if n, on, ok := m.need(&asked[i]); ok {
+		if n, on, ok := asked[i].need(m); ok {
 			m.mem.Assign(mc.s.book, on, n, &mc.reuse)
 		}
 	}
-	m.reuseBlocks(&mc.reuse, c.Kind, asked)
+	reuseBlocks(m, &mc.reuse, c.Kind, asked)
 	if len(c.Memory) == 0 && m.pins(mc.r) && m.set.version < V137 {
 		return []MemoryBlock{} // an entry without blocks marks the container as allocated
 	}
@@ -156,7 +156,7 @@ func (b kubeletBooks) releaseCPUs(pod *PodAllocation) {
 
 func (b kubeletBooks) releaseMemory(pod *PodAllocation) {
 	for block := range pod.Blocks() {
-		b.s.m.releaseBlock(b.s.book, block)
+		block.release(b.s.m, b.s.book)
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
 	}
 	to.shared = to.shared.AndNot(&held)
 	for b := range p.Blocks() {
-		s.m.takeBlock(to.book, b)
+		b.take(s.m, to.book)
 	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -230,7 +230,7 @@ func (s *State) finishInit(pod *PodAllocation, before int) (freed bool) {
 	for i := range cs {
 		if cs[i].Kind == Init && cs[i].Memory != nil {
 			if pod.Whole == nil || pod.Whole.Memory == nil {
-				s.m.releaseBlocks(s.book, cs[i].Memory)
+				releaseBlocks(s.m, s.book, cs[i].Memory)
 			}
 			cs[i].Memory, freed = nil, true
 		}

@@ -58,7 +58,7 @@ func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 	if m.own.Scope == PodScope {
 		f, width = m.foretellWidth(m.podCPUs(r))
 	} else {
-		f, width = m.foretellEach(r)
+		f, width = prediction{m, r}.each()
 	}
 	switch {
 	case f != Foretold:
@@ -71,9 +71,16 @@ func (m *Model) Foretell(r *Request) (f Foresight, width int) {
 	return Foretold, n
 }
 
-// foretellEach implements Foretell for a kubelet that places containers one by one. Containers
-// without pinned resources do not count.
-func (m *Model) foretellEach(r *Request) (f Foresight, width int) {
+// prediction predicts what a kubelet with the Model m does with the pod of the Request r.
+type prediction struct {
+	m *Model
+	r *Request
+}
+
+// each implements Foretell for a kubelet that places containers one by one. Containers without
+// pinned resources do not count.
+func (p prediction) each() (f Foresight, width int) {
+	m, r := p.m, p.r
 	f = PinsOpen
 	for c := range r.Containers {
 		cpus := m.exclusiveCPUs(r, c)
@@ -119,7 +126,7 @@ func (m *Model) foretellWidth(cpus int) (Foresight, int) {
 //   - none and best-effort allow any NUMA nodes. Only a pod that asks for all devices of the
 //     machine certainly gets its number.
 func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
-	n := int64(r.Rules.Devices.PerNode)
+	n, p := int64(r.Rules.Devices.PerNode), prediction{m, r}
 	switch {
 	case n == 0 || m.authority != AuthorityKubelet:
 		return Foretold, ""
@@ -132,7 +139,7 @@ func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 		if m.holds(r, c) {
 			holders++
 		}
-		if !m.countsPod(r) {
+		if !p.countsPod() {
 			first = 0
 		}
 		for i := range r.Containers[c].Devices {
@@ -143,9 +150,9 @@ func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 			if d.Claimed {
 				return ClaimsOpen, d.Resource
 			}
-			asked := m.askedDevices(r, d)
+			asked := p.together(d)
 			first = cmp.Or(first, asked)
-			if f := m.foretellCount(asked, n); f != Foretold {
+			if f := p.count(asked, n); f != Foretold {
 				return f, d.Resource
 			}
 			if asked != first {
@@ -154,7 +161,7 @@ func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 		}
 	}
 	switch {
-	case m.leavesOpen():
+	case m.own.Policy.leavesOpen():
 		if first == 0 {
 			return PolicyOpen, ""
 		}
@@ -164,33 +171,32 @@ func (m *Model) ForetellDevices(r *Request) (f Foresight, resource string) {
 	return Foretold, ""
 }
 
-// leavesOpen reports whether the kubelet's policy admits a pod whatever its NUMA nodes are.
-func (m *Model) leavesOpen() bool {
-	return m.own.Policy != PolicyRestricted && m.own.Policy != PolicySingleNUMANode
-}
+// leavesOpen reports whether the policy admits a pod whatever its NUMA nodes are.
+func (p Policy) leavesOpen() bool { return p != PolicyRestricted && p != PolicySingleNUMANode }
 
 // countsPod reports whether a number of devices per NUMA node applies to the pod as a whole, and
 // not to each container.
-func (m *Model) countsPod(r *Request) bool {
-	return m.own.Scope == PodScope || m.leavesOpen() && r.Rules.Scope != ContainerScope
+func (p prediction) countsPod() bool {
+	own := p.m.own
+	return own.Scope == PodScope || own.Policy.leavesOpen() && p.r.Rules.Scope != ContainerScope
 }
 
-// askedDevices returns how many devices of d's resource are placed together. d is a request of one
+// together returns how many devices of d's resource are placed together. d is a request of one
 // container.
-func (m *Model) askedDevices(r *Request, d *DeviceRequest) int64 {
-	if m.countsPod(r) {
-		return r.devices(d.Resource)
+func (p prediction) together(d *DeviceRequest) int64 {
+	if p.countsPod() {
+		return p.r.devices(d.Resource)
 	}
 	return d.Count
 }
 
-// foretellCount predicts, without knowledge of the machine's devices, whether a pod gets n devices
-// of a resource on each NUMA node. asked is the result of askedDevices.
-func (m *Model) foretellCount(asked, n int64) Foresight {
-	switch {
-	case m.own.Policy == PolicySingleNUMANode && asked != n, asked%n != 0:
+// count predicts, without knowledge of the machine's devices, whether a pod gets n devices of a
+// resource on each NUMA node. asked is the result of together.
+func (p prediction) count(asked, n int64) Foresight {
+	switch own := p.m.own.Policy; {
+	case own == PolicySingleNUMANode && asked != n, asked%n != 0:
 		return OtherDevices
-	case m.leavesOpen() && asked != n*int64(m.nodes.Len()):
+	case own.leavesOpen() && asked != n*int64(p.m.nodes.Len()):
 		return PolicyOpen
 	}
 	return Foretold
@@ -214,7 +220,7 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 			if asked.Count == 0 {
 				continue
 			}
-			if d := s.counts(asked.Resource, s.m.askedDevices(r, asked), int64(r.Rules.Devices.PerNode)); d != NoDetail {
+			if d := s.counts(asked.Resource, prediction{s.m, r}.together(asked), int64(r.Rules.Devices.PerNode)); d != NoDetail {
 				return c, asked.Resource, d
 			}
 		}
@@ -223,7 +229,7 @@ func (s *State) uncounted(r *Request) (c int, resource string, d Detail) {
 }
 
 // counts returns the reason why it is not certain that a pod gets n devices of a resource on each
-// NUMA node, or NoDetail. asked is the result of askedDevices. Devices that are in use or unhealthy
+// NUMA node, or NoDetail. asked is the result of together. Devices that are in use or unhealthy
 // count too, because the kubelet computes its hints from all devices (minAffinitySize). A pod that
 // asks for all devices of a NUMA node gets them when they are free and healthy.
 func (s *State) counts(resource string, asked, n int64) Detail {

@@ -12,7 +12,7 @@ func (ad *admission) dropLost() {
 	ad.cpus.shared = ad.cpus.shared.Or(&lost)
 	for i := range ad.held.Containers {
 		if c := &ad.held.Containers[i]; !ad.r.hasContainer(c.Name) {
-			ad.m.releaseBlocks(ad.memory.book, c.Memory)
+			releaseBlocks(ad.m, ad.memory.book, c.Memory)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (b kubeletBooks) dropLost(pod *PodAllocation, r *Request) (rest []Container
 		if r.hasContainer(c.Name) {
 			continue
 		}
-		b.s.m.releaseBlocks(b.s.book, c.Memory)
+		releaseBlocks(b.s.m, b.s.book, c.Memory)
 		if len(c.Devices) > 0 {
 			c.CPUs, c.Memory = topology.CPUSet{}, nil
 			rest = append(rest, c)

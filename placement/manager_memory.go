@@ -211,7 +211,7 @@ func (mm *memoryManager) allocate(c int, h hint.Hint) Detail {
 	got := &ad.d.Containers[c]
 	if held := mm.held(c); held != nil {
 		got.Memory = append(got.Memory, held.Memory...)
-		ad.m.reuseBlocks(&mm.reuse, got.Kind, got.Memory)
+		reuseBlocks(ad.m, &mm.reuse, got.Kind, got.Memory)
 		return NoDetail
 	}
 	if d := mm.containerNeeds(c); d != NoDetail {
@@ -238,7 +238,7 @@ func (mm *memoryManager) allocate(c int, h hint.Hint) Detail {
 		ad.m.mem.Assign(mm.book, mask, n, &mm.reuse)
 		got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.mem.Names()[n.Kind], NUMA: ad.m.expand(mask), Bytes: n.Bytes})
 	}
-	ad.m.reuseBlocks(&mm.reuse, got.Kind, got.Memory)
+	reuseBlocks(ad.m, &mm.reuse, got.Kind, got.Memory)
 	shrinkInit(ad.d.Containers, c)
 	return NoDetail
 }

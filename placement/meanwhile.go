@@ -180,7 +180,7 @@ func (ad *admission) happen(e *Meanwhile) {
 		at := slices.IndexFunc(pod.Containers, func(c ContainerAllocation) bool { return c.Name == e.Container })
 		for i := range pod.Containers[:max(at, 0)] {
 			if c := &pod.Containers[i]; c.Kind == Init {
-				ad.m.releaseBlocks(ad.memory.book, c.Memory)
+				releaseBlocks(ad.m, ad.memory.book, c.Memory)
 			}
 		}
 		return
@@ -190,7 +190,7 @@ func (ad *admission) happen(e *Meanwhile) {
 		ad.cpus.shared = ad.cpus.shared.Or(&all)
 	}
 	for b := range pod.Blocks() {
-		ad.m.releaseBlock(ad.memory.book, b)
+		b.release(ad.m, ad.memory.book)
 	}
 	for i := range pod.Containers {
 		ad.devices.giveBack(&pod.Containers[i])

@@ -406,7 +406,7 @@ func (b kubeletBooks) commitWhole(d *Decision, l *leaving) {
 	l.give(ofMemory, 0)
 	if given.Memory != nil {
 		for i := range given.Memory {
-			b.s.m.takeBlock(b.s.book, &given.Memory[i])
+			given.Memory[i].take(b.s.m, b.s.book)
 		}
 		pod.Whole.Memory = slices.Clone(given.Memory)
 	}
