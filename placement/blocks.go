@@ -5,8 +5,8 @@ import (
 	"github.com/berth-dev/berth/placement/memory"
 )
 
-// need returns the block as a Need of the memory manager, and its NUMA nodes. It returns false if the
-// memory manager does not know this kind of memory.
+// need returns the block as a Need of the memory manager, and its NUMA nodes. It returns false if
+// the memory manager does not know this kind of memory.
 func (b *MemoryBlock) need(m *Model) (n memory.Need, on hint.Mask, ok bool) {
 	if m.mem == nil {
 		return n, 0, false
