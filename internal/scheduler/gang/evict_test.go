@@ -241,7 +241,7 @@ func TestAGangKeepsItsMinimum(t *testing.T) {
 					pod := podOf("low", fmt.Sprintf("low-%d", i), c.least, 3)
 					pod.Spec.Priority = new(int32)
 					w.create(pod)
-					time.Sleep(2 * time.Second)
+					w.run(2 * time.Second) // so that each pod is younger than the one before
 				}
 				w.run(5 * time.Second)
 				w.wantBound("low", 4)
