@@ -24,7 +24,10 @@ type State struct {
 	podTable
 }
 
-// NewState returns the state of a node without pods and device plugins.
+// Empty returns the state of a node without pods and device plugins. The caller must not change it.
+func (m *Model) Empty() *State { return m.empty }
+
+// NewState returns a copy of Empty.
 func (m *Model) NewState() *State { return m.empty.Clone() }
 
 // Clone returns an independent copy.

@@ -47,7 +47,7 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	if w.uncertain() || len(w.all) == 0 || len(o.facts.pods.afloat()) > 0 {
 		return nil, false
 	}
-	f := facts{begun: true, report: o.facts.report.as(w.all[0].state.Clone()), pods: lives{byUID: map[string]*pod{}}}
+	f := facts{begun: true, report: o.facts.report.as(w.all[0].state.Clone())}
 	for _, uid := range f.report.order { // otherwise each pod could end at any moment (eventsOfReported)
 		f.pods.become(&pod{uid: uid}, reported)
 	}

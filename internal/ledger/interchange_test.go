@@ -18,6 +18,7 @@ func copyOf(n *Node, apart bool) *Node {
 	o := new(Ledger).Open(nil)
 	from, to := &n.outlook.facts, &o.outlook.facts
 	to.report, to.pods.turn, to.begun = from.report, from.pods.turn, from.begun
+	to.pods.byUID = map[string]*pod{}
 	copied := map[*pod]*pod{}
 	for uid, p := range from.pods.byUID {
 		q := *p

@@ -22,6 +22,9 @@ type lives struct {
 // become sets the stage of a pod, and adds the pod if it is new.
 func (l *lives) become(p *pod, s stage) {
 	l.unlist(p)
+	if l.byUID == nil {
+		l.byUID = map[string]*pod{}
+	}
 	p.stage, l.byUID[p.uid] = s, p
 	switch s {
 	case reserved:

@@ -19,9 +19,6 @@ type Node struct {
 }
 
 func newNode(c *ChangeCounter, ids *numbers, f facts) *Node {
-	if f.pods.byUID == nil {
-		f.pods.byUID = map[string]*pod{}
-	}
 	return &Node{outlook: outlook{changes: c, facts: f}, stateIDs: ids}
 }
 

@@ -8,23 +8,24 @@ type outlook struct {
 	changes *ChangeCounter
 	answers answerCache
 	facts   facts
-	// first has the states before the pods in flight. valid means that they were computed after the
-	// last change of the facts.
+	// first has the states before the pods in flight.
 	first worlds
+	// valid means that first was computed after the last change of the facts.
 	valid bool
 	// forked means that the node is a fork. A plan needs exact states, so on a fork all orders are
 	// tried (hasRoom). If there are too many orders, the plan puts the pod on another node or in
 	// another wave.
 	forked bool
-	// line has the pods in flight that facts.flight returns. ordered means that the kubelet can
-	// admit them in only one order, apart from exchanges of pods with equal requests.
-	line    []*pod
+	// ordered means that the kubelet can admit the pods in line in only one order, apart from
+	// exchanges of pods with equal requests.
 	ordered bool
+	// line has the pods in flight that facts.flight returns.
+	line []*pod
 	// base has the states after the posted pods. full has the states after the posted and reserved
 	// pods. base and full are nil until a caller asks for them.
 	base, full *worlds
-	// steps has the states after the first 0, 1, 2 ... pods in flight, up to the largest number
-	// that a caller asked for.
+	// steps has the states after the first 1, 2 ... pods in flight, up to the largest number that a
+	// caller asked for.
 	steps []worlds
 }
 
@@ -167,19 +168,19 @@ func (o *outlook) certain() *placement.State {
 // after returns the states after the first count of these pods in flight, in the given order. The
 // states belong to the node: the caller must clone them before a change.
 func (o *outlook) after(flight []*pod, count int) *worlds {
-	if len(o.steps) == 0 {
-		o.steps = append(o.steps, o.first.clone())
-	}
-	for len(o.steps) <= count {
-		last := len(o.steps) - 1
-		w := o.steps[last].clone()
-		if o.facts.witnessing {
-			w.end(o.facts.pods.endedBefore(flight[last]))
+	last := &o.first
+	for i := range count {
+		if i == len(o.steps) {
+			w := last.clone()
+			if o.facts.witnessing {
+				w.end(o.facts.pods.endedBefore(flight[i]))
+			}
+			w.admitNext(flight[i])
+			o.steps = append(o.steps, w)
 		}
-		w.admitNext(flight[last])
-		o.steps = append(o.steps, w)
+		last = &o.steps[i]
 	}
-	return &o.steps[count]
+	return last
 }
 
 // supposing returns the states after the posted pods and, if withReserved is set, after the

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/berth-dev/berth/placement"
@@ -61,13 +62,19 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 	if err != nil {
 		return nil, fmt.Errorf("report %d: %w", seq, err)
 	}
+	// A Report never changes its state if there are no pods, so idle nodes share one.
+	if empty := m.Empty(); len(snap.Pods)+len(snap.Devices) == 0 && bytes.Equal(state.AppendStateKey(nil), empty.AppendStateKey(nil)) {
+		state = empty
+	}
 	r := &Report{Sequence: seq, Model: m, state: state, pinsMemory: len(snap.Memory) > 0}
 	if m.Decides() {
 		if r.bare, err = m.StateOf(&placement.Snapshot{Devices: snap.Devices}); err != nil {
 			return nil, fmt.Errorf("report %d: %w", seq, err)
 		}
 	}
-	r.pods = make(map[string]listing, len(snap.Pods))
+	if len(snap.Pods) > 0 {
+		r.pods = make(map[string]listing, len(snap.Pods))
+	}
 	for _, p := range snap.Pods {
 		switch fates[p.UID] {
 		case Rejected:
@@ -78,6 +85,8 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 			state.Release(p.UID)
 			continue
 		}
+		kept, _ := state.Pod(p.UID)
+		p.Whole, p.Containers = kept.Whole, kept.Containers // otherwise memory has them twice
 		r.pods[p.UID] = listing{holds: holds(&p), alloc: p}
 		r.order = append(r.order, p.UID)
 	}

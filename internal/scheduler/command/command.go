@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -96,6 +97,9 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	if err := checkProfiles(klog.FromContext(ctx), sched.Profiles); err != nil {
 		return err
 	}
+	if err := completed.InformerFactory.Core().V1().Nodes().Informer().SetTransform(dropManagedFields); err != nil {
+		return err
+	}
 	Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles)
 	if election := completed.LeaderElection; election != nil {
 		sayWhoLeads(sched, election.Lock)
@@ -103,6 +107,15 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, completed, sched)
+}
+
+// dropManagedFields removes the managed fields of a Node: kilobytes that no plugin reads.
+// kube-scheduler itself removes those of pods.
+func dropManagedFields(obj any) (any, error) {
+	if node, ok := obj.(*corev1.Node); ok {
+		node.ManagedFields = nil
+	}
+	return obj, nil
 }
 
 // sayWhoLeads gives the plugin a function that reads the holder of the election's Lease. This

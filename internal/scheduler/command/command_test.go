@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -258,5 +259,16 @@ func TestSpreadBy(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
+	}
+}
+
+func TestDropManagedFields(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}}}
+	if _, err := dropManagedFields(node); err != nil || node.ManagedFields != nil || node.Name != "n" || node.Labels["a"] != "b" {
+		t.Errorf("%v, error %v", node, err)
+	}
+	gone := cache.DeletedFinalStateUnknown{Key: "n"}
+	if got, err := dropManagedFields(gone); err != nil || got != gone {
+		t.Errorf("%v, error %v", got, err)
 	}
 }
