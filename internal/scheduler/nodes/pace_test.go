@@ -97,15 +97,26 @@ func TestAReportThatIsGone(t *testing.T) {
 	}
 }
 
-// TestLimitsAreForgotten of objects that are gone.
+// TestLimitsAreForgotten: a limit is kept until it allows everything again, but not longer than
+// needed.
 func TestLimitsAreForgotten(t *testing.T) {
-	s, _ := paced(newFixture(t))
-	for i := range 3 * maxLimits {
+	f := newFixture(t)
+	s, seen := paced(f)
+	for i := range 3 * fewLimits {
+		if i%2 == 0 {
+			f.clock.Step(time.Second / reportsPerSecond)
+		}
 		_ = s.Update(version(fmt.Sprint("n", i), i+1))
 		_ = s.Delete(version(fmt.Sprint("n", i), i+1))
 	}
-	if len(s.limits) > maxLimits+1 || len(s.versions) > 0 {
-		t.Errorf("%d limits and %d versions are kept", len(s.limits), len(s.versions))
+	if len(s.limits) > fewLimits+1 || len(s.versions) > 0 || len(seen) != 3*fewLimits {
+		t.Errorf("%d limits and %d versions are kept, %d reports taken in", len(s.limits), len(s.versions), len(seen))
+	}
+	for i := range 4 * fewLimits { // all at once: none allows everything
+		_ = s.Update(version(fmt.Sprint("m", i), i+1))
+	}
+	if len(s.limits) < 4*fewLimits || s.maxLimits > 2*len(s.limits) {
+		t.Errorf("%d limits are kept, at most %d", len(s.limits), s.maxLimits)
 	}
 }
 

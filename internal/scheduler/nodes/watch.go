@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -85,13 +85,13 @@ type reflectorStore[T metav1.Object] struct {
 
 	// clock is the clock for pacing objects, or nil if they are not paced.
 	clock clock.WithDelayedExecution
-	// limits has the rate limit of each object, by name. aside has the newest version of each
-	// object that changed faster than its limit or is early (the field early). A deleted object is
-	// removed from aside but keeps its limit, so that a client cannot evade the limit by deleting
-	// and creating the object again. If there are too many limits, the limits of deleted objects
-	// are dropped.
-	limits map[string]flowcontrol.PassiveRateLimiter
-	aside  map[string]T
+	// limits has the rate limits by object name, also of deleted objects: a client cannot evade the
+	// limit by deleting and creating the object again. When there are maxLimits, those that allow
+	// everything are dropped. aside has the newest version of each object that changed faster than
+	// its limit or is early (the field early).
+	limits    map[string]*rate.Limiter
+	maxLimits int
+	aside     map[string]T
 	// early reports whether an object should be put aside, because another watch will soon show
 	// pods that the object lists. It is nil if no object is put aside for this reason. waits
 	// counts, by name, how often an object was put aside because it was early.
@@ -108,13 +108,13 @@ const (
 	// maxWaits is the maximum number of times that an early object is put aside, each time for
 	// 1/reportsPerSecond seconds.
 	maxWaits = 10
-	// maxLimits is the maximum number of limits of deleted objects.
-	maxLimits = 1024
+	// fewLimits is the smallest maxLimits.
+	fewLimits = 1024
 )
 
 // pace limits the rate at which changes of one object are forwarded.
 func (s *reflectorStore[T]) pace(c clock.WithDelayedExecution) {
-	s.clock, s.limits, s.aside, s.waits = c, map[string]flowcontrol.PassiveRateLimiter{}, map[string]T{}, map[string]int{}
+	s.clock, s.limits, s.aside, s.waits = c, map[string]*rate.Limiter{}, map[string]T{}, map[string]int{}
 }
 
 var _ cache.TransformingStore = (*reflectorStore[*coordinationv1.Lease])(nil)
@@ -203,12 +203,21 @@ func (s *reflectorStore[T]) mayPass(name string) bool {
 	if _, waits := s.aside[name]; waits {
 		return false
 	}
-	limit := s.limits[name]
+	return s.count(name)
+}
+
+// count counts a change of an object, and reports whether the rate limit allows it.
+func (s *reflectorStore[T]) count(name string) bool {
+	now, limit := s.clock.Now(), s.limits[name]
 	if limit == nil {
-		limit = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(reportsPerSecond, reportsInARow, s.clock)
+		if len(s.limits) >= max(s.maxLimits, fewLimits) {
+			maps.DeleteFunc(s.limits, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= reportsInARow })
+			s.maxLimits = 2 * len(s.limits)
+		}
+		limit = rate.NewLimiter(reportsPerSecond, reportsInARow)
 		s.limits[name] = limit
 	}
-	return limit.TryAccept()
+	return limit.AllowN(now, 1)
 }
 
 // release forwards the object's newest version from s.aside, unless the object is gone or must
@@ -225,7 +234,7 @@ func (s *reflectorStore[T]) release(name string) {
 		return
 	}
 	delete(s.aside, name)
-	s.limits[name].TryAccept()
+	s.count(name)
 	s.seen(o)
 }
 
@@ -245,9 +254,6 @@ func (s *reflectorStore[T]) drop(name string) {
 	delete(s.versions, name)
 	delete(s.aside, name)
 	delete(s.waits, name)
-	if len(s.limits) > len(s.versions)+maxLimits {
-		maps.DeleteFunc(s.limits, func(name string, _ flowcontrol.PassiveRateLimiter) bool { return s.versions[name] == "" })
-	}
 	s.gone(name)
 }
 
