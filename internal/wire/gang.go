@@ -392,10 +392,10 @@ func ReadSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
 		return out, err
 	}
 	if s := g.Spec.ScheduleTimeoutSeconds; s != nil {
-		if *s < 1 {
-			return out, wrong.at(spec.Child("scheduleTimeoutSeconds"), *s, "at least 1")
+		if *s < 0 {
+			return out, wrong.at(spec.Child("scheduleTimeoutSeconds"), *s, "0, which means the default, or more")
 		}
-		out.Timeout = time.Duration(*s) * time.Second
+		out.Timeout = time.Duration(*s) * time.Second // 0 if the MPI Operator wrote it, which always sets the field
 	}
 	return out, wrong.amounts(spec.Child("minResources"), out.Resources)
 }

@@ -67,6 +67,12 @@ func TestReadGroups(t *testing.T) {
 	if err != nil || g.Minimum != 4 || g.Timeout != 30*time.Second || !g.Ran || g.Key != (GangKey{GangOfSigs, "ns", "a"}) {
 		t.Errorf("got %+v, %v", g, err)
 	}
+	for seconds, want := range map[int32]string{0: "", -1: `PodGroup ns/a: spec.scheduleTimeoutSeconds: "-1": want 0, which means the default, or more`} {
+		g, err := ReadSigsGroup(&sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Spec: sigs.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: &seconds}}, GangOfSigs)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want || g.Timeout != 0 {
+			t.Errorf("scheduleTimeoutSeconds %d: got %+v, %v, want %q", seconds, g, err, want)
+		}
+	}
 	for want, spec := range map[string]volcano.PodGroupSpec{
 		"spec.minMember":         {MinMember: -1},
 		"spec.minTaskMember[ps]": {MinTaskMember: map[string]int32{"ps": -1}},
