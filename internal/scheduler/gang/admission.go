@@ -164,6 +164,9 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 			continue
 		}
 		left := g.unused(a.asked, attempt)
+		if g != nil && (g.waiting.All == 0 || g.lacks(&g.waiting, &g.done) != "") {
+			left.Take(g.behindGates) // the group cannot use it before the gates are removed
+		}
 		if other.Namespace == key.Namespace || b.book.Quota == nil {
 			kept.Add(left)
 			continue

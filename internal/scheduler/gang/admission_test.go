@@ -2,6 +2,7 @@ package gang
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -239,6 +240,36 @@ func TestWhatIsKeptEnds(t *testing.T) {
 				if end != nil {
 					end(w, a)
 					w.want("b", 1, 2)
+				}
+			})
+		})
+	}
+}
+
+// TestGatedPodsKeepNothing: the group was admitted before its pods existed, and all or most of its
+// pods have scheduling gates. It keeps its resources only if it does not need the gated pods.
+func TestGatedPodsKeepNothing(t *testing.T) {
+	for name, c := range map[string]struct{ open, want int }{"all pods": {0, 2}, "a pod that it needs": {2, 1}, "a pod beyond the minimum": {3, 0}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				w.pending = map[string]bool{"n0": true} // the group waits for a report
+				a := w.object("a", 3, "6")
+				w.run(time.Second)
+				w.shown(a)
+				for i := range 4 {
+					pod := staged("a", fmt.Sprint(i), 2, 0)
+					if i >= c.open {
+						pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+					}
+					w.create(pod)
+				}
+				w.run(time.Second)
+				for _, other := range []string{"b", "c"} {
+					w.object(other, 1, "3")
+					w.run(5 * time.Second)
+				}
+				if got := w.phase(volcanoKey("b")) + " " + w.phase(volcanoKey("c")); strings.Count(got, "Inqueue") != c.want {
+					t.Errorf("the phases of the other groups are %s: want %d admitted", got, c.want)
 				}
 			})
 		})

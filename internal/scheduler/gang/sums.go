@@ -19,8 +19,8 @@ type sums struct {
 	waiting, done gangs.Count
 	// shown is the sum of the amounts (member.takes) of the members in done whose Bindings the
 	// watch has shown. posted is the same sum for the members in done whose Bindings were written
-	// but not shown yet.
-	shown, posted amounts.List
+	// but not shown yet. behindGates is the sum for the active members that have scheduling gates.
+	shown, posted, behindGates amounts.List
 	// ended counts members that have succeeded or failed. parted counts members that the
 	// scheduler's watch no longer shows, because they have ended or are gone.
 	ended, parted int
@@ -94,12 +94,12 @@ func addTo[K comparable](m *map[K]int, key K, n int) {
 
 // part has the facts about a member that the sums count. The zero value adds nothing.
 type part struct {
-	waits, done, parted bool
-	shown               bool // the watch has shown the pod with its node
-	life                life
-	task                string
-	run                 gangs.RunPart
-	said                said // what an active member declares
+	waits, done, parted, gated bool
+	shown                      bool // the watch has shown the pod with its node
+	life                       life
+	task                       string
+	run                        gangs.RunPart
+	said                       said // what an active member declares
 }
 
 // life is the stage of a member's pod. The zero value means that there is no member.
@@ -131,7 +131,7 @@ type said struct {
 }
 
 func (m *member) part() part {
-	return part{waits: m.pending(), done: gangs.Done(m.pod, m.placed()), parted: m.parted, shown: m.pod.Spec.NodeName != "", life: lifeOf(m.pod), task: m.says.Task, run: gangs.RunPartOf(m.pod), said: said{
+	return part{waits: m.pending(), done: gangs.Done(m.pod, m.placed()), parted: m.parted, gated: m.active() && len(m.pod.Spec.SchedulingGates) > 0, shown: m.pod.Spec.NodeName != "", life: lifeOf(m.pod), task: m.says.Task, run: gangs.RunPartOf(m.pod), said: said{
 		wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), scheduler: m.pod.Spec.SchedulerName,
 		priority: corev1helpers.PodPriority(m.pod), declares: m.says.Declaration,
 	}}
@@ -160,19 +160,29 @@ func (g *group) drop(m *member) {
 	}
 }
 
-// weigh updates g.shown and g.posted for a member that changes from m.summed to now.
+// amounts returns the sum that counts the member's amounts, or nil.
+func (s *sums) amounts(p *part) *amounts.List {
+	switch {
+	case p.gated:
+		return &s.behindGates
+	case !p.done:
+		return nil
+	case p.shown:
+		return &s.shown
+	}
+	return &s.posted
+}
+
+// weigh updates the sums of amounts for a member that changes from m.summed to now.
 func (g *group) weigh(m *member, now *part) {
 	was := &m.summed
-	if was.done == now.done && was.shown == now.shown {
+	if g.amounts(was) == g.amounts(now) {
 		return
 	}
 	for _, p := range []*part{was, now} {
-		if !p.done {
+		sum := g.amounts(p)
+		if sum == nil {
 			continue
-		}
-		sum := &g.posted
-		if p.shown {
-			sum = &g.shown
 		}
 		if *sum == nil {
 			*sum = amounts.List{}
