@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -132,7 +134,7 @@ func (g *group) standing() (s standing) {
 	switch settled := g.settled(); {
 	case g.Whole && ended > 0 && ended == len(g.members):
 		s.phase = volcano.PodGroupCompleted
-	case settled:
+	case settled, g.replacing():
 		s.phase = volcano.PodGroupRunning
 	case g.Whole && g.done.All > 0:
 		s.phase = volcano.PodGroupUnknown
@@ -151,6 +153,22 @@ func (g *group) standing() (s standing) {
 		s.lacking = g.shut
 	}
 	return s
+}
+
+// replacing reports whether the phase Running, which the object has, stays right although members
+// are missing for the minimum: the missing members are still being deleted, or wait for a node and
+// no attempt has found too little capacity yet. With the phase Unknown, the controller of a Job may
+// restart the Job. The caller holds the locks of the book and the teller.
+func (g *group) replacing() bool {
+	var leaving gangs.Count
+	for _, m := range g.members {
+		if m.placed() && lifeOf(m.pod) == lifeLeaving {
+			leaving.Add(m.says.Task, 1)
+		}
+	}
+	last := cmp.Or(g.told.status.phase, volcano.PodGroupPhase(g.spec.Phase))
+	return last == volcano.PodGroupRunning && g.done.All+leaving.All > 0 && !g.Lacking &&
+		g.wrong == nil && g.mates() == nil && g.lacks(&g.waiting, &g.done, &leaving) == ""
 }
 
 // maxMarks is the number of members that get wire.GangWholeCondition if their gang has no object.

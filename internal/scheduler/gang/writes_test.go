@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -122,4 +123,56 @@ func TestAStatusIsWrittenWhereItChanges(t *testing.T) {
 			t.Errorf("%d writes, want another one after the object has changed", len(w.stood))
 		}
 	})
+}
+
+// TestAReplacedPodMakesNoGroupUnknown (Volcano's e2e test of terminating PodGroups): the group
+// stays Running while a member is being deleted and its replacement gets a node. It becomes Unknown
+// if the replacement is missing, or if it finds no node.
+func TestAReplacedPodMakesNoGroupUnknown(t *testing.T) {
+	const unknown = volcano.PodGroupUnknown
+	for name, c := range map[string]struct {
+		members, cpus int // cpus of the replacement, or 0 if there is none
+		want          []volcano.PodGroupPhase
+	}{
+		"of one member":        {1, 2, nil},
+		"of two members":       {2, 2, nil},
+		"nobody replaces it":   {2, 0, []volcano.PodGroupPhase{unknown}},
+		"no node has room":     {2, 7, []volcano.PodGroupPhase{unknown}},
+		"there is no one left": {1, 0, []volcano.PodGroupPhase{volcano.PodGroupInqueue}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				key := w.object("a", c.members, "")
+				for i := range c.members {
+					w.create(staged("a", fmt.Sprint(i), 2, 0))
+				}
+				w.run(time.Second)
+				w.report()
+				w.begins("a", time.Second)
+				if got := w.phase(key); got != string(volcano.PodGroupRunning) {
+					t.Fatalf("the phase is %s", got)
+				}
+				w.stood = nil
+				w.leave("a-0")
+				w.run(10 * time.Second)
+				w.remove("a-0")
+				if c.cpus > 0 {
+					w.create(staged("a", "new", c.cpus, 0))
+				}
+				for range 10 {
+					w.run(time.Second)
+					w.report()
+				}
+				var became []volcano.PodGroupPhase
+				for _, s := range w.stood {
+					if s.phase != volcano.PodGroupRunning && !slices.Contains(became, s.phase) {
+						became = append(became, s.phase)
+					}
+				}
+				if !slices.Equal(became, c.want) {
+					t.Errorf("after Running the phases are %v, want %v", became, c.want)
+				}
+			})
+		})
+	}
 }
