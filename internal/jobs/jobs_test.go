@@ -387,20 +387,23 @@ func TestNameOfAnother(t *testing.T) {
 	}
 }
 
-// TestEndedJobGoes: ttlSecondsAfterFinished deletes it. Its PodGroup is deleted before.
+// TestEndedJobGoes: ttlSecondsAfterFinished deletes it. Its PodGroup is deleted before. A Job that
+// was aborted stays.
 func TestEndedJobGoes(t *testing.T) {
-	w := newWorld(t, "ttlSecondsAfterFinished: 5\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", onceAll(nil))
-	w.play()
-	var groups group.PodGroupList
-	if err := w.client.List(t.Context(), &groups); err != nil || len(groups.Items) > 0 {
-		t.Errorf("PodGroups %v, error %v", groups.Items, err)
-	}
-	for range 6 {
-		w.act()
-	}
-	w.settle()
-	if err := w.client.Get(t.Context(), w.job, new(batch.Job)); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the Job is still there: %v", err)
+	for action, stays := range map[batch.Action]bool{batch.CompleteJob: false, batch.TerminateJob: false, batch.AbortJob: true} {
+		w := newWorld(t, fmt.Sprintf("ttlSecondsAfterFinished: 5\npolicies: [{event: TaskCompleted, action: %s}]\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", action), onceAll(nil))
+		w.play()
+		var groups group.PodGroupList
+		if err := w.client.List(t.Context(), &groups); err != nil || len(groups.Items) > 0 {
+			t.Errorf("%s: PodGroups %v, error %v", action, groups.Items, err)
+		}
+		for range 6 {
+			w.act()
+		}
+		w.settle()
+		if err := w.client.Get(t.Context(), w.job, new(batch.Job)); client.IgnoreNotFound(err) != nil || (err == nil) != stays {
+			t.Errorf("%s: the Job stays: %t, want %t: %v", action, err == nil, stays, err)
+		}
 	}
 }
 

@@ -223,6 +223,8 @@ func (r *Reconciler) remove(ctx context.Context, pods []*corev1.Pod) error {
 }
 
 // close deletes the PodGroup of an ended Job, and the Job itself after its ttlSecondsAfterFinished.
+// It keeps a Job that was aborted, because Volcano's controller could resume the Job
+// (isJobFinished in Volcano's pkg/controllers/garbagecollector).
 func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Result, error) {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: groupName(job)}}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(g), g); err == nil && g.DeletionTimestamp == nil {
@@ -231,7 +233,7 @@ func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Resul
 		}
 	}
 	ttl := job.Spec.TTLSecondsAfterFinished
-	if ttl == nil {
+	if ttl == nil || job.Status.State.Phase == batch.Aborted {
 		return reconcile.Result{}, nil
 	}
 	left := job.Status.State.LastTransitionTime.Add(time.Duration(*ttl) * time.Second).Sub(r.Now())
