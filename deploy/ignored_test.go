@@ -404,6 +404,31 @@ func TestOuterWordsWarn(t *testing.T) {
 	if got, want := denied(t, ignored, writes(r, "CronJob", cron, nil, &user.DefaultInfo{})), wire.MisplacedWarning("berth.dev/policy"); len(got) != 1 || got[0] != want {
 		t.Errorf("a word on the Job of a CronJob: %q, want %q", got, want)
 	}
+	for _, c := range []struct{ group, resource, kind, spec string }{
+		{"batch", "cronjobs", "CronJob", "{jobTemplate: {HERE}}"},
+		{"batch.volcano.sh", "cronjobs", "CronJob", "{jobTemplate: {HERE}}"},
+		{"jobset.x-k8s.io", "jobsets", "JobSet", "{replicatedJobs: [{name: a}, {template: {HERE}}]}"},
+		{"trainer.kubeflow.org", "trainingruntimes", "TrainingRuntime", "{template: {HERE}}"},
+		{"trainer.kubeflow.org", "clustertrainingruntimes", "ClusterTrainingRuntime", "{template: {spec: {replicatedJobs: [{template: {HERE}}]}}}"},
+		{"trainer.kubeflow.org", "trainjobs", "TrainJob", "{runtimePatches: [{}, {trainingRuntimeSpec: {template: {HERE}}}]}"},
+		{"trainer.kubeflow.org", "trainjobs", "TrainJob", "{runtimePatches: [{trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{template: {HERE}}]}}}}]}"},
+		{"trainer.kubeflow.org", "trainjobs", "TrainJob", "METADATA"},
+		{"argoproj.io", "cronworkflows", "CronWorkflow", "{workflowMetadata: METADATA}"},
+	} {
+		const metadata = "{annotations: {volcano.sh/numa-topology-policy: restricted}, labels: {kai.scheduler/queue: a}}"
+		var spec map[string]any
+		if err := yaml.Unmarshal([]byte(strings.NewReplacer("HERE", "metadata: "+metadata, "METADATA", metadata).Replace(c.spec)), &spec); err != nil {
+			t.Fatal(err)
+		}
+		r, object := schema.GroupVersionResource{Group: c.group, Version: "v1", Resource: c.resource}, map[string]any{"metadata": map[string]any{"name": "x"}, "spec": spec}
+		got := denied(t, ignored, writes(r, c.kind, object, nil, &user.DefaultInfo{}))
+		if len(got) != 2 || got[0] != wire.MisplacedWarning("volcano.sh/numa-topology-policy") || !strings.HasPrefix(got[1], "Berth ignores labels of KAI: kai.scheduler/queue ") {
+			t.Errorf("%s with %s: %q", c.kind, c.spec, got)
+		}
+		if got := denied(t, ignored, writes(r, c.kind, object, object, &user.DefaultInfo{})); len(got) != 0 {
+			t.Errorf("%s with %s stays as it was: %q", c.kind, c.spec, got)
+		}
+	}
 	if got := write("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", map[string]any{"volcano.sh/preemptable": "false"}); len(got) != 0 {
 		t.Errorf("the operator writes it into the PodGroup: %q", got)
 	}

@@ -160,6 +160,7 @@ var dialects = []Dialect{
 			{aGang, []string{"pod-group-name", "kai.scheduler/subgroup-name"}},
 			{noEvictionWords, []string{"kai.scheduler/preemptibility"}},
 			{"use a PriorityClass", []string{"kai.scheduler/task-priority"}},
+			{"set spec.priorityClassName of the pod", []string{"priorityClassName"}},
 			{"use a nodeSelector", []string{"kai.scheduler/node-pool"}},
 			{noNetwork, []string{
 				"kai.scheduler/topology", "kai.scheduler/topology-required-placement", "kai.scheduler/topology-preferred-placement", "kai.scheduler/segment-size",

@@ -16,6 +16,9 @@ type family struct {
 	Templates string
 	// At is the path of a template, as in errors; "" means spec.template.
 	At string
+	// Outer is a CEL expression for the objects in an object O whose metadata does not reach pods.
+	// "" means none.
+	Outer string
 }
 
 const (
@@ -25,6 +28,8 @@ const (
 	replicated = ".replicatedJobs.orValue(dyn([])).map(j, j.?template.spec.template.orValue(dyn({})))"
 	jobsAt     = "spec.replicatedJobs[].template.spec.template."
 
+	ofJobs = ".replicatedJobs.orValue(dyn([])).map(j, j.?template.orValue(dyn({})))"
+
 	rayAt  = "headGroupSpec/workerGroupSpecs[].template."
 	argoAt = "podMetadata/templates[]."
 )
@@ -32,28 +37,28 @@ const (
 // families are the kinds whose pods are checked when the object is written. For a CronJob these are
 // the pods of its Jobs.
 var families = []family{
-	{"", "replicationcontrollers", "", ""},
-	{"apps", "deployments, statefulsets, daemonsets, replicasets", "", ""},
-	{"batch", "jobs, cronjobs", "", ""},
-	{"batch.volcano.sh", "jobs, cronjobs", ofTasks, tasksAt},
-	{"flow.volcano.sh", "jobtemplates", ofTasks, tasksAt},
-	{"scheduling.koordinator.sh", "reservations", "", ""},
-	{"jobset.x-k8s.io", "jobsets", "O.?spec" + replicated, jobsAt},
-	{"trainer.kubeflow.org", "trainingruntimes, clustertrainingruntimes", "O.?spec.template.spec" + replicated, "spec.template." + jobsAt},
-	{"trainer.kubeflow.org", "trainjobs", trainJob(), "spec.podTemplateOverrides/runtimePatches[]."},
+	{"", "replicationcontrollers", "", "", ""},
+	{"apps", "deployments, statefulsets, daemonsets, replicasets", "", "", ""},
+	{"batch", "jobs, cronjobs", "", "", ""},
+	{"batch.volcano.sh", "jobs, cronjobs", ofTasks, tasksAt, ""},
+	{"flow.volcano.sh", "jobtemplates", ofTasks, tasksAt, ""},
+	{"scheduling.koordinator.sh", "reservations", "", "", ""},
+	{"jobset.x-k8s.io", "jobsets", "O.?spec" + replicated, jobsAt, "O.?spec" + ofJobs},
+	{"trainer.kubeflow.org", "trainingruntimes, clustertrainingruntimes", "O.?spec.template.spec" + replicated, "spec.template." + jobsAt, runtime("O.?spec")},
+	{"trainer.kubeflow.org", "trainjobs", trainJob(), "spec.podTemplateOverrides/runtimePatches[].", patches()},
 	{"leaderworkerset.x-k8s.io", "leaderworkersets",
-		"['leaderTemplate', 'workerTemplate'].map(n, O.?spec.leaderWorkerTemplate[n].orValue(dyn({})))", "spec.leaderWorkerTemplate.leaderTemplate/workerTemplate."},
-	{"kubeflow.org", "pytorchjobs, tfjobs, mpijobs, xgboostjobs, paddlejobs, jaxjobs, mxjobs", kubeflow(), "spec.*ReplicaSpecs.*.template."},
-	{"batch.paddlepaddle.org", "paddlejobs", "['ps', 'worker', 'heter'].map(n, O.?spec[n].template.orValue(dyn({})))", "spec.ps/worker/heter.template."},
-	{"sparkoperator.k8s.io", "sparkapplications", spark("O.?spec"), "spec.driver/executor."},
-	{"sparkoperator.k8s.io", "scheduledsparkapplications", spark("O.?spec.template"), "spec.template.driver/executor."},
-	{"ray.io", "rayclusters", ray("O.?spec"), "spec." + rayAt},
-	{"ray.io", "rayjobs", ray("O.?spec.rayClusterSpec") + " + [O.?spec.submitterPodTemplate.orValue(dyn({}))]", "spec.submitterPodTemplate/rayClusterSpec." + rayAt},
-	{"ray.io", "rayservices", ray("O.?spec.rayClusterConfig"), "spec.rayClusterConfig." + rayAt},
-	{"argoproj.io", "rollouts", "", ""},
-	{"argoproj.io", "workflows, workflowtemplates, clusterworkflowtemplates", argo("O.?spec"), "spec." + argoAt},
-	{"argoproj.io", "cronworkflows", argo("O.?spec.workflowSpec"), "spec.workflowSpec." + argoAt},
-	{"apps.kruise.io", "clonesets, statefulsets, daemonsets", "", ""},
+		"['leaderTemplate', 'workerTemplate'].map(n, O.?spec.leaderWorkerTemplate[n].orValue(dyn({})))", "spec.leaderWorkerTemplate.leaderTemplate/workerTemplate.", ""},
+	{"kubeflow.org", "pytorchjobs, tfjobs, mpijobs, xgboostjobs, paddlejobs, jaxjobs, mxjobs", kubeflow(), "spec.*ReplicaSpecs.*.template.", ""},
+	{"batch.paddlepaddle.org", "paddlejobs", "['ps', 'worker', 'heter'].map(n, O.?spec[n].template.orValue(dyn({})))", "spec.ps/worker/heter.template.", ""},
+	{"sparkoperator.k8s.io", "sparkapplications", spark("O.?spec"), "spec.driver/executor.", ""},
+	{"sparkoperator.k8s.io", "scheduledsparkapplications", spark("O.?spec.template"), "spec.template.driver/executor.", ""},
+	{"ray.io", "rayclusters", ray("O.?spec"), "spec." + rayAt, ""},
+	{"ray.io", "rayjobs", ray("O.?spec.rayClusterSpec") + " + [O.?spec.submitterPodTemplate.orValue(dyn({}))]", "spec.submitterPodTemplate/rayClusterSpec." + rayAt, ""},
+	{"ray.io", "rayservices", ray("O.?spec.rayClusterConfig"), "spec.rayClusterConfig." + rayAt, ""},
+	{"argoproj.io", "rollouts", "", "", ""},
+	{"argoproj.io", "workflows, workflowtemplates, clusterworkflowtemplates", argo("O.?spec"), "spec." + argoAt, ""},
+	{"argoproj.io", "cronworkflows", argo("O.?spec.workflowSpec"), "spec.workflowSpec." + argoAt, "[dyn({'metadata': dyn(O.?spec.workflowMetadata.orValue(dyn({})))})]"},
+	{"apps.kruise.io", "clonesets, statefulsets, daemonsets", "", "", ""},
 }
 
 // groups are the kinds that have no pod template, but can have keys of dialects.
@@ -70,12 +75,35 @@ func kubeflow() string {
 	return strings.Join(all, " + ")
 }
 
-// trainJob joins the changes that a TrainJob makes in the templates of its runtime. CEL cannot join
-// the lists in a list, so only the first patches are checked.
+// patched returns the runtimes in the patches of a TrainJob. CEL cannot join the lists in a list,
+// so only the first patches are checked.
+func patched() (runtimes []string) {
+	for i := range 4 {
+		runtimes = append(runtimes, fmt.Sprintf("O.?spec.runtimePatches[?%d].trainingRuntimeSpec", i))
+	}
+	return runtimes
+}
+
+// trainJob joins the changes that a TrainJob makes in the templates of its runtime.
 func trainJob() string {
 	all := "O.?spec.podTemplateOverrides.orValue(dyn([]))"
-	for i := range 4 {
-		all += fmt.Sprintf(" + O.?spec.runtimePatches[?%d].trainingRuntimeSpec.template.spec", i) + replicated
+	for _, of := range patched() {
+		all += " + " + of + ".template.spec" + replicated
+	}
+	return all
+}
+
+// runtime joins the templates of the JobSet and of the Jobs in a runtime of Kubeflow's Trainer.
+func runtime(of string) string {
+	return "[" + of + ".template.orValue(dyn({}))] + " + of + ".template.spec" + ofJobs
+}
+
+// patches joins the metadata that a TrainJob has for its JobSet and Jobs: fields of its spec in
+// Trainer 2.0, and patches of the runtime.
+func patches() string {
+	all := "[dyn({'metadata': dyn(O.?spec.orValue(dyn({})))})]"
+	for _, of := range patched() {
+		all += " + " + runtime(of)
 	}
 	return all
 }
@@ -114,6 +142,18 @@ func podsOf(variable string) string {
 		}
 	}
 	return out + "      : request.resource.resource == 'podgroups' ? []\n      : [variables." + variable + ".?spec.template.orValue(dyn({}))]"
+}
+
+// outerOf returns a CEL expression for a list with the object, and with the objects in the variable
+// whose metadata does not reach pods.
+func outerOf(object, variable string) string {
+	out := "request.resource.resource == 'pods' ? [] : [dyn(" + object + ")] + (request.resource.resource == 'cronjobs' ? [variables." + variable + "]\n"
+	for i := range families {
+		if f := &families[i]; f.Outer != "" {
+			out += "      : " + f.is() + " ? " + strings.ReplaceAll(f.Outer, "O.", "variables."+variable+".") + "\n"
+		}
+	}
+	return out + "      : [])"
 }
 
 // at returns a CEL expression for the path of the pod template.

@@ -63,7 +63,7 @@ type kindsAbout struct {
 // annotations returns the policy about annotations and labels without effect.
 func annotations() string {
 	own := "k.startsWith(" + quote(wire.OwnPrefix) + ")"
-	about := policyAbout{Match: hasKey(known()), Common: common(), Others: others(), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
+	about := policyAbout{Match: hasKey(known()), Common: common(), Others: others(), Holders: outerOf("object", "object"), HoldersBefore: outerOf("oldObject", "before"), Families: families, Groups: groups, Asks: list(wire.Asks()), Why: why(), Shared: shared(), Kinds: []kind{
 		kindOf("unknown", "keys.filter(k, "+own+" && !(k in "+list(wire.PodKeys())+"))", wire.UnknownWarning, "(one of "+wire.OwnPrefix+"*)"),
 		kindOf("unknownLabels", "labels.filter(k, "+own+" && !(k in "+list(wire.PodLabels())+"))", wire.UnknownLabelWarning, "(one of "+wire.OwnPrefix+"*)"),
 		kindOf("misplaced", "outer.filter(k, k in "+list(wire.Asks())+")"+misplaced(), wire.MisplacedWarning, "some annotations"),
@@ -91,8 +91,10 @@ func annotations() string {
 }
 
 // plain are the groups whose controllers are not known to copy an object's own annotations to the
-// PodGroup of its pods. Kubeflow's operators and Volcano's Jobs copy them.
-var plain = []string{"", "apps", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "argoproj.io"}
+// PodGroup of its pods. Kubeflow's training operator, KubeRay and Volcano's Jobs copy them.
+var plain = []string{
+	"", "apps", "apps.kruise.io", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "argoproj.io", "sparkoperator.k8s.io", "trainer.kubeflow.org",
+}
 
 // misplaced returns a CEL expression for the keys of dialects that are set on the object but not in
 // its template. PodGroups and Reservations may have some of these keys.
@@ -114,10 +116,12 @@ func misplaced() (out string) {
 
 type policyAbout struct {
 	// Match is the match condition, in CEL.
-	Match            string
-	Common, Others   string
-	Families, Groups []family
-	Kinds            []kind
+	Match          string
+	Common, Others string
+	// Holders are the objects whose metadata does not reach pods, in CEL.
+	Holders, HoldersBefore string
+	Families, Groups       []family
+	Kinds                  []kind
 	// Asks are the annotations with which pods state requirements to Berth, in CEL.
 	Asks string
 	// Above are the keys that the dialects' controllers read on the pods' owners. AboveList is the
@@ -265,15 +269,20 @@ spec:
     expression: >-
       variables.pods.map(p, p.?metadata.labels.orValue(dyn({})).map(k, string(k)).join(',')).join(',').split(',')
       .filter(k, k != '' && !variables.podsBefore.exists(p, k in p.?metadata.labels.orValue(dyn({}))))
-  - name: outer # added annotations of an object with pod templates
+  - name: holders # the object with pod templates, and objects in it whose metadata does not reach pods
     expression: >-
-      request.resource.resource == 'pods' ? [] : (dyn(object).?metadata.annotations.orValue(dyn({})).map(k, string(k))
-      + (request.resource.resource == 'cronjobs' ? variables.object.?metadata.annotations.orValue(dyn({})).map(k, string(k)) : []))
-      .filter(k, oldObject == null || !(k in dyn(oldObject).?metadata.annotations.orValue(dyn({})) || k in variables.before.?metadata.annotations.orValue(dyn({}))))
+      {{.Holders}}
+  - name: holdersBefore
+    expression: >-
+      oldObject == null ? [] : {{.HoldersBefore}}
+  - name: outer # annotations of these objects that this request adds
+    expression: >-
+      variables.holders.map(p, p.?metadata.annotations.orValue(dyn({})).map(k, string(k)).join(',')).join(',').split(',')
+      .filter(k, k != '' && !variables.holdersBefore.exists(p, k in p.?metadata.annotations.orValue(dyn({}))))
   - name: outerLabels
     expression: >-
-      request.resource.resource == 'pods' ? [] : dyn(object).?metadata.labels.orValue(dyn({})).map(k, string(k))
-      .filter(k, oldObject == null || !(k in dyn(oldObject).?metadata.labels.orValue(dyn({}))))
+      variables.holders.map(p, p.?metadata.labels.orValue(dyn({})).map(k, string(k)).join(',')).join(',').split(',')
+      .filter(k, k != '' && !variables.holdersBefore.exists(p, k in p.?metadata.labels.orValue(dyn({}))))
   - name: words # all added annotations, except those of outer objects that a dialect's own controller reads
     expression: "variables.keys + variables.outer.filter(k, !(k in variables.keys) && !(k in {{.AboveList}}))"
   - name: wordLabels
