@@ -70,7 +70,8 @@ var dialects = []Dialect{
 		Above: []string{"scheduling.volcano.sh/group-min-member", "scheduling.volcano.sh/group-min-resources"},
 		Words: []Unserved{
 			{aGang, []string{"scheduling.volcano.sh/group-min-member", "scheduling.volcano.sh/group-min-resources"}},
-			{noQueues, []string{"scheduling.volcano.sh/queue-name", "scheduling.volcano.sh/queue-allocation-gate", "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"}},
+			{noQueues, []string{"scheduling.volcano.sh/queue-name", "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"}},
+			{"if Volcano's webhook adds this scheduling gate to the pod, Berth does not remove it", []string{"scheduling.volcano.sh/queue-allocation-gate"}},
 			{"Berth does not protect pods from eviction for a time: volcano.sh/preemptable: \"false\" keeps it for good", []string{"volcano.sh/cooldown-time"}},
 			{"Berth does not support nodes that are lent for a time", []string{"volcano.sh/revocable-zone"}},
 			{"did you mean " + PreemptableKey + "?", []string{"volcano.sh/preemptible"}},
