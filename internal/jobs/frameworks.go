@@ -5,10 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
@@ -51,10 +54,14 @@ func (p *mpiPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member)
 }
 
 // pytorchPlugin passes the master's address and the number of master and worker pods to every pod,
-// and its own rank to each master and worker pod.
+// and its own rank to each master and worker pod. If wait is set, workers start when the master's
+// port is open, or fail after the timeout in seconds.
 type pytorchPlugin struct {
 	master, worker string
 	port           int
+	wait           bool
+	timeout        int
+	image          string
 }
 
 func newPytorch(flags *flag.FlagSet) framework {
@@ -62,11 +69,40 @@ func newPytorch(flags *flag.FlagSet) framework {
 	flags.StringVar(&p.master, "master", "master", "")
 	flags.StringVar(&p.worker, "worker", "worker", "")
 	flags.IntVar(&p.port, "port", 23456, "")
+	flags.BoolVar(&p.wait, "wait-master-enabled", false, "")
+	flags.IntVar(&p.timeout, "wait-master-timeout", 300, "")
+	flags.StringVar(&p.image, "wait-master-image", "busybox:1.36.1", "")
 	return p
 }
 
 func (p *pytorchPlugin) check(job *batch.Job) error {
 	return errors.Join(checkPort("port", p.port), checkTask(job, "master", p.master))
+}
+
+// awaitMaster adds an init container that waits for the master. It has the CPUs and memory of the
+// first container, because without them the pod would not be Guaranteed. The pod requests no more
+// with them.
+func (p *pytorchPlugin) awaitMaster(pod *corev1.Pod, host string) {
+	const name = "wait-for-master"
+	if slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name }) {
+		return
+	}
+	c := corev1.Container{Name: name, Image: p.image, Command: []string{"sh", "-c", fmt.Sprintf(
+		"end=$(($(date +%%s) + %d)); until nc -z %s %d; do [ $(date +%%s) -lt $end ] || exit 1; sleep 2; done", p.timeout, host, p.port)}}
+	if len(pod.Spec.Containers) > 0 {
+		first := &pod.Spec.Containers[0].Resources
+		c.Resources = corev1.ResourceRequirements{Requests: ofCPUs(first.Requests), Limits: ofCPUs(first.Limits)}
+	}
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+}
+
+// ofCPUs returns the amounts of CPUs and memory in the list.
+func ofCPUs(list corev1.ResourceList) corev1.ResourceList {
+	out := maps.Clone(list)
+	maps.DeleteFunc(out, func(name corev1.ResourceName, _ resource.Quantity) bool {
+		return name != corev1.ResourceCPU && name != corev1.ResourceMemory
+	})
+	return out
 }
 
 func (p *pytorchPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
@@ -85,6 +121,9 @@ func (p *pytorchPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m mem
 	case p.master:
 		addEnv(pod, corev1.EnvVar{Name: "RANK", Value: "0"})
 	case p.worker:
+		if p.wait {
+			p.awaitMaster(pod, hostOf(job, master, 0))
+		}
 		addEnv(pod, corev1.EnvVar{Name: "RANK", Value: strconv.Itoa(m.index + 1)})
 	}
 }

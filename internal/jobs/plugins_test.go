@@ -79,6 +79,39 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
+// TestWorkersAwaitTheirMaster: an init container waits for the master's port. A Guaranteed pod
+// stays Guaranteed.
+func TestWorkersAwaitTheirMaster(t *testing.T) {
+	const tasks = `
+tasks:
+- {name: master, replicas: 1, template: {spec: {containers: [{name: c}]}}}
+- {name: worker, replicas: 1, template: {spec: {containers: [{name: c, resources: {limits: {cpu: 2, memory: 1Gi, example.com/gpu: 1}}}]}}}
+`
+	for arguments, want := range map[string]string{
+		"":                      "",
+		"--wait-master-enabled": "busybox:1.36.1 + 300)); until nc -z j-master-0.j 23456;",
+		"--wait-master-enabled=true, --wait-master-timeout=60, --wait-master-image=a/b, --port=7": "a/b + 60)); until nc -z j-master-0.j 7;",
+	} {
+		job := jobOf(t, "plugins: {pytorch: ["+arguments+"]}"+tasks)
+		worker := podWith(t, job, "worker", 0)
+		if n := len(podWith(t, job, "master", 0).Spec.InitContainers); n > 0 || len(worker.Spec.InitContainers) != min(1, len(want)) {
+			t.Fatalf("%q: %d init containers of the master, %d of the worker", arguments, n, len(worker.Spec.InitContainers))
+		}
+		if want == "" {
+			continue
+		}
+		c := worker.Spec.InitContainers[0]
+		image, script, _ := strings.Cut(want, " ")
+		if c.Image != image || !strings.Contains(strings.Join(c.Command, " "), script) || len(c.Resources.Limits) != 2 || c.Resources.Limits.Cpu().Value() != 2 {
+			t.Errorf("%q: the container is %+v", arguments, c)
+		}
+	}
+	again := podWith(t, jobOf(t, "plugins: {pytorch: [--wait-master-enabled]}"+strings.Replace(tasks, "spec: {containers: [{name: c, r", "spec: {initContainers: [{name: wait-for-master}], containers: [{name: c, r", 1)), "worker", 0)
+	if len(again.Spec.InitContainers) != 1 {
+		t.Errorf("a container that the template has comes twice: %+v", again.Spec.InitContainers)
+	}
+}
+
 // TestRay: head and workers get their commands, and the Job's Service the head's ports.
 func TestRay(t *testing.T) {
 	job := jobOf(t, `
@@ -138,12 +171,17 @@ func TestKeys(t *testing.T) {
 	if err != nil || string(public.Marshal()) != string(private.PublicKey().Marshal()) {
 		t.Errorf("the keys are no pair: %v", err)
 	}
-	if config := string(secret.Data["config"]); !strings.Contains(config, "Host j-worker-1\n  HostName j-worker-1.j\n") {
+	if config := string(secret.Data["config"]); !strings.Contains(config, "Host j-worker-1\n  HostName j-worker-1.j\n  Port 22\n") {
 		t.Errorf("configuration %q", config)
 	}
 	pod := w.pods()[0]
 	if m := pod.Spec.Containers[0].VolumeMounts; len(m) != 1 || m[0].MountPath != "/root/.ssh" || m[0].SubPath != ".ssh" || *pod.Spec.Volumes[0].Secret.DefaultMode != 0o600 {
 		t.Errorf("mounts %+v, volumes %+v", m, pod.Spec.Volumes)
+	}
+	other := jobOf(t, "plugins: {ssh: [--ssh-port=2022]}"+twoRoles)
+	p, _ := pluginsOf(other)
+	if s := specOf(other); !strings.Contains(p.ssh.config(other, &s), "  HostName j-worker-1.j\n  Port 2022\n") {
+		t.Errorf("configuration %q", p.ssh.config(other, &s))
 	}
 	folder := podWith(t, jobOf(t, "plugins: {ssh: [--ssh-key-file-path=/home/me/.ssh]}"+twoRoles), "worker", 0)
 	if m := folder.Spec.Containers[0].VolumeMounts[0]; m.MountPath != "/home/me/.ssh" || *folder.Spec.Volumes[0].Secret.DefaultMode == 0o600 {

@@ -24,6 +24,8 @@ type sshPlugin struct {
 	folder, private, public string
 	// anyUser means that a user other than root needs the keys.
 	anyUser bool
+	// port is the port of the SSH servers in the pods.
+	port int
 }
 
 const (
@@ -39,6 +41,7 @@ func newSSH(flags *flag.FlagSet) *sshPlugin {
 	flags.StringVar(&p.private, "ssh-private-key", "", "")
 	flags.StringVar(&p.public, "ssh-public-key", "", "")
 	flags.BoolVar(&p.anyUser, "no-root", false, "")
+	flags.IntVar(&p.port, "ssh-port", 22, "")
 	return p
 }
 
@@ -52,7 +55,7 @@ func (p *sshPlugin) check(*batch.Job) error {
 	case (p.private == "") != (p.public == ""):
 		return errors.New("only one of --ssh-private-key and --ssh-public-key is set: want both or neither")
 	}
-	return nil
+	return checkPort("ssh-port", p.port)
 }
 
 // secretName returns the name of the Job's Secret. The name follows from the Job, so the controller
@@ -94,7 +97,7 @@ func (p *sshPlugin) secret(job *batch.Job, s *spec) (*corev1.Secret, error) {
 	}
 	return &corev1.Secret{
 		ObjectMeta: secretMeta(job),
-		Data:       map[string][]byte{"id_rsa": private, "id_rsa.pub": public, "authorized_keys": public, "config": []byte(sshConfig(job, s))},
+		Data:       map[string][]byte{"id_rsa": private, "id_rsa.pub": public, "authorized_keys": public, "config": []byte(p.config(job, s))},
 	}, nil
 }
 
@@ -111,15 +114,15 @@ func newKeys() (private, public []byte, err error) {
 	return private, ssh.MarshalAuthorizedKey(shown), nil
 }
 
-// sshConfig maps pods' names to their hosts. It disables host key checks, because the host keys of
+// config maps pods' names to their hosts. It disables host key checks, because the host keys of
 // pods change.
-func sshConfig(job *batch.Job, s *spec) string {
+func (p *sshPlugin) config(job *batch.Job, s *spec) string {
 	var b strings.Builder
 	b.WriteString("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n")
 	for i := range s.tasks {
 		for _, host := range hostsOf(job, &s.tasks[i]) {
 			name, _, _ := strings.Cut(host, ".")
-			fmt.Fprintf(&b, "Host %s\n  HostName %s\n", name, host)
+			fmt.Fprintf(&b, "Host %s\n  HostName %s\n  Port %d\n", name, host, p.port)
 		}
 	}
 	return b.String()
