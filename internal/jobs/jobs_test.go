@@ -142,7 +142,7 @@ func TestRefused(t *testing.T) {
 		fmt.Sprintf(task, "") + "policies: [{event: PodPending, action: RestartJob}]":                                                                             "spec.policies[0].timeout",
 		fmt.Sprintf(task, "") + "policies: [{event: PodRunning, action: RestartJob}]":                                                                             "spec.policies[0].event",
 		fmt.Sprintf(task, "") + "policies: [{event: PodFailed, action: ResumeJob}]":                                                                               "spec.policies[0].action",
-		fmt.Sprintf(task, "") + "policies: [{event: PodEvicted, action: RestartJob, timeout: 5s}]":                                                                "spec.policies[0].timeout",
+		fmt.Sprintf(task, "") + "policies: [{event: Unknown, action: RestartJob, timeout: 5s}]":                                                                   "spec.policies[0].timeout",
 		fmt.Sprintf(task, "") + "policies: [{exitCode: 0, action: RestartJob}]":                                                                                   "spec.policies[0].exitCode",
 		fmt.Sprintf(task, "") + "policies: [{exitCode: 1, event: PodFailed, action: RestartJob}]":                                                                 "spec.policies[0].exitCode",
 		fmt.Sprintf(task, "") + "policies: [{action: RestartJob}]":                                                                                                "spec.policies[0].event",

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -183,7 +184,7 @@ func (n *stepper) run() {
 		t := &n.spec.tasks[i]
 		n.out.suspects = n.out.suspects || int32(len(n.seen[t.name])) < min(recorded(&n.job.Status, t.name), t.replicas)
 	}
-	causes := n.due(n.spec.causes(&n.job.Status, n.seen, n.newlyTorn()))
+	causes := n.due(append(n.spec.causes(&n.job.Status, n.seen, n.newlyTorn()), n.replacements()...))
 	c, t := worst(causes), n.restarting()
 	switch {
 	case t != nil && (c == nil || weight[c.action] <= weight[batch.RestartTask]):
@@ -227,10 +228,52 @@ func (n *stepper) newlyTorn() bool {
 func (n *stepper) owe(causes []cause, but *task) {
 	n.owed = map[string]bool{}
 	for _, c := range causes {
-		if c.event == batch.PodEvicted && c.task.name != but.name {
+		if c.event == batch.PodEvicted && c.pod == nil && c.task.name != but.name {
 			n.owed[c.task.name] = true
 		}
 	}
+}
+
+// replacements returns the evictions whose policies have a timeout, and whose replacements wait. It
+// records each evicted pod until its replacement has run, or until a later retry has created the
+// pod again.
+func (n *stepper) replacements() (out []cause) {
+	for i := range n.spec.tasks {
+		t := &n.spec.tasks[i]
+		p := t.policyFor(batch.PodEvicted, nil)
+		if !delays(p) {
+			continue
+		}
+		pods := map[string]*corev1.Pod{}
+		for _, pod := range n.seen[t.name] {
+			if pod.DeletionTimestamp == nil {
+				pods[pod.Annotations[batch.TaskIndexKey]] = pod
+			}
+		}
+		retries := map[string]string{} // by index, as in evictedPods
+		for _, entry := range strings.Split(n.job.Status.ControlledResources[evictedPods+t.name], ",") {
+			index, retry, _ := strings.Cut(entry, "@")
+			retries[index] = retry
+		}
+		var entries []string
+		evicts := int32(len(pods)) < min(recorded(&n.job.Status, t.name), t.replicas)
+		for i := range int(t.replicas) {
+			index := strconv.Itoa(i)
+			pod, retry := pods[index], retries[index]
+			if pod == nil && evicts && retry == "" {
+				retry = strconv.Itoa(int(n.job.Status.RetryCount))
+			}
+			if retry == "" || pod != nil && !(isPending(pod) && pod.Annotations[batch.JobRetryCountKey] == retry) {
+				continue
+			}
+			entries = append(entries, index+"@"+retry)
+			if pod != nil {
+				out = append(out, cause{action: p.Action, event: batch.PodEvicted, task: t, pod: pod, timeout: p.Timeout.Duration})
+			}
+		}
+		n.note(evictedPods+t.name, strings.Join(entries, ","))
+	}
+	return out
 }
 
 // queue records if the Job's PodGroup is admitted, and when it was.
@@ -394,6 +437,10 @@ const (
 	// exist later, at least one of them was evicted. The key is not written before the first retry,
 	// because until then all pods count.
 	podsSince = "berth.dev/pods-since-retry"
+	// evictedPods, followed by the name of a task, has the evicted pods whose replacements have not
+	// run yet: "0@1,3@1" are the indexes 0 and 3, and status.retryCount was 1. The key is written
+	// only if the policy for PodEvicted has a timeout.
+	evictedPods = "berth.dev/evicted-pods-"
 	// countedTear is the cause for which a policy restarted a part of a torn Job (see torn). It is
 	// removed when at least minAvailable pods have nodes, or when the whole Job restarts. A Job may
 	// stay torn while a part is restarted, but the tear counts only once.

@@ -16,9 +16,10 @@ type cause struct {
 	action batch.Action
 	event  batch.Event
 	task   *task
-	// pod is the pod of the event. If a task has completed, it is the last pod to end. It is nil
-	// for PodEvicted, because that pod is gone, and for JobUnknown, which is not an event of a
-	// single pod.
+	// pod is the pod of the event. If a task has completed, it is the last pod to end. For
+	// PodEvicted it is the pod's replacement if the policy has a timeout, and otherwise nil,
+	// because the pod is gone. For JobUnknown it is nil, because this is not an event of a single
+	// pod.
 	pod *corev1.Pod
 	// timeout is the time that the event must last before the policy acts.
 	timeout time.Duration
@@ -29,7 +30,7 @@ func (c *cause) since() time.Time {
 	switch {
 	case c.pod == nil:
 		return time.Time{}
-	case c.event == batch.PodPending:
+	case c.event == batch.PodPending || c.event == batch.PodEvicted:
 		return c.pod.CreationTimestamp.Time
 	default:
 		return endedAt(c.pod)
@@ -94,6 +95,15 @@ func (t *task) policyFor(e batch.Event, codes []int32) *batch.LifecyclePolicy {
 	return nil
 }
 
+// delays reports whether a policy acts only after a time. p may be nil.
+func delays(p *batch.LifecyclePolicy) bool {
+	return p != nil && p.Timeout != nil && p.Timeout.Duration > 0
+}
+
+func isPending(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
+}
+
 // exitCodes returns the exit codes of a pod's failed containers.
 func exitCodes(pod *corev1.Pod) (codes []int32) {
 	for _, c := range statusesOf(pod) {
@@ -122,9 +132,9 @@ func worst(causes []cause) *cause {
 	return &c
 }
 
-// causes returns the events for which the Job has policies. seen are the Job's pods that count. If
-// a task has fewer pods than the status reports, the missing pods were evicted. torn is the result
-// of stepper.newlyTorn.
+// causes returns the events for which the Job has policies, except the evictions that
+// stepper.replacements returns. seen are the Job's pods that count. If a task has fewer pods than
+// the status reports, the missing pods were evicted. torn is the result of stepper.newlyTorn.
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, torn bool) (out []cause) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
@@ -161,7 +171,7 @@ func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod, to
 		if t.replicas > 0 && succeeded == t.replicas {
 			add(batch.TaskCompleted, last, nil)
 		}
-		if alive < min(recorded(status, t.name), t.replicas) {
+		if alive < min(recorded(status, t.name), t.replicas) && !delays(t.policyFor(batch.PodEvicted, nil)) {
 			add(batch.PodEvicted, nil, nil)
 		}
 		if pod := t.restartedTooOften(seen[t.name]); pod != nil {

@@ -117,6 +117,7 @@ var scenarios = map[string]struct {
 	"an evicted pod comes again":   {"", "", evictOnce("j-worker-0"), "Completed version 0 retries 0 succeeded 3 failed 0: " + allDone},
 	"enough succeed":               {"minSuccess: 1", "", never("j-worker-0", "j-worker-1"), "Completed version 0 retries 0 succeeded 1 failed 0: j-ps-0:Succeeded"},
 	"the task's own policy first":  {"policies: [{event: PodFailed, action: TerminateJob}]", "policies: [{event: PodFailed, action: RestartTask}]", failOnce("j-ps-0", 1), "Completed version 0 retries 1 succeeded 3 failed 0: " + allDone},
+	"it comes again in time":       {"policies: [{event: PodEvicted, action: TerminateJob, timeout: 5s}]", "", evictOnce("j-worker-0"), "Completed version 0 retries 0 succeeded 3 failed 0: " + allDone},
 	"hosts of the svc plugin":      {"plugins: {svc: [], env: []}", "", nil, "Completed version 0 retries 0 succeeded 3 failed 0: " + allDone},
 }
 
@@ -144,6 +145,45 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("only %d writes", w.writes)
 			}
 		})
+	}
+}
+
+// TestAReplacementThatWaits (Volcano's e2e test of PodEvicted with a timeout): a pod is evicted,
+// and its replacement is pending for longer than the timeout. It is pending only once, so that the
+// policy acts once.
+func TestAReplacementThatWaits(t *testing.T) {
+	for action, want := range map[string]string{
+		"TerminateJob": "Terminated version 0 retries 0 succeeded 0 failed 0: ",
+		"RestartJob":   "Completed version 1 retries 1 succeeded 3 failed 0: " + allDone,
+		"RestartTask":  "Completed version 0 retries 1 succeeded 3 failed 0: " + allDone,
+		"RestartPod":   "Completed version 0 retries 1 succeeded 3 failed 0: " + allDone,
+	} {
+		spec := fmt.Sprintf(twoTasks, "policies: [{event: PodEvicted, action: "+action+", timeout: 5s}]", "")
+		fate := func(w *world, pod *corev1.Pod) {
+			const evicted = "j-worker-0"
+			switch {
+			case w.lives[evicted] == 1 && pod.Name == evicted && pod.Status.Phase == corev1.PodRunning:
+				w.evict(pod)
+			case w.lives[evicted] == 2 && pod.Name == evicted:
+			case w.lives[evicted] <= 2 && pod.Status.Phase == corev1.PodRunning:
+			default:
+				onceAll(nil)(w, pod)
+			}
+		}
+		w := newWorld(t, spec, fate)
+		if got := w.play(); got != want {
+			t.Errorf("%s: it ends as\n%s, want\n%s", action, got, want)
+		}
+		if left := w.read().Status.ControlledResources[evictedPods+"worker"]; action != "TerminateJob" && left != "" {
+			t.Errorf("%s: pods %s still wait for replacements", action, left)
+		}
+		for kill := range 2 * w.writes {
+			k := newWorld(t, spec, fate)
+			k.kill, k.after = kill/2, kill%2 == 1
+			if got := k.play(); got != want {
+				t.Errorf("%s, killed at write %d (after it: %v): it ends as\n%s, want\n%s", action, k.kill, k.after, got, want)
+			}
+		}
 	}
 }
 

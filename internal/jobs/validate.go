@@ -183,7 +183,7 @@ var (
 	}
 	// lasting are the events whose beginning is visible in the pods. Their timeouts start at that
 	// time.
-	lasting       = []batch.Event{batch.PodFailed, batch.PodPending, batch.TaskCompleted}
+	lasting       = []batch.Event{batch.PodFailed, batch.PodEvicted, batch.PodPending, batch.TaskCompleted}
 	servedActions = []batch.Action{batch.AbortJob, batch.RestartJob, batch.RestartTask, batch.RestartPod, batch.TerminateJob, batch.CompleteJob}
 )
 
