@@ -22,10 +22,10 @@ var actions = map[string]string{
 	"enqueue":     "", // the converter's gate handles it
 	"allocate":    "",
 	"backfill":    "pods without requests are placed like others; there is no action to switch on",
-	"preempt":     "preemption is by priority, as in kube-scheduler, and for whole gangs; a pod that must not evict has preemptionPolicy: Never",
+	"preempt":     "preemption is by priority, for whole gangs, and also across queues; a pod that must not evict has preemptionPolicy: Never",
 	"reclaim":     "no pods are evicted for the share of a queue: " + useKueue,
 	"shuffle":     "use a descheduler; Berth moves pods only when you run berth defrag --execute",
-	"gangpreempt": "preemption for a gang evicts only when the whole gang then fits; there is no action to switch on",
+	"gangpreempt": "preemption for a gang evicts only when the whole gang then fits, and also pods of other queues; there is no action to switch on",
 	"gangreclaim": useKueue,
 	"elect":       reservesNodes,
 	"reserve":     reservesNodes,
