@@ -45,6 +45,9 @@ type Beside struct {
 // report counts as used without naming their pod.
 const Others = "others.berth.dev"
 
+// kubeletMaxNodes is the default of the kubelet's option max-allowable-numa-nodes.
+const kubeletMaxNodes = 8
+
 // coarse collects the content of a coarse report and builds a Node from it.
 type coarse struct {
 	fieldErrors
@@ -75,6 +78,11 @@ func (c *coarse) node(name string, sequence int64, written time.Time) (Node, err
 		if c.config.Version, err = ReadKubeletVersion(c.version); err != nil {
 			return Node{}, c.at(field.NewPath("kubeletVersion"), c.version, `a release like "v1.36.3"`)
 		}
+	}
+	// A kubelet with a Topology Manager policy does not start if the machine has more NUMA nodes
+	// than this option allows. No report contains the option, so it is taken from the machine.
+	if nodes := len(c.machine.NUMANodes); nodes > kubeletMaxNodes {
+		c.config.TopologyManagerPolicyOptions = map[string]string{"max-allowable-numa-nodes": strconv.Itoa(nodes)}
 	}
 	c.charge()
 	n := Node{Name: name, Spec: NodeSpec{

@@ -341,6 +341,26 @@ zones:
 	}
 }
 
+// TestManyZones: a kubelet that runs on more than eight NUMA nodes allows them with an option that
+// no exporter writes.
+func TestManyZones(t *testing.T) {
+	text := "attributes: [{name: topologyManagerPolicy, value: single-numa-node}]\nzones:\n"
+	for i := range 16 {
+		text += fmt.Sprintf("- {name: node-%d, type: Node, resources: [{name: cpu, capacity: 8, allocatable: 7, available: %d}]}\n", i, i%8)
+	}
+	n, err := ReadNodeResourceTopology(nrtOf(t, text), &Beside{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s := stateOf(t, &n)
+	for cpus, want := range map[int64]bool{7: true, 8: false} {
+		r := placement.Request{UID: "x", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000}}}
+		if v := placement.Admit(s, &r); v.OK() != want {
+			t.Errorf("%d CPUs: %+v", cpus, v)
+		}
+	}
+}
+
 func TestZonesThatCannotBe(t *testing.T) {
 	const head = "attributes: [{name: topologyManagerPolicy, value: none}]\nzones: "
 	cpus := func(capacity, allocatable, available string) string {
