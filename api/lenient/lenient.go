@@ -6,7 +6,9 @@ package lenient
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -29,21 +31,59 @@ func Read(data []byte, whole, part any) (malformed string, err error) {
 	}
 	s := search{of: reflect.TypeOf(whole).Elem(), wrong: err.Error(), left: mostTries}
 	if path, value := s.in(data); path != "" {
-		return fmt.Sprintf("%s: %.80q: want %s", path, value, wanted(s.wrong)), nil
+		return fmt.Sprintf("%s: %.80q: want %s", path, value, wanted(err)), nil
 	}
 	return fmt.Sprintf("%.300s", s.wrong), nil
 }
 
 // wanted describes the values that the wrong field accepts. The decoder's error describes them only
 // for some types.
-func wanted(wrong string) string {
+func wanted(err error) string {
+	wrong := err.Error()
 	switch {
 	case strings.Contains(wrong, "duration"):
 		return "a duration such as 90s or 1h30m"
 	case strings.Contains(wrong, "quantit"):
 		return "an amount such as 2, 500m or 2Gi"
 	}
+	if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+		return kindOf(kind.Type)
+	}
 	return "another type: " + wrong
+}
+
+// Plain describes the error of a JSON decoder. Unlike the error, it does not name Go types.
+func Plain(err error) string {
+	kind := (*json.UnmarshalTypeError)(nil)
+	if !errors.As(err, &kind) {
+		return err.Error()
+	}
+	found, _, _ := strings.Cut(kind.Value, " ") // "number 1.5"
+	text := kindOf(kind.Type) + " instead of " + cmp.Or(jsonKinds[found], found)
+	if kind.Field != "" {
+		text = kind.Field + ": " + text
+	}
+	return text
+}
+
+// jsonKinds describes what the decoder calls a JSON value.
+var jsonKinds = map[string]string{"array": "a list", "object": "an object", "string": "a string", "number": "a number", "bool": "true or false"}
+
+// kindOf describes the JSON values that a decoder reads into a type.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	return fmt.Sprintf("a whole number (%s)", t.Kind())
 }
 
 // A search decodes the object once for each try. In an object with more than mostBytes bytes, Read

@@ -40,7 +40,7 @@ func TestOneObjectSpoilsNoList(t *testing.T) {
 		"a large object":     {as(job), `"queue": "` + strings.Repeat("q", 20000) + `", "runningEstimate": "soon"`, ofJob, `time: invalid duration "soon"`, "badRunninggood"},
 		"an amount of a PodGroup": {as(ofVolcano), `"minResources": {"cpu": "1e1.5"}`, phase,
 			`spec.minResources.cpu: "1e1.5": want an amount such as 2, 500m or 2Gi`, "badRunninggood"},
-		"a type of a PodGroup": {as(ofVolcano), `"minTaskMember": {"w": "2"}`, phase, `spec.minTaskMember.w: "2": want another type: json: cannot unmarshal`, "badRunninggood"},
+		"a type of a PodGroup": {as(ofVolcano), `"minTaskMember": {"w": "2"}`, phase, `spec.minTaskMember.w: "2": want a whole number (int32)`, "badRunninggood"},
 		"of scheduler-plugins": {as(ofSigs), `"minResources": {"cpu": "1e1.5"}`, phase,
 			`spec.minResources.cpu: "1e1.5": want an amount such as 2, 500m or 2Gi`, "badRunninggood"},
 	} {
@@ -86,15 +86,15 @@ func TestOneReportSpoilsNoList(t *testing.T) {
 		read               func(string) ([2]string, error)
 		body, wrong, names string
 	}{
-		"a number of a Numatopology": {as(ofExporter), `"spec": {"numares": {"cpu": {"capacity": 1e30}}}`, `spec.numares.cpu.capacity: "1e30": want another type`, "badgood"},
+		"a number of a Numatopology": {as(ofExporter), `"spec": {"numares": {"cpu": {"capacity": 1e30}}}`, `spec.numares.cpu.capacity: "1e30": want a whole number (int)`, "badgood"},
 		"an amount of a zone": {as(ofZones), `"zones": [{"name": "node-0", "resources": [{"name": "cpu", "capacity": "8", "allocatable": "8", "available": "1e1.5"}]}]`,
 			`zones[0].resources[0].available: "1e1.5": want an amount such as 2, 500m or 2Gi`, "badgood"},
-		"a distance of a zone": {as(ofZones), `"zones": [{"name": "node-0", "costs": [{"name": "node-0", "value": 1e30}]}]`, `zones[0].costs[0].value: "1e30": want another type`, "badgood"},
+		"a distance of a zone": {as(ofZones), `"zones": [{"name": "node-0", "costs": [{"name": "node-0", "value": 1e30}]}]`, `zones[0].costs[0].value: "1e30": want a whole number (int64)`, "badgood"},
 		"containers of a Reservation": {as(reservation), `"spec": {"template": {"spec": {"schedulerName": "berth", "containers": "x"}}}`,
-			`spec.template.spec.containers: "x": want another type`, "badberthgood"},
+			`spec.template.spec.containers: "x": want a list`, "badberthgood"},
 		"an amount of a Reservation": {as(reservation), `"spec": {"template": {"spec": {"containers": [{"resources": {"limits": {"cpu": "four"}}}]}}}`,
 			`spec.template.spec.containers[0].resources.limits.cpu: "four": want an amount such as 2, 500m or 2Gi`, "badgood"},
-		"a template that is none": {as(reservation), `"spec": {"template": "x"}`, `spec.template: "x": want another type`, "badunreadgood"},
+		"a template that is none": {as(reservation), `"spec": {"template": "x"}`, `spec.template: "x": want an object`, "badunreadgood"},
 		"a lifetime":              {as(reservation), `"spec": {"ttl": "1day"}`, `spec.ttl: "1day": want a duration such as 90s or 1h30m`, "badgood"},
 		"a status":                {as(reservation), `"status": {"allocatable": {"cpu": "1e1.5"}}`, `status.allocatable.cpu: "1e1.5": want an amount such as`, "badgood"},
 	} {

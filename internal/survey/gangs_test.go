@@ -77,7 +77,7 @@ func TestGangs(t *testing.T) {
 		"forming forming 0/3 of 2: 2 of 3 pods are there",
 		"gated forming 0/2 of 2: 1 of 2 pods are there; pod gated-1 has the scheduling gate example.com/quota",
 		"leaving forming 0/3 of 3: 0 of 3 pods are there, and 3 pods ending",
-		`mad wrong 0/0 of 0: PodGroup default/mad: spec.minMember: "many": want another type: json: cannot unmarshal string into Go struct field PodGroupSpec.spec.minMember of type int32`,
+		`mad wrong 0/0 of 0: PodGroup default/mad: spec.minMember: "many": want a whole number (int32)`,
 		"missing wrong 0/0 of 1: PodGroup.scheduling.volcano.sh default/missing does not exist",
 		`net wrong 0/0 of 0: PodGroup default/net: spec.networkTopology.mode: "hard": want soft, or no networkTopology: Berth does not look at the network, so it cannot keep this requirement`,
 		"partial partial 1/2 of 2: ",

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/berth-dev/berth/api/lenient"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
@@ -223,7 +224,7 @@ func (r koordinatorReader) parse(key string, into any) (found bool, err error) {
 		err = strict[0]
 	}
 	if err != nil {
-		return true, r.at(annotation(key), text, "JSON as Koordinator documents it: "+err.Error())
+		return true, r.at(annotation(key), text, "JSON as Koordinator documents it: "+lenient.Plain(err))
 	}
 	return true, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-dev/berth/api/lenient"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -77,7 +78,7 @@ func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error
 			return nil, r.at(annotation(a.key), text, fmt.Sprint("at most ", maxKoordletBytes, " bytes"))
 		}
 		if err := json.Unmarshal([]byte(text), a.into); err != nil {
-			return nil, r.at(annotation(a.key), text, "JSON like "+a.want+": "+err.Error())
+			return nil, r.at(annotation(a.key), text, "JSON like "+a.want+": "+lenient.Plain(err))
 		}
 	}
 	return k, nil

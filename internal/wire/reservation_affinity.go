@@ -54,6 +54,19 @@ func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 	if out.labels, err = labels.ValidatedSelectorFromSet(a.Selector); err != nil {
 		return nil, r.at(at.Child("reservationSelector"), err, "labels and their values")
 	}
+	for i := range a.Tolerations {
+		t, one := &a.Tolerations[i], at.Child("tolerations").Index(i)
+		switch t.Operator {
+		case "", corev1.TolerationOpExists, corev1.TolerationOpEqual:
+		default:
+			return nil, r.at(one.Child("operator"), t.Operator, "Exists, Equal or nothing")
+		}
+		switch t.Effect {
+		case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+		default:
+			return nil, r.at(one.Child("effect"), t.Effect, "NoSchedule, PreferNoSchedule, NoExecute or nothing")
+		}
+	}
 	if a.Required == nil {
 		return out, nil
 	}
@@ -69,7 +82,7 @@ func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
 		}
 	}
 	if out.terms, err = nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: a.Required.Terms}); err != nil {
-		return nil, r.at(list, err, "terms as a node affinity has them, about labels and names of Reservations")
+		return nil, r.at(list, pod.Annotations[ReservationAffinityAnnotation], "terms as a node affinity has them, about labels and names of Reservations: "+err.Error())
 	}
 	return out, nil
 }

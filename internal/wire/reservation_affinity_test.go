@@ -45,13 +45,16 @@ func TestReservationAffinity(t *testing.T) {
 		t.Errorf("a pod that says nothing: %+v, %v", a, err)
 	}
 	for text, want := range map[string]string{
-		``: "JSON as Koordinator documents it", `[]`: "JSON as Koordinator documents it", `{"name":"r"`: "JSON",
+		``: "JSON as Koordinator documents it", `[]`: "JSON as Koordinator documents it: an object instead of a list", `{"name":"r"`: "JSON",
+		`{"name":5}`: "JSON as Koordinator documents it: name: a string instead of a number",
+		`{"tolerations":[{"key":"k","operator":"Exist"}]}`: `tolerations[0].operator: "Exist": want Exists, Equal or nothing`,
+		`{"tolerations":[{"key":"k","effect":"NoStart"}]}`: `tolerations[0].effect: "NoStart": want NoSchedule, PreferNoSchedule`,
 		`{"Name":"r"}`: `unknown field "Name"`, `{"name":"r","name":"s"}`: "duplicate field",
 		`{"preferredDuringSchedulingIgnoredDuringExecution":[]}`:                                   `unknown field "preferredDuringSchedulingIgnoredDuringExecution"`,
 		`{"reservationSelector":{"team":"not a label"}}`:                                           "reservationSelector",
 		`{` + required + `[]}}`:                                                                    `"0 terms": want 1 to 64`,
 		`{` + required + `[` + strings.Repeat(`{},`, 64) + `{}]}}`:                                 `"65 terms": want 1 to 64`,
-		`{` + required + `[{"matchExpressions":[{"key":"a","operator":"Near","values":["b"]}]}]}}`: "reservationSelectorTerms",
+		`{` + required + `[{"matchExpressions":[{"key":"a","operator":"Near","values":["b"]}]}]}}`: `labels and names of Reservations: nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Near"`,
 		`{` + required + `[{"matchFields":[{"key":"spec.x","operator":"In","values":["b"]}]}]}}`:   `matchFields[0].key: "spec.x": want metadata.name`,
 		`{"name":"` + strings.Repeat("x", maxKoordinatorText) + `"}`:                               "at most 4096 bytes",
 	} {

@@ -74,7 +74,7 @@ func TestReservationsThatAreNotServed(t *testing.T) {
 	owners := func(o string) string { return `{` + fourCPUs + `,"owners":[` + o + `]}` }
 	many := strings.Repeat(`{"labelSelector":{}},`, 100)
 	for want, spec := range map[string]string{
-		`spec.template: "5": want another type`:     `{"template":5,` + anyOwners + `}`,
+		`spec.template: "5": want an object`:        `{"template":5,` + anyOwners + `}`,
 		"spec.template: ":                           `{` + anyOwners + `}`,
 		"spec.template.spec.containers: ":           container(``),
 		"containers without requests":               container(`{"name":"a"}`),

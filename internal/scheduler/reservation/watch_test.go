@@ -98,7 +98,7 @@ func TestMalformedReservationsAreTold(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"an amount":           {`{"template":{"spec":{"schedulerName":"berth","containers":[{"name":"c","resources":{"requests":{"cpu":"four"}}}]}}}`, `Reservation r: spec.template.spec.containers[0].resources.requests.cpu: "four": want an amount such as 2, 500m or 2Gi`},
 		"another scheduler's": {`{"template":{"spec":{"schedulerName":"koord-scheduler","containers":"x"}}}`, ""},
-		"no template":         {`{"template":"x"}`, `Reservation r: spec.template: "x": want another type`},
+		"no template":         {`{"template":"x"}`, `Reservation r: spec.template: "x": want an object`},
 	} {
 		w := newWorld(t)
 		uid := w.reservation("r", 4)
