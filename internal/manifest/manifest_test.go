@@ -262,6 +262,15 @@ func TestReadFilesAndFolders(t *testing.T) {
 	}
 }
 
+// TestGangOfBoundPod: a running pod counts, whatever its gang.
+func TestGangOfBoundPod(t *testing.T) {
+	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {berth.dev/gang: g}}\nspec: {nodeName: n1, containers: [{name: c}]}\n"
+	pods, err := Source{Paths: []string{"-"}, Stdin: strings.NewReader(text)}.Read()
+	if err != nil || len(pods.Templates) != 1 {
+		t.Errorf("%+v, %v", pods, err)
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	pod := func(spec string) string { return "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: " + spec }
 	resources := func(r string) string { return pod("{containers: [{name: x, resources: " + r + "}]}") }
@@ -322,21 +331,25 @@ func TestReadRefuses(t *testing.T) {
 		"unclaimed":            {resources("{claims: [{name: gpu}]}"), `spec.containers[0].resources.claims[0].name: "gpu": want a name of spec.resourceClaims`},
 		"unknown claim volume": {"{kind: StatefulSet, apiVersion: apps/v1, metadata: {name: s}, spec: {volumeClaimTemplates: [{metadata: {name: data}}], template: {spec: {containers: [{name: x, volumeMounts: [{name: dat, mountPath: /d}]}]}}}}",
 			`spec.template.spec.containers[0].volumeMounts[0].name: "dat": want a name of spec.volumes (did you mean "data"?)`},
-		"unknown volume":   {pod("{volumes: [{name: data}], containers: [{name: x, volumeMounts: [{name: dta, mountPath: /d}]}]}"), `spec.containers[0].volumeMounts[0].name: "dta": want a name of spec.volumes (did you mean "data"?)`},
-		"twice a volume":   {pod("{volumes: [{name: a}, {name: a}], containers: [{name: x}]}"), `spec.volumes[1].name: "a": want a name that no other`},
-		"bad name":         {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: P_1", 1), `Pod P_1: metadata.name: "P_1"`},
-		"misspelt policy":  {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/policy: singel}", 1), `Pod p: metadata.annotations[berth.dev/policy]: "singel": want none, best-effort`},
-		"misspelt key":     {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/polcy: none}", 1), `Pod p: metadata.annotations[berth.dev/polcy]: "none": want a key that Berth reads: berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims (did you mean "berth.dev/policy"?)`},
-		"negative count":   {"{kind: Deployment, apiVersion: apps/v1, metadata: {name: d}, spec: {replicas: -1, template: {spec: {containers: [{name: c}]}}}}", `spec.replicas: "-1"`},
-		"too many":         {"{kind: Deployment, apiVersion: apps/v1, metadata: {name: d}, spec: {replicas: 20000, template: {spec: {containers: [{name: c}]}}}}", `0 to 10000 pods`},
-		"in a template":    {"{kind: Job, apiVersion: batch/v1, metadata: {name: j}, spec: {template: {spec: {containers: []}}}}", `Job j: spec.template.spec.containers`},
-		"misspelt sidecar": {pod("{initContainers: [{name: s, restartPolicy: always}], containers: [{name: c}]}"), `spec.initContainers[0].restartPolicy: "always": want Always, OnFailure or Never (did you mean "Always"?)`},
-		"pod's own device": {pod("{resources: {limits: {cpu: 1, nvidia.com/gpu: 1}}, containers: [{name: c}]}"), `spec.resources.limits[nvidia.com/gpu]: "1": want only cpu, memory and huge pages here`},
-		"pod's own claim":  {pod("{resources: {claims: [{name: g}]}, containers: [{name: c}]}"), `spec.resources.claims: "g": want no claims here`},
-		"above pod limit":  {pod("{resources: {limits: {cpu: 2}, requests: {cpu: 1}}, containers: [{name: c, resources: {requests: {cpu: 1}, limits: {cpu: 3}}}]}"), `spec.containers[0].resources.limits[cpu]: "3": want at most the limit in spec.resources, 2`},
-		"above request":    {pod("{resources: {requests: {cpu: 2}}, containers: [{name: c, resources: {requests: {cpu: 1}}}, {name: d, resources: {limits: {cpu: 2}}}]}"), `spec.resources.requests[cpu]: "2": want at least what the containers request, 3`},
-		"above by default": {pod("{resources: {limits: {cpu: 2}}, containers: [{name: c, resources: {requests: {cpu: 1}}}, {name: d, resources: {requests: {cpu: 2}}}]}"), `spec.resources.limits[cpu]: "2": want at least what the containers request, 3`},
-		"pod's own amount": {pod("{resources: {limits: {cpu: 1}, requests: {cpu: 2}}, containers: [{name: c}]}"), `spec.resources.requests[cpu]: "2"`},
+		"unknown volume":  {pod("{volumes: [{name: data}], containers: [{name: x, volumeMounts: [{name: dta, mountPath: /d}]}]}"), `spec.containers[0].volumeMounts[0].name: "dta": want a name of spec.volumes (did you mean "data"?)`},
+		"twice a volume":  {pod("{volumes: [{name: a}, {name: a}], containers: [{name: x}]}"), `spec.volumes[1].name: "a": want a name that no other`},
+		"bad name":        {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: P_1", 1), `Pod P_1: metadata.name: "P_1"`},
+		"misspelt policy": {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/policy: singel}", 1), `Pod p: metadata.annotations[berth.dev/policy]: "singel": want none, best-effort`},
+		"gang of no size": {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/gang: g}", 1), `Pod p: metadata.annotations[berth.dev/gang-minimum]: "": want this annotation next to berth.dev/gang`},
+		"gang of Koordinator": {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {gang.scheduling.koordinator.sh/name: g, gang.scheduling.koordinator.sh/min-available: '2', gang.scheduling.koordinator.sh/mode: Strct}", 1),
+			`Pod p: metadata.annotations[gang.scheduling.koordinator.sh/mode]: "Strct": want Strict or NonStrict`},
+		"mate without a gang": {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/gang-same-numa-node: q}", 1), `Pod p: metadata.annotations[berth.dev/gang-same-numa-node]: "q": want this annotation only on a pod of a gang`},
+		"misspelt key":        {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/polcy: none}", 1), `Pod p: metadata.annotations[berth.dev/polcy]: "none": want a key that Berth reads: berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices, functions or claims (did you mean "berth.dev/policy"?)`},
+		"negative count":      {"{kind: Deployment, apiVersion: apps/v1, metadata: {name: d}, spec: {replicas: -1, template: {spec: {containers: [{name: c}]}}}}", `spec.replicas: "-1"`},
+		"too many":            {"{kind: Deployment, apiVersion: apps/v1, metadata: {name: d}, spec: {replicas: 20000, template: {spec: {containers: [{name: c}]}}}}", `0 to 10000 pods`},
+		"in a template":       {"{kind: Job, apiVersion: batch/v1, metadata: {name: j}, spec: {template: {spec: {containers: []}}}}", `Job j: spec.template.spec.containers`},
+		"misspelt sidecar":    {pod("{initContainers: [{name: s, restartPolicy: always}], containers: [{name: c}]}"), `spec.initContainers[0].restartPolicy: "always": want Always, OnFailure or Never (did you mean "Always"?)`},
+		"pod's own device":    {pod("{resources: {limits: {cpu: 1, nvidia.com/gpu: 1}}, containers: [{name: c}]}"), `spec.resources.limits[nvidia.com/gpu]: "1": want only cpu, memory and huge pages here`},
+		"pod's own claim":     {pod("{resources: {claims: [{name: g}]}, containers: [{name: c}]}"), `spec.resources.claims: "g": want no claims here`},
+		"above pod limit":     {pod("{resources: {limits: {cpu: 2}, requests: {cpu: 1}}, containers: [{name: c, resources: {requests: {cpu: 1}, limits: {cpu: 3}}}]}"), `spec.containers[0].resources.limits[cpu]: "3": want at most the limit in spec.resources, 2`},
+		"above request":       {pod("{resources: {requests: {cpu: 2}}, containers: [{name: c, resources: {requests: {cpu: 1}}}, {name: d, resources: {limits: {cpu: 2}}}]}"), `spec.resources.requests[cpu]: "2": want at least what the containers request, 3`},
+		"above by default":    {pod("{resources: {limits: {cpu: 2}}, containers: [{name: c, resources: {requests: {cpu: 1}}}, {name: d, resources: {requests: {cpu: 2}}}]}"), `spec.resources.limits[cpu]: "2": want at least what the containers request, 3`},
+		"pod's own amount":    {pod("{resources: {limits: {cpu: 1}, requests: {cpu: 2}}, containers: [{name: c}]}"), `spec.resources.requests[cpu]: "2"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := readText(c.doc)

@@ -76,6 +76,15 @@ func (v *validator) metadata(pod *corev1.Pod) {
 	v.unread(rules)
 	_, reservation := wire.ReadReservationAffinity(pod)
 	v.unread(reservation)
+	if pod.Spec.NodeName != "" {
+		return // its gang no longer matters
+	}
+	_, gang := wire.ReadMembership(pod)
+	v.unread(gang)
+	if v.at == "" || wire.InGang(pod) { // a controller may make pods of a template members of a gang
+		_, mates := wire.ReadMates(pod)
+		v.unread(mates)
+	}
 }
 
 // unread adds err, which package wire returned about a part of the pod, to the errors.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -133,7 +134,7 @@ func (r gangReader) groups(own GangKey) ([]string, error) {
 	}
 	for _, id := range ids {
 		namespace, name, _ := strings.Cut(id, "/")
-		if namespace != own.Namespace || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		if namespace != cmp.Or(own.Namespace, namespace) || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			return nil, wrong("names of gangs in the pod's namespace, " + own.Namespace + "/NAME")
 		}
 		names = append(names, name)
