@@ -106,7 +106,8 @@ func TestShares(t *testing.T) {
 	none, restricted := in.file("managed.yaml", managed), in.file("restricted.yaml", managed+"topologyManagerPolicy: restricted\n")
 	for _, c := range []struct{ spec, config, want string }{
 		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]", static, "because it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers"},
-		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]", none, "topologyManagerPolicy other than none gives it CPUs\n"},
+		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]", none, "otherwise to containers with whole CPUs and limits equal to requests\n"},
+		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", none, ""},
 		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]", restricted, ""},
 		{"resources: {limits: {cpu: 1500m, memory: 1Gi}}, containers: [{name: x}]", restricted, "spec.resources: 1500m is not a whole number of CPUs, so the pod gets no exclusive CPUs\n"},
 		{"resources: {limits: {cpu: 4, memory: 1Gi}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", restricted, "the pod is not Guaranteed (spec.resources requests less than its limits)"},

@@ -312,7 +312,7 @@ func NotGuaranteed(pod *corev1.Pod) string {
 // The reasons why a pod shares CPUs, and descriptions of missing requests and limits.
 const (
 	NoWholeCPUs        = "no container requests a whole number of CPUs: set a limit such as 2, not 1500m"
-	OnlyWholes         = "it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers, topologyManagerScope pod and a topologyManagerPolicy other than none gives it CPUs"
+	OnlyWholes         = "it has spec.resources: only a kubelet with the feature gate PodLevelResourceManagers gives it CPUs: to the whole pod with topologyManagerScope pod and a topologyManagerPolicy other than none, otherwise to containers with whole CPUs and limits equal to requests"
 	NotGuaranteedWords = "it is not Guaranteed: "
 
 	LacksBoth    = "has no limits of cpu and memory"
