@@ -45,10 +45,10 @@ func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container 
 	}
 	numa := m.NodesOf(d.CPUs)
 	for _, b := range d.Memory {
-		if b.Bytes == 0 {
-			continue // it belonged to an init container, and a later container reuses it
-		}
 		numa |= b.NUMA
+		if b.Bytes == 0 {
+			continue // a later container reuses the memory of this init container
+		}
 		c.Memory = append(c.Memory, Memory{Resource: b.Resource, NUMANodes: b.NUMA.String(), Bytes: b.Bytes})
 	}
 	for _, a := range d.Devices {
