@@ -69,8 +69,8 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 
 // connect returns the cluster that the flags select. It sends no requests yet.
 func (f *clusterFlags) connect() (*survey.Cluster, error) {
-	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0 || t.BestEffortAnywhere || t.Claims != "" || len(t.NUMAAttributes) > 0) {
-		return nil, Usagef("--snapshot: want none of --keep, --cpus-per-device, --exclusive-namespaces, --best-effort-anywhere, --claims and --numa-attributes, because the file has the scheduler's configuration")
+	if t := &f.terms; f.snapshot != "" && (t.Keep != "" || len(t.CPUsPerDevice) > 0 || len(t.ExclusiveNamespaces) > 0 || t.BestEffortAnywhere || t.Claims != "" || len(t.NUMAAttributes) > 0 || f.staleAfter != time.Minute) {
+		return nil, Usagef("--snapshot: want none of --keep, --cpus-per-device, --exclusive-namespaces, --best-effort-anywhere, --claims, --numa-attributes and --stale-after, because the file has the scheduler's configuration")
 	}
 	if f.snapshot != "" {
 		return openSnapshot(f.snapshot, cmp.Or(*f.config.Namespace, metav1.NamespaceDefault))

@@ -73,12 +73,18 @@ amount on an empty node. Exit code 1 means that a pod was refused.`,
 			case len(args) > 0 && len(q.files) > 0:
 				return Usagef("explain %s -f %s: want a pod of the cluster or a file, not both", strings.Join(args, " "), strings.Join(q.files, ","))
 			case len(args) > 0:
+				if used := changedOf(cmd, slices.Concat(offlineFlags, []string{podsOfFlag, "recursive"})); used != "" {
+					return Usagef("explain %s --%s: want --%s only with -f, because a cluster's nodes describe themselves", strings.Join(args, " "), used, used)
+				}
 				if cmd.Flags().Changed("node") {
 					l.only = q.node.machine
 				}
 				return l.about(cmd, args, q.output)
 			case len(q.files) == 0:
 				return Usagef("explain: want the name of a pod, gang NAME, podgroup NAME, or pods with -f, --filename")
+			}
+			if used := changedOf(cmd, []string{"nodes", "snapshot"}); used != "" {
+				return Usagef("explain -f %s --%s: want --%s only with POD; berth fit -f asks a cluster about new pods", strings.Join(q.files, ","), used, used)
 			}
 			return q.ask(cmd, podsOf, explainText)
 		},

@@ -90,8 +90,11 @@ func textOrFile(text string) (string, error) {
 // describe reports whether the user has set a flag that describes a node. In this case the verb
 // reads no cluster.
 func (f *nodeFlags) describe(cmd *cobra.Command) bool {
-	return changedOf(cmd, []string{nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}) != ""
+	return cmd.Flags().Changed(nodeFlag) || changedOf(cmd, offlineFlags) != ""
 }
+
+// offlineFlags are the flags of nodeFlags, except nodeFlag.
+var offlineFlags = []string{kubeletConfigFlag, kubeletDropInsFlag, kubeletFlagsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}
 
 // changedOf returns the first of the named flags that the user has set, or "" if there is none.
 func changedOf(cmd *cobra.Command, names []string) string {

@@ -94,6 +94,10 @@ type fragSum struct {
 }
 
 func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit int) error {
+	if len(nodes) == 0 {
+		_, err := fmt.Fprintln(w, "No nodes.")
+		return err
+	}
 	sums := fragSums(nodes, all)
 	var rows [][]string
 	for _, r := range slices.SortedFunc(maps.Keys(sums), byImportance) {

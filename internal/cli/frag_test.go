@@ -22,6 +22,7 @@ func TestFrag(t *testing.T) {
 		want string
 	}{
 		{[]string{"-l", "pool=memory"}, ExitOK, "Cordoned"},
+		{[]string{"-l", "pool=none"}, ExitOK, "No nodes."},
 		{[]string{"gpu-1", "-o", "jsonpath={.stranded[*].resource}"}, ExitOK, "nvidia.com/gpu"},
 		{[]string{"nobody"}, ExitFailure, "there is no Node nobody"},
 		{[]string{"--limit", "-1"}, ExitUsage, "--limit -1: want 0 or more"},

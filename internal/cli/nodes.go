@@ -216,6 +216,10 @@ const ageColumn = "REPORT"
 
 // nodesTable prints nodes, and remarks about them below. With --no-headers, it prints only rows.
 func nodesTable(w io.Writer, o output, all []survey.Node) error {
+	if len(all) == 0 && !o.noHeaders {
+		_, err := fmt.Fprintln(w, "No nodes.")
+		return err
+	}
 	wide := o.is(formatWide)
 	var rows [][]string
 	for i := range all {

@@ -27,6 +27,10 @@ are aligned, and if the node kept the scheduler's promise. Other pods are omitte
 		Args:              arguments(0, 1, "at most one pod"),
 		ValidArgsFunction: cluster.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			only := strings.Join(args, "")
+			if everywhere && only != "" {
+				return Usagef("pods %s -A: want -n with the namespace of the pod, or no pod", only)
+			}
 			c, err := cluster.connect()
 			if err != nil {
 				return err
@@ -34,7 +38,6 @@ are aligned, and if the node kept the scheduler's promise. Other pods are omitte
 			if everywhere {
 				c.Namespace = metav1.NamespaceAll
 			}
-			only := strings.Join(args, "")
 			pods, err := c.Pods(cmd.Context(), only)
 			if err != nil {
 				return err

@@ -66,6 +66,8 @@ CPUs, memory and devices pods have or would get, and why a kubelet would reject 
 		SilenceUsage:  true,
 		Args:          noSuchVerb,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: refuseEmpty,
 	}
 	if strings.HasPrefix(program, "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl berth"}
@@ -120,4 +122,24 @@ func flagError(cmd *cobra.Command, err error) error {
 }
 
 // wantOf describes the valid values of flags, by pflag's names of types.
-var wantOf = map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a duration like 30s or 5m"}
+var wantOf = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "float64": "a number", "bool": "true or false",
+	"duration": "a duration like 30s or 5m", "stringToInt": "NAME=COUNT",
+}
+
+// neverEmpty are the flags whose value may not be empty. An empty value usually comes from an unset
+// variable of a script, and without the value the verb would answer another question.
+var neverEmpty = []string{
+	"filename", "for", "trace", "on", "set", "without", "strategy", "snapshot", "state", "lscpu", "capture", "device",
+	"heartbeat-namespace", "hold-image", "host", "url",
+	nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, podsOfFlag,
+}
+
+func refuseEmpty(cmd *cobra.Command, _ []string) error {
+	for _, name := range neverEmpty {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
+			return Usagef("--%s is empty: want a value, or leave it out", name)
+		}
+	}
+	return nil
+}

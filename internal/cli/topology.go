@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -157,8 +158,14 @@ func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machin
 		return nil, err
 	}
 	var d koordinator.Device
-	if err := strict.Unmarshal(file, doc, &d); err != nil {
+	unknown, err := strict.Known(file, doc, &d)
+	switch {
+	case err != nil:
 		return nil, err
+	case d.Kind != "" && d.Kind != "Device":
+		return nil, fmt.Errorf("%s: kind: %q: want Device", file, d.Kind)
+	case len(unknown) > 0:
+		return nil, errors.Join(unknown...)
 	}
 	m, bare, err := wire.ReadDevice(&d, m)
 	for _, b := range bare {

@@ -180,6 +180,9 @@ func TestTopologyOfDevice(t *testing.T) {
 		t.Errorf("got %s, %v", out, err)
 	}
 	write(head + "  - {type: gpu, minor: 0, topology: {nodeID: 9, busID: '0000:3b:00.0'}}\n")
+	if _, err := topologyOf(t, "--device", "testdata/pods.yaml", "package:2 numa:1 core:2 pu:1"); err == nil || !strings.Contains(err.Error(), `kind: "Pod": want Device`) {
+		t.Errorf("a Pod: %v", err)
+	}
 	if _, err := topologyOf(t, "--device", file, "package:2 numa:1 core:2 pu:1"); err == nil || !strings.Contains(err.Error(), "spec.devices[0].topology.nodeID") {
 		t.Errorf("got %v", err)
 	}

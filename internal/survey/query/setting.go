@@ -59,10 +59,15 @@ func SettingKeys() []string {
 // ParseSetting parses texts of the form KEY=VALUE. The error describes the expected form.
 func ParseSetting(texts []string) (Setting, error) {
 	var s Setting
+	given := map[string]bool{}
 	for _, text := range texts {
 		key, value, ok := strings.Cut(text, "=")
 		values, known := settingValues[key]
+		twice := given[key]
+		given[key] = true
 		switch {
+		case twice:
+			return s, fmt.Errorf("%.80q: %s is given twice: want each key once", text, key)
 		case !ok || !known:
 			return s, fmt.Errorf("%.80q: want KEY=VALUE, where KEY is one of %s", text, strings.Join(SettingKeys(), ", "))
 		case key == settingReserved:
