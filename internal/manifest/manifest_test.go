@@ -334,6 +334,7 @@ func TestReadRefuses(t *testing.T) {
 		"unknown volume":  {pod("{volumes: [{name: data}], containers: [{name: x, volumeMounts: [{name: dta, mountPath: /d}]}]}"), `spec.containers[0].volumeMounts[0].name: "dta": want a name of spec.volumes (did you mean "data"?)`},
 		"twice a volume":  {pod("{volumes: [{name: a}, {name: a}], containers: [{name: x}]}"), `spec.volumes[1].name: "a": want a name that no other`},
 		"bad name":        {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: P_1", 1), `Pod P_1: metadata.name: "P_1"`},
+		"label":           {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, labels: {koordinator.sh/qosClass: ' LSR'}", 1), `Pod p: metadata.labels[koordinator.sh/qosClass]: " LSR": want a valid label: it must be an empty string or`},
 		"misspelt policy": {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/policy: singel}", 1), `Pod p: metadata.annotations[berth.dev/policy]: "singel": want none, best-effort`},
 		"gang of no size": {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/gang: g}", 1), `Pod p: metadata.annotations[berth.dev/gang-minimum]: "": want this annotation next to berth.dev/gang`},
 		"gang of Koordinator": {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {gang.scheduling.koordinator.sh/name: g, gang.scheduling.koordinator.sh/min-available: '2', gang.scheduling.koordinator.sh/mode: Strct}", 1),

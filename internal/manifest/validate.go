@@ -52,18 +52,26 @@ func (v *validator) fail(path, value, want string) {
 // take adds the errors of Kubernetes' validation functions.
 func (v *validator) take(list field.ErrorList) {
 	for _, e := range list {
-		v.fail(e.Field, fmt.Sprint(e.BadValue), e.Detail)
+		v.fail(e.Field, fmt.Sprint(e.BadValue), wanted(e.Detail))
 	}
+}
+
+// wanted makes the object of a FieldError's "want" from a message of Kubernetes' validation, such
+// as "a valid label must consist of ...".
+func wanted(detail string) string {
+	return strings.Replace(strings.TrimPrefix(detail, "must be "), " must ", ": it must ", 1)
 }
 
 func (v *validator) metadata(pod *corev1.Pod) {
 	if v.at == "" && pod.Name != "" {
 		for _, want := range validation.IsDNS1123Subdomain(pod.Name) {
-			v.fail("metadata.name", pod.Name, want)
+			v.fail("metadata.name", pod.Name, wanted(want))
 		}
 	}
 	meta := field.NewPath("metadata")
-	v.take(metavalidation.ValidateLabels(pod.Labels, meta.Child("labels")))
+	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
+		v.take(metavalidation.ValidateLabels(map[string]string{key: pod.Labels[key]}, meta.Child("labels").Key(key)))
+	}
 	v.take(apivalidation.ValidateAnnotations(pod.Annotations, meta.Child("annotations")))
 	known := wire.PodKeys()
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
@@ -106,7 +114,7 @@ func (v *validator) containers(pod *corev1.Pod) {
 		}
 		seen[c.Name] = true
 		for _, want := range validation.IsDNS1123Label(c.Name) {
-			v.fail(at+".name", c.Name, want)
+			v.fail(at+".name", c.Name, wanted(want))
 		}
 		if p := c.RestartPolicy; p != nil && !slices.Contains(restarts, string(*p)) {
 			v.fail(at+".restartPolicy", string(*p), "Always, OnFailure or Never"+suggest.DidYouMean(string(*p), restarts))
@@ -125,7 +133,7 @@ func (v *validator) volumes(pod *corev1.Pod) {
 	for i := range pod.Spec.Volumes {
 		name, at := pod.Spec.Volumes[i].Name, fmt.Sprintf("spec.volumes[%d].name", i)
 		for _, want := range validation.IsDNS1123Label(name) {
-			v.fail(at, name, want)
+			v.fail(at, name, wanted(want))
 		}
 		if slices.Contains(names, name) {
 			v.fail(at, name, "a name that no other volume of the pod has")

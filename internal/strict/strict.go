@@ -221,7 +221,7 @@ func (c *checker) scalar(path string, v any, t reflect.Type) {
 	case t.Kind() == reflect.String && (isObject || isList):
 		c.fail(path, v, "a string")
 	case t.Kind() == reflect.String:
-		c.fail(path, v, fmt.Sprintf("a string in quotes: %q", Text(v)))
+		c.fail(path, v, fmt.Sprintf("a string in quotes: %q", Text(v))+words[v])
 	case t.Kind() == reflect.Bool:
 		c.fail(path, v, "true or false"+unquoted(isText))
 	case t.Kind() == reflect.Slice:
@@ -230,6 +230,9 @@ func (c *checker) scalar(path string, v any, t reflect.Type) {
 		c.fail(path, v, fmt.Sprintf("a number (%s)", t.Kind())+unquoted(isText))
 	}
 }
+
+// words has the words without quotes that YAML also reads as a boolean.
+var words = map[any]string{true: " (YAML reads y, yes and on as true)", false: " (YAML reads n, no and off as false)"}
 
 func unquoted(isText bool) string {
 	if isText {

@@ -37,6 +37,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		"quantity": {`spec: {containers: [{name: c, resources: {limits: {cpu: four}}}]}`,
 			`Pod p: spec.containers[0].resources.limits[cpu]: "four": want a quantity like 4, 500m or 1Gi`},
 		"number for text": {`metadata: {name: 5}`, `Pod p: metadata.name: "5": want a string in quotes: "5"`},
+		"no for text":     {`metadata: {name: n}`, `Pod p: metadata.name: "false": want a string in quotes: "false" (YAML reads n, no and off as false)`},
 		"list for text":   {`metadata: {name: [a]}`, `Pod p: metadata.name: "[\"a\"]": want a string`},
 		"text for number": {`spec: {priority: "7"}`, `Pod p: spec.priority: "7": want a number (int32), without quotes`},
 		"text for bool":   {`spec: {hostPID: "true"}`, `Pod p: spec.hostPID: "true": want true or false, without quotes`},
