@@ -110,6 +110,8 @@ func TestShares(t *testing.T) {
 		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", none, ""},
 		{"resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: x}]", restricted, ""},
 		{"resources: {limits: {cpu: 1500m, memory: 1Gi}}, containers: [{name: x}]", restricted, "spec.resources: 1500m is not a whole number of CPUs, so the pod gets no exclusive CPUs\n"},
+		{"resources: {limits: {cpu: 1500m, memory: 1Gi}}, containers: [{name: x}]", static, "spec.resources: 1500m is not a whole number of CPUs, so the pod gets no exclusive CPUs\n"},
+		{"resources: {requests: {cpu: 1500m, memory: 1Gi}, limits: {cpu: 1500m, memory: 1Gi}}, containers: [{name: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]", static, "only a kubelet with the feature gate"},
 		{"resources: {limits: {cpu: 4, memory: 1Gi}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", restricted, "the pod is not Guaranteed (spec.resources requests less than its limits)"},
 		{"resources: {limits: {cpu: 4}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", static, "the pod is not Guaranteed (spec.resources has no limit of memory)"},
 	} {

@@ -109,6 +109,7 @@ func (n *Node) admit(a *ask) Placed {
 
 // shares explains why containers of an admitted pod get no exclusive CPUs.
 func (n *Node) shares(a *ask, got *placement.Decision) []string {
+	whole := func(c placement.ContainerRequest) bool { return c.Guaranteed && c.MilliCPU%1000 == 0 }
 	pins := got.Whole != nil || slices.ContainsFunc(got.Containers, func(c placement.ContainerDecision) bool { return !c.CPUs.IsEmpty() })
 	switch {
 	case n.pinsNothing():
@@ -117,7 +118,7 @@ func (n *Node) shares(a *ask, got *placement.Decision) []string {
 		return []string{"the kubelet gives no exclusive CPUs, because its cpuManagerPolicy is none"}
 	case a.request.PodLevel && pins:
 		return nil // the other containers share the pod's own CPUs
-	case a.request.PodLevel && a.request.Level.Guaranteed && a.request.Level.MilliCPU%1000 != 0 && n.model.PlacesWholes():
+	case a.request.PodLevel && a.request.Level.Guaranteed && a.request.Level.MilliCPU%1000 != 0 && (n.model.PlacesWholes() || !slices.ContainsFunc(a.request.Containers, whole)):
 		return []string{fmt.Sprintf("spec.resources: %dm is not a whole number of CPUs, so the pod gets no exclusive CPUs", a.request.Level.MilliCPU)}
 	case a.request.PodLevel && a.request.Level.Guaranteed:
 		return []string{"the pod gets no exclusive CPUs, because " + wire.OnlyWholes}
