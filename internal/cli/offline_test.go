@@ -113,7 +113,8 @@ func TestShares(t *testing.T) {
 		{"resources: {limits: {cpu: 1500m, memory: 1Gi}}, containers: [{name: x}]", static, "spec.resources: 1500m is not a whole number of CPUs, so the pod gets no exclusive CPUs\n"},
 		{"resources: {requests: {cpu: 1500m, memory: 1Gi}, limits: {cpu: 1500m, memory: 1Gi}}, containers: [{name: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]", static, "only a kubelet with the feature gate"},
 		{"resources: {limits: {cpu: 4, memory: 1Gi}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", restricted, "the pod is not Guaranteed (spec.resources requests less than its limits)"},
-		{"resources: {limits: {cpu: 4}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", static, "the pod is not Guaranteed (spec.resources has no limit of memory)"},
+		{"resources: {requests: {cpu: 2, memory: 1Gi}}, containers: [{name: x, resources: {limits: {cpu: 2, memory: 1Gi}}}]", restricted, ""},
+		{"resources: {limits: {cpu: 4}}, containers: [{name: x, resources: {limits: {cpu: 2}}}]", static, "the pod is not Guaranteed (spec.resources has no limit of memory)"},
 	} {
 		pod := in.file("whole.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {"+c.spec+"}\n")
 		code, stdout, stderr := run(t, "explain", "-f", pod, "--node", oneByTwo, "--kubelet-config", c.config, "--guard=false")

@@ -216,6 +216,7 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 		if err := validate(h.object(), p.at, p.pod); err != nil {
 			return err
 		}
+		p.pod.Spec.Resources = wire.LevelDefaults(p.pod)
 		o.pods += replicas
 		o.templates = append(o.templates, Template{p.pod, replicas})
 	}

@@ -137,6 +137,48 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	return out
 }
 
+// LevelDefaults returns spec.resources with the defaults of an API server of 1.37
+// (DefaultPodLevelResources of pkg/api/pod). Older API servers set no limits of CPU and memory. The
+// result is the pod's own spec.resources if that is empty, or if an API server has written the pod.
+func LevelDefaults(pod *corev1.Pod) *corev1.ResourceRequirements {
+	if !corehelpers.IsPodLevelResourcesSet(pod) || pod.Status.QOSClass != "" {
+		return pod.Spec.Resources
+	}
+	full := *WithRequests(pod)
+	full.Spec.Resources = pod.Spec.Resources.DeepCopy()
+	own := full.Spec.Resources
+	if own.Limits == nil {
+		own.Limits = corev1.ResourceList{}
+	}
+	bare := full
+	bare.Spec.Resources = nil
+	sums := corehelpers.AggregateContainerLimits(&bare, corehelpers.PodResourcesOptions{})
+	missing := func(name corev1.ResourceName) bool {
+		_, limited := own.Limits[name]
+		return !limited && corehelpers.IsSupportedPodLevelResource(name)
+	}
+	for name, sum := range sums {
+		if _, asked := own.Requests[name]; !asked && missing(name) && isMemory(name) && name != corev1.ResourceMemory {
+			own.Limits[name] = sum
+		}
+	}
+	own.Requests = podRequests(&full)
+	for name, asked := range own.Requests {
+		limited := true
+		for _, c := range Containers(pod) {
+			_, is := c.Resources.Limits[name]
+			limited = limited && is
+		}
+		if sum := sums[name]; limited && missing(name) {
+			own.Limits[name] = sum
+			if asked.Cmp(sum) > 0 {
+				own.Limits[name] = asked
+			}
+		}
+	}
+	return own
+}
+
 // defaultMaxPods is the value of maxPods if the configuration does not set it
 // (SetDefaults_KubeletConfiguration).
 const defaultMaxPods = 110

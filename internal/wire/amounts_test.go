@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"testing"
@@ -66,5 +67,48 @@ func TestReadQuotas(t *testing.T) {
 func TestReservedWithoutCPUs(t *testing.T) {
 	if err := CheckReserved("0", &placement.KubeletView{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLevelDefaults has cases of the e2e tests of Kubernetes 1.37 about spec.resources
+// (test/e2e/common/node/pod_level_resources.go).
+func TestLevelDefaults(t *testing.T) {
+	both := func(cpu, memory string) corev1.ResourceList {
+		list := corev1.ResourceList{}
+		for name, text := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {
+			if text != "" {
+				list[name] = resource.MustParse(text)
+			}
+		}
+		return list
+	}
+	limits := func(cpu, memory string) corev1.Container {
+		return corev1.Container{Resources: corev1.ResourceRequirements{Limits: both(cpu, memory)}}
+	}
+	for name, c := range map[string]struct {
+		own        corev1.ResourceRequirements
+		containers []corev1.Container
+		want       string
+	}{
+		"containers with limits":       {corev1.ResourceRequirements{Requests: both("100m", "100Mi")}, []corev1.Container{limits("50m", "50Mi"), limits("50m", "50Mi")}, "100m/100m 100Mi/100Mi Guaranteed"},
+		"containers that want less":    {corev1.ResourceRequirements{Requests: both("100m", "100Mi")}, []corev1.Container{limits("30m", "30Mi"), limits("30m", "30Mi")}, "100m/100m 100Mi/100Mi Guaranteed"},
+		"a container without limits":   {corev1.ResourceRequirements{Requests: both("100m", "100Mi")}, []corev1.Container{limits("50m", "50Mi"), {}}, "100m/0 100Mi/0 Burstable"},
+		"only a request of CPU":        {corev1.ResourceRequirements{Requests: both("50m", "")}, []corev1.Container{limits("50m", "50Mi")}, "50m/50m 50Mi/50Mi Guaranteed"},
+		"limits above the containers'": {corev1.ResourceRequirements{Limits: both("100m", "100Mi")}, []corev1.Container{limits("50m", "50Mi"), limits("30m", "30Mi")}, "80m/100m 80Mi/100Mi Burstable"},
+		"only limits":                  {corev1.ResourceRequirements{Limits: both("100m", "100Mi")}, []corev1.Container{{}, {}}, "100m/100m 100Mi/100Mi Guaranteed"},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: c.containers, Resources: &c.own}}
+		got := LevelDefaults(pod)
+		pod.Spec.Resources = got
+		text := fmt.Sprintf("%s/%s %s/%s %s", got.Requests.Cpu(), got.Limits.Cpu(), got.Requests.Memory(), got.Limits.Memory(), QOSOf(pod))
+		if text != c.want {
+			t.Errorf("%s: %s, want %s", name, text, c.want)
+		}
+	}
+	huge := &corev1.Pod{Spec: corev1.PodSpec{Resources: &corev1.ResourceRequirements{Limits: both("1", "1Gi")}, Containers: []corev1.Container{limits("1", "1Gi")}}}
+	huge.Spec.Containers[0].Resources.Limits["hugepages-2Mi"] = resource.MustParse("4Mi")
+	got := LevelDefaults(huge)
+	if limit, request := got.Limits["hugepages-2Mi"], got.Requests["hugepages-2Mi"]; limit.String() != "4Mi" || request.String() != "4Mi" {
+		t.Errorf("huge pages: %+v", got)
 	}
 }
