@@ -70,9 +70,13 @@ func TestExplainResize(t *testing.T) {
 		"above its limit":      {nil, burstable, asked{args: []string{"cpu=5"}, code: ExitFailure, want: []string{"pod default/pod: --resize main:cpu=5: want no more than the container's limit, 4"}}},
 		"memory that may swap": {nil, burstable, asked{args: []string{"memory=2Gi"}, want: []string{"answer: proceeds", "LimitedSwap"}}},
 		"another class":        {nil, small, asked{args: []string{"cpu=0"}, code: ExitFailure, want: []string{"Pod QOS Class may not change as a result of resizing"}}},
-		"several containers":   {nil, two, asked{args: []string{"cpu=8"}, code: ExitFailure, want: []string{`container "": want one of main, side`}}},
-		"one of several":       {nil, two, asked{args: []string{"side:cpu=8"}, code: ExitFailure, want: []string{"resize: side: cpu 2 -> 8\n", "answer: infeasible"}}},
-		"no such container":    {nil, nil, asked{args: []string{"x:cpu=8"}, code: ExitFailure, want: []string{`container "x": want one of main`}}},
+		"more than spec.resources": {nil, func(w *world, p *corev1.Pod) {
+			burstable(w, p)
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("1Gi")}}
+		}, asked{args: []string{"cpu=3"}, code: ExitFailure, want: []string{"answer: rejected", "spec.resources.requests[cpu]: 2: must be greater than or equal to aggregate container requests of 3"}}},
+		"several containers": {nil, two, asked{args: []string{"cpu=8"}, code: ExitFailure, want: []string{`container "": want one of main, side`}}},
+		"one of several":     {nil, two, asked{args: []string{"side:cpu=8"}, code: ExitFailure, want: []string{"resize: side: cpu 2 -> 8\n", "answer: infeasible"}}},
+		"no such container":  {nil, nil, asked{args: []string{"x:cpu=8"}, code: ExitFailure, want: []string{`container "x": want one of main`}}},
 		"a static pod": {nil, func(_ *world, p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} },
 			asked{args: []string{"cpu=8"}, code: ExitFailure, want: []string{"answer: rejected", "static pods cannot be resized"}}},
 		"where Berth decides, and has not": {berth, small, asked{args: []string{"cpu=8"}, want: []string{"answer: proceeds"}}},

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	corehelpers "k8s.io/component-helpers/resource"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/nodestate"
@@ -122,7 +123,33 @@ func unresizable(pod, wants *corev1.Pod) placement.ResizeAnswer {
 	case wire.QOSOf(pod) != wire.QOSOf(wants):
 		return placement.ResizeAnswer{Outcome: placement.ResizeRejected, Message: "Pod QOS Class may not change as a result of resizing"}
 	}
+	if why := beyondPod(wants); why != "" {
+		return placement.ResizeAnswer{Outcome: placement.ResizeRejected, Message: why}
+	}
 	return placement.ResizeAnswer{}
+}
+
+// beyondPod returns the API server's words about containers that ask for more than spec.resources
+// (validatePodResourceConsistency of pkg/apis/core/validation), or "".
+func beyondPod(pod *corev1.Pod) string {
+	own := pod.Spec.Resources
+	if own == nil {
+		return ""
+	}
+	bare := corev1.Pod{Spec: pod.Spec}
+	bare.Spec.Resources = nil
+	sums := corehelpers.AggregateContainerRequests(wire.WithRequests(&bare), corehelpers.PodResourcesOptions{})
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if most, sum := own.Requests[name], sums[name]; !most.IsZero() && sum.Cmp(most) > 0 {
+			return fmt.Sprintf("spec.resources.requests[%s]: %s: must be greater than or equal to aggregate container requests of %s", name, &most, &sum)
+		}
+		for _, c := range pod.Spec.Containers {
+			if most, limit := own.Limits[name], c.Resources.Limits[name]; !most.IsZero() && limit.Cmp(most) > 0 {
+				return fmt.Sprintf("container %s: limit of %s %s: must be less than or equal to pod limits of %s", c.Name, name, &limit, &most)
+			}
+		}
+	}
+	return ""
 }
 
 // resize predicts the answer of the kubelet of n, the pod's node.
