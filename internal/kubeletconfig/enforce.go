@@ -38,8 +38,14 @@ func starts(c *kubeletv1beta1.KubeletConfiguration) error {
 	if scope := c.TopologyManagerScope; scope != "" && !slices.Contains(scopes, scope) {
 		return wrong("topologyManagerScope", scope, "container or pod"+suggest.DidYouMean(scope, scopes))
 	}
+	// Since 1.36 the gate cannot be off at all.
+	if on, set := c.FeatureGates[topologyOptionsGate]; set && !on && len(c.TopologyManagerPolicyOptions) > 0 {
+		return wrong("featureGates["+topologyOptionsGate+"]", "false", "true, because topologyManagerPolicyOptions is set")
+	}
 	return cmp.Or(reservations(c), thresholds(c))
 }
+
+const topologyOptionsGate = "TopologyManagerPolicyOptions"
 
 // signals are the eviction signals (signalToResource of pkg/kubelet/eviction/helpers.go).
 var signals = strings.Fields(`memory.available allocatableMemory.available nodefs.available nodefs.inodesFree imagefs.available

@@ -30,6 +30,8 @@ func TestReservations(t *testing.T) {
 		"memory twice":         {"reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, limits: {memory: 1Gi}}, {numaNode: 0, limits: {memory: 1Gi}}]\n", "", `reservedMemory[2].limits[memory]: "1Gi": want each resource once`},
 		"scope":                {"topologyManagerScope: Pod\n", "", `topologyManagerScope: "Pod": want container or pod (did you mean "pod"?)`},
 		"scope by a flag":      {"", "--topology-manager-scope=Container", `topologyManagerScope: "Container": want container or pod`},
+		"options, gate off":    {"topologyManagerPolicyOptions: {prefer-closest-numa-nodes: 'true'}\nfeatureGates: {TopologyManagerPolicyOptions: false}\n", "", `featureGates[TopologyManagerPolicyOptions]: "false": want true, because topologyManagerPolicyOptions is set`},
+		"gate off":             {"featureGates: {TopologyManagerPolicyOptions: false}\n", "", ""},
 		"threshold 0":          {"evictionHard: {memory.available: '0'}\n", "", `evictionHard[memory.available]: "0": want more than 0`},
 		"threshold off":        {"evictionHard: {memory.available: 0%, nodefs.available: 100%, pid.available: 10%}\n", "", ""},
 		"threshold above 100":  {"evictionHard: {memory.available: 101%}\n", "", `evictionHard[memory.available]: "101%": want more than 0`},
