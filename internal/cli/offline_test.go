@@ -312,6 +312,7 @@ func TestDidYouMean(t *testing.T) {
 		args []string
 	}{
 		{`unknown command "topolgy" (did you mean "topology"?)`, []string{"topolgy"}},
+		{`unknown command "plcae" (did you mean "place"?)`, []string{"help", "plcae"}},
 		{`(did you mean "--kubelet-config"?)`, []string{"place", "--kubelt-config", "x"}},
 		{`--limit "abc": want a whole number`, []string{"fit", "--limit", "abc"}},
 		{`--nodes "xyz": want a whole number`, []string{"explain", "p", "--nodes", "xyz"}},

@@ -76,7 +76,21 @@ CPUs, memory and devices pods have or would get, and why a kubelet would reject 
 	root.SetUsageTemplate(usageTemplate(root))
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(verbs()...)
+	root.InitDefaultHelpCmd()
+	for _, verb := range root.Commands() {
+		if verb.Name() == "help" {
+			verb.Args = helpTopic
+		}
+	}
 	return root
+}
+
+// helpTopic checks the arguments of the command help.
+func helpTopic(cmd *cobra.Command, args []string) error {
+	if topic, _, err := cmd.Root().Find(args); err == nil && topic != cmd.Root() {
+		return nil
+	}
+	return noSuchVerb(cmd.Root(), args)
 }
 
 // noArguments returns an error if there are arguments.
