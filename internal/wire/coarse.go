@@ -188,13 +188,10 @@ func newestEntry(o metav1.Object, or time.Time, counts func(*metav1.FieldsV1) bo
 	return newest
 }
 
-// policies checks the Topology Manager's policy and scope, and stores them in c.config.
+// policies checks the Topology Manager's policy, and stores it in c.config with a valid scope.
 func (c *coarse) policies(at *field.Path, policy, scope string) error {
 	if _, ok := placement.ParsePolicy(cmp.Or(policy, "none")); !ok {
 		return c.at(at, policy, "none, best-effort, restricted or single-numa-node")
-	}
-	if _, ok := placement.ParseScope(cmp.Or(scope, "container")); !ok {
-		return c.at(at, scope, "container or pod")
 	}
 	c.config.TopologyManagerPolicy, c.config.TopologyManagerScope = policy, scope
 	return nil

@@ -373,6 +373,7 @@ func TestZonesThatCannotBe(t *testing.T) {
 		"more free than there":  {cpus("8", "8", "9"), "zones[0].resources[0]"},
 		"all handed out":        {cpus("8", "8", "0"), "zones"},
 		"no policy":             {`zones: [{name: node-0, type: Node}]`, "attributes[topologyManagerPolicy]"},
+		"an unknown scope":      {strings.Replace(head, "value: none}", "value: none}, {name: topologyManagerScope, value: node}", 1) + "[]", "attributes[topologyManagerScope]"},
 		"an unknown policy":     {strings.Replace(head, "none", "strict", 1) + "[]", "attributes[topologyManagerPolicy]"},
 		"an unknown old policy": {`{topologyPolicies: [Strict], zones: []}`, "topologyPolicies[0]"},
 		"no zones":              {head + "[]", "zones"},

@@ -105,6 +105,9 @@ func (a zoneAmount) used() uint64 { return a.allocatable - a.available }
 // topologyPolicies.
 func (r *zoneReader) policiesOf(o *nrt.NodeResourceTopology) error {
 	policy, scope := attribute(o.Attributes, nrtPolicy), attribute(o.Attributes, nrtScope)
+	if _, ok := placement.ParseScope(cmp.Or(scope, "container")); !ok {
+		return r.at(field.NewPath("attributes").Key(nrtScope), scope, "container or pod")
+	}
 	if policy != "" {
 		return r.policies(field.NewPath("attributes").Key(nrtPolicy), policy, scope)
 	}
