@@ -36,7 +36,7 @@ func (in *compiling) nodes() error {
 	n := in.m.nodes.Len()
 	if n > in.m.set.maxNodes {
 		want := "at least " + strconv.Itoa(n) + ", the number of NUMA nodes"
-		if in.m.set.maxNodes == kubeletMaxNodes {
+		if in.m.set.maxNodes == KubeletMaxNodes {
 			want += " (without this option, the value is 8)"
 		}
 		err := bad("topologyManagerPolicyOptions[max-allowable-numa-nodes]", strconv.Itoa(in.m.set.maxNodes), want)

@@ -95,9 +95,9 @@ func (s *settings) gate(c *Config, g featureGate) bool {
 	return s.version >= g.on
 }
 
-// kubeletMaxNodes is the default and the minimum of max-allowable-numa-nodes
+// KubeletMaxNodes is the default and the minimum of max-allowable-numa-nodes
 // (topologymanager.defaultMaxAllowableNUMANodes).
-const kubeletMaxNodes = 8
+const KubeletMaxNodes = 8
 
 func bad(field, value, want string) error {
 	return &ConfigError{Field: field, Value: value, Want: want}
@@ -176,7 +176,7 @@ func (s *settings) readTopologyManager(c *Config) error {
 // readTopologyOptions reproduces topologymanager.NewPolicyOptions. With the policy none the kubelet
 // ignores the options.
 func (s *settings) readTopologyOptions(c *Config) error {
-	s.maxNodes = kubeletMaxNodes
+	s.maxNodes = KubeletMaxNodes
 	if err := s.readEachTopologyOption(c); err != nil {
 		return s.refuse(err, hinted...)
 	}
@@ -197,7 +197,7 @@ func (s *settings) readEachTopologyOption(c *Config) (err error) {
 			if s.version < V135 && !s.gate(c, betaTopologyOptions) {
 				return bad(field, value, "the feature gate TopologyManagerPolicyBetaOptions to be on")
 			}
-			if s.maxNodes, err = strconv.Atoi(value); err != nil || s.maxNodes < kubeletMaxNodes {
+			if s.maxNodes, err = strconv.Atoi(value); err != nil || s.maxNodes < KubeletMaxNodes {
 				return bad(field, value, "a number of at least 8")
 			}
 		default:

@@ -45,9 +45,6 @@ type Beside struct {
 // report counts as used without naming their pod.
 const Others = "others.berth.dev"
 
-// kubeletMaxNodes is the default of the kubelet's option max-allowable-numa-nodes.
-const kubeletMaxNodes = 8
-
 // coarse collects the content of a coarse report and builds a Node from it.
 type coarse struct {
 	fieldErrors
@@ -81,7 +78,7 @@ func (c *coarse) node(name string, sequence int64, written time.Time) (Node, err
 	}
 	// A kubelet with a Topology Manager policy does not start if the machine has more NUMA nodes
 	// than this option allows. No report contains the option, so it is taken from the machine.
-	if nodes := len(c.machine.NUMANodes); nodes > kubeletMaxNodes {
+	if nodes := len(c.machine.NUMANodes); nodes > placement.KubeletMaxNodes {
 		c.config.TopologyManagerPolicyOptions = map[string]string{"max-allowable-numa-nodes": strconv.Itoa(nodes)}
 	}
 	c.charge()
