@@ -48,7 +48,6 @@ type podFacts struct {
 type containerFacts struct {
 	name    string
 	kind    placement.ContainerKind
-	started bool
 	devices []string // the extended resources that the container asks for, ascending
 }
 
@@ -66,12 +65,8 @@ func factsOf(pod *corev1.Pod, rivals []Rival) podFacts {
 	}
 	f.refused = wire.Refused(pod)
 	f.admitted = slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), ran)
-	started := map[string]bool{}
-	for _, s := range pod.Status.InitContainerStatuses {
-		started[s.Name] = ran(s)
-	}
 	for at, c := range wire.Containers(pod) {
-		f.containers = append(f.containers, containerFacts{c.Name, at.Kind, started[c.Name], extended(c)})
+		f.containers = append(f.containers, containerFacts{c.Name, at.Kind, extended(c)})
 	}
 	return f
 }

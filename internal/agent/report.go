@@ -244,9 +244,6 @@ func (r *reporter) pod(uid string, held placement.PodAllocation) (placement.PodA
 		rest[i].Kind = c.kind
 		out.Containers = append(out.Containers, rest[i])
 		rest = slices.Delete(rest, i, i+1)
-		if c.started {
-			more.Started = append(more.Started, c.name)
-		}
 	}
 	out.Containers = append(out.Containers, rest...)
 	return out, more

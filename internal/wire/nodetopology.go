@@ -65,8 +65,6 @@ type ReportedPod struct {
 	Namespace, Name string
 	// State is "" for an admitted pod that has not ended.
 	State v1alpha1.PodState
-	// Started lists the init containers that have been started.
-	Started []string
 }
 
 // Ready returns the report's condition Ready. A report without this condition is not ready.

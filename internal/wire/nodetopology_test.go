@@ -81,7 +81,7 @@ func sampleReport(t testing.TB, m *topology.Machine) Report {
 			},
 		},
 		Pods: []ReportedPod{
-			{Namespace: "ns", Name: "a", Started: []string{"init"}}, {}, {State: v1alpha1.PodUnknown},
+			{Namespace: "ns", Name: "a"}, {}, {State: v1alpha1.PodUnknown},
 		},
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Consistent"}},
 	}

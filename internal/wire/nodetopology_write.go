@@ -252,7 +252,6 @@ func (w writer) pod(at *field.Path, p *placement.PodAllocation, more *ReportedPo
 		if err != nil {
 			return out, err
 		}
-		c.Started = slices.Contains(more.Started, c.Name)
 		out.Containers = append(out.Containers, c)
 	}
 	return out, nil

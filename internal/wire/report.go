@@ -295,9 +295,6 @@ func (r *reportReader) pods(at *field.Path, pods []v1alpha1.PodAllocation, out *
 			if err != nil {
 				return err
 			}
-			if p.Containers[j].Started {
-				more.Started = append(more.Started, c.Name)
-			}
 			held = held.Or(&c.CPUs)
 			pod.Containers = append(pod.Containers, c)
 		}

@@ -465,9 +465,6 @@ type ContainerAllocation struct {
 	// Kind is absent for an ordinary container.
 	// +optional
 	Kind ContainerKind `json:"kind,omitempty"`
-	// Started is true if an init container has been started.
-	// +optional
-	Started bool `json:"started,omitempty"`
 	// CPUs are the exclusive CPUs, a kernel CPU list.
 	// +optional
 	CPUs CPUList `json:"cpus,omitempty"`

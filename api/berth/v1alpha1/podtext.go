@@ -17,7 +17,6 @@ import (
 // semicolon. WHOLE is the pod-level allocation, in the form of a CONTAINER with the name "*". The
 // parts are:
 //
-//	started              an init container that has been started
 //	cpus=LIST            exclusive CPUs, a kernel CPU list
 //	exclusive=LEVEL      core or numa
 //	shares=NUMA:M,...    CPU time on NUMA nodes, in thousandths of a CPU
@@ -60,9 +59,6 @@ func (c *ContainerAllocation) text(name string) string {
 	b.WriteString(name)
 	if c.Kind != "" {
 		b.WriteString(":" + encode(string(c.Kind)))
-	}
-	if c.Started {
-		b.WriteString(";started")
 	}
 	if c.CPUs != "" {
 		b.WriteString(";cpus=" + encode(string(c.CPUs), ','))
@@ -201,8 +197,7 @@ func (c *ContainerAllocation) parsePart(part string) error {
 	text, err := url.PathUnescape(value)
 	switch {
 	case err != nil:
-	case part == "started":
-		c.Started = true
+	case part == "started": // Berth 0.1.0 marked init containers that had been started
 		return nil
 	case key == "cpus" && c.CPUs == "" && text != "":
 		c.CPUs = CPUList(text)
@@ -217,7 +212,7 @@ func (c *ContainerAllocation) parsePart(part string) error {
 		c.Memory = append(c.Memory, MemoryBlock(text))
 		return nil
 	}
-	return wrong(part, "started, cpus=LIST, exclusive=LEVEL, shares=NUMA:M,..., mem=BLOCK or dev=RESOURCE=ID,...")
+	return wrong(part, "cpus=LIST, exclusive=LEVEL, shares=NUMA:M,..., mem=BLOCK or dev=RESOURCE=ID,...")
 }
 
 func parseShares(text string) (out []CPUShare, err error) {

@@ -17,9 +17,9 @@ var lines = []struct {
 	{"u-1 pod=ml/train-0 gen=2 main;cpus=1", PodAllocation{UID: "u-1", Pod: "ml/train-0", Generation: 2, Containers: []ContainerAllocation{{Name: "main", CPUs: "1"}}}},
 	{"u-1 state=Unknown gen=18446744073709551615", PodAllocation{UID: "u-1", State: PodUnknown, Generation: 18446744073709551615}},
 	{"u-1 pod=ml/train-0 state=Ended", PodAllocation{UID: "u-1", Pod: "ml/train-0", State: PodEnded}},
-	{"u-1 pod=ml/train-0 setup:Init;started;mem=memory@0-1=6Gi main;cpus=2-3,66-67;mem=hugepages-1Gi@0=2Gi;mem=memory@0=4Gi;dev=example.com/nic=a;dev=nvidia.com/gpu=0000:3b:00.0,1",
+	{"u-1 pod=ml/train-0 setup:Init;mem=memory@0-1=6Gi main;cpus=2-3,66-67;mem=hugepages-1Gi@0=2Gi;mem=memory@0=4Gi;dev=example.com/nic=a;dev=nvidia.com/gpu=0000:3b:00.0,1",
 		PodAllocation{UID: "u-1", Pod: "ml/train-0", Containers: []ContainerAllocation{
-			{Name: "setup", Kind: KindInit, Started: true, Memory: []MemoryBlock{"memory@0-1=6Gi"}},
+			{Name: "setup", Kind: KindInit, Memory: []MemoryBlock{"memory@0-1=6Gi"}},
 			{Name: "main", CPUs: "2-3,66-67", Memory: []MemoryBlock{"hugepages-1Gi@0=2Gi", "memory@0=4Gi"}, Devices: []DeviceAllocation{
 				{Resource: "example.com/nic", IDs: []DeviceID{"a"}}, {Resource: "nvidia.com/gpu", IDs: []DeviceID{"0000:3b:00.0", "1"}}}},
 		}}},
@@ -32,6 +32,14 @@ var lines = []struct {
 	{"u-4 %2A;cpus=1", PodAllocation{UID: "u-4", Containers: []ContainerAllocation{{Name: "*", CPUs: "1"}}}},
 	{"u%20%3D1 state=Unknown cpus%3D;dev=x.y/z=a%2Cb%3Bc%3D,%C3%A4", PodAllocation{UID: "u =1", State: PodUnknown, Containers: []ContainerAllocation{
 		{Name: "cpus=", Devices: []DeviceAllocation{{Resource: "x.y/z", IDs: []DeviceID{"a,b;c=", "ä"}}}}}}},
+}
+
+// TestStartedIsRead: reports of earlier agents mark init containers that have been started.
+func TestStartedIsRead(t *testing.T) {
+	var got PodAllocation
+	if err := got.UnmarshalJSON([]byte(`"u setup:Init;started;cpus=1"`)); err != nil || got.String() != "u setup:Init;cpus=1" {
+		t.Errorf("read %v, %v", &got, err)
+	}
 }
 
 func TestPodAllocationText(t *testing.T) {
