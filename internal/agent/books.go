@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
@@ -14,8 +15,20 @@ import (
 type checkpoints struct {
 	read  func() (kubeletstate.Raw, error)
 	root  string            // the kubelet's root directory, for messages
-	raw   *kubeletstate.Raw // the last reading; nil before the first
+	raw   *kubeletstate.Raw // the last reading, or the one before if both are equal; nil before the first
+	// state is the parsed reading. The mirror changes its devices.
 	state kubeletstate.State
+	// Most readings equal the last one, so parsed and started keep the last results of parse and
+	// starts.
+	parsed struct {
+		from  *kubeletstate.Raw
+		state kubeletstate.State
+	}
+	started struct {
+		from  *kubeletstate.Raw
+		model *placement.Model
+		err   *kubeletstate.StartError
+	}
 }
 
 // readAgain takes a reading. The result settled means that the reading equals the previous one byte
@@ -25,18 +38,31 @@ func (c *checkpoints) readAgain() (settled bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	settled = c.raw != nil && raw.Equal(*c.raw)
+	if c.raw != nil && raw.Equal(*c.raw) {
+		return true, nil
+	}
 	c.raw = &raw
-	return settled, nil
+	return false, nil
 }
 
 // parse parses the last reading. If the kubelet does not write the file of admitted pods, parse
 // ignores the file, because it is outdated.
 func (c *checkpoints) parse(tellsAdmitted bool) (err error) {
-	if c.state, err = c.raw.Parse(); err == nil && !tellsAdmitted {
+	if c.parsed.from != c.raw {
+		if c.parsed.state, err = c.raw.Parse(); err != nil {
+			c.parsed.from = nil
+			return err
+		}
+		c.parsed.from = c.raw
+	}
+	c.state = c.parsed.state
+	if d := c.state.Devices; d != nil {
+		c.state.Devices = &kubeletstate.DeviceState{Entries: slices.Clone(d.Entries), Registered: d.Registered}
+	}
+	if !tellsAdmitted {
 		c.state.Admitted = nil
 	}
-	return err
+	return nil
 }
 
 // admitted reports whether the kubelet has admitted a pod, by the UID in the records. The result
@@ -115,11 +141,16 @@ func (c *checkpoints) starts(p *platform) *kubeletstate.StartError {
 	if p.model == nil {
 		return nil // p.problem has the reason
 	}
+	last := &c.started
+	if last.from == c.raw && last.model == p.model {
+		return last.err
+	}
 	startup := p.model.Startup()
 	err, _ := errors.AsType[*kubeletstate.StartError](c.raw.Start(&startup, c.root))
 	if err != nil && err.Chance {
-		return nil
+		err = nil
 	}
+	last.from, last.model, last.err = c.raw, p.model, err
 	return err
 }
 

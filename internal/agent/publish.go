@@ -24,6 +24,7 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // publisher writes reports into the API. It numbers the reports, writes only changes, and repeats
@@ -41,6 +42,11 @@ type publisher struct {
 	// The function is nil if this cannot be known.
 	started func() time.Time
 
+	// spec is the last spec that was written. A platform that changes gets another model.
+	spec struct {
+		of      *placement.Model
+		written v1alpha1.NodeTopologySpec
+	}
 	// lastStart is the last result of started that was not zero.
 	lastStart time.Time
 	assured   time.Time // when the agent last saw its report in the API; zero: it must read the API
@@ -320,7 +326,14 @@ func (p *publisher) object(on *platform, report wire.Report) (*v1alpha1.NodeTopo
 	if p.published != nil {
 		report.Sequence = max(p.published.Status.Sequence, p.numbered) + 1
 	}
-	return wire.WriteNodeTopology(&wire.Node{Name: p.name, Spec: on.spec, Report: report})
+	if on.model == nil || p.spec.of != on.model {
+		written, err := wire.WriteNodeSpec(p.name, &on.spec)
+		if err != nil {
+			return nil, err
+		}
+		p.spec.of, p.spec.written = on.model, written
+	}
+	return wire.WriteReport(p.name, p.spec.written, &report)
 }
 
 // kubeletStarted returns the start time of the running kubelet, or of the last one if none runs.

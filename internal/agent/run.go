@@ -69,7 +69,7 @@ func newAgent(opts Options) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(opts.Client)
+	client, err := kubernetes.NewForConfig(apiclient.Core(opts.Client))
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}

@@ -58,6 +58,14 @@ func Koordinator(config *rest.Config) (*rest.RESTClient, error) {
 	return For(config, koordinator.GroupVersion, koordinator.AddToScheme)
 }
 
+// Core returns a copy of config for clients of Kubernetes' own kinds. API servers send these kinds
+// as protobuf, which takes both sides a fraction of the time that JSON takes.
+func Core(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return c
+}
+
 // For returns a client for the kinds of one group and version, which the function add registers.
 // The client uses JSON, because API servers do not serve custom resources as protobuf.
 func For(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubemark"
 	"k8s.io/kubernetes/pkg/volume/util/hostutil"
 
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/sampleplugin"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -140,7 +141,8 @@ func clients(dir Dir, cfg *kubeletconfig.KubeletConfiguration) (client, heartbea
 		return nil, nil, err
 	}
 	rc.UserAgent = "berth-hollow-kubelet"
-	rc.QPS, rc.Burst = float32(cfg.KubeAPIQPS), int(cfg.KubeAPIBurst)
+	rc = apiclient.Core(rc)
+	rc.ContentType, rc.QPS, rc.Burst = cfg.ContentType, float32(cfg.KubeAPIQPS), int(cfg.KubeAPIBurst)
 	if client, err = clientset.NewForConfig(rc); err != nil {
 		return nil, nil, err
 	}

@@ -117,7 +117,7 @@ func (s *DeviceState) Give(e DeviceEntry) {
 	}
 	for i := range s.Entries {
 		if o := &s.Entries[i]; o.Resource == e.Resource && o.PodUID != e.PodUID {
-			o.Devices = slices.DeleteFunc(o.Devices, func(d HeldDevice) bool { return given[d.ID] })
+			o.Devices = slices.DeleteFunc(slices.Clone(o.Devices), func(d HeldDevice) bool { return given[d.ID] })
 		}
 	}
 	s.Entries = slices.DeleteFunc(s.Entries, func(o DeviceEntry) bool { return len(o.Devices) == 0 })

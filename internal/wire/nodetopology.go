@@ -111,22 +111,32 @@ func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
 // Node: for example, because an amount exceeds an int64, or because the view differs from the
 // machine in more than memory, huge pages, and the numbers of cores and sockets.
 func WriteNodeTopology(n *Node) (*v1alpha1.NodeTopology, error) {
-	w := writer{fieldErrors("NodeTopology " + n.Name)}
-	spec, err := w.spec(&n.Spec)
+	spec, err := WriteNodeSpec(n.Name, &n.Spec)
 	if err != nil {
 		return nil, err
 	}
-	status, err := w.status(&n.Report)
+	return WriteReport(n.Name, spec, &n.Report)
+}
+
+// WriteNodeSpec translates only the spec of a node. The spec changes rarely, so callers can keep
+// the result.
+func WriteNodeSpec(node string, spec *NodeSpec) (v1alpha1.NodeTopologySpec, error) {
+	return writer{fieldErrors("NodeTopology " + node)}.spec(spec)
+}
+
+// WriteReport translates a report. The result has the spec.
+func WriteReport(node string, spec v1alpha1.NodeTopologySpec, r *Report) (*v1alpha1.NodeTopology, error) {
+	status, err := writer{fieldErrors("NodeTopology " + node)}.status(r)
 	if err != nil {
 		return nil, err
 	}
 	nt := &v1alpha1.NodeTopology{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeTopology"},
-		ObjectMeta: metav1.ObjectMeta{Name: n.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: node},
 		Spec:       spec,
 		Status:     status,
 	}
-	if at := n.Report.KubeletStarted; !at.IsZero() {
+	if at := r.KubeletStarted; !at.IsZero() {
 		nt.Annotations = map[string]string{v1alpha1.KubeletStartedAnnotation: at.UTC().Format(time.RFC3339)}
 	}
 	return nt, nil

@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/scheduler/later"
@@ -110,9 +111,8 @@ const heartbeats = 20 * time.Second
 
 // Run watches until ctx ends.
 func (w *Witness) Run(ctx context.Context) error {
-	core := rest.CopyConfig(w.Client)
-	core.DisableCompression = true                                                        // the repeated lists of heartbeats cost less without it
-	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // protobuf takes a fraction of JSON's time
+	core := apiclient.Core(w.Client)
+	core.DisableCompression = true // the repeated lists of heartbeats cost less without it
 	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
 		return err

@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -76,8 +75,7 @@ func Connect(o Options) (*API, error) {
 		}
 		a.coarse = append(a.coarse, client)
 	}
-	// Protobuf makes reading a list of pods several times faster.
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config = apiclient.Core(config)
 	if a.core, err = coreclient.NewForConfig(config); err != nil {
 		return nil, err
 	}
