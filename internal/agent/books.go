@@ -13,9 +13,9 @@ import (
 // checkpoints reads a kubelet's records of its allocations. All methods except readAgain are about
 // the reading that readAgain took last.
 type checkpoints struct {
-	read  func() (kubeletstate.Raw, error)
-	root  string            // the kubelet's root directory, for messages
-	raw   *kubeletstate.Raw // the last reading, or the one before if both are equal; nil before the first
+	read func() (kubeletstate.Raw, error)
+	root string            // the kubelet's root directory, for messages
+	raw  *kubeletstate.Raw // the last reading, or the one before if both are equal; nil before the first
 	// state is the parsed reading. The mirror changes its devices.
 	state kubeletstate.State
 	// Most readings equal the last one, so parsed and started keep the last results of parse and

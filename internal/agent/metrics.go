@@ -1,7 +1,12 @@
 package agent
 
 import (
+	"encoding/json"
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
 // Metrics are the agent's own metrics, all with the prefix berth_agent_.
@@ -15,9 +20,11 @@ type Metrics struct {
 	sequence   prometheus.Gauge
 	arriving   prometheus.Gauge
 	pods       prometheus.Gauge
-	bytes      prometheus.Gauge
+	bytes      prometheus.GaugeFunc
 	astray     prometheus.Gauge
 	occupancy  occupancyMetrics
+	// published is the published report. Its size is computed when the metrics are read.
+	published atomic.Pointer[v1alpha1.NodeTopology]
 }
 
 // newMetrics creates metrics; age returns the age of the report in seconds.
@@ -26,7 +33,7 @@ func newMetrics(age func() float64) *Metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help})
 	}
-	return &Metrics{
+	m := &Metrics{
 		reports:    prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "report_writes_total", Help: "Writes of the node's NodeTopology, by result: ok or error."}, []string{"result"}),
 		heartbeats: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "heartbeats_total", Help: "Renewals of the node's Lease, by result: ok or error."}, []string{"result"}),
 		readErrors: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "read_errors_total", Help: "Failed attempts to read the node, and attempts in which the kubelet's checkpoints contradicted each other."}),
@@ -37,9 +44,17 @@ func newMetrics(age func() float64) *Metrics {
 		sequence: gauge("report_sequence", "Sequence number of the published report."),
 		arriving: gauge("arriving_pods", "Pods whose admission is under way in the kubelet's checkpoints."),
 		pods:     gauge("reported_pods", "Pods in the published report."),
-		bytes:    gauge("report_bytes", "Size of the published report as JSON."),
 		astray:   gauge("containers_astray", "On a node with authority berth: containers that do not run on the CPUs or memory nodes that were decided, or whose start is held back."),
 	}
+	m.bytes = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: "report_bytes", Help: "Size of the published report as JSON."}, func() float64 {
+		nt := m.published.Load()
+		if nt == nil {
+			return 0
+		}
+		data, _ := json.Marshal(nt) // the agent has already sent the same object
+		return float64(len(data))
+	})
+	return m
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {

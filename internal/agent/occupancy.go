@@ -150,9 +150,9 @@ func withDevices(all unitDescs, name, help string) unitDescs {
 	return all
 }
 
-// occupancyMetrics collects the metrics of the last occupancy. Until there is one, it collects
-// nothing.
-type occupancyMetrics struct{ last atomic.Pointer[occupancy] }
+// occupancyMetrics collects the metrics of the occupancy in the last reliable report. Until there is
+// one, it collects nothing.
+type occupancyMetrics struct{ last atomic.Pointer[wire.Node] }
 
 var (
 	_ prometheus.Collector = (*occupancyMetrics)(nil)
@@ -175,10 +175,11 @@ func (m *occupancyMetrics) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *occupancyMetrics) Collect(out chan<- prometheus.Metric) {
-	o := m.last.Load()
-	if o == nil {
+	n := m.last.Load()
+	if n == nil {
 		return
 	}
+	o := occupancyOf(n)
 	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}

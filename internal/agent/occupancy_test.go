@@ -264,7 +264,7 @@ func TestOccupancyMetrics(t *testing.T) {
 	}
 	n := quartersNode(t)
 	n.Report.Snapshot.SharedCPUs = cpus(t, "0,2-7")
-	m.last.Store(occupancyOf(n))
+	m.last.Store(n)
 	// One name has one unit.
 	for name, want := range map[string]string{
 		"berth_agent_stranded_cpus": `

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -403,12 +402,10 @@ func (p *publisher) measure(on *platform, nt *v1alpha1.NodeTopology) {
 	p.metrics.ready.Set(0)
 	if ready.Status == metav1.ConditionTrue {
 		p.metrics.ready.Set(1)
-		p.metrics.occupancy.last.Store(occupancyOf(&wire.Node{Name: p.name, Spec: on.spec, Report: p.good}))
+		p.metrics.occupancy.last.Store(&wire.Node{Name: p.name, Spec: on.spec, Report: p.good})
 	}
 	p.metrics.pods.Set(float64(len(nt.Status.Pods)))
-	if data, err := json.Marshal(nt); err == nil {
-		p.metrics.bytes.Set(float64(len(data)))
-	}
+	p.metrics.published.Store(nt)
 	p.log.Info("published", "sequence", nt.Status.Sequence, "pods", len(nt.Status.Pods), "shared", nt.Status.SharedCPUs,
 		"ready", ready.Status, "reason", ready.Reason, "message", ready.Message, "latency", latency)
 }
