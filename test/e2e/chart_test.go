@@ -155,6 +155,7 @@ func TestChart(t *testing.T) {
 	t.Run("closes ports where it is told to", func(t *testing.T) { testChartNetwork(t, h) })
 	t.Run("tells the map what the scheduler goes by", func(t *testing.T) { testChartMap(t, h) })
 	t.Run("watches and places nothing where asked", func(t *testing.T) { testChartShadow(t, h) })
+	t.Run("grants the Lease that the scheduler watches", func(t *testing.T) { testChartLease(t, h) })
 	t.Run("tests with a pinned pod", func(t *testing.T) { testChartHook(t, h) })
 	t.Run("is taken by the API server", func(t *testing.T) { testChartApplies(t, h) })
 }
@@ -580,6 +581,19 @@ func testChartMap(t *testing.T, helm string) {
 	got := args(",scheduler.args.staleAfter=2m,scheduler.args.exclusiveNamespaces={a,*},scheduler.args.keep=cpusNearDevices,scheduler.args.cpusPerDevice.nvidia\\.com/gpu=8,scheduler.args.bestEffortAnywhere=true,scheduler.args.claims=near,scheduler.args.numaAttributes={a.b/c}")
 	if want := append(slices.Clone(plain), "--stale-after=2m", "--exclusive-namespaces=a,*", "--keep=cpusNearDevices", "--cpus-per-device=nvidia.com/gpu=8", "--best-effort-anywhere", "--claims=near", "--numa-attributes=a.b/c"); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// testChartLease: if the scheduler may not read the Lease of Volcano's controller, it does not wait
+// for the groups of Volcano's pods, and places them one by one.
+func testChartLease(t *testing.T, helm string) {
+	for set, want := range map[string]string{"scheduler.args=null": "vc-controller-manager", "scheduler.args.volcanoLease=volcano/17": "17"} {
+		role := into[rbacv1.ClusterRole](t, find(t, objectsOf(t, mustRender(t, helm, "--set="+set)), "ClusterRole", "berth-scheduler"))
+		if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
+			return slices.Equal(r.Resources, []string{"leases"}) && slices.Equal(r.ResourceNames, []string{want})
+		}) {
+			t.Errorf("%s: no rule for Lease %s in %v", set, want, role.Rules)
+		}
 	}
 }
 

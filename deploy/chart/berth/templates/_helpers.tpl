@@ -8,6 +8,11 @@
 {{- if and .Values.scheduler.enabled (eq (include "berth.mode" .) "schedule") }}yes{{ end }}
 {{- end }}
 
+{{- /* The Lease of Volcano's controller, NAMESPACE/NAME, that the scheduler watches. */}}
+{{- define "berth.volcanoLease" -}}
+{{ dig "args" "volcanoLease" "" .Values.scheduler | default "volcano-system/vc-controller-manager" }}
+{{- end }}
+
 {{- define "berth.labels" -}}
 app.kubernetes.io/name: berth
 app.kubernetes.io/instance: {{ .Release.Name }}
