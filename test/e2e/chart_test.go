@@ -389,9 +389,16 @@ func testChartContradictions(t *testing.T, helm string) {
 		{"agent.heartbeat=1m", "scheduler.args.staleAfter: 60s with agent.heartbeat: 1m"},
 		{"agent.heartbeat=30s", "scheduler.args.staleAfter: 60s with agent.heartbeat: 30s"},
 		{"agent.enforcer=koordlet", "agent.enforcer: koordlet with agent.authority: kubelet"},
-		{"agent.resources.limits.cpu=1,agent.resources.requests.cpu=1", "agent.resources: limits.cpu: 1 with requests.cpu: 1"},
-		{"agent.resources.limits.cpu=2000m,agent.resources.requests.cpu=null", "agent.resources: limits.cpu: 2000m"},
+		{"agent.resources.limits.cpu=1,agent.resources.requests.cpu=1000m,agent.resources.requests.memory=256Mi", "agent.resources: limits.cpu: 1 with requests"},
+		{"agent.resources.limits.cpu=1,agent.resources.requests.cpu=1,agent.resources.limits.memory=67108864", "agent.resources: limits.cpu: 1 with requests"},
+		{"agent.resources.limits.cpu=2000m,agent.resources.requests=null", "agent.resources: limits.cpu: 2000m"},
 		{"scheduler.args.staleAfter=1500ms,agent.heartbeat=1s", "scheduler.args.staleAfter: 1500ms"},
+		{"scheduler.args.staleAfter=20s,agent.heartbeat=0s", "scheduler.args.staleAfter: 20s"}, // 0s means 10s
+		{"controller.enabled=true,controller.volcanoLease=a/b", "controller.volcanoLease: a/b with scheduler.args.volcanoLease: volcano-system/vc-controller-manager"},
+		{"controller.enabled=true,scheduler.args.volcanoLease=a/b", "with scheduler.args.volcanoLease: a/b"},
+		{"agent.updateStrategy.maxSurge=1", "agent.updateStrategy: maxUnavailable: 10% with maxSurge: 1"},
+		{"agent.updateStrategy.maxUnavailable=0", "agent.updateStrategy: maxUnavailable: 0 with maxSurge: 0"},
+		{"agent.authority=label,agent.updateStrategy.maxSurge=10%,agent.updateStrategy.maxUnavailable=0", "agent.updateStrategy.maxSurge: 10% with agent.authority: label"},
 	} {
 		_, err := render(t, helm, "--set="+tc.set)
 		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "want ") {
@@ -406,7 +413,10 @@ func testChartContradictions(t *testing.T, helm string) {
 		"agent.heartbeat=12s", "agent.heartbeat=1m,scheduler.args.staleAfter=5m", "agent.heartbeat=0.5m,scheduler.args.staleAfter=2m30s",
 		"image.repository=localhost:5000/berth", "image.repository=berth", "scheduler.weights.BerthTiers=2000000,scheduler.weights.ImageLocality=3",
 		"agent.resources.limits.cpu=1", "agent.resources.limits.cpu=100m,agent.resources.requests.cpu=100m", "agent.enforcer=koordlet,agent.authority=berth",
-		"agent.resources.limits=null", "agent.resources=null", "map.enabled=true,scheduler.args=null", "agent.resources.requests=null,agent.resources.limits.cpu=100m",
+		"agent.resources.limits=null", "agent.resources=null", "map.enabled=true,scheduler.args=null", "scheduler.mode=shadow,scheduler.args=null",
+		"agent.resources.limits.cpu=1,agent.resources.requests.cpu=1", // the requested memory differs from the limit
+		"controller.enabled=true,controller.volcanoLease=a/b,scheduler.args.volcanoLease=a/b", "scheduler.args.volcanoLease=a/b",
+		"agent.updateStrategy=null", "agent.updateStrategy.maxSurge=1,agent.updateStrategy.maxUnavailable=0", "agent.resources.requests=null,agent.resources.limits.cpu=100m",
 	} {
 		mustRender(t, helm, "--set="+set)
 	}

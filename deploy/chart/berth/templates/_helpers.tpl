@@ -119,6 +119,18 @@ capabilities: {drop: [ALL]}
 {{- $sum }}
 {{- end }}
 
+{{- /* In CEL, after a list of tolerations: reports whether one of them is of the pool's taint. */}}
+{{- define "berth.toleratesPool" -}}
+exists(t, t.?key.orValue('') == '{{ .Values.pool.taint }}' && t.?effect.orValue('') in ['', 'NoSchedule'])
+{{- end }}
+
+{{- /* A quantity like 500m or 2Gi as a number, in the format that the schema allows. */}}
+{{- define "berth.quantity" -}}
+{{- $unit := regexFind "[A-Za-z]*$" . }}
+{{- $units := dict "" 1.0 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 }}
+{{- mulf (trimSuffix $unit . | float64) (get $units $unit) }}
+{{- end }}
+
 {{/* berth.onlyFrom is the NetworkPolicy of a component: only these peers may connect, and only to its port. */}}
 {{- define "berth.onlyFrom" -}}
 {{- if .policy.enabled }}
