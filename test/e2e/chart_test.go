@@ -580,6 +580,12 @@ func testChartNetwork(t *testing.T, helm string) {
 			t.Errorf("%s: no port is called %s", component, port)
 		}
 	}
+	objects := objectsOf(t, mustRender(t, helm, "--set=map.enabled=true,scheduler.mode=shadow,scheduler.networkPolicy.enabled=true"))
+	shows := podTemplate(t, find(t, objects, "Deployment", "berth-map"))
+	ingress := into[networkingv1.NetworkPolicy](t, find(t, objects, "NetworkPolicy", "berth-shadow")).Spec.Ingress
+	if len(ingress) != 1 || len(ingress[0].From) != 1 || !labels.SelectorFromSet(ingress[0].From[0].PodSelector.MatchLabels).Matches(labels.Set(shows.Labels)) {
+		t.Errorf("the map may not ask shadow mode: %v", ingress)
+	}
 }
 
 // testChartMap: the map gets the scheduler's arguments staleAfter, exclusiveNamespaces and keep.
