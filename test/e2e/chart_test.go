@@ -731,7 +731,8 @@ func testPool(t *testing.T, helm string, g *guarded) {
 func testPoolNamespaces(t *testing.T, helm string, g *guarded) {
 	out := mustRender(t, helm, "--skip-tests", "--set=pool.enabled=true,pool.namespaceSelector.matchLabels.numa=here",
 		"--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
-	if err := g.cp.Apply(t.Context(), out, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: pinned, labels: {numa: here}}\n")); err != nil {
+	if err := g.cp.Apply(t.Context(), out, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: pinned, labels: {numa: here}}\n"),
+		[]byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: berth-system, labels: {numa: here}}\n")); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
@@ -742,6 +743,7 @@ func testPoolNamespaces(t *testing.T, helm string, g *guarded) {
 		{"pinned", "volcano", "", "volcano"},
 		{"pinned", "", "n1", "default-scheduler"}, // a static pod's mirror, which no scheduler places
 		{"default", "", "", "default-scheduler"},
+		{"berth-system", "", "", "default-scheduler"}, // otherwise no scheduler would place the first one
 	} {
 		pod := plainPod("of-a-namespace")
 		pod.Spec.SchedulerName, pod.Spec.NodeName = tc.scheduler, tc.node
@@ -774,12 +776,16 @@ func testAnnotatedPods(t *testing.T, helm string, g *guarded) {
 		if tc.policy != "" {
 			pod.Annotations = map[string]string{wire.VolcanoPolicyAnnotation: tc.policy}
 		}
+		// A toleration of NoExecute does not tolerate NoSchedule.
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: "berth.dev/pool", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
 		eventually(t, fmt.Sprintf("a pod with policy %q that names scheduler %q", tc.policy, tc.scheduler), func() error {
 			got, err := g.admin.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if err != nil {
 				return err
 			}
-			tolerates := slices.ContainsFunc(got.Spec.Tolerations, func(tol corev1.Toleration) bool { return tol.Key == "berth.dev/pool" })
+			tolerates := slices.ContainsFunc(got.Spec.Tolerations, func(tol corev1.Toleration) bool {
+				return tol.Key == "berth.dev/pool" && tol.Effect == corev1.TaintEffectNoSchedule
+			})
 			if got.Spec.SchedulerName != tc.want || tolerates != (tc.want == "berth") {
 				return fmt.Errorf("scheduler %q, tolerations %v, want %q", got.Spec.SchedulerName, got.Spec.Tolerations, tc.want)
 			}
