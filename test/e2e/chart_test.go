@@ -505,7 +505,9 @@ scheduler:
   extraEnv: [{name: GOGC, value: "50"}]
   extraVolumes: [{name: more, emptyDir: {}}]
   extraVolumeMounts: [{name: more, mountPath: /more}]
-  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
+  topologySpreadConstraints:
+  - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}
+  - {maxSkew: 1, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {team: hpc}}}
 agent:
   podLabels: {team: hpc, app.kubernetes.io/component: forged}
   serviceAccount: {annotations: {example.com/role: reader}}
@@ -540,8 +542,11 @@ func testChartExtras(t *testing.T, helm string) {
 		}
 	}
 	spread := podTemplate(t, find(t, objects, "Deployment", "berth-scheduler")).Spec.TopologySpreadConstraints
-	if len(spread) != 1 || spread[0].TopologyKey != "zone" || spread[0].LabelSelector == nil || spread[0].LabelSelector.MatchLabels["app.kubernetes.io/component"] != "scheduler" {
-		t.Errorf("spread %v", spread)
+	if len(spread) != 2 || spread[0].TopologyKey != "zone" || spread[0].LabelSelector == nil || spread[0].LabelSelector.MatchLabels["app.kubernetes.io/component"] != "scheduler" {
+		t.Fatalf("spread %v", spread)
+	}
+	if got := spread[1].LabelSelector.MatchLabels; len(got) != 1 || got["team"] != "hpc" {
+		t.Errorf("a constraint that selects team: hpc selects %v", got)
 	}
 	if a := agentPod(t, objects).Affinity; a == nil || a.NodeAffinity == nil {
 		t.Errorf("affinity of the agent: %v", a)
