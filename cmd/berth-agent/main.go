@@ -146,7 +146,7 @@ func (s *settings) check(rest []string) error {
 	if s.logFormat != "text" && s.logFormat != "json" {
 		return fmt.Errorf("--log-format %q: want text or json", s.logFormat)
 	}
-	if err := guarded.Check(s.metricsAuth); err != nil {
+	if err := guarded.Check(s.metricsAuth, s.metricsCerts); err != nil {
 		return err
 	}
 	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "") {

@@ -31,6 +31,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"--node-name=n", "--log-format=xml"}, exitUsage, "--log-format"},
 		{[]string{"--node-name=n", "--device-preferences=x.y/z=often"}, exitUsage, "x.y/z=often"},
 		{[]string{"--node-name=n", "--configz=https://n/configz", "--kubelet-config=f"}, exitUsage, "want neither --kubelet-config"},
+		{[]string{"--node-name=n", "--metrics-cert-dir=/certs"}, exitUsage, "--metrics-cert-dir /certs: with --metrics-auth=none"},
 		{[]string{"--surprise"}, exitUsage, "surprise"},
 		{[]string{"--help"}, exitOK, "node-name"},
 		{[]string{"--node-name=n", "--kubeconfig=/nonexistent"}, exitFailure, "/nonexistent"},

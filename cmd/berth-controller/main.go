@@ -36,7 +36,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := guarded.Check(o.MetricsAuth); err != nil {
+			if err := guarded.Check(o.MetricsAuth, o.MetricsCerts); err != nil {
 				return err
 			}
 			namespace, name, ok := strings.Cut(lease, "/")

@@ -14,6 +14,7 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"--volcano-lease", "x"}, "want NAMESPACE/NAME"},
 		{[]string{"x"}, "unknown command"},
 		{[]string{"--metrics-auth", "yes"}, "want none or cluster"},
+		{[]string{"--metrics-cert-dir", "/certs"}, "want --metrics-auth=cluster"},
 		{[]string{"--workers", "many"}, "invalid argument"},
 	} {
 		cmd := newCommand()

@@ -23,10 +23,14 @@ const (
 	Cluster = "cluster"
 )
 
-// Check returns an error for an invalid value of --metrics-auth.
-func Check(auth string) error {
+// Check returns an error for an invalid value of --metrics-auth, and for certificates
+// (--metrics-cert-dir) that a server over plain HTTP would ignore.
+func Check(auth, certs string) error {
 	if auth != None && auth != Cluster {
 		return fmt.Errorf("--metrics-auth %q: want %s or %s", auth, None, Cluster)
+	}
+	if auth == None && certs != "" {
+		return fmt.Errorf("--metrics-cert-dir %s: with --metrics-auth=%s, metrics are served over plain HTTP: want --metrics-auth=%s", certs, None, Cluster)
 	}
 	return nil
 }

@@ -103,8 +103,11 @@ func TestCertificates(t *testing.T) {
 // TestWordsOfTheFlag: an error names the accepted values.
 func TestWordsOfTheFlag(t *testing.T) {
 	for word, right := range map[string]bool{None: true, Cluster: true, "": false, "yes": false} {
-		if err := Check(word); (err == nil) != right {
+		if err := Check(word, ""); (err == nil) != right {
 			t.Errorf("%q: %v", word, err)
 		}
+	}
+	if err := Check(Cluster, "/certs"); err != nil {
+		t.Errorf("certificates with TLS: %v", err)
 	}
 }
