@@ -174,6 +174,9 @@ func ReadMembership(pod *corev1.Pod) (Membership, error) {
 		}
 		m.Gang = key
 	}
+	if own := pod.Spec.SchedulingGroup; own != nil && own.PodGroupName != nil && !m.Gang.IsZero() {
+		return m, wrong.at(field.NewPath("spec", "schedulingGroup", "podGroupName"), *own.PodGroupName, "one gang only; the pod also names "+m.Gang.String())
+	}
 	// Volcano's scheduler reads the annotation, and otherwise the label (getTaskRole in
 	// pkg/scheduler/api/job_info.go).
 	m.Task = cmp.Or(pod.Annotations[volcano.TaskSpecAnnotation], pod.Labels[volcano.TaskSpecAnnotation])

@@ -60,6 +60,21 @@ func TestReadMembership(t *testing.T) {
 	}
 }
 
+// TestAGangInAKubernetesPodGroup: kube-scheduler and Berth would each try to place the pod with its
+// own group.
+func TestAGangInAKubernetesPodGroup(t *testing.T) {
+	pod := gangPod(map[string]string{GangAnnotation: "a", GangMinimumAnnotation: "2"}, nil)
+	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("b")}
+	const want = `Pod ns/p: spec.schedulingGroup.podGroupName: "b": want one gang only; the pod also names gang ns/a`
+	if m, err := ReadMembership(pod); err == nil || err.Error() != want || m.Gang.Name != "a" {
+		t.Errorf("%+v, %v, want %s", m, err, want)
+	}
+	pod.Annotations = nil
+	if m, err := ReadMembership(pod); err != nil || !m.Gang.IsZero() {
+		t.Errorf("without annotations: %+v, %v", m, err)
+	}
+}
+
 func TestReadGroups(t *testing.T) {
 	seconds := int32(30)
 	g, err := ReadSigsGroup(&sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"},
