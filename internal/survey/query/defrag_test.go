@@ -292,6 +292,7 @@ func TestStays(t *testing.T) {
 		{"of the other wanted pod's scheduler", func(p *corev1.Pod) { p.Spec.SchedulerName = "second" }, ""},
 		{"another scheduler's", func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }, "another scheduler"},
 		{"of a gang", func(p *corev1.Pod) { p.Annotations = map[string]string{wire.GangAnnotation: "g"} }, "member of a gang"},
+		{"of a Kubernetes PodGroup", func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("g")} }, "member of a gang"},
 		{"kept by the autoscaler", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationSafe: "false"} }, annotationSafe},
 		{"kept by the descheduler", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationPrefer: "true"} }, annotationPrefer},
 		{"with local data", func(p *corev1.Pod) {

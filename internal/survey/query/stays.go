@@ -93,7 +93,7 @@ func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
 		return "its priority is higher"
 	case !slices.Contains(m.schedulers, pod.Spec.SchedulerName):
 		return "another scheduler places it"
-	case wire.InGang(pod):
+	case grouped(pod):
 		return "it is a member of a gang"
 	case pod.Annotations[annotationSafe] == "false":
 		return "annotation " + annotationSafe + " keeps it"
