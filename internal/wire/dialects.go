@@ -170,6 +170,14 @@ var dialects = []Dialect{
 		},
 	},
 	{
+		Name: "YuniKorn", Scheduler: "yunikorn", Domains: []string{"yunikorn.apache.org"},
+		Words: []Unserved{
+			{aGang, []string{"yunikorn.apache.org/task-group-name", "yunikorn.apache.org/task-groups", "yunikorn.apache.org/schedulingPolicyParameters"}},
+			{noQueues, []string{"yunikorn.apache.org/app-id", "yunikorn.apache.org/queue", "yunikorn.apache.org/parentqueue"}},
+			{noEvictionWords, []string{"yunikorn.apache.org/allow-preemption"}},
+		},
+	},
+	{
 		Name: "Katalyst", Scheduler: "katalyst-scheduler", Domains: []string{"katalyst.kubewharf.io"},
 		Records: []string{
 			"katalyst.kubewharf.io/numa_bind_result", "katalyst.kubewharf.io/nic_selection_result", "katalyst.kubewharf.io/gpu_selection_result",
