@@ -7,9 +7,12 @@ package gangs
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -53,9 +56,30 @@ func Waits(pod *corev1.Pod, placed bool) bool {
 	return !placed && Active(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
-// Gated describes the active members that have scheduling gates: their number, and the oldest with
+// Missing explains why a gang lacks pods for its minimum, or returns "".
+func Missing(pods []*corev1.Pod) string { return cmp.Or(gated(pods), ordered(pods)) }
+
+// ordered describes an active member that has no node and is the only active member of its
+// StatefulSet. It returns "" if there is none.
+func ordered(pods []*corev1.Pod) string {
+	of, count := map[string]*corev1.Pod{}, map[string]int{}
+	for _, pod := range pods {
+		if c := metav1.GetControllerOfNoCopy(pod); c != nil && c.Kind == "StatefulSet" && Active(pod) {
+			of[c.Name] = pod
+			count[c.Name]++
+		}
+	}
+	for _, set := range slices.Sorted(maps.Keys(of)) {
+		if pod := of[set]; count[set] == 1 && pod.Spec.NodeName == "" {
+			return fmt.Sprintf("StatefulSet %s creates no other pod before pod %s is ready, if its podManagementPolicy is not Parallel", set, pod.Name)
+		}
+	}
+	return ""
+}
+
+// gated describes the active members that have scheduling gates: their number, and the oldest with
 // its first gate. It returns "" if there are none. No scheduler considers a pod with a gate.
-func Gated(pods []*corev1.Pod) string {
+func gated(pods []*corev1.Pod) string {
 	var first *corev1.Pod
 	n := 0
 	for _, pod := range pods {

@@ -257,14 +257,14 @@ func (g *gathering) count(out *Gang) (facts gangs.Facts, ending int) {
 // why explains why a valid gang has not started, or why its additional pods wait.
 func (g *Gang) why(facts *gangs.Facts, ending int) string {
 	lack := gangs.Lacks(&g.Spec, facts.Waiting, facts.Done)
-	gated := gangs.Gated(g.Pods)
+	missing := gangs.Missing(g.Pods)
 	switch enough := lack == "" || gangs.Enough(&g.Spec, facts.Done, facts.Was); {
 	case enough && len(g.Waiting) == 0:
 		return ""
 	case enough:
 		return whySaid(g.Pods, g.Waiting[0])
-	case gated != "":
-		return lack + " are there; " + gated
+	case missing != "":
+		return lack + " are there; " + missing
 	case ending > 0 && len(g.Waiting) == 0:
 		return lack + " are there, and " + wire.Counted(ending, "pod") + " ending"
 	case gangs.NotLetIn(g.Spec.Phase) && g.Spec.Unschedulable != "": // the group was not admitted, so its controller creates no pods

@@ -22,6 +22,7 @@ func TestGangs(t *testing.T) {
 		w.Member("gated", i, 2, 2)
 	}
 	w.Pods[len(w.Pods)-1].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+	w.Member("ordered", 0, 2, 2).OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "set", Controller: new(true)}}
 	for i := range 2 {
 		one := w.Member("waiting", i, 2, 2)
 		if i == 0 {
@@ -80,6 +81,7 @@ func TestGangs(t *testing.T) {
 		`mad wrong 0/0 of 0: PodGroup default/mad: spec.minMember: "many": want a whole number (int32)`,
 		"missing wrong 0/0 of 1: PodGroup.scheduling.volcano.sh default/missing does not exist",
 		`net wrong 0/0 of 0: PodGroup default/net: spec.networkTopology.mode: "hard": want soft, or no networkTopology: Berth does not look at the network, so it cannot keep this requirement`,
+		"ordered forming 0/2 of 1: 1 of 2 pods are there; StatefulSet set creates no other pod before pod ordered-0 is ready, if its podManagementPolicy is not Parallel",
 		"partial partial 1/2 of 2: ",
 		"reduced reduced 1/2 of 2: ",
 		`sigs wrong 0/0 of 0: PodGroup default/sigs: spec.minMember: "1000000": want 0 to 4096`,

@@ -123,22 +123,22 @@ func (g *group) blocked() string {
 	return ""
 }
 
-// blockedBy returns the reason of blocked, and adds the text of gated.
+// blockedBy returns the reason of blocked, and adds the text of missing.
 func (g *group) blockedBy() string {
 	why := g.blocked()
-	if gated := g.gated(); gated != "" {
-		why += "; " + gated
+	if missing := g.missing(); missing != "" {
+		why += "; " + missing
 	}
 	return why
 }
 
-// gated describes the members with scheduling gates if the group lacks pods for its minimum.
-// Otherwise, or if no member has a gate, it returns "".
-func (g *group) gated() string {
+// missing returns the text of gangs.Missing if the group lacks pods for its minimum, and otherwise
+// "".
+func (g *group) missing() string {
 	if g.wrong != nil || g.mates() != nil || g.blocked() == "" {
 		return ""
 	}
-	return gangs.Gated(g.pods())
+	return gangs.Missing(g.pods())
 }
 
 func (g *group) conditions() *gangs.Conditions {
@@ -225,12 +225,12 @@ func (g *group) needed() gangs.Count { return gangs.Needed(&g.spec, &g.done) }
 type standing struct {
 	phase                      volcano.PodGroupPhase
 	running, succeeded, failed int32
-	// lacking is the reason why the group waits: missing capacity, a member with a scheduling gate,
-	// a closed queue, or the reason in group.shut. It is "" if the group does not wait for one of
+	// lacking is the reason why the group waits: missing capacity, missing pods (gangs.Missing), a
+	// closed queue, or the reason in group.shut. It is "" if the group does not wait for one of
 	// these reasons.
 	lacking string
-	// gated means that lacking is about a scheduling gate.
-	gated bool
+	// fewPods means that lacking is about missing pods.
+	fewPods bool
 }
 
 // told records the events and the status of a group that were written to the API. The teller's lock

@@ -147,8 +147,8 @@ func (g *group) standing() (s standing) {
 	case g.settled():
 	case g.Lacking:
 		s.lacking = strings.TrimPrefix(g.told.trouble, "does not fit: ")
-	case g.told.trouble != "" && g.gated() != "":
-		s.lacking, s.gated = g.blockedBy(), true
+	case g.told.trouble != "" && g.missing() != "":
+		s.lacking, s.fewPods = g.blockedBy(), true
 	default:
 		s.lacking = g.shut
 	}
@@ -317,7 +317,7 @@ func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus 
 	}
 	changed := false
 	switch {
-	case s.gated:
+	case s.fewPods:
 		changed = set(volcano.PodGroupUnschedulableType, corev1.ConditionTrue, "NotEnoughTasks", s.lacking)
 	case s.lacking != "":
 		changed = set(volcano.PodGroupUnschedulableType, corev1.ConditionTrue, "NotEnoughResources", s.lacking)

@@ -116,7 +116,7 @@ func TestAGatedMemberIsNamed(t *testing.T) {
 		if said := w.said(); !strings.Contains(said, "GangNotPlaced "+want) {
 			t.Errorf("the events say %q", said)
 		}
-		if last := w.stood[len(w.stood)-1]; last.lacking != want || !last.gated {
+		if last := w.stood[len(w.stood)-1]; last.lacking != want || !last.fewPods {
 			t.Errorf("the last status is %+v", last)
 		}
 		open := func(name string) {
@@ -133,6 +133,28 @@ func TestAGatedMemberIsNamed(t *testing.T) {
 		w.want("a", 3, 3)
 		if last := w.stood[len(w.stood)-1]; last.lacking != "" {
 			t.Errorf("the last status is %+v", last)
+		}
+	})
+}
+
+// TestAStatefulSetThatWaitsIsNamed: a StatefulSet creates one pod after another, if it does not say
+// Parallel, and none while its first pod waits for the others.
+func TestAStatefulSetThatWaitsIsNamed(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		pod := podOf("a", "web-0", 3, 1)
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "web", Controller: new(true)}}
+		w.create(pod)
+		w.run(time.Minute)
+		const want = "gang default/a is not complete: 1 of 3 pods; StatefulSet web creates no other pod before pod web-0 is ready, if its podManagementPolicy is not Parallel"
+		if said := w.said(); !strings.Contains(said, want) {
+			t.Errorf("the events say %q", said)
+		}
+		pod = podOf("a", "web-1", 3, 1)
+		pod.OwnerReferences = w.pods["web-0"].OwnerReferences
+		w.create(pod)
+		w.run(time.Minute)
+		if said := w.said(); !strings.Contains(said, "2 of 3 pods") || strings.Contains(said, "StatefulSet") {
+			t.Errorf("the events say %q", said)
 		}
 	})
 }
