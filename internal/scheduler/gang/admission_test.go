@@ -139,17 +139,19 @@ func TestAHighGroupWithoutPodsIsLetIn(t *testing.T) {
 		evictsNone bool
 		want       string
 	}{
-		"by its class":              {class: "high", want: "Inqueue"},
-		"by its Job's class":        {job: "volcano/high", want: "Inqueue"},
-		"by the standard class":     {want: "Pending"},
-		"of a class that is low":    {class: "low", want: "Pending"},
-		"of a class that is gone":   {class: "gone", want: "Pending"},
-		"high, and evicting nobody": {class: "high", evictsNone: true, want: "Pending"},
+		"by its class":                    {class: "high", want: "Inqueue"},
+		"by its Job's class":              {job: "volcano/high", want: "Inqueue"},
+		"by the standard class":           {want: "Pending"},
+		"of a class that is low":          {class: "low", want: "Pending"},
+		"of a class that is gone":         {class: "gone", want: "Pending"},
+		"high, and evicting nobody":       {class: "high", evictsNone: true, want: "Pending"},
+		"of a class that preempts no pod": {class: "never", want: "Pending"},
+		"of a Job with such a class":      {job: "volcano/never", want: "Pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(w *world) {
 				w.terms.EvictsNobody = c.evictsNone
-				w.classes = map[string]int32{"high": 9, "low": 1, "standard": 2}
+				w.classes = map[string]int32{"high": 9, "never": 9, "low": 1, "standard": 2}
 				w.object("there", 2, "6")
 				w.create(staged("there", "0", 3, 2))
 				w.create(staged("there", "1", 3, 2))

@@ -46,11 +46,13 @@ type vacancy struct {
 // known has the results of earlier checks of a group without enough pods.
 type known struct {
 	// scheduler is the name of the group's scheduler, or "" if the Job was not read yet. classes
-	// are the PriorityClasses that the group's pods will name. priority is the group's priority,
-	// and priced means that priority will not be computed again.
+	// are the PriorityClasses that the group's pods will name. priority is the group's priority.
+	// never means that its pods do not preempt (preemptionPolicy). priced means that priority and
+	// never will not be computed again.
 	scheduler string
 	classes   []string
 	priority  int32
+	never     bool
 	priced    bool
 	// standard is the priority of pods without a PriorityClass.
 	standard int32
@@ -199,9 +201,9 @@ type look struct {
 	// time that the count took.
 	room    *gangfit.Room
 	counted time.Duration
-	// classes has the values of all PriorityClasses, and the value of the default class under "".
-	// classes is nil if the PriorityClasses were not read yet.
-	classes map[string]int32
+	// classes has all PriorityClasses, and the default class also under "". classes is nil if the
+	// PriorityClasses were not read yet.
+	classes map[string]*schedulingv1.PriorityClass
 }
 
 // find fills in the scheduler and the priority of v.known. It returns false if the group belongs to
@@ -210,7 +212,7 @@ func (l *look) find(v vacancy) bool {
 	l.admitter.book.mu.Lock()
 	g := l.admitter.book.groups[v.spec.Key]
 	if g != nil {
-		v.known.scheduler, v.known.priority, v.known.priced = g.scheduler(), g.lowest(0), true
+		v.known.scheduler, v.known.priority, v.known.never, v.known.priced = g.scheduler(), g.lowest(0), !gangs.MayPreempt(g.activePods()), true
 	}
 	l.admitter.book.mu.Unlock()
 	k := v.known
@@ -233,38 +235,39 @@ func (l *look) find(v vacancy) bool {
 		return false
 	}
 	if !k.priced {
-		k.priority, k.priced = l.priorityOf(ctx, k.classes)
-		k.standard = l.classes[""]
+		l.price(ctx, k)
 	}
 	return true
 }
 
-// priorityOf returns the lowest value of the named PriorityClasses; "" names the default class. The
-// result known means that all named classes exist. A missing class counts as 0, because the API
-// server will refuse pods that name it.
-func (l *look) priorityOf(ctx context.Context, classes []string) (lowest int32, known bool) {
+// price sets the priority of a group without pods: the lowest value of the PriorityClasses in
+// k.classes; "" names the default class. It sets k.priced if all these classes exist. A missing
+// class counts as 0, because the API server will refuse pods that name it.
+func (l *look) price(ctx context.Context, k *known) {
 	if l.classes == nil && l.admitter.book.Client != nil {
 		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			l.admitter.book.Logger.Info("PriorityClasses cannot be read: groups without pods are admitted as if they had no priority", "err", err)
 			list = &schedulingv1.PriorityClassList{}
 		}
-		l.classes = map[string]int32{}
+		l.classes = map[string]*schedulingv1.PriorityClass{}
 		for i := range list.Items {
 			c := &list.Items[i]
-			if l.classes[c.Name] = c.Value; c.GlobalDefault {
-				l.classes[""] = c.Value
+			if l.classes[c.Name] = c; c.GlobalDefault {
+				l.classes[""] = c
 			}
 		}
 	}
-	known = true
-	for i, class := range classes {
-		value, ok := l.classes[class]
-		if known = known && (ok || class == ""); i == 0 || value < lowest {
-			lowest = value
+	k.priced, k.never = true, false
+	for i, name := range k.classes {
+		c := cmp.Or(l.classes[name], &schedulingv1.PriorityClass{})
+		k.priced = k.priced && (c.Name != "" || name == "")
+		k.never = k.never || c.PreemptionPolicy != nil && *c.PreemptionPolicy == corev1.PreemptNever
+		if i == 0 || c.Value < k.priority {
+			k.priority = c.Value
 		}
 	}
-	return lowest, known
+	k.standard = cmp.Or(l.classes[""], &schedulingv1.PriorityClass{}).Value
 }
 
 // letIn admits a group. If the group's object is wrong, or the admission gate finds too few
@@ -345,7 +348,7 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) 
 	g := l.admitter.book.groups[v.spec.Key]
 	c := &gangfit.Claim{
 		Asked: g.unused(asked, false), Kept: l.admitter.keptFrom(v.spec.Key, v.known.priority, false), Priority: v.known.priority,
-		EvictsNobody: terms.EvictsNobody, Overcommit: terms.Admission.OvercommitFactor,
+		EvictsNobody: terms.EvictsNobody || v.known.never, Overcommit: terms.Admission.OvercommitFactor,
 	}
 	if l.admitter.book.Countable != nil {
 		c.Asked = l.admitter.book.Countable(c.Asked)

@@ -356,7 +356,11 @@ func (w *world) begin() {
 	client.PrependReactor("list", "priorityclasses", func(clienttesting.Action) (bool, kruntime.Object, error) {
 		list := &schedulingv1.PriorityClassList{}
 		for name, value := range w.classes {
-			list.Items = append(list.Items, schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: name == "standard"})
+			policy := corev1.PreemptLowerPriority
+			if name == "never" {
+				policy = corev1.PreemptNever
+			}
+			list.Items = append(list.Items, schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: name == "standard", PreemptionPolicy: &policy})
 		}
 		return true, list, nil
 	})
