@@ -3,6 +3,7 @@ package gangs
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,13 +13,29 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// RoomOn counts the resources of a cluster. It ignores unschedulable nodes, nodes without
-// allocatable resources, the pods on these nodes, and pods that have ended. The function `as`
-// returns a pod's Occupant, in which RoomOn sets the field Asks.
+// closing are taints that Kubernetes, Cluster Autoscaler and Karpenter set on nodes that are not
+// ready or that they remove.
+var closing = []string{
+	corev1.TaintNodeUnschedulable, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeOutOfService,
+	corev1.TaintNodeNetworkUnavailable, corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure,
+	"node.cloudprovider.kubernetes.io/uninitialized", "ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/unregistered",
+}
+
+// Open reports whether a node accepts new pods. It returns false if the node is cordoned, has no
+// allocatable resources, is not ready, or is being removed.
+func Open(n *corev1.Node) bool {
+	return !n.Spec.Unschedulable && len(n.Status.Allocatable) > 0 && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && slices.Contains(closing, t.Key)
+	})
+}
+
+// RoomOn counts the resources of a cluster. It ignores nodes that are not Open, the pods on these
+// nodes, and pods that have ended. The function `as` returns a pod's Occupant, in which RoomOn sets
+// the field Asks.
 func RoomOn(nodes []*corev1.Node, pods []*corev1.Pod, as func(*corev1.Pod) gangfit.Occupant) *gangfit.Room {
 	room, open := new(gangfit.Room), map[string]bool{}
 	for _, n := range nodes {
-		if open[n.Name] = !n.Spec.Unschedulable && len(n.Status.Allocatable) > 0; open[n.Name] {
+		if open[n.Name] = Open(n); open[n.Name] {
 			room.Offer(wire.ReadResources(n.Status.Allocatable))
 		}
 	}

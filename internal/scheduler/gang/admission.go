@@ -295,13 +295,13 @@ func (t *trial) claim() {
 	q.Room = t.room
 }
 
-// room counts the resources of all schedulable nodes. If oneByOne is set, room adds each pod as an
-// Occupant, so that package gangfit can count the resources that evictions would free. If oneByOne
-// is not set, room adds only the sum of the pods' requests.
+// room counts the resources of all open nodes (gangs.Open). If oneByOne is set, room adds each pod
+// as an Occupant, so that package gangfit can count the resources that evictions would free. If
+// oneByOne is not set, room adds only the sum of the pods' requests.
 func (t *trial) room(oneByOne bool) *gangfit.Room {
 	out := new(gangfit.Room)
 	for _, info := range t.infos {
-		if info.Node().Spec.Unschedulable {
+		if !gangs.Open(info.Node()) {
 			continue
 		}
 		has, used := countOf(info.GetAllocatable()), countOf(info.GetRequested())

@@ -204,6 +204,22 @@ func TestStagedGroupsDoNotDeadlock(t *testing.T) {
 	})
 }
 
+// TestNodesThatAreNotReadyHaveNoRoom: two applications need 4 CPUs each, in stages. 7 CPUs are on a
+// node that is ready, and 7 on a node that is not. So only one of them starts.
+func TestNodesThatAreNotReadyHaveNoRoom(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.nodes[1].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
+		for _, app := range []string{"a", "b"} {
+			w.object(app, 1, "4")
+			w.create(staged(app, "driver", 1, 0))
+		}
+		w.run(5 * time.Second)
+		if n := w.bound("a") + w.bound("b"); n != 1 {
+			t.Errorf("%d drivers run: want one", n)
+		}
+	})
+}
+
 // TestWhatIsKeptEnds: kept resources are released at the group's deadline, and at once if the
 // group's object is deleted.
 func TestWhatIsKeptEnds(t *testing.T) {
