@@ -36,8 +36,8 @@ type Occupant struct {
 	// Gang names the gang of the pod, or is "".
 	Gang string
 	// Leaving means that the pod is being deleted. Stays means that only pods with the priority
-	// SystemCritical or higher may evict it.
-	Leaving, Stays bool
+	// SystemCritical or higher may evict it. Fixed means that no eviction frees its resources.
+	Leaving, Stays, Fixed bool
 }
 
 // SystemCritical is the lowest priority of system-critical pods
@@ -65,6 +65,7 @@ func (r *Room) Take(o *Occupant) {
 	add(&r.used, o.Asks)
 	add(&r.used, onePod)
 	switch {
+	case o.Fixed:
 	case o.Leaving:
 		add(&r.leaving, o.Asks)
 		add(&r.leaving, onePod)

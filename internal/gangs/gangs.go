@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,17 @@ func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 
 // Active reports whether a member counts: it has not ended and is not being deleted.
 func Active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
+
+// overdue is the time after a pod's grace period from which the pod is Fixed.
+const overdue = 5 * time.Minute
+
+// Fixed reports whether an eviction does not free a pod's resources. The pod is static: its kubelet
+// creates it again at once. Or it has been deleted, and its kubelet has not ended it in time. If a
+// pod is being deleted, deletionTimestamp is the end of its grace period.
+func Fixed(pod *corev1.Pod, now time.Time) bool {
+	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey] // kubelets delete other pods with it
+	return static || pod.DeletionTimestamp != nil && now.Sub(pod.DeletionTimestamp.Time) > overdue
+}
 
 // Waits reports whether a member waits for a node: the pod is active, has no scheduling gates and
 // is not placed. The parameter placed means that the member has a node, or that its Binding is

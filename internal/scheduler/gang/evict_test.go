@@ -315,6 +315,38 @@ func TestBudgetsCount(t *testing.T) {
 	})
 }
 
+// TestNobodyIsEvictedInVain: a kubelet creates a static pod again, and a pod that has not ended
+// long after its grace period may never end. A gang waits for neither of them.
+func TestNobodyIsEvictedInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		want   []string
+	}{
+		"a static pod": {func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }, []string{"dear"}},
+		"a pod that does not end": {func(p *corev1.Pod) {
+			p.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-10 * time.Minute)}
+		}, []string{"dear"}},
+		"a pod that ends": {func(p *corev1.Pod) {
+			p.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(30 * time.Second)}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				w.slow = true
+				w.seat("cheap", "n0", 4, 1)
+				w.seat("dear", "n0", 3, 5)
+				pod := w.pods["cheap"].DeepCopy()
+				c.change(pod)
+				w.pods[pod.UID] = pod
+				w.groups.PodSeen(pod)
+				w.addWith("a", 1, 1, 3, 9)
+				w.run(time.Minute)
+				w.wantDeleted(c.want...)
+			})
+		})
+	}
+}
+
 // TestASinglePodTearsNoGang: NUMA nodes have 3 and 4 CPUs. A pod of no gang evicts single pods or a
 // whole gang. If no gang has a lower priority, kube-scheduler's own preemption is used.
 func TestASinglePodTearsNoGang(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-dev/berth/internal/gangfit"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -41,8 +42,11 @@ var _ others = (*evictor)(nil)
 // Occupant implements others.
 func (e *evictor) Occupant(pod *corev1.Pod) gangfit.Occupant {
 	of := e.of.gangOf(pod)
-	o := gangfit.Occupant{Priority: corev1helpers.PodPriority(pod), Leaving: e.isLeaving(pod), Stays: e.protects(pod) || e.of.keepsPods(of)}
-	if !of.IsZero() {
+	o := gangfit.Occupant{
+		Priority: corev1helpers.PodPriority(pod), Leaving: e.isLeaving(pod), Stays: e.protects(pod) || e.of.keepsPods(of), Fixed: gangs.Fixed(pod, e.o.Clock.Now()),
+	}
+	switch {
+	case !of.IsZero():
 		o.Gang = of.String()
 	}
 	return o

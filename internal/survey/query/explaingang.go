@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -189,6 +190,7 @@ type trialNodes struct {
 	// kept lists the gangs whose PodGroups protect them from eviction. It is set only if the group
 	// has minResources.
 	kept map[string]bool
+	now  time.Time
 }
 
 // gangKind is a set of members with the same requests. A node gives the same answer to all of them.
@@ -226,6 +228,7 @@ func (t *trialNodes) number(name string) (int, *ledger.Node) {
 // prepare creates the question about each kind from the kind's first pod.
 func (t *trialNodes) prepare(ctx context.Context, c *survey.Cluster, claim *gangfit.Claim) (err error) {
 	all := amounts.List{}
+	t.now = c.From.Now()
 	for _, k := range t.asks.Kinds {
 		pod := t.pods[k.First]
 		ask, err := c.Terms.ReadPod(pod)
@@ -276,7 +279,7 @@ func (t *trialNodes) room(bool) *gangfit.Room {
 		}
 	}
 	return gangs.RoomOn(nodes, pods, func(pod *corev1.Pod) gangfit.Occupant {
-		o := gangfit.Occupant{Priority: corev1helpers.PodPriority(pod), Leaving: pod.DeletionTimestamp != nil, Stays: wire.KeptFromEviction(pod)}
+		o := gangfit.Occupant{Priority: corev1helpers.PodPriority(pod), Leaving: pod.DeletionTimestamp != nil, Stays: wire.KeptFromEviction(pod), Fixed: gangs.Fixed(pod, t.now)}
 		if part, of := gangs.PartOf(pod, true); of {
 			o.Gang = part.Says.Gang.String()
 			o.Stays = o.Stays || t.kept[o.Gang]
