@@ -47,9 +47,8 @@ type core struct {
 	// trial is the first trial in the current group cycle of a Kubernetes PodGroup (groupTrial), or
 	// nil outside of group cycles.
 	trial *groupTrial
-	// minimum returns the minCount of a Kubernetes PodGroup, or 0 for a PodGroup without the gang
-	// policy.
-	minimum func(namespace, name string) (int, error)
+	// group returns a Kubernetes PodGroup.
+	group func(namespace, name string) (OwnGroup, error)
 	// annotating holds pods until Volcano's own controller gives them a group.
 	annotating annotating
 	onNodes    *onNodes
@@ -229,7 +228,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	made := &core{clock: c, pods: newPods(lister), table: table, waiters: w, lead: new(lead.Gate)}
 	made.delays.clock, made.delays.waits = c, made.pods.waits
 	made.events = newLeading(brief.Recorder(handle.EventRecorder()), made.lead, c)
-	made.minimum = func(string, string) (int, error) { return 0, nil }
+	made.group = func(string, string) (OwnGroup, error) { return OwnGroup{}, nil }
 	made.profiles.common = commonOf(&args)
 	made.outcomes = outcome.NewWriter(outcome.Options{Client: handle.ClientSet(), Pods: lister, Clock: c, Logger: logger})
 	made.onNodes = newOnNodes(handle, logger)

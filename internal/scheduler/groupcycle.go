@@ -109,10 +109,11 @@ func (p *Plugin) newGroupTrial(pod *corev1.Pod) (*groupTrial, error) {
 		}
 		return m
 	})
-	g.least, err = p.core.minimum(pod.Namespace, g.name)
+	of, err := p.core.group(pod.Namespace, g.name)
 	if err != nil {
 		return nil, err
 	}
+	g.least = of.Least
 	return g, nil
 }
 

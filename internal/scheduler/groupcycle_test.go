@@ -94,7 +94,7 @@ func (f *fixture) inGroup(members int) (*groupHandle, []*corev1.Pod) {
 		f.Fatal(err)
 	}
 	h := &groupHandle{factory: informers.NewSharedInformerFactory(client, 0), members: members}
-	f.core.minimum = func(string, string) (int, error) { return members, nil }
+	f.core.group = func(string, string) (OwnGroup, error) { return OwnGroup{Least: members}, nil }
 	f.handle = h
 	var pods []*corev1.Pod
 	for i := range members {

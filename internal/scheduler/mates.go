@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -47,7 +48,41 @@ func newGangs(ctx context.Context, args *Args, handle fwk.Handle, c *core, logge
 		Countable: func(list amounts.List) amounts.List { return gang.Countable(handle, list, nil) },
 		Protects:  args.ProtectedNamespaces.Allow,
 		Quota:     quotaOf(ctx, handle.ClientSet()),
+		OwnGroup:  c.ownGroupOf,
 	})
+}
+
+// OwnGroup has the fields of a Kubernetes PodGroup that Berth reads. The zero value is a group that
+// is not a gang.
+type OwnGroup struct {
+	// Least is the group's minCount.
+	Least int
+	// Priority decides which pods may evict the group's pods. nil means that the priority of each
+	// pod counts.
+	Priority *int32
+	// Whole means that its pods may only be evicted together.
+	Whole bool
+}
+
+// ownGroupOf implements gang.Options.OwnGroup. As in kube-scheduler, a pod whose PodGroup is not
+// known is a single pod.
+func (c *core) ownGroupOf(pod *corev1.Pod) (whole string, priority int32) {
+	priority = corev1helpers.PodPriority(pod)
+	key := ownGroup(pod)
+	if key == "" {
+		return "", priority
+	}
+	g, err := c.group(pod.Namespace, *pod.Spec.SchedulingGroup.PodGroupName)
+	if err != nil {
+		return "", priority
+	}
+	if g.Whole {
+		whole = "Kubernetes PodGroup " + key
+	}
+	if g.Priority != nil {
+		priority = *g.Priority
+	}
+	return whole, priority
 }
 
 // quotaOf returns a function that reads the quotas of a namespace. The watch of quotas starts at

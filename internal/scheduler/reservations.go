@@ -37,9 +37,9 @@ type Freed func(node string, held *corev1.Pod)
 // CycleBegins must be called before each cycle of the scheduler.
 func (p Parts) CycleBegins() { p.core.trial = nil }
 
-// GroupsNeed sets the function that returns the minCount of a Kubernetes PodGroup.
-func (p Parts) GroupsNeed(minimum func(namespace, name string) (int, error)) {
-	p.core.minimum = minimum
+// ReadGroups sets the function that returns a Kubernetes PodGroup.
+func (p Parts) ReadGroups(group func(namespace, name string) (OwnGroup, error)) {
+	p.core.group = group
 }
 
 // HoldReservations makes a scheduler hold places for the owners of Reservations. The scheduler must

@@ -120,7 +120,7 @@ func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, p
 		sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, held, nil, nil)
 	}
 	e := &equipment{sched: sched, parts: parts, global: global, profiles: profiles}
-	parts.GroupsNeed(minimumIn(shared))
+	parts.ReadGroups(groupIn(shared))
 	e.held = parts.HoldReservations(sched.Cache, backlog{sched.SchedulingQueue}, freed)
 	for _, w := range wraps {
 		w.put(e)

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/client-go/informers"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -13,6 +14,9 @@ import (
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/berth-dev/berth/internal/scheduler"
 )
 
 // This file has the declarations for kube-scheduler 1.36. release_137.go declares the same names.
@@ -35,15 +39,21 @@ func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, err
 	return sched.NextPod, sched.SchedulingQueue.PopSpecificPod
 }
 
-// minimumIn returns a function that returns the minCount of a Kubernetes PodGroup, or 0 for a group
-// that is not a gang. If the feature gate GenericWorkload is on, the scheduler watches PodGroups.
-func minimumIn(shared informers.SharedInformerFactory) func(namespace, name string) (int, error) {
-	return func(namespace, name string) (int, error) {
+// groupIn returns a function that returns a Kubernetes PodGroup. If the feature gate
+// GenericWorkload is on, the scheduler watches PodGroups.
+func groupIn(shared informers.SharedInformerFactory) func(namespace, name string) (scheduler.OwnGroup, error) {
+	return func(namespace, name string) (out scheduler.OwnGroup, err error) {
 		group, err := shared.Scheduling().V1alpha2().PodGroups().Lister().PodGroups(namespace).Get(name)
-		if err != nil || group.Spec.SchedulingPolicy.Gang == nil {
-			return 0, err
+		if err != nil {
+			return out, err
 		}
-		return int(group.Spec.SchedulingPolicy.Gang.MinCount), nil
+		if gang := group.Spec.SchedulingPolicy.Gang; gang != nil {
+			out.Least = int(gang.MinCount)
+		}
+		if mode := group.Spec.DisruptionMode; mode != nil && *mode == schedulingv1alpha2.DisruptionModePodGroup {
+			out.Priority, out.Whole = new(util.PodGroupPriority(group)), true
+		}
+		return out, nil
 	}
 }
 

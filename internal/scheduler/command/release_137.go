@@ -15,6 +15,9 @@ import (
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/berth-dev/berth/internal/scheduler"
 )
 
 // This file has the declarations for kube-scheduler 1.37. release_136.go declares the same names.
@@ -85,15 +88,20 @@ func taking(sched *kubescheduler.Scheduler) (next func(klog.Logger) (entity, err
 	return next, take
 }
 
-// minimumIn returns a function that returns the minCount of a Kubernetes PodGroup, or 0 for a group
-// that is not a gang. If the feature gate GenericWorkload is on, the scheduler watches PodGroups.
-func minimumIn(shared informers.SharedInformerFactory) func(namespace, name string) (int, error) {
-	return func(namespace, name string) (int, error) {
+// groupIn returns a function that returns a Kubernetes PodGroup. If the feature gate
+// GenericWorkload is on, the scheduler watches PodGroups.
+func groupIn(shared informers.SharedInformerFactory) func(namespace, name string) (scheduler.OwnGroup, error) {
+	return func(namespace, name string) (out scheduler.OwnGroup, err error) {
 		group, err := shared.Scheduling().V1beta1().PodGroups().Lister().PodGroups(namespace).Get(name)
-		if err != nil || group.Spec.SchedulingPolicy.Gang == nil {
-			return 0, err
+		if err != nil {
+			return out, err
 		}
-		return int(group.Spec.SchedulingPolicy.Gang.MinCount), nil
+		if gang := group.Spec.SchedulingPolicy.Gang; gang != nil {
+			out.Least = int(gang.MinCount)
+		}
+		mode := group.Spec.DisruptionMode
+		out.Priority, out.Whole = new(util.PodGroupPriority(group)), mode != nil && mode.All != nil
+		return out, nil
 	}
 }
 

@@ -347,6 +347,38 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 	}
 }
 
+// TestKubernetesGroupsAreEvictedWhole: if its PodGroup says so, a member is evicted only with all
+// others, and by the priority of the PodGroup.
+func TestKubernetesGroupsAreEvictedWhole(t *testing.T) {
+	for name, c := range map[string]struct {
+		whole    string
+		priority int32
+		want     []string
+	}{
+		"whole":           {"own", 1, []string{"own-0", "own-1"}},
+		"one by one":      {"", 1, []string{"own-0"}},
+		"of a high group": {"own", 9, []string{"dear"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 2, func(w *world) {
+				w.groups.book.OwnGroup = func(*corev1.Pod) (string, int32) { return c.whole, c.priority }
+				for i := range 2 {
+					name := fmt.Sprint("own-", i)
+					w.seat(name, fmt.Sprint("n", i), 4, 1)
+					w.pods[types.UID(name)].Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("own")}
+				}
+				w.seat("fill", "n1", 3, 20)
+				w.seat("dear", "n0", 3, 5)
+				pod := podOf("a", "a-0", 1, 3)
+				pod.Spec.Priority, pod.Spec.NodeSelector = new(int32(9)), map[string]string{corev1.LabelHostname: "n0"}
+				w.create(pod)
+				w.run(5 * time.Second)
+				w.wantDeleted(c.want...)
+			})
+		})
+	}
+}
+
 // TestASinglePodTearsNoGang: NUMA nodes have 3 and 4 CPUs. A pod of no gang evicts single pods or a
 // whole gang. If no gang has a lower priority, kube-scheduler's own preemption is used.
 func TestASinglePodTearsNoGang(t *testing.T) {

@@ -48,6 +48,8 @@ func (e *evictor) Occupant(pod *corev1.Pod) gangfit.Occupant {
 	switch {
 	case !of.IsZero():
 		o.Gang = of.String()
+	case pod.Spec.SchedulingGroup != nil && e.o.OwnGroup != nil:
+		o.Gang, o.Priority = e.o.OwnGroup(pod)
 	}
 	return o
 }
