@@ -150,8 +150,8 @@ func withDevices(all unitDescs, name, help string) unitDescs {
 	return all
 }
 
-// occupancyMetrics collects the metrics of the occupancy in the last reliable report. Until there is
-// one, it collects nothing.
+// occupancyMetrics collects the metrics of the occupancy in the last reliable report. Until there
+// is one, it collects nothing.
 type occupancyMetrics struct{ last atomic.Pointer[wire.Node] }
 
 var (
