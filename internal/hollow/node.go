@@ -22,7 +22,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubemark"
 	"k8s.io/kubernetes/pkg/volume/util/hostutil"
 
-	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/sampleplugin"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -141,8 +140,8 @@ func clients(dir Dir, cfg *kubeletconfig.KubeletConfiguration) (client, heartbea
 		return nil, nil, err
 	}
 	rc.UserAgent = "berth-hollow-kubelet"
-	rc = apiclient.Core(rc)
-	rc.ContentType, rc.QPS, rc.Burst = cfg.ContentType, float32(cfg.KubeAPIQPS), int(cfg.KubeAPIBurst)
+	rc.ContentType, rc.AcceptContentTypes = cfg.ContentType, cfg.ContentType+",application/json"
+	rc.QPS, rc.Burst = float32(cfg.KubeAPIQPS), int(cfg.KubeAPIBurst)
 	if client, err = clientset.NewForConfig(rc); err != nil {
 		return nil, nil, err
 	}
