@@ -41,7 +41,8 @@ type publisher struct {
 	// The function is nil if this cannot be known.
 	started func() time.Time
 
-	// spec is the last spec that was written. A platform that changes gets another model.
+	// spec is the last spec that was written, and the platform's model then. A platform that
+	// changes gets another model. Without a model, the spec is written each time.
 	spec struct {
 		of      *placement.Model
 		written v1alpha1.NodeTopologySpec

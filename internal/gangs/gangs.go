@@ -57,7 +57,8 @@ const overdue = 5 * time.Minute
 // creates it again at once. Or it has been deleted, and its kubelet has not ended it in time. If a
 // pod is being deleted, deletionTimestamp is the end of its grace period.
 func Fixed(pod *corev1.Pod, now time.Time) bool {
-	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey] // kubelets delete other pods with it
+	// If a pod has this annotation and there is no static pod, the kubelet does not run the pod.
+	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return static || pod.DeletionTimestamp != nil && now.Sub(pod.DeletionTimestamp.Time) > overdue
 }
 

@@ -61,8 +61,9 @@ type Options struct {
 	// Quota returns the amounts that pods of a namespace may still request. A resource that is not
 	// in the list has no limit. Quota may be nil.
 	Quota func(namespace string) amounts.List
-	// OwnGroup returns the priority of a pod in a Kubernetes PodGroup. If the PodGroup's pods may
-	// only be evicted together, it also returns a name for the PodGroup. OwnGroup may be nil.
+	// OwnGroup returns the priority with which a pod of a Kubernetes PodGroup resists eviction. If
+	// the PodGroup's pods may only be evicted together, whole names the PodGroup; otherwise it is
+	// "". OwnGroup may be nil.
 	OwnGroup func(pod *corev1.Pod) (whole string, priority int32)
 	// Terms returns the Terms of the profile with the given name; nil means the defaults.
 	Terms func(schedulerName string) Terms

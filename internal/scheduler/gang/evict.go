@@ -168,12 +168,12 @@ type unit struct {
 
 // victims returns the pods that may be evicted for the group: pods of lower priority, members of
 // gangs, and pods that are already leaving. Members that a gang needs for its minimum are evicted
-// only together with the whole gang. Fixed pods are not included, nor are protected pods and gangs,
-// unless the group has a system-critical priority. If the group may not preempt, only pods that are
-// already leaving are included. A whole gang counts with the lowest priority of its members, so
-// that one member of higher priority does not protect it. For its own members, a gang loses only
-// others that it does not need. Each victim has at least one pod on a node that may accept members
-// after evictions.
+// only together with the whole gang. Fixed pods are never included. Protected pods and gangs are
+// included only if the group has a system-critical priority. If the group may not preempt, only
+// pods that are already leaving are included. A whole gang counts with the lowest priority of its
+// members, so that one member of higher priority does not protect it. For its own members, a gang
+// loses only others that it does not need. Each victim has at least one pod on a node that may
+// accept members after evictions.
 func (t *trial) victims() (units []unit) {
 	limit, may := gangs.LowestPriority(t.job.Pods), !t.job.terms.EvictsNobody && gangs.MayPreempt(t.job.Pods)
 	open, crews := make([]bool, len(t.infos)), map[string]*crew{}

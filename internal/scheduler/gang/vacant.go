@@ -242,7 +242,8 @@ func (l *look) find(v vacancy) bool {
 
 // price sets the priority of a group without pods: the lowest value of the PriorityClasses in
 // k.classes; "" names the default class. It sets k.priced if all these classes exist. A missing
-// class counts as 0, because the API server will refuse pods that name it.
+// class counts as 0, because the API server will refuse pods that name it. It sets k.never if a
+// class has the preemptionPolicy Never.
 func (l *look) price(ctx context.Context, k *known) {
 	if l.classes == nil && l.admitter.book.Client != nil {
 		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
