@@ -123,18 +123,19 @@ func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, fr
 	if err := core.gangs.AwaitTurn(ctx, pod.UID); err != nil {
 		return fwk.AsStatus(err)
 	}
-	words := core.wordsOf(from, pod)
-	if len(words) == 0 {
-		return fwk.NewStatus(fwk.Skip)
-	}
-	if why := core.onNodes.tooLate(pod, nodeName, core.feed.PostedOn(nodeName)); why != "" {
-		return fwk.NewStatus(fwk.Unschedulable, why)
-	}
 	done, err := core.handover.Pace(ctx, pod.Namespace)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
+	words := core.wordsOf(from, pod)
+	if len(words) == 0 {
+		context.AfterFunc(ctx, done) // runBindingCycle cancels ctx when the next plugin has bound the pod
+		return fwk.NewStatus(fwk.Skip)
+	}
 	defer done()
+	if why := core.onNodes.tooLate(pod, nodeName, core.feed.PostedOn(nodeName)); why != "" {
+		return fwk.NewStatus(fwk.Unschedulable, why)
+	}
 	err = post(ctx, c.plugin.handle, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: words},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},

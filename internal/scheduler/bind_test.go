@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	goruntime "runtime"
@@ -172,6 +173,32 @@ func TestABindingSaysWhatItIsFor(t *testing.T) {
 				t.Errorf("the Binding says %+v, %t: want %s, whole", said, ok, want)
 			}
 		})
+	}
+}
+
+// TestBindingsOfOthersArePaced: the next plugin writes the Bindings of ordinary pods. Each of them
+// counts until its binding cycle ends.
+func TestBindingsOfOthersArePaced(t *testing.T) {
+	t.Parallel()
+	pod := burstable("a", "1")
+	f, _ := attached(t, pod)
+	bind := func(ctx context.Context) *fwk.Status { return f.Bind(ctx, framework.NewCycleState(), pod, "n") }
+	cycle, end := context.WithCancel(t.Context())
+	defer end()
+	if s := bind(cycle); !s.IsSkip() {
+		t.Fatal(s)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for err := error(nil); err == nil; { // until as many are under way as may be
+		_, err = f.core.handover.Pace(ended, "ns")
+	}
+	if s := bind(ended); !errors.Is(s.AsError(), context.Canceled) {
+		t.Errorf("%v: want that the Binding waits", s)
+	}
+	end()
+	if s := bind(t.Context()); !s.IsSkip() {
+		t.Errorf("%v: want that the Binding goes on when a cycle has ended", s)
 	}
 }
 

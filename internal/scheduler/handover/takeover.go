@@ -78,12 +78,13 @@ const (
 )
 
 // maxUnderWay is the maximum number of concurrent Bindings. The API server allows 100 requests at a
-// time on one connection (--http2-max-streams-per-connection), including watches. With more
-// Bindings, client-go would open further connections, and an API server under high load might
+// time on one connection (--http2-max-streams-per-connection), including watches and the events
+// that follow the Bindings. With more requests, client-go opens a new connection for each of them,
+// which costs more CPU time than the pod's cycle. Besides, an API server under high load might
 // answer a Binding with "too many requests", after which the pod waits for seconds. It is better if
 // the pod waits in Pace: it continues at once when its turn comes, and its decision then uses the
 // newest report of its node.
-const maxUnderWay = 64
+const maxUnderWay = 32
 
 // New returns a Handover that has not taken over yet.
 func New(o Options) *Handover {
