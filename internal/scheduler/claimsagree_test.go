@@ -173,6 +173,7 @@ func TestGangClaimsAgree(t *testing.T) {
 		for at, mode := range []dra.Mode{dra.Free, dra.Near, dra.Required} {
 			for _, obeys := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/berth decides: %t", name, mode, obeys), func(t *testing.T) {
+					t.Parallel() // with Kubernetes 1.36, the informers of a fixture take a second to sync
 					f := newFixture(t)
 					if obeys {
 						f.obeys()
