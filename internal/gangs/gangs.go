@@ -70,11 +70,11 @@ func Waits(pod *corev1.Pod, placed bool) bool {
 }
 
 // Missing explains why a gang lacks pods for its minimum, or returns "".
-func Missing(pods []*corev1.Pod) string { return cmp.Or(gated(pods), ordered(pods)) }
+func Missing(pods []*corev1.Pod) string { return cmp.Or(gated(pods), Ordered(pods)) }
 
-// ordered describes an active member that has no node and is the only active member of its
+// Ordered describes an active member that has no node and is the only active member of its
 // StatefulSet. It returns "" if there is none.
-func ordered(pods []*corev1.Pod) string {
+func Ordered(pods []*corev1.Pod) string {
 	of, count := map[string]*corev1.Pod{}, map[string]int{}
 	for _, pod := range pods {
 		if c := metav1.GetControllerOfNoCopy(pod); c != nil && c.Kind == "StatefulSet" && Active(pod) {

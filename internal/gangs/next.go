@@ -108,8 +108,12 @@ func (s *step) due(at *time.Time) bool {
 }
 
 // Silence is the time after which users are told why a gang is blocked or does not fit. During this
-// time, pods of a blocked gang are often still being created.
-const Silence = 10 * time.Second
+// time, pods of a blocked gang are often still being created. ShortSilence is this time if no pods
+// are being created (Conditions.Stuck).
+const (
+	Silence      = 10 * time.Second
+	ShortSilence = 2 * time.Second
+)
 
 func (Looked) happen(s *step) {
 	s.notice()
@@ -140,8 +144,8 @@ func (s *step) notice() {
 	case s.Complete.IsZero():
 		s.Complete, s.say = s.now, time.Time{}
 	}
-	if s.due(&s.say) {
-		s.do.SayWhy = s.c.Blocked != ""
+	if at := s.sayAt(s.c); s.due(&at) {
+		s.say, s.do.SayWhy = at, s.c.Blocked != ""
 	}
 }
 

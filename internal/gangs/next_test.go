@@ -52,7 +52,7 @@ func (s *stage) strike(random *rand.Rand) {
 		s.on(list[random.IntN(len(list))])
 	} else {
 		s.waiting, s.done = random.IntN(5), random.IntN(3)
-		s.stale, s.disagree = random.IntN(9) == 0, random.IntN(9) == 0
+		s.stale, s.disagree, s.stuck = random.IntN(9) == 0, random.IntN(9) == 0, random.IntN(3) == 0
 		if s.wrong = ""; random.IntN(9) == 0 {
 			s.wrong = "its object is not there"
 		}

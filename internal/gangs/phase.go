@@ -58,8 +58,9 @@ type Progress struct {
 	Deadline time.Time
 
 	failures int // the number of failures in a row, for backOff
-	// say is the time at which SayWhy becomes due if the gang is still blocked. tellMates is the
-	// time at which TellMates becomes due if the gang still does not fit. Zero means never.
+	// say is the time at which SayWhy becomes due if the gang is still blocked (see sayAt).
+	// tellMates is the time at which TellMates becomes due if the gang still does not fit. Zero
+	// means never.
 	say, tellMates time.Time
 }
 
@@ -69,6 +70,8 @@ type Conditions struct {
 	Members, Waiting int
 	// Blocked is the reason why the gang cannot be tried even if enough resources are free, or "".
 	Blocked string
+	// Stuck means that the gang is blocked, and its pods wait for each other (Ordered).
+	Stuck bool
 	// Settled means that enough members for the minimum have nodes or have succeeded.
 	Settled bool
 	// Stale means that the known version of the gang's object may be older than the members, or
@@ -109,6 +112,14 @@ func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
 }
 
+// sayAt returns the time at which SayWhy becomes due, or zero.
+func (p *Progress) sayAt(c *Conditions) time.Time {
+	if c.Stuck && !p.say.IsZero() {
+		return p.say.Add(ShortSilence - Silence)
+	}
+	return p.say
+}
+
 // again returns the time for Actions.Again.
 func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
 	if c.Members == 0 {
@@ -119,7 +130,7 @@ func (p *Progress) again(c *Conditions, now time.Time) (at time.Time) {
 			at = t
 		}
 	}
-	earliest(p.say)
+	earliest(p.sayAt(c))
 	earliest(p.tellMates)
 	if now.Before(p.NotBefore) {
 		earliest(p.NotBefore)

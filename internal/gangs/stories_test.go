@@ -30,7 +30,7 @@ type stage struct {
 	waiting, done int
 	wrong         string
 	disagree      bool
-	stale         bool
+	stale, stuck  bool
 	stirs         uint64
 	said          []string
 }
@@ -42,6 +42,7 @@ func (s *stage) conditions() *Conditions {
 	if lack := Lacks(&s.spec, &waiting, &done); c.Blocked == "" && lack != "" && !c.Settled {
 		c.Blocked = lack
 	}
+	c.Stuck = s.stuck && c.Blocked != ""
 	return &c
 }
 
@@ -103,7 +104,7 @@ func (s *stage) Do(word string, args []string) error {
 	case "gang":
 		s.spec.Minimum, s.spec.Once = number("minimum", 1), has("once")
 	case "pods":
-		s.waiting, s.done = number("waiting", s.waiting), number("done", s.done)
+		s.waiting, s.done, s.stuck = number("waiting", s.waiting), number("done", s.done), has("stuck")
 		s.on(News{})
 	case "object":
 		s.wrong, s.stale, s.disagree = strings.ReplaceAll(facts["wrong"], "_", " "), has("stale"), has("disagree")

@@ -141,11 +141,17 @@ func (g *group) missing() string {
 	return gangs.Missing(g.pods())
 }
 
+// maxStuck is the number of members up to which conditions checks if they wait for each other. The
+// check reads all members, and larger gangs often have pods that are still being created.
+const maxStuck = 8
+
 func (g *group) conditions() *gangs.Conditions {
-	return &gangs.Conditions{
+	c := &gangs.Conditions{
 		Members: len(g.members), Waiting: g.waiting.All, Blocked: g.blocked(), Settled: g.settled(),
 		Stale: g.fresh < g.changes || g.parted > 0, Disagree: !g.agree(),
 	}
+	c.Stuck = c.Blocked != "" && c.Members <= maxStuck && gangs.Ordered(g.pods()) != ""
+	return c
 }
 
 // mates returns an error if the members' declarations are wrong or contradict each other.

@@ -18,6 +18,7 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangfit"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -144,7 +145,7 @@ func TestAStatefulSetThatWaitsIsNamed(t *testing.T) {
 		pod := podOf("a", "web-0", 3, 1)
 		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "web", Controller: new(true)}}
 		w.create(pod)
-		w.run(time.Minute)
+		w.run(gangs.ShortSilence + time.Second)
 		const want = "gang default/a is not complete: 1 of 3 pods; StatefulSet web creates no other pod before pod web-0 is ready, if its podManagementPolicy is not Parallel"
 		if said := w.said(); !strings.Contains(said, want) {
 			t.Errorf("the events say %q", said)
