@@ -36,7 +36,8 @@ RACING = $(call once,RACING)
 LIST_RACING = $(GO) list -f '{{.ImportPath}} {{.Dir}}' $(LIGHT) | while read name dir; do \
               ! grep -qsE '^\s*go (func|[A-Za-z_.]+)\(|\.Go\(|RunParallel|synctest|httptest' $$dir/*.go || echo $$name; done
 ALONE  = TestAllSayTheSame|Test.*NoAlloc.*|TestMoves|TestWaking|TestProfile|TestUnused|TestHours|TestRememberingNUMA|$\
-         TestALargeGangEvictsFew|TestAGangOfManyPods|TestFewestNUMANodes|TestCandidatesAreTheBest|TestForetold|TestDevicesForetold|TestTakesInAnyOrder|TestEveryFieldOfAJobCounts
+         TestFewestNUMANodes|TestCandidatesAreTheBest|TestForetold|TestDevicesForetold|TestTakesInAnyOrder|$\
+         TestEveryFieldOfAJobCounts|TestALargeGangEvictsFew|TestAGangOfManyPods
 LIST_WITH_ALONE = grep -rlE --include=*_test.go '^func ($(ALONE))\(' ./internal ./placement | xargs -n1 dirname | sort -u
 once   = $(if $(HAVE_$(1)),,$(eval HAVE_$(1) := $$(shell $$(LIST_$(1)))))$(HAVE_$(1))
 # What took how long goes here, one graph of actions for each run of go test.
