@@ -15,8 +15,10 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	quotacore "k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangfit"
@@ -47,7 +49,7 @@ func newGangs(ctx context.Context, args *Args, handle fwk.Handle, c *core, logge
 		},
 		Countable: func(list amounts.List) amounts.List { return gang.Countable(handle, list, nil) },
 		Protects:  args.ProtectedNamespaces.Allow,
-		Quota:     quotaOf(ctx, handle.ClientSet()),
+		Quotas:    quotasOf(ctx, handle.ClientSet()),
 		OwnGroup:  c.ownGroupOf,
 	})
 }
@@ -85,21 +87,39 @@ func (c *core) ownGroupOf(pod *corev1.Pod) (whole string, priority int32) {
 	return whole, priority
 }
 
-// quotaOf returns a function that reads the quotas of a namespace. The watch of quotas starts at
+// quotasOf returns a function that reads the quotas of a namespace. The watch of quotas starts at
 // the first call of that function, because most clusters have no groups with minResources and so
 // never need it. Until the watch has shown the quotas, the function returns none.
-func quotaOf(ctx context.Context, client kubernetes.Interface) func(namespace string) amounts.List {
+func quotasOf(ctx context.Context, client kubernetes.Interface) func(namespace string) []gang.Quota {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	quotas := factory.Core().V1().ResourceQuotas().Lister()
 	watch := sync.OnceFunc(func() { factory.Start(ctx.Done()) })
-	return func(namespace string) amounts.List {
+	return func(namespace string) []gang.Quota {
 		watch()
 		all, err := quotas.ResourceQuotas(namespace).List(labels.Everything())
 		if err != nil {
 			return nil // impossible: the lister reads memory
 		}
-		return wire.ReadQuotas(all)
+		return readQuotas(all)
 	}
+}
+
+// readQuotas returns the quotas, those with scopes first.
+func readQuotas(all []*corev1.ResourceQuota) []gang.Quota {
+	pods := quotacore.NewPodEvaluator(nil, clock.RealClock{})
+	var scoped, others []gang.Quota
+	for _, q := range all {
+		read := gang.Quota{Left: wire.ReadQuota(q), Covers: func(pod *corev1.Pod) bool {
+			ok, err := pods.Matches(q, pod)
+			return ok && err == nil
+		}}
+		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
+			scoped = append(scoped, read)
+		} else {
+			others = append(others, read)
+		}
+	}
+	return append(scoped, others...)
 }
 
 // forgoFor returns a function that removes a pod's nomination from the scheduling queue, and then

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -296,5 +297,38 @@ func TestBestFirst(t *testing.T) {
 	h.infos[1].(*framework.NodeInfo).SetNode(again)
 	if got := order(c, weighing...); got != nil {
 		t.Errorf("a node is to be left alone if others will do: %v, want none", got)
+	}
+}
+
+// TestQuotasCoverPodsByTheirScopes: a quota with scopes limits only the pods that it counts.
+func TestQuotasCoverPodsByTheirScopes(t *testing.T) {
+	class := func(op corev1.ScopeSelectorOperator, names ...string) *corev1.ScopeSelector {
+		return &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: op, Values: names}}}
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: "high", Containers: []corev1.Container{{
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}},
+	}}}}
+	hard := corev1.ResourceList{"requests.cpu": resource.MustParse("4")}
+	for i, c := range []struct {
+		spec corev1.ResourceQuotaSpec
+		want bool
+	}{
+		{corev1.ResourceQuotaSpec{}, true},
+		{corev1.ResourceQuotaSpec{ScopeSelector: class(corev1.ScopeSelectorOpIn, "high", "higher")}, true},
+		{corev1.ResourceQuotaSpec{ScopeSelector: class(corev1.ScopeSelectorOpIn, "low")}, false},
+		{corev1.ResourceQuotaSpec{ScopeSelector: class(corev1.ScopeSelectorOpNotIn, "high")}, false},
+		{corev1.ResourceQuotaSpec{ScopeSelector: class(corev1.ScopeSelectorOpExists)}, true},
+		{corev1.ResourceQuotaSpec{Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeNotBestEffort}}, true},
+		{corev1.ResourceQuotaSpec{Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating}}, false},
+	} {
+		all := &corev1.ResourceQuota{Status: corev1.ResourceQuotaStatus{Hard: hard}}
+		got := readQuotas([]*corev1.ResourceQuota{all, {Spec: c.spec, Status: all.Status}})
+		at := 0 // quotas with scopes come first
+		if i == 0 {
+			at = 1
+		}
+		if got[at].Left["cpu"] != 4000 || got[at].Covers(pod) != c.want {
+			t.Errorf("%+v: %v, covers the pod %t: want %t", c.spec, got[at].Left, !c.want, c.want)
+		}
 	}
 }

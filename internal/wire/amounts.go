@@ -39,25 +39,19 @@ func ReadResources(list corev1.ResourceList) amounts.List {
 	return out
 }
 
-// ReadQuotas returns the amounts that pods of a namespace may still request according to its
-// ResourceQuotas. If several quotas limit a resource, the smallest remaining amount counts.
-// Resources without a quota are not in the list. Quotas with scopes are ignored, because they do
-// not limit all pods.
-func ReadQuotas(quotas []*corev1.ResourceQuota) amounts.List {
+// ReadQuota returns the amounts that pods may still request according to a ResourceQuota. If it
+// limits requests and limits of a resource, the smaller remaining amount counts. Resources that it
+// does not limit are not in the list.
+func ReadQuota(q *corev1.ResourceQuota) amounts.List {
 	out := amounts.List{}
-	for _, q := range quotas {
-		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
-			continue
+	for quota, hard := range q.Status.Hard {
+		name := corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(string(quota), "requests."), "limits."))
+		if name == "count/pods" {
+			name = corev1.ResourcePods
 		}
-		for quota, hard := range q.Status.Hard {
-			name := corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(string(quota), "requests."), "limits."))
-			if name == "count/pods" {
-				name = corev1.ResourcePods
-			}
-			left := max(0, countOf(name, hard)-countOf(name, q.Status.Used[quota]))
-			if was, there := out[string(name)]; !there || left < was {
-				out[string(name)] = left
-			}
+		left := max(0, countOf(name, hard)-countOf(name, q.Status.Used[quota]))
+		if was, there := out[string(name)]; !there || left < was {
+			out[string(name)] = left
 		}
 	}
 	return out

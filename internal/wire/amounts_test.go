@@ -37,27 +37,22 @@ func TestAmountsOfResizedPods(t *testing.T) {
 	}
 }
 
-// TestReadQuotas: the smallest rest of a resource counts, whatever its quota is called.
-func TestReadQuotas(t *testing.T) {
-	quota := func(hard, used corev1.ResourceList, scopes ...corev1.ResourceQuotaScope) *corev1.ResourceQuota {
-		return &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Scopes: scopes}, Status: corev1.ResourceQuotaStatus{Hard: hard, Used: used}}
-	}
+// TestReadQuota: the smallest rest of a resource counts, whatever it is called.
+func TestReadQuota(t *testing.T) {
 	q := resource.MustParse
 	for name, c := range map[string]struct {
-		quotas []*corev1.ResourceQuota
-		want   amounts.List
+		hard, used corev1.ResourceList
+		want       amounts.List
 	}{
-		"none":                {nil, amounts.List{}},
-		"requests":            {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"requests.cpu": q("12"), "requests.nvidia.com/gpu": q("4")}, corev1.ResourceList{"requests.cpu": q("2500m")})}, amounts.List{"cpu": 9500, "nvidia.com/gpu": 4}},
-		"without a prefix":    {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("12"), "pods": q("3")}, corev1.ResourceList{"pods": q("1")})}, amounts.List{"cpu": 12000, "pods": 2}},
-		"objects":             {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"count/pods": q("3")}, nil)}, amounts.List{"pods": 3}},
-		"limits are smaller":  {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"requests.cpu": q("12"), "limits.cpu": q("8")}, nil)}, amounts.List{"cpu": 8000}},
-		"another is smaller":  {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("12")}, nil), quota(corev1.ResourceList{"requests.cpu": q("3")}, nil)}, amounts.List{"cpu": 3000}},
-		"more is used":        {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("1")}, corev1.ResourceList{"cpu": q("2")})}, amounts.List{"cpu": 0}},
-		"of some pods":        {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"cpu": q("1")}, nil, corev1.ResourceQuotaScopeBestEffort)}, amounts.List{}},
-		"more than there are": {[]*corev1.ResourceQuota{quota(corev1.ResourceList{"memory": q("100Ei")}, nil)}, amounts.List{"memory": math.MaxInt64}},
+		"none":                {nil, nil, amounts.List{}},
+		"requests":            {corev1.ResourceList{"requests.cpu": q("12"), "requests.nvidia.com/gpu": q("4")}, corev1.ResourceList{"requests.cpu": q("2500m")}, amounts.List{"cpu": 9500, "nvidia.com/gpu": 4}},
+		"without a prefix":    {corev1.ResourceList{"cpu": q("12"), "pods": q("3")}, corev1.ResourceList{"pods": q("1")}, amounts.List{"cpu": 12000, "pods": 2}},
+		"objects":             {corev1.ResourceList{"count/pods": q("3")}, nil, amounts.List{"pods": 3}},
+		"limits are smaller":  {corev1.ResourceList{"requests.cpu": q("12"), "limits.cpu": q("8")}, nil, amounts.List{"cpu": 8000}},
+		"more is used":        {corev1.ResourceList{"cpu": q("1")}, corev1.ResourceList{"cpu": q("2")}, amounts.List{"cpu": 0}},
+		"more than there are": {corev1.ResourceList{"memory": q("100Ei")}, nil, amounts.List{"memory": math.MaxInt64}},
 	} {
-		if got := ReadQuotas(c.quotas); !maps.Equal(got, c.want) {
+		if got := ReadQuota(&corev1.ResourceQuota{Status: corev1.ResourceQuotaStatus{Hard: c.hard, Used: c.used}}); !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -2,9 +2,11 @@ package gang
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangfit"
@@ -56,6 +58,8 @@ type admission struct {
 	// the priority that counts against groups of other namespaces. It is at most the priority of
 	// pods without a PriorityClass, because the author of a PodGroup may name any class.
 	priority, foreign int32
+	// classes are the PriorityClasses of the group's pods while it has no pods.
+	classes []string
 	// until is the time when the kept resources are released; zero means that they were released
 	// early. It is extended only once, when the first members get nodes (placed), so that a tenant
 	// cannot keep resources without end.
@@ -147,7 +151,7 @@ func (b *admitter) holds(key wire.GangKey) bool {
 // placed, as in the scheduler's cache. If attempt is not set, a member counts as placed only if the
 // watch shows it with a node. The caller holds the lock.
 func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amounts.List {
-	kept, now, theirs := amounts.List{}, b.book.Clock.Now(), map[string]*tenancy{}
+	kept, now, theirs := amounts.List{}, b.book.Clock.Now(), map[string][]unused{}
 	for other, a := range b.admitted {
 		g := b.book.groups[other]
 		if other == key || !now.Before(a.until) || other.Namespace != key.Namespace && !b.holds(other) {
@@ -167,47 +171,81 @@ func (b *admitter) keptFrom(key wire.GangKey, priority int32, attempt bool) amou
 		if g != nil && (g.waiting.All == 0 || g.lacks(&g.waiting, &g.done) != "") {
 			left.Take(g.behindGates) // the group cannot use it before the gates are removed
 		}
-		if other.Namespace == key.Namespace || b.book.Quota == nil {
+		if other.Namespace == key.Namespace || b.book.Quotas == nil {
 			kept.Add(left)
 			continue
 		}
-		t := theirs[other.Namespace]
-		if t == nil {
-			t = &tenancy{left: amounts.List{}}
-			theirs[other.Namespace] = t
-		}
-		t.left.Add(left)
-		t.groups = append(t.groups, g)
+		theirs[other.Namespace] = append(theirs[other.Namespace], unused{maps.Clone(left), g, a.classes})
 	}
-	for namespace, t := range theirs {
-		kept.Add(t.withinQuota(b.book.Quota(namespace)))
+	for namespace, list := range theirs {
+		for _, q := range b.book.Quotas(namespace) {
+			q.limit(list)
+		}
+		for i := range list {
+			kept.Add(list[i].left)
+		}
 	}
 	return kept
 }
 
-// tenancy has the admitted groups of one namespace, and the resources that they do not use yet. An
-// element of groups is nil if the group has no pods.
-type tenancy struct {
-	left   amounts.List
-	groups []*group
+// unused has the resources that an admitted group does not use yet. group is nil if the group has
+// no pods; classes are then the PriorityClasses of its pods.
+type unused struct {
+	left    amounts.List
+	group   *group
+	classes []string
 }
 
-// withinQuota limits each amount in t.left, and returns t.left. The limit is the amount that the
-// namespace's quotas still allow, plus the requests of the groups' pods without a node. Without the
-// limit, the author of a PodGroup could keep any amount from other namespaces.
-func (t *tenancy) withinQuota(quota amounts.List) amounts.List {
-	for name, most := range quota {
-		if t.left[name] <= most {
-			continue
-		}
-		for _, g := range t.groups {
-			if g != nil {
-				most = amounts.Sum(most, g.unplaced(name))
+// Quota is a ResourceQuota.
+type Quota struct {
+	// Left has the amounts that pods may still request. A resource that is not in Left has no
+	// limit.
+	Left amounts.List
+	// Covers reports whether the quota limits a pod, according to its scopes.
+	Covers func(*corev1.Pod) bool
+}
+
+// limit limits the resources that groups of the quota's namespace do not use yet: together, to the
+// amount that the quota still allows, plus the requests of the groups' pods without a node. It
+// ignores groups of which the quota covers no pod. Without the limit, the author of a PodGroup
+// could keep any amount from other namespaces.
+func (q *Quota) limit(all []unused) {
+	all = slices.DeleteFunc(slices.Clone(all), func(u unused) bool { return !u.under(q) })
+	for name, most := range q.Left {
+		for _, u := range all {
+			if u.group != nil && u.left[name] > 0 {
+				most = amounts.Sum(most, u.group.unplaced(name))
 			}
 		}
-		t.left[name] = min(t.left[name], most)
+		for _, u := range all {
+			if u.left[name] > 0 {
+				u.left[name] = min(u.left[name], most)
+				most -= u.left[name]
+			}
+		}
 	}
-	return t.left
+}
+
+// under reports whether the quota covers any pod of the group. If the group has no pods, under asks
+// about a pod of each of its classes.
+func (u *unused) under(q *Quota) bool {
+	if u.group != nil {
+		for _, m := range u.group.members {
+			if q.Covers(m.pod) {
+				return true
+			}
+		}
+		return false
+	}
+	classes := u.classes
+	if len(classes) == 0 {
+		classes = []string{""}
+	}
+	return slices.ContainsFunc(classes, func(class string) bool {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: class, Containers: make([]corev1.Container, 1)}}
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")} // minResources are no best effort
+		return q.Covers(pod)
+	})
 }
 
 // unplaced returns the amount of a resource that the members without a node request.

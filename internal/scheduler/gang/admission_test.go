@@ -300,64 +300,79 @@ func TestAGroupKeepsWhatWasFree(t *testing.T) {
 	huge := func(g *wire.Gang) {
 		g.Version, g.Phase, g.Resources = "900", "Inqueue", corev1.ResourceList{"cpu": resource.MustParse("340874")}
 	}
+	high := func(g *wire.Gang) { g.PriorityClass = "high" }
+	driver := func(w *world) {
+		w.object("a", 2, "4")
+		w.run(3 * time.Second)
+		pod := staged("a", "driver", 1, 0)
+		pod.Spec.PriorityClassName = "high"
+		w.create(pod)
+	}
 	for name, c := range map[string]struct {
 		begin func(*world)
 		quota amounts.List // what pods may still request
+		class string       // the class of the pods that the quota covers; "" means all pods
 		want  string       // the phase of another group that requests 5 of 7 CPUs
 	}{
 		"before its pods": {func(w *world) {
 			w.object("a", 2, "4")
 			w.run(3 * time.Second)
 			w.object("a", 2, "", huge)
-		}, nil, "Pending"},
+		}, nil, "", "Pending"},
 		"before its pods get nodes": {func(w *world) {
 			w.object("a", 1, "2")
 			w.run(3 * time.Second)
 			w.object("a", 1, "", huge)
 			w.create(staged("a", "driver", 1, 0))
-		}, nil, "Inqueue"},
+		}, nil, "", "Inqueue"},
 		"when its pods have nodes": {func(w *world) {
 			w.object("a", 1, "2")
 			w.create(staged("a", "driver", 1, 0))
 			w.run(3 * time.Second)
 			w.object("a", 1, "", huge)
-		}, nil, "Inqueue"},
+		}, nil, "", "Inqueue"},
 		"which had none": {func(w *world) {
 			w.object("a", 1, "")
 			w.create(staged("a", "driver", 1, 0))
 			w.run(3 * time.Second)
 			w.object("a", 1, "", huge)
-		}, nil, "Inqueue"},
-		"only its phase shows it": {func(w *world) { w.object("a", 2, "", huge) }, nil, "Inqueue"},
-		"when it is not admitted": {func(w *world) { w.object("a", 2, "", huge, func(g *wire.Gang) { g.Phase = "Pending" }) }, nil, "Inqueue"},
-		"with a quota for it":     {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.CPU: 4000}, "Pending"},
-		"with a quota for less":   {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.CPU: 2000}, "Inqueue"},
-		"with a quota for memory": {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.Memory: 0}, "Pending"},
+		}, nil, "", "Inqueue"},
+		"only its phase shows it": {func(w *world) { w.object("a", 2, "", huge) }, nil, "", "Inqueue"},
+		"when it is not admitted": {func(w *world) { w.object("a", 2, "", huge, func(g *wire.Gang) { g.Phase = "Pending" }) }, nil, "", "Inqueue"},
+		"with a quota for it":     {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.CPU: 4000}, "", "Pending"},
+		"with a quota for less":   {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.CPU: 2000}, "", "Inqueue"},
+		"with a quota for memory": {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.Memory: 0}, "", "Pending"},
 		"with a quota for one": {func(w *world) {
 			w.object("a", 2, "2")
 			w.object("c", 2, "2")
 			w.object("d", 2, "2")
-		}, amounts.List{amounts.CPU: 2000}, "Inqueue"},
+		}, amounts.List{amounts.CPU: 2000}, "", "Inqueue"},
 		"its pods use the quota": {func(w *world) {
 			w.object("a", 2, "4")
 			w.run(3 * time.Second)
 			w.create(staged("a", "driver", 4, 0))
-		}, amounts.List{amounts.CPU: 0}, "Pending"},
+		}, amounts.List{amounts.CPU: 0}, "", "Pending"},
 		"whatever its driver is": {func(w *world) {
 			w.object("a", 1, "7")
 			w.create(staged("a", "driver", 1, 0))
-		}, amounts.List{amounts.CPU: 1000}, "Inqueue"},
+		}, amounts.List{amounts.CPU: 1000}, "", "Inqueue"},
+		"with a quota for its class":      {func(w *world) { w.object("a", 2, "4", high) }, amounts.List{amounts.CPU: 2000}, "high", "Inqueue"},
+		"with a quota for another class":  {func(w *world) { w.object("a", 2, "4", high) }, amounts.List{amounts.CPU: 2000}, "low", "Pending"},
+		"with one for the standard class": {func(w *world) { w.object("a", 2, "4") }, amounts.List{amounts.CPU: 2000}, "standard", "Inqueue"},
+		"whose pods the quota covers":     {driver, amounts.List{amounts.CPU: 0}, "high", "Inqueue"},
+		"whose pods it does not cover":    {driver, amounts.List{amounts.CPU: 0}, "low", "Pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(w *world) {
 				if c.quota != nil {
-					w.groups.book.Quota = func(namespace string) amounts.List {
+					w.groups.book.Quotas = func(namespace string) []Quota {
 						if namespace != "default" {
 							return nil
 						}
-						return maps.Clone(c.quota)
+						return []Quota{{c.quota, func(pod *corev1.Pod) bool { return c.class == "" || c.class == pod.Spec.PriorityClassName }}}
 					}
 				}
+				w.classes = map[string]int32{"high": 9, "low": 0, "standard": 0}
 				c.begin(w)
 				w.run(3 * time.Second)
 				b := w.object("b", 1, "5", func(g *wire.Gang) { g.Key.Namespace = "other" })

@@ -58,9 +58,8 @@ type Options struct {
 	// Countable returns the amounts without the resources that Room does not count. Countable may
 	// be nil.
 	Countable func(amounts.List) amounts.List
-	// Quota returns the amounts that pods of a namespace may still request. A resource that is not
-	// in the list has no limit. Quota may be nil.
-	Quota func(namespace string) amounts.List
+	// Quotas returns the quotas of a namespace, those with scopes first. Quotas may be nil.
+	Quotas func(namespace string) []Quota
 	// OwnGroup returns the priority with which a pod of a Kubernetes PodGroup resists eviction. If
 	// the PodGroup's pods may only be evicted together, whole names the PodGroup; otherwise it is
 	// "". OwnGroup may be nil.

@@ -46,7 +46,8 @@ type vacancy struct {
 // known has the results of earlier checks of a group without enough pods.
 type known struct {
 	// scheduler is the name of the group's scheduler, or "" if the Job was not read yet. classes
-	// are the PriorityClasses that the group's pods will name. priority is the group's priority.
+	// are the PriorityClasses that the group's pods will name; priced replaces "" by the name of
+	// the default class. priority is the group's priority.
 	// never means that its pods do not preempt (preemptionPolicy). priced means that priority and
 	// never will not be computed again.
 	scheduler string
@@ -262,7 +263,7 @@ func (l *look) price(ctx context.Context, k *known) {
 	k.priced, k.never = true, false
 	for i, name := range k.classes {
 		c := cmp.Or(l.classes[name], &schedulingv1.PriorityClass{})
-		k.priced = k.priced && (c.Name != "" || name == "")
+		k.classes[i], k.priced = cmp.Or(name, c.Name), k.priced && (c.Name != "" || name == "")
 		k.never = k.never || c.PreemptionPolicy != nil && *c.PreemptionPolicy == corev1.PreemptNever
 		if i == 0 || c.Value < k.priority {
 			k.priority = c.Value
@@ -356,7 +357,7 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) 
 	}
 	short := l.room.Short(c)
 	if short == nil {
-		l.admitter.admit(v.spec.Key, admission{asked: asked, priority: v.known.priority, foreign: min(v.known.priority, v.known.standard)}, terms.Admission.KeepFor.Duration)
+		l.admitter.admit(v.spec.Key, admission{asked: asked, priority: v.known.priority, foreign: min(v.known.priority, v.known.standard), classes: v.known.classes}, terms.Admission.KeepFor.Duration)
 	}
 	return short, nil
 }
