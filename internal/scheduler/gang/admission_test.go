@@ -172,6 +172,26 @@ func TestAHighGroupWithoutPodsIsLetIn(t *testing.T) {
 	}
 }
 
+// TestAClassThatComesLater: the priority of a waiting group without pods follows the classes.
+func TestAClassThatComesLater(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.object("there", 2, "6")
+		w.create(staged("there", "0", 3, 2))
+		w.create(staged("there", "1", 3, 2))
+		w.run(time.Second)
+		key := w.object("new", 1, "6")
+		w.run(time.Minute)
+		if got := w.phase(key); got != "Pending" {
+			t.Errorf("the phase is %q without a class", got)
+		}
+		w.classes = map[string]int32{"standard": 9}
+		w.run(time.Minute)
+		if got := w.phase(key); got != "Inqueue" {
+			t.Errorf("the phase is %q when there is a standard class", got)
+		}
+	})
+}
+
 // TestStagedGroupsDoNotDeadlock: if the first pod of a group has a node, the group's unused
 // resources are kept from the first pods of other groups, and given to its own pods. This ends when
 // the group has all its resources, or after a long time.

@@ -46,15 +46,13 @@ type vacancy struct {
 // known has the results of earlier checks of a group without enough pods.
 type known struct {
 	// scheduler is the name of the group's scheduler, or "" if the Job was not read yet. classes
-	// are the PriorityClasses that the group's pods will name; priced replaces "" by the name of
-	// the default class. priority is the group's priority.
-	// never means that its pods do not preempt (preemptionPolicy). priced means that priority and
-	// never will not be computed again.
+	// are the PriorityClasses that the group's pods will name; price replaces "" by the name of the
+	// default class. priority is the group's priority. never means that its pods do not preempt
+	// (preemptionPolicy).
 	scheduler string
 	classes   []string
 	priority  int32
 	never     bool
-	priced    bool
 	// standard is the priority of pods without a PriorityClass.
 	standard int32
 	// told is the last reported reason why the group is not admitted. toldAt is the time of the
@@ -213,7 +211,7 @@ func (l *look) find(v vacancy) bool {
 	l.admitter.book.mu.Lock()
 	g := l.admitter.book.groups[v.spec.Key]
 	if g != nil {
-		v.known.scheduler, v.known.priority, v.known.never, v.known.priced = g.scheduler(), g.lowest(0), !gangs.MayPreempt(g.activePods()), true
+		v.known.scheduler, v.known.priority, v.known.never = g.scheduler(), g.lowest(0), !gangs.MayPreempt(g.activePods())
 	}
 	l.admitter.book.mu.Unlock()
 	k := v.known
@@ -235,16 +233,15 @@ func (l *look) find(v vacancy) bool {
 	if !l.admitter.book.Ours(k.scheduler) {
 		return false
 	}
-	if !k.priced {
+	if g == nil {
 		l.price(ctx, k)
 	}
 	return true
 }
 
 // price sets the priority of a group without pods: the lowest value of the PriorityClasses in
-// k.classes; "" names the default class. It sets k.priced if all these classes exist. A missing
-// class counts as 0, because the API server will refuse pods that name it. It sets k.never if a
-// class has the preemptionPolicy Never.
+// k.classes; "" names the default class. A missing class counts as 0, because the API server will
+// refuse pods that name it. price sets k.never if a class has the preemptionPolicy Never.
 func (l *look) price(ctx context.Context, k *known) {
 	if l.classes == nil && l.admitter.book.Client != nil {
 		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -260,10 +257,10 @@ func (l *look) price(ctx context.Context, k *known) {
 			}
 		}
 	}
-	k.priced, k.never = true, false
+	k.never = false
 	for i, name := range k.classes {
 		c := cmp.Or(l.classes[name], &schedulingv1.PriorityClass{})
-		k.classes[i], k.priced = cmp.Or(name, c.Name), k.priced && (c.Name != "" || name == "")
+		k.classes[i] = cmp.Or(name, c.Name)
 		k.never = k.never || c.PreemptionPolicy != nil && *c.PreemptionPolicy == corev1.PreemptNever
 		if i == 0 || c.Value < k.priority {
 			k.priority = c.Value
