@@ -167,7 +167,7 @@ var foreignWords = map[string][]string{
 		`{"NumaTopologyPolicy":"Restricted"}`, `{'numaTopologyPolicy':'Restricted'}`, `{"numaTopologyPolicy":"Restricted",}`, `{"singleNUMANodeExclusive":"Required"}`, "[]", `{"policy":"None"}`,
 		`{"numaTopologyPolicy":"BestEffort"}x`, strings.Repeat(" ", 5000) + "{}"},
 	"scheduling.koordinator.sh/resource-spec": {"{}", `{"requiredCPUBindPolicy":"FullPCPUs"}`, `{"preferredCPUBindPolicy":"SpreadByPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}`,
-		`{"preferredCPUBindPolicy": "FullPCPU"}`, `{"preferredCPUExclusivePolicy":"NUMANode"}`, "FullPCPUs", `{"requiredCPUBindPolicy":true}`, `{"bindPolicy":"FullPCPUs"}`, `{"preferredCPUExclusivePolicy":"Default"}`},
+		`{"preferredCPUBindPolicy": "FullPCPU"}`, `{"preferredCPUBindPolicy":"None"}`, `{"preferredCPUExclusivePolicy":"NUMANode"}`, "FullPCPUs", `{"requiredCPUBindPolicy":true}`, `{"bindPolicy":"FullPCPUs"}`, `{"preferredCPUExclusivePolicy":"Default"}`},
 	"scheduling.koordinator.sh/device-joint-allocate": {`{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`, `{"deviceTypes":["gpu"]}`, `{"deviceTypes":[]}`, `{}`, "null", `{"deviceTypes":["GPU"]}`,
 		`{"deviceTypes":["gpu"],"requiredScope":"SameNUMA"}`, "gpu,rdma", `{ "deviceTypes" : [ "gpu" , "xpu" ] }`},
 	"scheduling.koordinator.sh/device-allocate-hint": {`{"rdma":{"allocateStrategy":"ApplyForAll"}}`, "{}", `{"rdma":{"vfSelector":{}}}`, "null", "rdma", `{"RDMA":{}}`, `{"nic":{}}`, "", "[]"},

@@ -250,8 +250,15 @@ func (r koordinatorReader) policy() (placement.Rules, error) {
 	return rules, nil
 }
 
-// cpus reads resource-spec. If it is missing or has the policy Default, cpus prefers whole cores,
-// which is the default of Koordinator's scheduler.
+// koordinatorPodBinds maps the CPU bind policies of a pod. Default is the default of Koordinator's
+// scheduler. With None, that scheduler binds no CPUs (PreFilter in its plugin nodenumaresource).
+var koordinatorPodBinds = map[string]joint.Bind{
+	"None": joint.BindAny, "Default": joint.FullCores, "FullPCPUs": joint.FullCores, "SpreadByPCPUs": joint.Spread,
+}
+
+// cpus reads resource-spec. Without a bind policy, cpus prefers whole cores, as Koordinator's
+// scheduler does. With the policy None, the result is the zero value, and exclusive policies have
+// no effect.
 func (r koordinatorReader) cpus() (joint.Rules, error) {
 	var spec koordinatorCPUSpec
 	rules := joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred}
@@ -263,15 +270,14 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 		name, value string
 		how         joint.Strength
 	}{{"preferredCPUBindPolicy", spec.Preferred, joint.Preferred}, {"requiredCPUBindPolicy", spec.Required, joint.Required}} {
-		switch wish.value {
-		case "", "Default":
-		case "FullPCPUs":
-			rules.Bind, rules.BindHow = joint.FullCores, wish.how
-		case "SpreadByPCPUs":
-			rules.Bind, rules.BindHow = joint.Spread, wish.how
-		default:
-			return joint.Rules{}, r.at(at.Child(wish.name), wish.value, "Default, FullPCPUs or SpreadByPCPUs")
+		if wish.value == "" {
+			continue
 		}
+		bind, known := koordinatorPodBinds[wish.value]
+		if !known {
+			return joint.Rules{}, r.at(at.Child(wish.name), wish.value, "None, Default, FullPCPUs or SpreadByPCPUs")
+		}
+		rules.Bind, rules.BindHow = bind, wish.how
 	}
 	switch spec.Exclusive {
 	case "", "None", "Default": // the proposal calls None "Default"
@@ -281,6 +287,9 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 		rules.Exclusive, rules.ExclusiveHow = joint.ExclusiveNUMA, joint.Preferred
 	default:
 		return joint.Rules{}, r.at(at.Child("preferredCPUExclusivePolicy"), spec.Exclusive, "None, PCPULevel or NUMANodeLevel")
+	}
+	if rules.Bind == joint.BindAny {
+		return joint.Rules{}, nil
 	}
 	return rules, nil
 }

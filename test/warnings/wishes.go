@@ -97,8 +97,8 @@ var foreign = slices.Concat(
 			Right: object(words("numaTopologyPolicy", "None|(BestEffort|Restricted|SingleNUMANode)(PodLevel|ContainerLevel)?"), words("singleNUMANodeExclusive", "Preferred")),
 			Want:  `JSON such as {"numaTopologyPolicy":"SingleNUMANode"}, with None, BestEffort, Restricted or SingleNUMANode there, and Preferred or nothing as singleNUMANodeExclusive`},
 		{Key: koordPod + "resource-spec",
-			Right: object(words("(required|preferred)CPUBindPolicy", "Default|FullPCPUs|SpreadByPCPUs"), words("preferredCPUExclusivePolicy", "None|Default|PCPULevel|NUMANodeLevel")),
-			Want: `JSON such as {"requiredCPUBindPolicy":"FullPCPUs"}: Default, FullPCPUs or SpreadByPCPUs as requiredCPUBindPolicy or preferredCPUBindPolicy, ` +
+			Right: object(words("(required|preferred)CPUBindPolicy", "None|Default|FullPCPUs|SpreadByPCPUs"), words("preferredCPUExclusivePolicy", "None|Default|PCPULevel|NUMANodeLevel")),
+			Want: `JSON such as {"requiredCPUBindPolicy":"FullPCPUs"}: None, Default, FullPCPUs or SpreadByPCPUs as requiredCPUBindPolicy or preferredCPUBindPolicy, ` +
 				`and None, PCPULevel or NUMANodeLevel as preferredCPUExclusivePolicy`},
 		{Key: koordPod + "device-joint-allocate",
 			Right: object(`"deviceTypes"`+w+":"+w+`\\[`+w+typeWord+"("+w+","+w+typeWord+")*"+w+`\\]`, words("requiredScope", "SamePCIe")) + " && V.contains('deviceTypes')",
