@@ -48,10 +48,10 @@ func next(job *batch.Job, g *group.PodGroup, pods []*corev1.Pod, now time.Time) 
 		n.fill()
 	case isFinal(phase):
 		n.clear(ended)
-	case phase == batch.Restarting:
+	case phase == batch.Restarting && n.count() == 0 && len(job.Status.TaskStatusCount) == 0: // the whole Job restarts
 		n.clear(nobody)
-		n.finish(phase, len(n.old)+n.count())
-	case endOf[phase] != "":
+		n.finish(phase, len(n.old))
+	case phase != batch.Restarting && endOf[phase] != "":
 		n.clear(ended)
 		n.finish(phase, len(n.old)+n.alive())
 	default:
@@ -92,16 +92,17 @@ type stepper struct {
 func (n *stepper) sort(pods []*corev1.Pod) {
 	n.seen = map[string][]*corev1.Pod{}
 	pods = slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	version := strconv.Itoa(int(n.job.Status.Version))
 	for _, pod := range pods {
 		name := pod.Annotations[batch.TaskSpecKey]
-		if t := n.spec.task(name); t == nil || pod.Annotations[batch.JobVersionKey] != version {
+		if t := n.spec.task(name); t == nil || pod.Annotations[batch.JobVersionKey] != n.version() {
 			n.old = append(n.old, pod)
 		} else {
 			n.seen[name] = append(n.seen[name], pod)
 		}
 	}
 }
+
+func (n *stepper) version() string { return strconv.Itoa(int(n.job.Status.Version)) }
 
 func (n *stepper) count() (all int) {
 	for _, pods := range n.seen {
@@ -174,7 +175,7 @@ func (n *stepper) enter(phase batch.JobPhase, reason, message string) {
 
 const maxConditions = 32
 
-// run handles a Job that is Pending or Running.
+// run handles a Job that is Pending or Running, or of which a part restarts.
 func (n *stepper) run() {
 	n.shrink()
 	for _, pod := range n.old {
@@ -208,7 +209,7 @@ func (n *stepper) ran() bool {
 		case batch.Running:
 			return true
 		case batch.Restarting:
-			return false
+			return n.out.status.ControlledResources[ranBefore] == n.version()
 		}
 	}
 	return n.job.Status.State.Phase == batch.Running
@@ -367,7 +368,7 @@ func (n *stepper) retry(c *cause) bool {
 
 // restartPart restarts a task or single pods. Pods that end or disappear one after the other, for
 // example because their node is lost, count as one retry: pods that were created before the last
-// retry do not count again.
+// retry do not count again. Meanwhile the Job is Restarting, as in Volcano.
 func (n *stepper) restartPart(c *cause, causes []cause) {
 	s := &n.out.status
 	if slices.ContainsFunc(causes, n.isNew) && !n.retry(c) {
@@ -376,9 +377,19 @@ func (n *stepper) restartPart(c *cause, causes []cause) {
 	if c.event == batch.JobUnknown {
 		n.note(countedTear, c.String())
 	}
-	s.State.Reason, s.State.Message = string(c.action), c.String()
+	message := c.String()
 	if c.action == batch.RestartTask {
-		s.State.Message = "restarting task " + c.task.name + ": " + c.String()
+		message = "restarting task " + c.task.name + ": " + message
+	}
+	if s.State.Phase == batch.Restarting {
+		s.State.Reason, s.State.Message = string(c.action), message
+	} else {
+		if n.ran() {
+			n.note(ranBefore, n.version())
+		}
+		n.enter(batch.Restarting, string(c.action), message)
+	}
+	if c.action == batch.RestartTask {
 		n.note(restartingTask, c.task.name)
 		n.goOn(c.task)
 		return
@@ -433,6 +444,9 @@ const (
 	notAdmitted = "not yet"
 	// restartingTask names the task whose pods are being replaced.
 	restartingTask = "berth.dev/restarting-task"
+	// ranBefore is the version (status.version) of a Job that was Running before a part of it was
+	// restarted. The conditions do not distinguish a part from the whole Job.
+	ranBefore = "berth.dev/ran-before"
 	// podsSince is the number of existing pods that were created since the last retry. If fewer
 	// exist later, at least one of them was evicted. The key is not written before the first retry,
 	// because until then all pods count.
@@ -487,12 +501,25 @@ func (n *stepper) goOn(t *task) {
 	n.fill()
 }
 
+// leaving counts the pods that are being deleted.
+func (n *stepper) leaving() int32 {
+	count := len(n.old) + n.count()
+	for _, there := range n.phases() {
+		count -= int(there)
+	}
+	return int32(count)
+}
+
 // judge sets the Job's phase (Pending, Running, Completed or Failed) from the phases of its pods.
 // It reports whether the Job has ended.
 func (n *stepper) judge() (over bool) {
 	s, count := &n.out.status, n.phases()
 	succeeded, failed := count[corev1.PodSucceeded], count[corev1.PodFailed]
 	least := n.spec.minAvailable
+	if s.State.Phase == batch.Restarting && n.spec.replicas-n.leaving() >= least { // restartingUpdateStatus in Volcano
+		n.enter(batch.Pending, s.State.Reason, s.State.Message)
+		return false
+	}
 	switch there := count[corev1.PodRunning]+succeeded+failed >= max(least, 1); {
 	case n.spec.replicas == 0:
 	case there && s.State.Phase == batch.Pending:

@@ -287,8 +287,8 @@ func TestATaskThatFailedHasAPodRestarted(t *testing.T) {
 	}
 	for range 2 { // the pod is slow to end
 		out := next(job, nil, pods, job.CreationTimestamp.Time)
-		if !slices.Equal(out.remove, pods[1:]) || out.status.RetryCount != 1 || out.status.State.Phase != batch.Running {
-			t.Errorf("%d pods are deleted, %d retries, %s: want the second one, 1, Running", len(out.remove), out.status.RetryCount, out.status.State.Phase)
+		if !slices.Equal(out.remove, pods[1:]) || out.status.RetryCount != 1 || out.status.State.Phase != batch.Restarting {
+			t.Errorf("%d pods are deleted, %d retries, %s: want the second one, 1, Restarting", len(out.remove), out.status.RetryCount, out.status.State.Phase)
 		}
 		job.Status = out.status
 	}

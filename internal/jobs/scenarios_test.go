@@ -148,6 +148,22 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// TestRestartsAreVisible: a Job of which a part restarts goes through the phase Restarting, as in
+// Volcano (runningState in its pkg/controllers/job/state), and its pods run again.
+func TestRestartsAreVisible(t *testing.T) {
+	for _, action := range []batch.Action{batch.RestartJob, batch.RestartTask, batch.RestartPod} {
+		w := newWorld(t, fmt.Sprintf(twoTasks, "policies: [{event: PodFailed, action: "+string(action)+"}]", ""), onceAll(failOnce("j-worker-1", 1)))
+		w.play()
+		var phases []batch.JobPhase
+		for _, c := range w.read().Status.Conditions {
+			phases = append(phases, c.Status)
+		}
+		if want := []batch.JobPhase{batch.Pending, batch.Running, batch.Restarting, batch.Pending, batch.Running, batch.Completed}; !slices.Equal(phases, want) {
+			t.Errorf("%s: %s, want %s", action, phases, want)
+		}
+	}
+}
+
 // TestAReplacementThatWaits (Volcano's e2e test of PodEvicted with a timeout): a pod is evicted,
 // and its replacement is pending for longer than the timeout. It is pending only once, so that the
 // policy acts once.
