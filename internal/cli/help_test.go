@@ -66,3 +66,15 @@ func TestArgumentsAreCounted(t *testing.T) {
 		expect(t, ExitUsage, want, args...)
 	}
 }
+
+// TestUnknownShellsAreRefused: a script that asks for the completion of an unknown shell fails, and
+// without a shell there is help.
+func TestUnknownShellsAreRefused(t *testing.T) {
+	expect(t, ExitUsage, `unknown command "foo" (see berth completion --help)`, "completion", "foo")
+	expect(t, ExitUsage, `unknown command "zhs" (did you mean "zsh"?)`, "completion", "zhs")
+	for _, args := range [][]string{{"completion"}, {"completion", "--help"}, {"completion", "bash"}} {
+		if code, out, _ := run(t, args...); code != ExitOK || !strings.Contains(out, "berth") {
+			t.Errorf("%q: exit code %d, %q", args, code, out)
+		}
+	}
+}

@@ -43,6 +43,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	refuseUnknownShells(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return ExitOK
@@ -93,6 +94,17 @@ func helpTopic(cmd *cobra.Command, args []string) error {
 	return noSuchVerb(cmd.Root(), args)
 }
 
+// refuseUnknownShells adds the command completion, which prints to the root's current output. By
+// default, cobra prints help for an unknown shell and returns no error.
+func refuseUnknownShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, verb := range root.Commands() {
+		if verb.Name() == "completion" {
+			verb.Args, verb.RunE = noSuchVerb, root.RunE
+		}
+	}
+}
+
 // noArguments returns an error if there are arguments.
 var noArguments = arguments(0, 0, "no arguments")
 
@@ -107,7 +119,8 @@ func arguments(least, most int, want string) cobra.PositionalArgs {
 	}
 }
 
-// noSuchVerb checks the arguments of the root command. Any argument is an unknown verb.
+// noSuchVerb checks the arguments of a command that only has subcommands. Any argument is an
+// unknown subcommand.
 func noSuchVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
