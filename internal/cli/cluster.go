@@ -41,6 +41,13 @@ var rareFlags = []string{
 	"disable-compression", "insecure-skip-tls-verify", "proxy-url", "server", "tls-server-name", "token",
 }
 
+// schedulerFlags repeat arguments of the scheduler. ownFlags are all of Berth's flags of a cluster.
+// Verbs refuse those that would have no effect.
+var (
+	schedulerFlags = []string{"stale-after", "exclusive-namespaces", "keep", "cpus-per-device", "best-effort-anywhere", "claims", "numa-attributes"}
+	ownFlags       = append([]string{"snapshot", "heartbeat-namespace"}, schedulerFlags...)
+)
+
 func (f *clusterFlags) register(cmd *cobra.Command) {
 	under(clusterHeading, cmd, func() { f.add(cmd) })
 }

@@ -66,6 +66,8 @@ stops; pods that have moved stay.`,
 				return Usagef("--execute --for %s: create the pods first, and then name one of them, or gang NAME, instead of --for: Berth moves pods only to make room for pods that exist", strings.Join(q.files, ","))
 			case q.execute && q.cluster.snapshot != "":
 				return Usagef("--execute --snapshot %s: want a cluster: the pods of a snapshot cannot be moved", q.cluster.snapshot)
+			case !q.execute && cmd.Flags().Changed("hold-image"):
+				return Usagef("--hold-image %s: want --execute too, because without it no pod is created", q.image)
 			case q.moves < 1:
 				return Usagef("--moves %d: want at least 1", q.moves)
 			}

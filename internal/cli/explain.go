@@ -83,7 +83,7 @@ amount on an empty node. Exit code 1 means that a pod was refused.`,
 			case len(q.files) == 0:
 				return Usagef("explain: want the name of a pod, gang NAME, podgroup NAME, or pods with -f, --filename")
 			}
-			if used := changedOf(cmd, []string{"nodes", "snapshot"}); used != "" {
+			if used := changedOf(cmd, append([]string{"nodes"}, ownFlags...)); used != "" {
 				return Usagef("explain -f %s --%s: want --%s only with POD; berth fit -f asks a cluster about new pods", strings.Join(q.files, ","), used, used)
 			}
 			return q.ask(cmd, podsOf, explainText)

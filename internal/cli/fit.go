@@ -49,7 +49,7 @@ Exit code 1 means that some pod does not fit even once.`,
 				if err := q.node.takeMachine(cmd, args); err != nil {
 					return err
 				}
-				if used := changedOf(cmd, onlyLive); used != "" {
+				if used := changedOf(cmd, slices.Concat(onlyLive, ownFlags)); used != "" {
 					return Usagef("--%s applies only to a cluster: leave out the machine and the flags that describe it", used)
 				}
 				return q.fit(cmd, l.limit)

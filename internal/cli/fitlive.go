@@ -23,7 +23,7 @@ const defaultCopies = 1000
 const mostCopies = 1_000_000
 
 // onlyLive are the flags of fit that apply only to a cluster.
-var onlyLive = []string{"on", "set", "empty", "compare", "nodes", "snapshot"}
+var onlyLive = []string{"on", "set", "empty", "compare", "nodes"}
 
 // fitQuestion has the flags of `berth fit` for a cluster.
 type fitQuestion struct {

@@ -332,6 +332,10 @@ func TestDidYouMean(t *testing.T) {
 		{"explain p --state: want --state only with -f", []string{"explain", "p", "--state", "/var/lib/kubelet"}},
 		{"explain -f testdata/pods.yaml --nodes: want --nodes only with POD", []string{"explain", "-f", "testdata/pods.yaml", "--nodes", "2"}},
 		{"explain -f testdata/pods.yaml --snapshot: want --snapshot only with POD", []string{"explain", "-f", "testdata/pods.yaml", "--snapshot", "c.berth"}},
+		{"explain -f testdata/pods.yaml --claims: want --claims only with POD", []string{"explain", "-f", "testdata/pods.yaml", "--claims", "required"}},
+		{"--stale-after applies only to a cluster: leave out the machine", []string{"fit", "-f", "testdata/pods.yaml", oneByTwo, "--stale-after", "5m"}},
+		{"topology --snapshot: want --snapshot only with node/NAME", []string{"topology", oneByTwo, "--snapshot", "c.berth"}},
+		{"--hold-image i: want --execute too", []string{"defrag", "p", "--hold-image", "i"}},
 		{`did you mean "yaml"?`, []string{"place", "-f", "testdata/pods.yaml", "-o", "ymal"}},
 	} {
 		expect(t, ExitUsage, c.want, c.args...)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -46,7 +45,7 @@ the state at a wrong prediction to a file, which other verbs read with --snapsho
 				return Usagef("--capture %q: want a name from the column CAPTURE", capture)
 			}
 			if capture != "" {
-				data, err := f.get(cmd.Context(), "captures/"+url.PathEscape(capture))
+				data, err := f.get(cmd, "captures/"+url.PathEscape(capture))
 				if err != nil {
 					return err
 				}
@@ -55,7 +54,7 @@ the state at a wrong prediction to a file, which other verbs read with --snapsho
 					return err
 				})
 			}
-			data, err := f.get(cmd.Context(), "shadow")
+			data, err := f.get(cmd, "shadow")
 			if err != nil {
 				return err
 			}
@@ -74,9 +73,12 @@ the state at a wrong prediction to a file, which other verbs read with --snapsho
 }
 
 // get requests a path from the process in shadow mode.
-func (f *shadowFlags) get(ctx context.Context, path string) ([]byte, error) {
+func (f *shadowFlags) get(cmd *cobra.Command, path string) ([]byte, error) {
 	if f.cluster.snapshot != "" {
 		return nil, Usagef("shadow --snapshot %s: want a cluster: a snapshot has no predictions", f.cluster.snapshot)
+	}
+	if used := changedOf(cmd, schedulerFlags); used != "" {
+		return nil, Usagef("shadow --%s: leave out --%s, because the process in shadow mode has its own arguments", used, used)
 	}
 	if err := source.CheckShadowURL(f.url); err != nil {
 		return nil, Usagef("--url %w", err)
@@ -88,7 +90,7 @@ func (f *shadowFlags) get(ctx context.Context, path string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return at.Ask(ctx, path)
+	return at.Ask(cmd.Context(), path)
 }
 
 func shadowText(w io.Writer, v *shadow.View) error {

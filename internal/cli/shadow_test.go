@@ -63,6 +63,7 @@ func TestShadow(t *testing.T) {
 		{[]string{"--url", server.URL, "--capture", "../other.berth"}, ExitUsage, "want a name"},
 		{[]string{"--url", "localhost:10261"}, ExitUsage, "want an address like http://127.0.0.1:10261"},
 		{[]string{"--snapshot", "x.berth"}, ExitUsage, "a snapshot has no predictions"},
+		{[]string{"--keep", "cpusNearDevices"}, ExitUsage, "shadow --keep: leave out --keep"},
 	} {
 		code, _, stderr := run(t, append([]string{"shadow"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) {

@@ -100,6 +100,17 @@ type machineSource struct {
 	args          []string
 }
 
+// node returns the name of the cluster's node that the argument names. The result is is false if
+// there is no such argument, or if a file has the argument's name.
+func (from machineSource) node() (name string, is bool) {
+	if len(from.args) == 0 {
+		return "", false
+	}
+	name, is = strings.CutPrefix(from.args[0], "node/")
+	_, err := os.Stat(from.args[0])
+	return name, is && err != nil
+}
+
 // read reads the machine that a flag or an argument names. Without them, it reads this machine. An
 // argument node/NAME is a node of the cluster, unless a file has this name.
 func (from machineSource) read(cmd *cobra.Command, live *clusterFlags) (*topology.Machine, error) {
@@ -110,7 +121,11 @@ func (from machineSource) read(cmd *cobra.Command, live *clusterFlags) (*topolog
 			named++
 		}
 	}
+	node, ofCluster := from.node()
+	used := changedOf(cmd, ownFlags)
 	switch {
+	case used != "" && !ofCluster:
+		return nil, Usagef("topology --%s: want --%s only with node/NAME, a node of a cluster", used, used)
 	case named > 1:
 		return nil, Usagef("topology: want only one of --lscpu, --root, --%s or an argument", nodeFlag)
 	case given("lscpu"):
@@ -122,15 +137,14 @@ func (from machineSource) read(cmd *cobra.Command, live *clusterFlags) (*topolog
 	case len(from.args) == 0:
 		return whatif.ReadCapture(from.root)
 	}
-	name, ofCluster := strings.CutPrefix(from.args[0], "node/")
-	if _, err := os.Stat(from.args[0]); !ofCluster || err == nil {
+	if !ofCluster {
 		return whatif.ReadMachine(from.args[0])
 	}
 	c, err := live.connect()
 	if err != nil {
 		return nil, err
 	}
-	h, err := query.HardwareOf(cmd.Context(), c, name)
+	h, err := query.HardwareOf(cmd.Context(), c, node)
 	if err != nil {
 		return nil, err
 	}
