@@ -98,6 +98,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.Node, "node-name", os.Getenv("NODE_NAME"), "name of the node (default: the environment's NODE_NAME)")
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig with credentials for the API server (default: those of the pod)")
 	f.StringVar(&o.Root, "kubelet-root-dir", agent.DefaultRoot, "the kubelet's root directory")
+	f.StringVar(&o.DevicePlugins, "device-plugins-dir", "", "folder of device plugins; a kubelet always uses /var/lib/kubelet/device-plugins (default: device-plugins in the kubelet's root directory)")
 	f.StringVar(&s.kubeletConfig, "kubelet-config", "", "the kubelet's configuration file (default: config.yaml in the kubelet's root directory)")
 	f.StringVar(&s.configDir, "kubelet-config-dir", "", "directory with drop-ins of the kubelet's configuration")
 	f.StringVar(&s.configz, "configz", "", "URL at which to ask the kubelet for its configuration instead of reading files, like https://NODE:10250/configz")

@@ -128,7 +128,7 @@ func receive(t *testing.T, c <-chan struct{}, what string) {
 
 func TestWatchFiles(t *testing.T) {
 	root := t.TempDir()
-	events, stop, err := watchFiles(root)
+	events, stop, err := watchFiles(root, filepath.Join(root, "device-plugins"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,10 +157,30 @@ func TestWatchFiles(t *testing.T) {
 	receive(t, events.Changed, "the last change")
 }
 
+// TestWatchDevicesElsewhere: a kubelet with another root directory keeps device plugins elsewhere.
+func TestWatchDevicesElsewhere(t *testing.T) {
+	root, devices := t.TempDir(), t.TempDir()
+	events, stop, err := watchFiles(root, devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	writeFile(t, filepath.Join(devices, kubeletSocket), "")
+	receive(t, events.Restarted, "the kubelet's socket")
+	writeFile(t, filepath.Join(devices, filepath.Base(kubeletstate.DeviceFile)), `{"of":"devices"}`)
+	receive(t, events.Changed, kubeletstate.DeviceFile)
+	writeFile(t, filepath.Join(root, kubeletstate.DeviceFile), `{"of":"root"}`)
+	writeFile(t, filepath.Join(root, kubeletstate.CPUFile), "cpus")
+	raw, err := kubeletstate.ReadRaw(kubeletstate.Files(os.DirFS(root), os.DirFS(devices)))
+	if err != nil || string(raw.Devices) != `{"of":"devices"}` || string(raw.CPU) != "cpus" {
+		t.Errorf("read %s and %s, %v", raw.Devices, raw.CPU, err)
+	}
+}
+
 // TestWatchFilesOfAQuickKubelet: the socket exists before its directory is watched.
 func TestWatchFilesOfAQuickKubelet(t *testing.T) {
 	root := t.TempDir()
-	events, stop, err := watchFiles(root)
+	events, stop, err := watchFiles(root, filepath.Join(root, "device-plugins"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +210,7 @@ func TestKubeletAge(t *testing.T) {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if age := kubeletAge(root); age != 0 {
+	if age := kubeletAge(filepath.Dir(path)); age != 0 {
 		t.Errorf("without a kubelet: %v", age)
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -202,13 +222,13 @@ func TestKubeletAge(t *testing.T) {
 	if err := os.Chtimes(path, then, then); err != nil {
 		t.Fatal(err)
 	}
-	if age := kubeletAge(root); age < time.Hour {
+	if age := kubeletAge(filepath.Dir(path)); age < time.Hour {
 		t.Errorf("of an hour: %v", age)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if age := kubeletAge(root); age != 0 {
+	if age := kubeletAge(filepath.Dir(path)); age != 0 {
 		t.Errorf("of a kubelet that has left its socket behind: %v", age)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/enforce"
-	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -223,7 +221,7 @@ func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, er
 		return books, nil, err
 	}
 	offers := offer.New(p.offered, e.opts.host(), func(format string, args ...any) { e.opts.Log.Info(fmt.Sprintf(format, args...)) })
-	offers.Dir = filepath.Join(e.opts.Root, filepath.Dir(kubeletstate.DeviceFile))
+	offers.Dir = e.opts.DevicePlugins
 	return books, offers, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/sysfs"
@@ -47,6 +48,10 @@ type Options struct {
 	Config ConfigSource
 	// KubeletVersion is the kubelet's release ("v1.36.3"); "" means the release in the Node object.
 	KubeletVersion string
+	// DevicePlugins is the folder with the kubelet's socket for device plugins and with the checkpoint
+	// of the device manager; "" means device-plugins in Root. A kubelet always uses
+	// /var/lib/kubelet/device-plugins (DevicePluginPath in k8s.io/kubelet), whatever its --root-dir.
+	DevicePlugins string
 	// PodResources is the unix socket of the kubelet's PodResources API; "" means
 	// pod-resources/kubelet.sock in Root.
 	PodResources string
@@ -124,6 +129,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Enforce.Cgroups, DefaultCgroups)
 	setDefault(&o.Root, DefaultRoot)
 	setDefault(&o.SysRoot, "/")
+	setDefault(&o.DevicePlugins, filepath.Join(o.Root, filepath.Dir(kubeletstate.DeviceFile)))
 	setDefault(&o.PodResources, filepath.Join(o.Root, "pod-resources", "kubelet.sock"))
 	setDefault(&o.Namespace, v1alpha1.HeartbeatNamespace)
 	setDefault(&o.Heartbeat, 10*time.Second)

@@ -32,7 +32,7 @@ func Run(ctx context.Context, opts Options) error {
 	if a.socket != nil {
 		defer a.socket.Close()
 	}
-	files, stop, err := watchFiles(a.opts.Root)
+	files, stop, err := watchFiles(a.opts.Root, a.opts.DevicePlugins)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func newAgent(opts Options) (*agent, error) {
 		// The kubelet may have started just before the agent, as after a reboot of the node.
 		a.mirror.kubelet = a.socket
 		a.mirror.presence.is(false)
-		a.mirror.presence.age = func() time.Duration { return kubeletAge(opts.Root) }
+		a.mirror.presence.age = func() time.Duration { return kubeletAge(opts.DevicePlugins) }
 	}
 	if opts.Metrics != nil {
 		for _, c := range a.mirror.metrics.collectors() {
@@ -139,9 +139,9 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 		around.fingerprint = MachineFingerprint(os.DirFS(o.SysRoot))
 		around.slots.fingerprint = DeviceFingerprint(os.DirFS(o.SysRoot))
 	}
-	around.started = func() time.Time { return kubeletStart(o.Root) }
-	out.started = func() time.Time { return socketMade(o.Root) }
-	root := os.DirFS(o.Root)
+	around.started = func() time.Time { return kubeletStart(o.DevicePlugins) }
+	out.started = func() time.Time { return socketMade(o.DevicePlugins) }
+	root := kubeletstate.Files(os.DirFS(o.Root), os.DirFS(o.DevicePlugins))
 	return &mirror{
 		now: o.Now, books: &checkpoints{read: func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) }, root: kubeletstate.RootOf(o.Root)},
 		node: a.node, pods: book, around: around, presence: &presence{now: o.Now}, devices: newDeviceBook(o.Preferences, o.NVIDIA),

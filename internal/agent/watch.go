@@ -39,7 +39,7 @@ func moreWatchers(err error) error {
 
 // watchFiles watches the directories of the checkpoints, because the kubelet replaces the files by
 // renaming. The returned function stops the watch.
-func watchFiles(root string) (*fileEvents, func() error, error) {
+func watchFiles(root, devices string) (*fileEvents, func() error, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch %s: %w", root, moreWatchers(err))
@@ -47,7 +47,6 @@ func watchFiles(root string) (*fileEvents, func() error, error) {
 	if err := w.Add(root); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("watch %s: %w", root, err), w.Close())
 	}
-	devices := filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile))
 	if err := w.Add(devices); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, errors.Join(fmt.Errorf("watch %s: %w", devices, err), w.Close())
 	}
@@ -95,8 +94,8 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 // read its configuration and just before it admits its first pods. It returns zero while no program
 // listens on the socket, for example after a kubelet was killed, or while the next kubelet waits
 // for its runtime.
-func kubeletStart(root string) (at time.Time) {
-	path := filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile), kubeletSocket)
+func kubeletStart(devices string) (at time.Time) {
+	path := filepath.Join(devices, kubeletSocket)
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		return at
@@ -109,16 +108,16 @@ func kubeletStart(root string) (at time.Time) {
 }
 
 // socketMade returns the time when the newest kubelet created its socket, or zero.
-func socketMade(root string) (at time.Time) {
-	if info, err := os.Stat(filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile), kubeletSocket)); err == nil {
+func socketMade(devices string) (at time.Time) {
+	if info, err := os.Stat(filepath.Join(devices, kubeletSocket)); err == nil {
 		at = info.ModTime()
 	}
 	return at
 }
 
 // kubeletAge returns the time since kubeletStart, or 0 if it is not known.
-func kubeletAge(root string) time.Duration {
-	at := kubeletStart(root)
+func kubeletAge(devices string) time.Duration {
+	at := kubeletStart(devices)
 	if at.IsZero() {
 		return 0
 	}

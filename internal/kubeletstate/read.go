@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"syscall"
 )
 
@@ -17,6 +18,19 @@ const (
 	// AdmittedFile exists since Kubernetes 1.33.
 	AdmittedFile = "allocated_pods_state"
 )
+
+// Files returns the files below a kubelet's root directory, with devices as the folder of the device
+// manager.
+func Files(root, devices fs.FS) fs.FS { return files{root, devices} }
+
+type files struct{ root, devices fs.FS }
+
+func (f files) Open(name string) (fs.File, error) {
+	if name == DeviceFile {
+		return f.devices.Open(path.Base(name))
+	}
+	return f.root.Open(name)
+}
 
 // MaxFileBytes limits the size of a checkpoint. A checkpoint with 250 pods of 100 containers is
 // much smaller.
