@@ -67,7 +67,12 @@ func helm(t *testing.T) string {
 // render returns the output of helm template for the chart. The error has Helm's message.
 func render(t *testing.T, helm string, args ...string) ([]byte, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), helm, append([]string{"template", "berth", chartFolder, "--namespace=berth-system", "--kube-version=v1.36.3", fromRegistry}, args...)...)
+	return renderFolder(t, helm, chartFolder, args...)
+}
+
+func renderFolder(t *testing.T, helm, folder string, args ...string) ([]byte, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), helm, append([]string{"template", "berth", folder, "--namespace=berth-system", "--kube-version=v1.36.3", fromRegistry}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -144,6 +149,8 @@ func TestChart(t *testing.T) {
 	t.Run("knows no other namespace than its own", func(t *testing.T) { testChartNamespace(t, h) })
 	t.Run("refuses wrong values", func(t *testing.T) { testChartValues(t, h) })
 	t.Run("refuses values that contradict each other", func(t *testing.T) { testChartContradictions(t, h) })
+	t.Run("refuses values that are missing", func(t *testing.T) { testChartNulls(t, h) })
+	t.Run("names commands that work in its namespace", func(t *testing.T) { testChartNotes(t, h) })
 	t.Run("says which Kubernetes it needs", func(t *testing.T) { testChartKubernetes(t, h) })
 	t.Run("shows dashboard and alerts", func(t *testing.T) { testChartMonitoring(t, h) })
 	t.Run("sets flags and arguments that there are", func(t *testing.T) { testChartFlags(t, h) })
@@ -332,6 +339,8 @@ func testChartValues(t *testing.T, helm string) {
 		{"agent.kubelet.rootDir=/var/lib/kubelet/", "rootDir"},
 		{"agent.kubelet.hide[0]=device-plugins", "hide"},
 		{"agent.kubelet.hide[0]=../etc", "hide"},
+		{"agent.kubelet.hide[0]=/var/lib/kubelet/pod-resources", "hide"},
+		{"agent.kubelet.hide[0]=/etc/../root", "hide"},
 		{"agent.kubelet.hide[0]=pods/../../etc", "hide"},
 		{"image.repository=r.example/berth:v1", "repository"},
 		{"image.repository=r.example/berth/", "repository"},
@@ -379,6 +388,7 @@ func testChartContradictions(t *testing.T, helm string) {
 		{"scheduler.mode=shadow,agent.authority=label", "agent.authority: label with scheduler.mode: shadow"},
 		{"controller.enabled=true,controller.port=8081", "controller.port: 8081 is where berth-controller answers"},
 		{"agent.kubelet.configFile=/var/lib/kubelet/pki/config.yaml", "agent.kubelet.configFile: /var/lib/kubelet/pki/config.yaml lies below /var/lib/kubelet/pki"},
+		{"agent.kubelet.configFile=/etc/kubelet/keys/config.yaml,agent.kubelet.hide={/etc/kubelet}", "agent.kubelet.configFile: /etc/kubelet/keys/config.yaml lies below /etc/kubelet,"},
 		{"agent.kubelet.configDropInDir=/var/lib/kubelet/plugins", "agent.kubelet.configDropInDir: /var/lib/kubelet/plugins lies below"},
 		{"agent.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true", "agent.networkPolicy.from: empty lets nobody"},
 		{"scheduler.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true", "scheduler.networkPolicy.from: empty lets nobody"},
@@ -419,6 +429,92 @@ func testChartContradictions(t *testing.T, helm string) {
 		"agent.updateStrategy=null", "agent.updateStrategy.maxSurge=1,agent.updateStrategy.maxUnavailable=0", "agent.resources.requests=null,agent.resources.limits.cpu=100m",
 	} {
 		mustRender(t, helm, "--set="+set)
+	}
+}
+
+// everyPart enables all that the chart can install.
+const everyPart = "map.enabled=true,pool.enabled=true,controller.enabled=true,agent.authority=label,monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"
+
+// testChartNulls: null removes a value. The schema names a removed value without which the chart
+// could not be rendered. Without all other values, the chart is rendered.
+func testChartNulls(t *testing.T, helm string) {
+	values, schema := map[string]any{}, map[string]any{}
+	for file, into := range map[string]*map[string]any{"values.yaml": &values, "values.schema.json": &schema} {
+		if err := yaml.Unmarshal([]byte(chartFile(t, "deploy/chart/berth/"+file)), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var optional []string
+	required := map[int][]string{} // by depth, because null removes all that is below
+	var sort func(path []string, values, schema map[string]any)
+	sort = func(path []string, values, schema map[string]any) {
+		properties, _ := schema["properties"].(map[string]any)
+		names, _ := schema["required"].([]any)
+		for name, value := range values {
+			at := append(slices.Clone(path), name)
+			if !slices.Contains(names, any(name)) && name != "enabled" {
+				optional = append(optional, strings.Join(at, ".")+"=null")
+				continue
+			}
+			if name != "enabled" {
+				required[len(at)] = append(required[len(at)], strings.Join(at, "."))
+			}
+			below, is := value.(map[string]any)
+			if of, known := properties[name].(map[string]any); is && known {
+				sort(at, below, of)
+			}
+		}
+	}
+	sort(nil, values, schema)
+	if len(optional) < 50 || len(required) < 3 {
+		t.Fatalf("optional %q, required %v", optional, required)
+	}
+	for _, more := range []string{everyPart, "scheduler.mode=shadow,map.enabled=true"} {
+		all := slices.DeleteFunc(slices.Clone(optional), func(set string) bool {
+			return strings.HasPrefix(set, "scheduler.mode=") || strings.HasPrefix(set, "image.repository=")
+		})
+		out, err := render(t, helm, "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy", "--set="+strings.Join(all, ","), "--set="+more)
+		if err != nil || bytes.Contains(out, []byte("nil>")) || regexp.MustCompile(`(?m)- -[-a-z]+=$`).Match(bytes.ReplaceAll(out, []byte("--rivals="), nil)) { // no rivals
+			t.Errorf("with %s, and without %q: %v", more, all, err)
+		}
+	}
+	for _, paths := range required {
+		_, err := render(t, helm, "--set="+strings.Join(paths, "=null,")+"=null")
+		for _, path := range paths {
+			parts := strings.Split(path, ".")
+			in, name := strings.Join(parts[:len(parts)-1], "/"), parts[len(parts)-1]
+			if err == nil || !regexp.MustCompile(`at '/?`+in+`': missing propert(y|ies) .*'`+name+`'`).MatchString(err.Error()) {
+				t.Errorf("%s=null: got %v, want a refusal by the schema that names it", path, err)
+			}
+		}
+	}
+}
+
+// testChartNotes renders the notes as a ConfigMap, because helm template does not print them.
+func testChartNotes(t *testing.T, helm string) {
+	folder := t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, "templates"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "files", "templates/_helpers.tpl", "templates/NOTES.txt"} {
+		at, err := filepath.Abs(filepath.Join(chartFolder, name))
+		if err == nil {
+			err = os.Symlink(at, filepath.Join(folder, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const notes = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\ndata:\n  notes: {{ include (print $.Template.BasePath \"/NOTES.txt\") . | toJson }}\n"
+	write(t, filepath.Join(folder, "templates", "notes.yaml"), []byte(notes))
+	for namespace, want := range map[string]string{"berth-system": "\n    kubectl berth shadow\n", "numa": "\n    kubectl berth shadow --heartbeat-namespace=numa\n"} {
+		out, err := renderFolder(t, helm, folder, "--namespace="+namespace, "--set=scheduler.mode=shadow")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := into[corev1.ConfigMap](t, find(t, objectsOf(t, out), "ConfigMap", "notes")).Data["notes"]; !strings.Contains(got, want) {
+			t.Errorf("in %s: got %q, want %q", namespace, got, want)
+		}
 	}
 }
 
@@ -832,10 +928,20 @@ func testChartMounts(t *testing.T, helm string) {
 	if got := mounts(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	got := mounts("--set=agent.kubelet.rootDir=/data/kubelet,agent.kubelet.configFile=/etc/kubernetes/kubelet/config.yaml,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.d,agent.kubelet.hide={pki}")
-	want = map[string]string{"/host/sys": "/sys", "/data/kubelet": "/data/kubelet", "/data/kubelet/pki": "", "/etc/kubernetes/kubelet": "/etc/kubernetes/kubelet", "/etc/kubernetes/kubelet.d": "/etc/kubernetes/kubelet.d"}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	const plugins = "/var/lib/kubelet/device-plugins"
+	for values, want := range map[string]map[string]string{
+		"rootDir=/data/kubelet,agent.kubelet.configFile=/etc/kubernetes/kubelet/config.yaml,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.d,agent.kubelet.hide={pki,/etc/kubernetes/kubelet/pki}": {
+			"/data/kubelet": "/data/kubelet", "/data/kubelet/pki": "", plugins: plugins, "/etc/kubernetes/kubelet": "/etc/kubernetes/kubelet", "/etc/kubernetes/kubelet/pki": "", "/etc/kubernetes/kubelet.d": "/etc/kubernetes/kubelet.d"},
+		// With another --root-dir, a kubelet keeps keys (--cert-dir) and device plugins where it did.
+		"rootDir=/data/kubelet": {"/data/kubelet": "/data/kubelet", "/data/kubelet/pods": "", "/data/kubelet/plugins": "", "/data/kubelet/checkpoints": "",
+			"/var/lib/kubelet": "/var/lib/kubelet", "/var/lib/kubelet/pki": "", plugins: plugins},
+		"rootDir=/data/kubelet,agent.kubelet.configSource=configz": {"/data/kubelet": "/data/kubelet", "/data/kubelet/pods": "", "/data/kubelet/plugins": "", "/data/kubelet/checkpoints": "", plugins: plugins},
+		"hide=null": {"/var/lib/kubelet": "/var/lib/kubelet"},
+	} {
+		want["/host/sys"] = "/sys"
+		if got := mounts("--set=agent.kubelet." + values); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %v, want %v", values, got, want)
+		}
 	}
 }
 
@@ -951,7 +1057,7 @@ func testChartDevices(t *testing.T, helm string) {
 // schema.
 func testChartFlags(t *testing.T, helm string) {
 	source := chartFile(t, "cmd/berth-agent/main.go")
-	everything := "--set=agent.debug=true,agent.nodeResourceTopology=true,agent.kubelet.podResources=false,agent.kubelet.configDropInDir=/etc/d,agent.devicePreferences.nvidia\\.com/gpu=sorted"
+	everything := "--set=agent.debug=true,agent.kubelet.rootDir=/data/kubelet,agent.nodeResourceTopology=true,agent.kubelet.podResources=false,agent.kubelet.configDropInDir=/etc/d,agent.devicePreferences.nvidia\\.com/gpu=sorted"
 	for _, values := range []string{everything, "--set=agent.kubelet.configSource=configz"} {
 		args := agentPod(t, objectsOf(t, mustRender(t, helm, values))).Containers[0].Args
 		for _, arg := range args {
@@ -960,8 +1066,10 @@ func testChartFlags(t *testing.T, helm string) {
 				t.Errorf("berth-agent has no flag --%s", name)
 			}
 		}
-		if values == everything && !slices.Contains(args, "--device-preferences=nvidia.com/gpu=sorted") {
-			t.Errorf("got %q", args)
+		for _, want := range []string{"--device-preferences=nvidia.com/gpu=sorted", "--kubelet-root-dir=/data/kubelet", "--device-plugins-dir=/var/lib/kubelet/device-plugins"} {
+			if (values == everything) != slices.Contains(args, want) {
+				t.Errorf("%s: got %q", values, args)
+			}
 		}
 	}
 	controller := podTemplate(t, find(t, objectsOf(t, mustRender(t, helm, "--set=controller.enabled=true,controller.schedulerNames={berth,volcano}")), "Deployment", "berth-controller"))

@@ -95,6 +95,24 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
+{{- /* What the agent's pod mounts of the kubelet's files, as JSON. folders are the directories of the kubelet's configuration
+    outside of rootDir. hidden are the directories of agent.kubelet.hide that would be seen. */}}
+{{- define "berth.kubeletFiles" -}}
+{{- $k := .Values.agent.kubelet }}
+{{- $folders := list }}
+{{- if eq $k.configSource "file" }}
+{{- range compact (list (dir $k.configFile) $k.configDropInDir) }}
+{{- if not (hasPrefix (printf "%s/" $k.rootDir) (printf "%s/" .)) }}{{ $folders = append $folders . }}{{ end }}
+{{- end }}
+{{- end }}
+{{- $hidden := list }}
+{{- range $name := $k.hide }}
+{{- $path := ternary $name (printf "%s/%s" $k.rootDir $name) (isAbs $name) }}
+{{- range prepend $folders $k.rootDir }}{{ if hasPrefix (printf "%s/" .) $path }}{{ $hidden = append $hidden $path }}{{ end }}{{ end }}
+{{- end }}
+{{- dict "folders" (uniq $folders) "hidden" (uniq $hidden) | toJson }}
+{{- end }}
+
 {{- define "berth.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
