@@ -111,7 +111,6 @@ func TestResizesWhereBerthDecides(t *testing.T) {
 		"nothing, where koordlet does":     {koordlet, asks("cpu=1"), asks("cpu=1000m"), nil, ""},
 		"a member of a gang":               {obeying, asks("cpu=1"), asks("cpu=2"), annotate("berth.dev/bound-for", `{"v":1,"uid":"u","gang":"g","source":"berth.dev/gang","whole":true}`), ""},
 		"an owner of a Reservation":        {obeying, asks("cpu=1"), asks("cpu=2"), annotate("berth.dev/bound-for", `{"v":1,"uid":"u","gang":"g","reservation":"r"}`), "because it uses a Reservation"},
-		"an owner by its own word":         {obeying, asks("cpu=1"), asks("cpu=2"), annotate("scheduling.koordinator.sh/reservation-allocated", `{"uid":"r"}`), "because it uses a Reservation"},
 		"the same, to the same amounts":    {obeying, asks("cpu=1"), asks("cpu=1"), annotate("berth.dev/bound-for", `{"reservation":"r"}`), ""},
 		"with Koordinator's words":         {obeying, asks("cpu=1"), asks("cpu=2"), annotate("scheduling.koordinator.sh/resource-status", "{}"), "because scheduling.koordinator.sh/resource-status"},
 		"a Burstable pod":                  {obeying, asks("cpu=1"), asks("cpu=2"), class("Burstable"), "because its QoS class is not Guaranteed"},

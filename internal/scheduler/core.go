@@ -373,7 +373,6 @@ func (c *core) begin(synced func() bool) {
 		c.handover.Synced()
 		c.ready.Store(true)
 		c.gangs.Synced()
-		c.reservations.Synced()
 		c.waiters.WakeAll()
 		c.lead.Then(func() { c.handover.Await(context.Background(), maxTakeover) })
 	}

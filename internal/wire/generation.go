@@ -88,10 +88,10 @@ func AllocatedTo(pod *corev1.Pod, container string) (milliCPU int64, bytes uint6
 // "" if Berth makes a new decision. The admission policy placed-pods-keep-requests refuses resizes
 // for the same reasons.
 func Unresizable(pod *corev1.Pod) string {
-	bound, said := ReadBoundFor(pod)
+	bound, _ := ReadBoundFor(pod)
 	_, koordinator := pod.Annotations[KoordinatorStatusAnnotation]
 	switch {
-	case bound.Reservation != "" || !said && ReadAllocated(pod) != "":
+	case bound.Reservation != "":
 		return "it uses a Reservation"
 	case koordinator:
 		return KoordinatorStatusAnnotation + " says where it runs"

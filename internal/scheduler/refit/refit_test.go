@@ -355,10 +355,9 @@ func TestWhatIsNotServedIsNamed(t *testing.T) {
 		"owner": {func(p *corev1.Pod) {
 			p.Annotations[wire.BoundForAnnotation] = wire.WriteBoundFor(p, wire.BoundFor{Reservation: "r"})
 		}, "uses a Reservation"},
-		"owner by its own word": {func(p *corev1.Pod) { p.Annotations[wire.AllocatedAnnotation] = `{"name":"r","uid":"r"}` }, "uses a Reservation"},
-		"Koordinator's":         {func(p *corev1.Pod) { p.Annotations[wire.KoordinatorStatusAnnotation] = "{}" }, "says where it runs"},
-		"Burstable":             {func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBurstable }, "QoS class"},
-		"pod-level":             {func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{} }, "spec.resources"},
+		"Koordinator's": {func(p *corev1.Pod) { p.Annotations[wire.KoordinatorStatusAnnotation] = "{}" }, "says where it runs"},
+		"Burstable":     {func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBurstable }, "QoS class"},
+		"pod-level":     {func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{} }, "spec.resources"},
 		"half a CPU": {func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].AllocatedResources[corev1.ResourceCPU] = resource.MustParse("2500m")
 		}, "container c: "},

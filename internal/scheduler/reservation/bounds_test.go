@@ -31,7 +31,6 @@ func bindFor(pod *corev1.Pod, of types.UID) *corev1.Pod {
 // it, as often as they like, and even ones that do not exist.
 func TestWhatAPodSaysOfReservationsIsNotKept(t *testing.T) {
 	w := newWorld(t)
-	w.rs.Synced()
 	for i := range 1000 {
 		pod := onNode("p", types.UID(fmt.Sprint("made-up-", i)))
 		if i%2 == 0 {
@@ -64,7 +63,6 @@ func TestNobodyUsesUpAReservationByWhatHeSays(t *testing.T) {
 	if err := w.cycle(uid); err != nil {
 		t.Fatal(err)
 	}
-	w.rs.Synced()
 	w.rs.PodSeen(onNode("thief", uid))
 	if got := w.phase(uid); got != koordinator.ReservationAvailable || w.free() != 4 {
 		t.Errorf("the Reservation is %s and leaves %d CPUs: want Available and 4", got, w.free())
@@ -72,19 +70,6 @@ func TestNobodyUsesUpAReservationByWhatHeSays(t *testing.T) {
 	w.rs.PodSeen(bindFor(onNode("owner", uid), uid))
 	if got := w.phase(uid); got != koordinator.ReservationSucceeded {
 		t.Errorf("the Reservation is %s: want Succeeded", got)
-	}
-}
-
-// TestOwnersOfTheLastReleaseCount: their Bindings had only Koordinator's annotation.
-func TestOwnersOfTheLastReleaseCount(t *testing.T) {
-	w := newWorld(t)
-	old, plain := onNode("old", "r-uid"), onNode("plain", "r-uid")
-	old.Annotations[wire.PlacementAnnotation] = "{}"
-	w.rs.PodSeen(old)
-	w.rs.PodSeen(plain)
-	w.rs.Synced()
-	if len(w.rs.users.bookOf) != 1 || w.rs.users.bookOf[old.UID] != "r-uid" {
-		t.Errorf("remembered: %v, want the one that Berth placed", w.rs.users.bookOf)
 	}
 }
 
@@ -96,7 +81,6 @@ func TestWhatIsRememberedIsSwept(t *testing.T) {
 	if err := w.cycle(uid); err != nil {
 		t.Fatal(err)
 	}
-	w.rs.Synced()
 	w.rs.PodSeen(bindFor(onNode("owner", uid), uid))
 	lost := ownerOf("lost", "r", 9) // too large, so that it waits
 	w.rs.Begins(lost)

@@ -11,19 +11,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Synced records that the watch has shown all pods that existed at the start.
-func (rs *Reservations) Synced() {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	rs.users.synced = true
-}
-
-// saysOwner reports whether a pod may use a Reservation: it has the annotation berth.dev/bound-for,
-// or names the UID of a Reservation in wire.AllocatedAnnotation. The Binding of a gang's member
-// also has berth.dev/bound-for.
-func saysOwner(pod *corev1.Pod) bool {
-	return pod.Annotations[wire.BoundForAnnotation] != "" || wire.ReadAllocated(pod) != ""
-}
+// saysOwner reports whether a pod may use a Reservation: it has the annotation berth.dev/bound-for.
+// The Binding of a gang's member has it too.
+func saysOwner(pod *corev1.Pod) bool { return pod.Annotations[wire.BoundForAnnotation] != "" }
 
 // PodSeen records a pod as the watch shows it.
 func (rs *Reservations) PodSeen(pod *corev1.Pod) {

@@ -66,7 +66,6 @@ func (s *scene) restart() {
 	for _, pod := range s.pods {
 		s.rs.PodSeen(pod)
 	}
-	s.rs.Synced()
 }
 
 func (s *scene) happen(word string, args []string) error {

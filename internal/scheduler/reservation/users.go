@@ -18,22 +18,14 @@ type users struct {
 	// each pod's Reservation.
 	of     map[types.UID]map[types.UID]*corev1.Pod
 	bookOf map[types.UID]types.UID
-	// synced means that the watch has shown all pods that existed at the start.
-	synced bool
 }
 
 // boundFor returns the UID of the Reservation that a pod was bound for, or "". boundFor uses the
 // annotation from the Binding, because any user who may write the pod can change the pod's own
-// annotation. Older releases bound pods without the Binding's annotation. So until synced is set,
-// boundFor accepts the pod's own annotation if the pod is bound and has a placement.
-func (u *users) boundFor(pod *corev1.Pod) types.UID {
-	if bound, said := wire.ReadBoundFor(pod); said {
-		return bound.Reservation
-	}
-	if u.synced || pod.Spec.NodeName == "" || !wire.HasPlacement(pod) {
-		return ""
-	}
-	return wire.ReadAllocated(pod)
+// annotation.
+func boundFor(pod *corev1.Pod) types.UID {
+	bound, _ := wire.ReadBoundFor(pod)
+	return bound.Reservation
 }
 
 // put records a pod that is bound for a Reservation. put returns the UID of that Reservation, or ""
@@ -43,7 +35,7 @@ func (u *users) put(pod *corev1.Pod) types.UID {
 		u.of[of][pod.UID] = pod // keep only the newest version
 		return ""
 	}
-	of := u.boundFor(pod)
+	of := boundFor(pod)
 	if of == "" {
 		return ""
 	}
@@ -59,7 +51,7 @@ func (u *users) put(pod *corev1.Pod) types.UID {
 func (u *users) remove(pod *corev1.Pod) types.UID {
 	of, ok := u.bookOf[pod.UID]
 	if !ok {
-		return u.boundFor(pod) // the watch may have missed the Binding
+		return boundFor(pod) // the watch may have missed the Binding
 	}
 	delete(u.bookOf, pod.UID)
 	if delete(u.of[of], pod.UID); len(u.of[of]) == 0 {

@@ -107,7 +107,6 @@ func TestMalformedReservationsAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.objects[uid] = o
-		w.rs.Synced()
 		w.told()
 		said := ""
 		for _, condition := range w.objects[uid].Status.Conditions {
