@@ -54,24 +54,19 @@ var off = []struct {
 	{TimeOut, LeftOpen, Budget{Losses: 1}},
 }
 
+// TestEachRuleIsNeeded switches each rule off, and compares the shortest runs that the model then
+// finds with testdata; -rewrite writes them. docs/protocol.md names the files.
 func TestEachRuleIsNeeded(t *testing.T) {
 	var all Rule
 	for _, o := range off {
 		all |= o.rule
-		if r := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget}); r.Breach != o.breach {
-			t.Errorf("without %v: %v after %d states, want %v\n%v", o.rule, r.Breach, r.States, o.breach, r)
+		r := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget})
+		if r.Breach != o.breach {
+			t.Errorf("without %v: %v after %d states, want %v", o.rule, r.Breach, r.States, o.breach)
 		}
+		golden.File(t, "testdata/"+o.rule.String()+".txt", r.String())
 	}
 	if all != AllRules {
 		t.Errorf("switched off: %v, want %v", all, AllRules)
-	}
-}
-
-// TestRuns compares testdata with the shortest runs that the model finds without each rule;
-// -rewrite writes them. docs/protocol.md names the files.
-func TestRuns(t *testing.T) {
-	for _, o := range off {
-		run := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget})
-		golden.File(t, "testdata/"+o.rule.String()+".txt", run.String())
 	}
 }

@@ -3,6 +3,8 @@ package obey
 import (
 	"strings"
 	"testing"
+
+	"github.com/berth-dev/berth/test/golden"
 )
 
 // The workloads: two pods that cannot run at the same time, and a shared pod; two pods that leave
@@ -98,30 +100,17 @@ var rulesOff = []off{
 	{"owners-count", OwnersCount, MadeToWait, owners, Budget{Deletions: 1}, reserved},
 }
 
-func (o off) check(t *testing.T) Result {
-	t.Helper()
-	return mustCheck(t, Config{Pods: o.pods, Held: o.held, Rules: AllRules.Without(o.rule), Budget: o.budget})
-}
-
+// TestEachRuleIsNeeded switches each rule off, and compares the shortest runs that the model then
+// finds with testdata; -rewrite writes them. docs/protocol.md names the files. In each run, each
+// moment starts where the last one ended.
 func TestEachRuleIsNeeded(t *testing.T) {
 	var tested Rule
 	for _, o := range rulesOff {
 		tested |= o.rule
-		if r := o.check(t); r.Breach != o.breach {
-			t.Errorf("without %v: %v after %d states, want %v\n%v", o.rule, r.Breach, r.States, o.breach, r)
+		r := mustCheck(t, Config{Pods: o.pods, Held: o.held, Rules: AllRules.Without(o.rule), Budget: o.budget})
+		if r.Breach != o.breach {
+			t.Errorf("without %v: %v after %d states, want %v", o.rule, r.Breach, r.States, o.breach)
 		}
-	}
-	if tested != AllRules {
-		t.Errorf("switched off alone: %v; want %v", tested, AllRules)
-	}
-	if len(strings.Split(AllRules.String(), "+")) != len(ruleNames{}.Names()) {
-		t.Errorf("%d names for %b", len(ruleNames{}.Names()), AllRules)
-	}
-}
-
-func TestTraceIsARun(t *testing.T) {
-	for _, o := range rulesOff {
-		r := o.check(t)
 		for i := 1; i < len(r.Trace); i++ {
 			if r.Trace[i].Before != r.Trace[i-1].After || r.Trace[i].Before == r.Trace[i].After {
 				t.Errorf("%s: step %d does not follow from the one before", o.id, i+1)
@@ -130,6 +119,13 @@ func TestTraceIsARun(t *testing.T) {
 		if len(r.Trace) == 0 {
 			t.Errorf("%s: no trace", o.id)
 		}
+		golden.File(t, "testdata/"+o.id+".txt", r.String())
+	}
+	if tested != AllRules {
+		t.Errorf("switched off alone: %v; want %v", tested, AllRules)
+	}
+	if len(strings.Split(AllRules.String(), "+")) != len(ruleNames{}.Names()) {
+		t.Errorf("%d names for %b", len(ruleNames{}.Names()), AllRules)
 	}
 }
 
