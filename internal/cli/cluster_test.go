@@ -16,7 +16,6 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/test/golden"
 )
 
 // TestClusterGolden compares the output for users and programs with testdata/cluster-NAME.txt.
@@ -54,14 +53,7 @@ func TestClusterGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := busyWorld(t)
-			code, stdout, stderr := run(t, append(c.args, "--kubeconfig", w.kubeconfig())...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
-			if strings.ContainsRune(stdout+stderr, 0x1b) {
-				t.Errorf("an escape sequence came through: %q", stdout+stderr)
-			}
-			golden.File(t, "testdata/cluster-"+name+".txt", stdout+"---- stderr\n"+stderr)
+			runGolden(t, "cluster-"+name, c.code, append(c.args, "--kubeconfig", w.kubeconfig())...)
 			for _, r := range w.requests {
 				if !strings.HasPrefix(r, http.MethodGet+" ") {
 					t.Errorf("a verb that reads wrote: %s", r)

@@ -18,7 +18,6 @@ import (
 	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/test/golden"
 )
 
 const gpuDriver = "gpu.example.com"
@@ -133,11 +132,7 @@ func TestExplainClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := claimsWorld(t)
 			c.build(w)
-			code, stdout, stderr := run(t, append([]string{"explain", "pod", "--kubeconfig", w.kubeconfig()}, c.args...)...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
-			golden.File(t, "testdata/claims-"+name+".txt", stdout+"---- stderr\n"+stderr)
+			runGolden(t, "claims-"+name, c.code, append([]string{"explain", "pod", "--kubeconfig", w.kubeconfig()}, c.args...)...)
 		})
 	}
 }
@@ -183,11 +178,7 @@ func TestFitClaims(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.files), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			code, stdout, stderr := run(t, append([]string{"fit", "-f", file, "--kubeconfig", w.kubeconfig()}, c.args...)...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
-			golden.File(t, "testdata/claims-fit-"+name+".txt", stdout+"---- stderr\n"+stderr)
+			runGolden(t, "claims-fit-"+name, c.code, append([]string{"fit", "-f", file, "--kubeconfig", w.kubeconfig()}, c.args...)...)
 		})
 	}
 }
@@ -201,11 +192,7 @@ func TestNodesShowDevicesOfDrivers(t *testing.T) {
 	w.pods[0].Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("far")}}
 	w.pods[0].Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	for name, args := range map[string][]string{"table": nil, "json": {"-o", "jsonpath={.nodes[0].driven}"}} {
-		code, stdout, stderr := run(t, append([]string{"node", "n2", "--kubeconfig", w.kubeconfig()}, args...)...)
-		if code != ExitOK {
-			t.Errorf("%s: exit code %d", name, code)
-		}
-		golden.File(t, "testdata/claims-node-"+name+".txt", stdout+"---- stderr\n"+stderr)
+		runGolden(t, "claims-node-"+name, ExitOK, append([]string{"node", "n2", "--kubeconfig", w.kubeconfig()}, args...)...)
 	}
 	w.forbidden = map[string]bool{"/apis/resource.k8s.io/v1/resourceslices": true}
 	if _, _, stderr := run(t, "node", "n2", "--kubeconfig", w.kubeconfig()); !strings.Contains(stderr, "no permission to read resource slices") {

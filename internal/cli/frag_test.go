@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/berth-dev/berth/test/golden"
@@ -28,10 +27,7 @@ func TestFrag(t *testing.T) {
 		{[]string{"--limit", "-1"}, ExitUsage, "--limit -1: want 0 or more"},
 		{[]string{"--limit", "0"}, ExitOK, "RESOURCE"},
 	} {
-		code, stdout, stderr := run(t, append([]string{"frag", "--snapshot", playgroundSnapshot}, c.args...)...)
-		if code != c.code || !strings.Contains(stdout+stderr, c.want) {
-			t.Errorf("%v: exit code %d, want %d with %q:\n%s%s", c.args, code, c.code, c.want, stdout, stderr)
-		}
+		expect(t, c.code, c.want, append([]string{"frag", "--snapshot", playgroundSnapshot}, c.args...)...)
 	}
 }
 

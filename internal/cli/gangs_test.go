@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/berth-dev/berth/test/golden"
 )
 
 // gangWorld has two nodes with 4 CPUs on each NUMA node, and gangs of Volcano.
@@ -53,14 +51,7 @@ func TestGangsGolden(t *testing.T) {
 		"explain-pod":   {[]string{"explain", "fits-2"}, ExitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := run(t, append(c.args, "--kubeconfig", gangWorld(t).kubeconfig())...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
-			if strings.ContainsRune(stdout+stderr, 0x1b) {
-				t.Errorf("an escape sequence came through: %q", stdout+stderr)
-			}
-			golden.File(t, "testdata/gangs-"+name+".txt", stdout+"---- stderr\n"+stderr)
+			runGolden(t, "gangs-"+name, c.code, append(c.args, "--kubeconfig", gangWorld(t).kubeconfig())...)
 		})
 	}
 }

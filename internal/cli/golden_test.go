@@ -22,6 +22,19 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
+// runGolden runs the command, and compares its output with testdata/NAME.txt.
+func runGolden(t *testing.T, name string, want int, args ...string) {
+	t.Helper()
+	code, stdout, stderr := run(t, args...)
+	if code != want {
+		t.Errorf("exit code %d, want %d", code, want)
+	}
+	if strings.ContainsRune(stdout+stderr, 0x1b) {
+		t.Errorf("an escape sequence came through: %q", stdout+stderr)
+	}
+	golden.File(t, "testdata/"+name+".txt", stdout+"---- stderr\n"+stderr)
+}
+
 // TestGolden compares the output for users and programs with testdata/NAME.txt.
 func TestGolden(t *testing.T) {
 	ask := []string{"-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", "testdata/kubelet.yaml", "--device", "nvidia.com/gpu=0:2,1:2"}
@@ -38,11 +51,7 @@ func TestGolden(t *testing.T) {
 		"place-none":   {"place", []string{"-f", "testdata/pods.yaml", "--node", twoByTwo}, ExitFailure},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := run(t, append([]string{c.verb}, c.args...)...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
-			golden.File(t, "testdata/"+name+".txt", stdout+"---- stderr\n"+stderr)
+			runGolden(t, name, c.code, append([]string{c.verb}, c.args...)...)
 		})
 	}
 }

@@ -15,7 +15,6 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/test/golden"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -167,11 +166,7 @@ func TestReservationsShown(t *testing.T) {
 		"reservations-explain-waits":    {[]string{"explain", "waits"}, ExitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := run(t, append(c.args, "--kubeconfig", config)...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
-			golden.File(t, "testdata/"+name+".txt", stdout+"---- stderr\n"+stderr)
+			runGolden(t, name, c.code, append(c.args, "--kubeconfig", config)...)
 		})
 	}
 	code, stdout, _ := run(t, "nodes", "n1", "-o", "svg", "--kubeconfig", config)
