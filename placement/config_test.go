@@ -155,51 +155,31 @@ func TestGatesOfAStage(t *testing.T) {
 	}
 }
 
-// TestPodLevelGate: whether kubelets pin CPUs for a pod with pod-level resources.
+// TestPodLevelGate: whether kubelets pin CPUs for a pod with pod-level resources. If its
+// spec.resources is empty, some determine its QoS class from its containers (v1qos.ComputePodQOS).
 func TestPodLevelGate(t *testing.T) {
-	off, allOff := map[string]bool{"PodLevelResources": false}, map[string]bool{"AllBeta": false}
-	for _, test := range []struct {
-		version placement.Version
-		gates   map[string]bool
-		pins    bool
-	}{
-		{placement.V133, nil, true}, {placement.V134, nil, false}, {placement.V135, off, true}, {placement.V135, allOff, true},
-		{placement.V136, nil, false}, {placement.V136, off, false}, {placement.V136, allOff, false},
-	} {
-		c := m2.config("restricted")
-		c.Version, c.FeatureGates = test.version, test.gates
-		s := state(t, m2.view(), c)
-		r := cpus("p", 2)
-		r.PodLevel = true
-		var d placement.Decision
-		if v := placement.Decide(s, &r, &d); !v.OK() || !d.Containers[0].CPUs.IsEmpty() != test.pins {
-			t.Errorf("1.%d, %v: got %+v with CPUs %v", test.version, test.gates, v, d.Containers[0].CPUs)
-		}
-	}
-}
-
-// TestEmptyPodLevel: whether kubelets determine the QoS class of a pod with an empty spec.resources
-// from its containers (v1qos.ComputePodQOS).
-func TestEmptyPodLevel(t *testing.T) {
 	off, allOff := map[string]bool{"PodLevelResources": false}, map[string]bool{"AllBeta": false}
 	old := map[string]bool{"PodLevelResourcesFixKubeletQOSClass": false}
 	for _, test := range []struct {
+		empty   bool
 		version placement.Version
 		gates   map[string]bool
 		pins    bool
 	}{
-		{placement.V133, nil, true}, {placement.V133, map[string]bool{"PodLevelResources": true}, false}, {placement.V134, nil, false},
-		{placement.V135, off, true}, {placement.V136, nil, false}, {placement.V136, off, true}, {placement.V136, allOff, true},
-		{placement.V137, nil, true}, {placement.V137, old, false}, {placement.V137, allOff, true},
+		{false, placement.V133, nil, true}, {false, placement.V134, nil, false}, {false, placement.V135, off, true}, {false, placement.V135, allOff, true},
+		{false, placement.V136, nil, false}, {false, placement.V136, off, false}, {false, placement.V136, allOff, false},
+		{true, placement.V133, nil, true}, {true, placement.V133, map[string]bool{"PodLevelResources": true}, false}, {true, placement.V134, nil, false},
+		{true, placement.V135, off, true}, {true, placement.V136, nil, false}, {true, placement.V136, off, true}, {true, placement.V136, allOff, true},
+		{true, placement.V137, nil, true}, {true, placement.V137, old, false}, {true, placement.V137, allOff, true},
 	} {
 		c := m2.config("restricted")
 		c.Version, c.FeatureGates = test.version, test.gates
 		s := state(t, m2.view(), c)
 		r := cpus("p", 2)
-		r.EmptyLevel = true
+		r.PodLevel, r.EmptyLevel = !test.empty, test.empty
 		var d placement.Decision
 		if v := placement.Decide(s, &r, &d); !v.OK() || !d.Containers[0].CPUs.IsEmpty() != test.pins {
-			t.Errorf("1.%d, %v: got %+v with CPUs %v", test.version, test.gates, v, d.Containers[0].CPUs)
+			t.Errorf("%+v: got %+v with CPUs %v", test, v, d.Containers[0].CPUs)
 		}
 	}
 }
