@@ -71,5 +71,3 @@ bench-shadow: clusterbench-build ## Resources of shadow mode, compared with kube
 bench-writes: clusterbench-build ## Load of the API server by reports and heartbeats of NODES agents (five minutes).
 	$(call say,reports and heartbeats of $(NODES) nodes with 256 CPUs and 60 pods)
 	@$(call CLUSTERBENCH,writes) -length=$(LENGTH) $(CLUSTERBENCH_FLAGS)
-	$(call say,ways to write one report)
-	@$(call CLUSTERBENCH,ways) $(CLUSTERBENCH_FLAGS)

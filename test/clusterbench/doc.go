@@ -5,7 +5,6 @@
 //	clusterbench gangs     pods in gangs and the same pods one by one, both by Berth
 //	clusterbench starts    the time from a scheduler's start to its first Binding
 //	clusterbench writes    reports and heartbeats of all agents at their usual rates
-//	clusterbench ways      other ways to write a report
 //	clusterbench shadow    processor time and memory of shadow mode next to the stock scheduler
 //
 // The API server is real, in its own process. So are the schedulers: one program, with and without

@@ -24,12 +24,12 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	verbs := map[string]func(*bench) error{verbCluster: (*bench).cluster, "gangs": (*bench).gangs, "starts": (*bench).starts, "writes": (*bench).writes, "ways": (*bench).ways, "shadow": (*bench).shadow}
+	verbs := map[string]func(*bench) error{verbCluster: (*bench).cluster, "gangs": (*bench).gangs, "starts": (*bench).starts, "writes": (*bench).writes, "shadow": (*bench).shadow}
 	if len(args) == 2 && args[0] == verbPlane {
 		return servePlane(ctx, args[1], os.Stdin)
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
-		return fmt.Errorf("%q: want the verb cluster, gangs, starts, writes, ways or shadow", args)
+		return fmt.Errorf("%q: want the verb cluster, gangs, starts, writes or shadow", args)
 	}
 	klog.SetLogger(logr.Discard()) // client-go warns about every request that ends with a phase or the control plane
 	opts, err := parseOptions(args[1:], stderr)

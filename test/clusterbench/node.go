@@ -40,9 +40,6 @@ type simNode struct {
 	sequence  int64
 	published *placement.Snapshot
 	bytes     int
-	// stored is the report in the API, and version the object's version, if ways are compared.
-	stored  *v1alpha1.NodeTopology
-	version string
 
 	// holds is the number of the last report that was written, for heartbeats.
 	holds atomic.Int64

@@ -21,9 +21,6 @@ func (r *result) print(w io.Writer) {
 	if r.Writes != nil {
 		r.Writes.print(w)
 	}
-	if len(r.Ways) > 0 && len(r.Ways[0].PerWrite) > 0 {
-		printWays(w, r.Ways)
-	}
 }
 
 // table writes rows under a heading.
@@ -142,23 +139,4 @@ func (r *result) printGangs(w io.Writer) {
 			row("scheduler CPU", g.CPU)
 		}
 	})
-}
-
-func printWays(w io.Writer, ways []*way) {
-	table(w, "way to write a report\tserver us/report\tby the first\ta change by the first\tlatency ms", func(line func(...any)) {
-		for _, way := range ways {
-			ratio := way.byFirst(ways[0])
-			line(way.Name, fmt.Sprintf("%.0f", median(way.PerWrite)), ratio, ratio/float64(max(1, way.Changes)), median(way.Latency))
-		}
-	})
-}
-
-// byFirst returns the cost per write of this way divided by the cost of the first way: the median
-// of the turns' ratios.
-func (w *way) byFirst(first *way) float64 {
-	ratios := slices.Clone(w.PerWrite)
-	for i := range ratios {
-		ratios[i] /= first.PerWrite[i]
-	}
-	return median(ratios)
 }

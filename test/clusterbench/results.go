@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"k8s.io/client-go/rest"
 )
 
 // result is the printed result, also stored as JSON.
@@ -27,7 +25,6 @@ type result struct {
 	Filter []filterResult `json:"filter,omitempty"`
 	Starts []startResult  `json:"starts,omitempty"`
 	Writes *writesResult  `json:"writes,omitempty"`
-	Ways   []*way         `json:"ways,omitempty"`
 }
 
 // has reports whether the result has the runs of both schedulers of a pair.
@@ -252,17 +249,4 @@ func newLatencies(took []time.Duration, seconds float64) latencies {
 		return latencies{}
 	}
 	return latencies{len(ms), float64(len(ms)) / seconds, median(ms), quantile(ms, 0.99)}
-}
-
-// way is one way to replace a stored report.
-type way struct {
-	Name string `json:"name"`
-	// Changes is how many changes of the node go into one write; 0 means one.
-	Changes int `json:"changes,omitempty"`
-	request func(raw rest.Interface, w written) (*rest.Request, error)
-
-	// PerWrite is processor time of API server and etcd in microseconds, one value for each turn.
-	PerWrite []float64 `json:"serverMicrosecondsPerWrite"`
-	// Latency is the median of each turn in milliseconds.
-	Latency []float64 `json:"latencyMilliseconds"`
 }
