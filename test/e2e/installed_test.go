@@ -22,7 +22,6 @@ func TestInstalled(t *testing.T) {
 		{"agent", testAgent},
 		{"agent under churn", testAgentUnderChurn},
 		{"agent sees a kubelet restart", testAgentSeesKubeletRestart},
-		{"load", testReportLoad},
 		{"policies", testPolicies},
 		{"flows", testFlows},
 		{"hollow node", testHollowNode},
