@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -75,10 +76,7 @@ func (d machine) gpus() placement.DevicePool {
 func (d machine) load(t testing.TB, policy string, taken bool) (*placement.Model, *placement.State) {
 	t.Helper()
 	view := d.view()
-	m, err := placement.NewModel(view, d.config(policy))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, view, d.config(policy))
 	s := m.NewState()
 	s.SetPool(d.gpus())
 	if !taken {
@@ -217,10 +215,7 @@ func BenchmarkRefuse(b *testing.B) {
 func BenchmarkGuarded(b *testing.B) {
 	c := m8.config("restricted")
 	c.GuardDefects = true
-	m, err := placement.NewModel(m8.view(), c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := made.ModelOf(b, m8.view(), c)
 	_, loaded := m8.load(b, "restricted", true)
 	snap := loaded.Snapshot()
 	s, err := m.StateOf(&snap)

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestConfigErrors: configurations with which a kubelet would not start, or which cannot be
@@ -114,15 +116,9 @@ func TestConfigErrors(t *testing.T) {
 // TestClosestOfOneNode: a machine with one NUMA node may be described without distances. A kubelet
 // that sees no distances does not start (NewNUMAInfo of pkg/kubelet/cm/topologymanager).
 func TestClosestOfOneNode(t *testing.T) {
-	m, err := topology.Parse("package:1 numa:1 core:4 pu:1 mem:8Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:1 numa:1 core:4 pu:1 mem:8Gi")
 	m.NUMANodes[0].Distances = nil
-	v, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := made.View(t, m)
 	c := m2.config("restricted")
 	c.TopologyManagerPolicyOptions = map[string]string{"prefer-closest-numa-nodes": "true"}
 	if _, err := placement.NewModel(v, c); err != nil {
@@ -249,10 +245,7 @@ func TestManyNodes(t *testing.T) {
 	v, c := m2.view(), m2.config("none")
 	manyNodes(v, 36)
 	c.MemoryManagerPolicy, c.ReservedMemory = "None", nil
-	m, err := placement.NewModel(v, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, v, c)
 	s := m.NewState()
 	s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference,
 		Devices: []placement.Device{{ID: "a", HasTopology: true, NUMA: 1 << 35}}})
@@ -277,10 +270,7 @@ func TestRaisedMaximum(t *testing.T) {
 		manyNodes(v, 16)
 		c.ReservedSystemCPUs = "0"
 		c.TopologyManagerPolicyOptions = map[string]string{"max-allowable-numa-nodes": "16"}
-		m, err := placement.NewModel(v, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, v, c)
 		r := pod1()
 		r.Containers[0].MilliCPU, r.Containers[0].Memory[0].Bytes = 6000, 20<<30
 		got := placement.Admit(m.NewState(), &r)

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // reject records a refusal as the kubelet does: the decision's resources are allocated, and
@@ -38,10 +40,7 @@ func state(t *testing.T, v *placement.KubeletView, c placement.Config) *placemen
 
 func model(t *testing.T, v *placement.KubeletView, c placement.Config) (*placement.Model, *placement.State) {
 	t.Helper()
-	m, err := placement.NewModel(v, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, v, c)
 	return m, m.NewState()
 }
 
@@ -298,14 +297,7 @@ func isFree(m *placement.Model, s *placement.State, cpus *topology.CPUSet) bool 
 // TestMemoryUnderflow: the reserved memory of a NUMA node exceeds its memory, and the kubelet
 // computes a huge free amount.
 func TestMemoryUnderflow(t *testing.T) {
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:2Gi,64Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine("package:2 numa:1 core:4 pu:2 mem:2Gi,64Gi"))
 	r := cpus("u", 2)
 	r.Containers[0].Memory[0].Bytes = 50 << 30
 	for _, policy := range []string{"none", "best-effort", "single-numa-node"} {

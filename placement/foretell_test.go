@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -368,10 +369,7 @@ func TestDevicesOpen(t *testing.T) {
 		{"none", []int{3, 2}, 4, true},
 	} {
 		numa := machine{1, len(c.has), 8, 1, 16 << 30, 0}
-		m, err := placement.NewModel(numa.view(), placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: c.policy, GuardDefects: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, numa.view(), placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: c.policy, GuardDefects: true})
 		s, pool := m.NewState(), placement.DevicePool{Resource: gpu, Preference: placement.SortedPreference}
 		for node, n := range c.has {
 			for i := range n {
@@ -421,10 +419,7 @@ func TestDevicesNowhere(t *testing.T) {
 		{name: "no word", devices: []placement.Device{{}, {}}, wordless: true},
 		{name: "no guard", devices: []placement.Device{{}, {}}, alone: true},
 	} {
-		m, err := placement.NewModel(two8.view(), placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: "single-numa-node", GuardDefects: !c.alone})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, two8.view(), placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: "single-numa-node", GuardDefects: !c.alone})
 		s, ask := m.NewState(), r
 		if c.wordless {
 			ask.Rules = placement.Rules{}
@@ -446,10 +441,7 @@ func TestDevicesNowhere(t *testing.T) {
 	}
 
 	// A pod that already runs is admitted again by a starting kubelet.
-	m, err := placement.NewModel(two8.view(), placement.Config{TopologyManagerPolicy: "single-numa-node", GuardDefects: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, two8.view(), placement.Config{TopologyManagerPolicy: "single-numa-node", GuardDefects: true})
 	s := m.NewState()
 	s.SetPool(placement.DevicePool{Resource: gpu, Preference: placement.SortedPreference, Devices: []placement.Device{{ID: "a"}, {ID: "b"}}})
 	var d placement.Decision

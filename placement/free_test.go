@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -22,10 +23,7 @@ func TestFreeCPUsCanBeHad(t *testing.T) {
 	} {
 		r := rand.New(rand.NewPCG(1, 2))
 		for range 200 {
-			m, err := placement.NewModel(two8.view(), config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := made.ModelOf(t, two8.view(), config)
 			s := m.NewState()
 			for i := range r.IntN(4) {
 				rules := single

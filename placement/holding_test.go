@@ -4,14 +4,12 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestNUMANodesOfAllThatAPodHas: CPU time counts like CPUs, memory and devices.
 func TestNUMANodesOfAllThatAPodHas(t *testing.T) {
-	m, err := topology.Parse("package:2 numa:2 core:4 pu:1 mem:8Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:2 core:4 pu:1 mem:8Gi")
 	pools := []DevicePool{{Resource: "x/gpu", Devices: []Device{{ID: "a", NUMA: topology.NewNUMASet(3)}, {ID: "b"}}}, {Resource: "x/nic", Devices: []Device{{ID: "a"}}}}
 	deviceAt := func(resource, id string) topology.NUMASet { return DeviceAt(pools, resource, id) }
 	for _, c := range []struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -23,10 +24,7 @@ func wideQuestion(t testing.TB) (*placement.State, placement.Request) {
 		pool.Devices = append(pool.Devices, placement.Device{ID: id})
 	}
 	cfg.Devices = []placement.DeviceKind{gpus}
-	m, err := placement.NewModel(machine{2, 8, 16, 2, 64 << 30, 0}.view(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, machine{2, 8, 16, 2, 64 << 30, 0}.view(), cfg)
 	s := m.NewState()
 	s.SetPool(pool)
 	r := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
@@ -245,10 +246,7 @@ func TestNodeBinds(t *testing.T) {
 	} {
 		cfg := obeying()
 		cfg.Default.CPUs = c.own
-		m, err := placement.NewModel(twoThreads.view(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, twoThreads.view(), cfg)
 		s := m.NewState()
 		r := guaranteed("x", placement.Rules{CPUs: c.pod, Shares: c.shares}, app("a", c.milli, 0))
 		if got := m.Misses(r.Rules); got != c.misses || m.Keeps(r.Rules) != (c.misses == placement.NoWish) {
@@ -274,10 +272,7 @@ func TestNodeBinds(t *testing.T) {
 func TestInitContainersDoNotPayTwice(t *testing.T) {
 	alone := joint.Rules{Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Required}
 	for name, scope := range map[string]placement.Scope{"container": placement.ContainerScope, "pod": placement.PodScope} {
-		m, err := placement.NewModel(two8.view(), obeying())
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, two8.view(), obeying())
 		r := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: scope, CPUs: alone}, app("a", 8000, 1))
 		init := app("i", 1000, 1)
 		init.Kind = placement.Init
@@ -332,10 +327,7 @@ func TestMisses(t *testing.T) {
 		if len(c.options) > 0 {
 			cfg.FeatureGates = map[string]bool{"CPUManagerPolicyAlphaOptions": true}
 		}
-		m, err := placement.NewModel(m2.view(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, m2.view(), cfg)
 		if got := m.Misses(c.rules); got != c.want || m.Keeps(c.rules) != (c.want == placement.NoWish) {
 			t.Errorf("%s: misses %d, want %d", c.name, got, c.want)
 		}
@@ -429,10 +421,7 @@ func obeyWorld(t *testing.T, seed uint64) *world {
 	cfg.Strategy = pick(r, joint.MostAllocated, joint.LeastAllocated, joint.FillNodes)
 	view := d.view()
 	pools := deviceKinds(r, view, &cfg)
-	m, err := placement.NewModel(view, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, view, cfg)
 	w := &world{r: r, view: view, cfg: cfg, model: m, state: m.NewState(), asked: map[string]placement.Request{}}
 	for _, p := range pools {
 		w.state.SetPool(p)
@@ -582,10 +571,7 @@ func TestDevicesOf(t *testing.T) {
 func TestForgedDevices(t *testing.T) {
 	cfg := obeying()
 	cfg.Devices = []placement.DeviceKind{{Resource: "x/y", Devices: []placement.PlacedDevice{{ID: "a"}, {ID: "b"}}}}
-	m, err := placement.NewModel(two8.view(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, two8.view(), cfg)
 	s := m.NewState()
 	s.SetPool(placement.DevicePool{Resource: "x/y", Decided: true, Devices: []placement.Device{{ID: "a"}, {ID: "b", Unhealthy: true}}})
 	pod := func(uid string, ids ...string) *placement.PodAllocation {
@@ -883,10 +869,7 @@ func TestObeyNoAllocations(t *testing.T) {
 		kind.Devices, pool.Devices = append(kind.Devices, d), append(pool.Devices, placement.Device{ID: d.ID, Unhealthy: i == 3})
 	}
 	cfg.Devices = []placement.DeviceKind{kind}
-	m, err := placement.NewModel(m8.view(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, m8.view(), cfg)
 	s := m.NewState()
 	s.SetPool(pool)
 	plain := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}, app("a", 8000, 4), app("b", 500, 1))
@@ -947,10 +930,7 @@ func TestContainersMakeRoomForEachOther(t *testing.T) {
 func BenchmarkObey(b *testing.B) {
 	for _, scope := range []placement.Scope{placement.ContainerScope, placement.PodScope} {
 		b.Run(scope.String(), func(b *testing.B) {
-			m, err := placement.NewModel(m8.view(), obeying())
-			if err != nil {
-				b.Fatal(err)
-			}
+			m := made.ModelOf(b, m8.view(), obeying())
 			s := m.NewState()
 			r := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: scope}, app("a", 8000, 4))
 			b.ReportAllocs()
@@ -989,10 +969,7 @@ func TestDevicesAreExplained(t *testing.T) {
 		{ID: "n0", HasNUMA: true, Root: "r0", Switch: "s0"}, {ID: "n2", NUMA: 1, HasNUMA: true, Root: "r1", Switch: "s2"},
 	}}
 	cfg.Devices = []placement.DeviceKind{gpu, nic}
-	m, err := placement.NewModel(two8.view(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, two8.view(), cfg)
 	s := m.NewState()
 	s.SetPool(placement.DevicePool{Resource: "x/gpu", Decided: true, Devices: []placement.Device{{ID: "g0"}, {ID: "g1"}, {ID: "g2", Unhealthy: true}, {ID: "g3"}}})
 	s.SetPool(placement.DevicePool{Resource: "x/nic", Decided: true, Devices: []placement.Device{{ID: "n0"}, {ID: "n2"}}})

@@ -8,7 +8,9 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/golden"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestRefusals compares refusals, in one line, as a table and as JSON, with testdata/refusals.txt.
@@ -112,14 +114,7 @@ func TestAdviceFollowsFromWhatLacks(t *testing.T) {
 
 // TestAdviceNamesNothingRuledOut: the advice does not name nodes that the pod's own rules exclude.
 func TestAdviceNamesNothingRuledOut(t *testing.T) {
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine("package:2 numa:1 core:4 pu:1"))
 	const nodes = "whose kubelet has the policy best-effort"
 	for name, c := range map[string]struct {
 		rules placement.Rules
@@ -140,10 +135,7 @@ func TestAdviceNamesNothingRuledOut(t *testing.T) {
 		"one device on each":         {placement.Rules{Devices: placement.DeviceRules{PerNode: 1}}, false},
 	} {
 		for _, cpus := range []int64{5, 3} { // 5 never fit on one NUMA node, 3 do not fit now
-			model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			model := made.ModelOf(t, view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
 			s, d := model.NewState(), placement.Decision{}
 			for _, uid := range []string{"a", "b"} {
 				held := placement.Request{UID: uid, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 2000}}}

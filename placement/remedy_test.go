@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -111,10 +112,7 @@ func TestAdviceIsFollowed(t *testing.T) {
 			kinds["milder"]++
 			cfg := w.cfg
 			cfg.TopologyManagerPolicy = "best-effort"
-			m, err := placement.NewModel(w.view, cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := made.ModelOf(t, w.view, cfg)
 			if v := placement.Admit(w.emptied(t, m), &r); !v.OK() {
 				t.Errorf("seed %d: %s\nadvice %q: such a node refuses it too: %s", seed, f.String(), text, v.Detail)
 			}
@@ -209,10 +207,7 @@ func TestReservedCPUsAreCounted(t *testing.T) {
 		for i := 1; i < 8; i++ {
 			reserved += "," + strconv.Itoa(int(view.Nodes[i].Cores[0].Threads[0]))
 		}
-		m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: reserved, TopologyManagerPolicy: c.policy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: reserved, TopologyManagerPolicy: c.policy})
 		s := m.NewState()
 		s.SetPool(pool)
 		r := placement.Request{UID: "p", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: c.cpus * 1000}}}

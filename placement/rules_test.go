@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 )
 
 var (
@@ -92,10 +93,7 @@ func TestKeeps(t *testing.T) {
 	} {
 		cfg := m2.config("restricted")
 		cfg.TopologyManagerScope = "pod"
-		m, err := placement.NewModel(m2.view(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, m2.view(), cfg)
 		if got := m.Keeps(test.rules); got != test.want {
 			t.Errorf("%s: the node keeps %+v: %v", name, test.rules, got)
 		}
@@ -107,10 +105,7 @@ func TestKeeps(t *testing.T) {
 func TestKeepsOwnCPUs(t *testing.T) {
 	for authority, want := range map[placement.Authority]bool{placement.AuthorityKubelet: false, placement.AuthorityBerth: true} {
 		cfg := placement.Config{TopologyManagerPolicy: "restricted", ReservedMilliCPU: 1000, Authority: authority}
-		m, err := placement.NewModel(m2.view(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, m2.view(), cfg)
 		if got := m.Keeps(placement.Rules{OwnCPUs: true}); got != want {
 			t.Errorf("authority %v: %v", authority, got)
 		}

@@ -5,20 +5,15 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestStrands: NUMA node 0 has 16 CPUs and four devices, so each device's part is four CPUs. NUMA
 // node 1 has no devices.
 func TestStrands(t *testing.T) {
-	m, err := topology.Parse("package:2 numa:1 core:8 pu:2 number:packed mem:64Gi dist:10,21")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine("package:2 numa:1 core:8 pu:2 number:packed mem:64Gi dist:10,21"))
 	const gpu = "example.com/gpu"
 	with := func(cpu, gpus int64) placement.Request {
 		r := cpus(fmt.Sprint(cpu, "-", gpus), cpu)

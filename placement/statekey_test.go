@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
-	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestStateKey: states with equal keys give the same verdicts. Unequal states can have equal keys.
@@ -105,14 +105,7 @@ func renamed(w *world) *placement.State {
 // TestPoolsKeyCountsEveryNUMANode: NUMA node 0 has no CPUs, so the node with the highest id is not
 // among the first of the nodes with CPUs.
 func TestPoolsKeyCountsEveryNUMANode(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1=0-3;2=4-7 memonly:0 core:4 pu:1 mem:64Gi"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: "restricted"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.Model(t, "package:2 numa:1=0-3;2=4-7 memonly:0 core:4 pu:1 mem:64Gi", placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: "restricted"})
 	keys := map[string]string{}
 	for _, nodes := range [][]topology.NUMAID{{}, {0}, {1}, {2}, {2, 2}} {
 		s, pool := m.NewState(), placement.DevicePool{Resource: "example.com/gpu"}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
@@ -13,19 +14,13 @@ import (
 // wide is the model of a kubelet on a machine with 34 NUMA nodes, two of them with CPUs.
 func wide(t testing.TB, policy string, version placement.Version, change func(*placement.Config)) *placement.Model {
 	t.Helper()
-	view, err := placement.ViewOf(shapes.Machine(shapes.GB200))
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine(shapes.GB200))
 	c := placement.Config{Version: version, CPUManagerPolicy: "static", ReservedSystemCPUs: "0,72", TopologyManagerPolicy: policy,
 		TopologyManagerPolicyOptions: map[string]string{"max-allowable-numa-nodes": "64"}}
 	if change != nil {
 		change(&c)
 	}
-	m, err := placement.NewModel(view, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, view, c)
 	return m
 }
 
@@ -129,10 +124,7 @@ func TestMemoryOnlyNodesClosest(t *testing.T) {
 // TestMemoryOnlyNodesRefused: the memory manager would try all sets of 34 nodes, and a machine can
 // have CPUs on more NUMA nodes than hints can name.
 func TestMemoryOnlyNodesRefused(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine(shapes.GB200))
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine(shapes.GB200))
 	c := placement.Config{Version: placement.V136, CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "restricted",
 		TopologyManagerPolicyOptions: map[string]string{"max-allowable-numa-nodes": "64"}, MemoryManagerPolicy: "Static",
 		ReservedMemory: []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 1 << 30}}}}

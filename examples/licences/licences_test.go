@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 const resource = "example.com/licence"
@@ -14,10 +15,7 @@ const resource = "example.com/licence"
 // node returns an empty node on which Berth decides. It has two sockets with two NUMA nodes each.
 func node(t *testing.T, count uint64) *placement.State {
 	t.Helper()
-	machine, err := topology.Parse("package:2 numa:2 core:4 pu:2 mem:8Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
+	machine := shapes.Machine("package:2 numa:2 core:4 pu:2 mem:8Gi")
 	view, err := placement.ViewOf(machine)
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // newObeyingWorld returns a node on which Berth decides. The managers of its kubelet are none.
@@ -39,15 +39,6 @@ func newObeyingWorld(t *testing.T) *world {
 }
 
 func (w *world) obeys(o *obeyed) { w.m.running = func() *obeyed { return o } }
-
-func cpuSet(t *testing.T, list string) topology.CPUSet {
-	t.Helper()
-	set, err := topology.ParseCPUList(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
 
 // ready returns the Ready condition of the last report, as "status reason: message".
 func (w *world) ready() string {
@@ -64,9 +55,9 @@ func TestObeyingReport(t *testing.T) {
 	w.see("b", corev1.PodRunning)
 	w.admitted("a", "b")
 	w.obeys(&obeyed{pods: map[string][]placement.ContainerAllocation{
-		"a": {{Name: "main", CPUs: cpuSet(t, "2-3"), Exclusive: joint.ExclusiveCore, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}},
+		"a": {{Name: "main", CPUs: shapes.CPUs("2-3"), Exclusive: joint.ExclusiveCore, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}},
 		"b": {{Name: "main", Shares: []placement.CPUShare{{NUMA: 1, MilliCPU: 1500}}}},
-		"x": {{Name: "main", CPUs: cpuSet(t, "5")}},
+		"x": {{Name: "main", CPUs: shapes.CPUs("5")}},
 	}, generations: map[string]uint64{"a": 3, "b": 0}})
 	w.settle()
 	nt := w.writes[len(w.writes)-1]
@@ -110,7 +101,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 			"False NotEnforced: the socket is gone"},
 		"no CPU reserved": {func(w *world) { w.config.ReservedSystemCPUs = "" }, "False Unsupported: kubeReserved[cpu]"},
 		"two pods on one CPU": {func(w *world) {
-			one := []placement.ContainerAllocation{{Name: "main", CPUs: cpuSet(t, "2")}}
+			one := []placement.ContainerAllocation{{Name: "main", CPUs: shapes.CPUs("2")}}
 			w.obeys(&obeyed{pods: map[string][]placement.ContainerAllocation{"a": one, "b": one}})
 		}, "False Contradiction: "},
 		"placed on a guess": {func(w *world) {
@@ -120,7 +111,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 		"placed on a guess that has come true": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.VerdictOnly})
 			w.admitted("p")
-			w.obeys(&obeyed{pods: map[string][]placement.ContainerAllocation{"p": {{Name: "main", CPUs: cpuSet(t, "2-3")}}}})
+			w.obeys(&obeyed{pods: map[string][]placement.ContainerAllocation{"p": {{Name: "main", CPUs: shapes.CPUs("2-3")}}}})
 		}, "True"},
 		"placed on what it has": {func(w *world) {
 			w.placed("p", "2-3", wire.Placement{Certainty: wire.Exact})
@@ -197,8 +188,8 @@ func TestNodeWords(t *testing.T) {
 
 // TestReadBack compares decisions with the cgroups.
 func TestReadBack(t *testing.T) {
-	decided := &placement.ContainerDecision{Name: "main", CPUs: cpuSet(t, "2-3"), Shares: nil}
-	pinned := enforce.Set{CPUs: cpuSet(t, "2-3"), Pinned: true}
+	decided := &placement.ContainerDecision{Name: "main", CPUs: shapes.CPUs("2-3"), Shares: nil}
+	pinned := enforce.Set{CPUs: shapes.CPUs("2-3"), Pinned: true}
 	cgroups := func(cpus string) fs.FS {
 		return fstest.MapFS{"pods/c/cpuset.cpus.effective": {Data: []byte(cpus + "\n")}, "pods/c/cpuset.mems.effective": {Data: []byte("0-1\n")}}
 	}
@@ -214,7 +205,7 @@ func TestReadBack(t *testing.T) {
 		"vanished":        {enforce.Booked{Running: true, Set: pinned}, fstest.MapFS{}, "2-3", ""},
 		"just beginning":  {enforce.Booked{Running: true, Set: pinned}, cgroups("0-7"), "2-3", ""},
 		"between lives":   {enforce.Booked{Set: pinned}, cgroups("2-5"), "2-3", ""},
-		"confined":        {enforce.Booked{Running: true, Set: enforce.Set{CPUs: cpuSet(t, "0-1")}, Why: "CPUs 2 are held by ns/q/main"}, cgroups("0-1"), "", "ns/p/main CPUs 2 are held by ns/q/main"},
+		"confined":        {enforce.Booked{Running: true, Set: enforce.Set{CPUs: shapes.CPUs("0-1")}, Why: "CPUs 2 are held by ns/q/main"}, cgroups("0-1"), "", "ns/p/main CPUs 2 are held by ns/q/main"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.held.Settled = name != "just beginning"
@@ -237,7 +228,7 @@ func TestReadBack(t *testing.T) {
 // TestVanishedCgroupIsAstray: the runtime reports a container as running that has had no cgroup for
 // some time. It cannot be read back, so it possibly does not run as decided.
 func TestVanishedCgroupIsAstray(t *testing.T) {
-	held := enforce.Booked{Running: true, Settled: true, Set: enforce.Set{CPUs: cpuSet(t, "2-3"), Pinned: true},
+	held := enforce.Booked{Running: true, Settled: true, Set: enforce.Set{CPUs: shapes.CPUs("2-3"), Pinned: true},
 		Container: enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main"}}
 	a := absence{map[string]time.Time{}, time.Unix(1000, 0)}
 	there := fstest.MapFS{"pods/c/cpuset.cpus.effective": {Data: []byte("2-3")}, "pods/c/cpuset.mems.effective": {Data: []byte("0")}}
@@ -365,7 +356,7 @@ func TestBooksAreRenewed(t *testing.T) {
 	if len(told) < 2 || told[0] != "0" || told[len(told)-1] != "0-1" {
 		t.Errorf("told of reserved CPUs %q, want 0, then 0-1", told)
 	}
-	books, err := enforce.NewBooks(w.m.around.platform.spec.Machine, cpuSet(t, "0"), enforce.Hold)
+	books, err := enforce.NewBooks(w.m.around.platform.spec.Machine, shapes.CPUs("0"), enforce.Hold)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +369,7 @@ func TestBooksAreRenewed(t *testing.T) {
 	if err != nil || adjust.GetLinux().GetResources().GetCpu().GetCpus() != "0-7" {
 		t.Errorf("%v, %v", adjust, err)
 	}
-	d := placement.Decision{UID: "v", Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: cpuSet(t, "1")}}}
+	d := placement.Decision{UID: "v", Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: shapes.CPUs("1")}}}
 	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Decision: d})
 	if err != nil {
 		t.Fatal(err)
@@ -414,7 +405,7 @@ func TestAstrayIsACondition(t *testing.T) {
 // placed shows a running pod whose one container got the CPUs. p has the rest of its placement.
 func (w *world) placed(uid, cpus string, p wire.Placement) *corev1.Pod {
 	w.t.Helper()
-	p.Sequence, p.Decision = 1, placement.Decision{UID: uid, Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: cpuSet(w.t, cpus)}}}
+	p.Sequence, p.Decision = 1, placement.Decision{UID: uid, Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: shapes.CPUs(cpus)}}}
 	text, err := wire.WritePlacement(&p)
 	if err != nil {
 		w.t.Fatal(err)

@@ -20,7 +20,9 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // quarters is a machine of two packages with two NUMA nodes each: CPUs 0-1, 2-3, 4-5, 6-7.
@@ -28,14 +30,8 @@ const quarters = "package:2 numa:2 core:2 pu:1 mem:8Gi"
 
 func quartersNode(t *testing.T) *wire.Node {
 	t.Helper()
-	m, err := topology.Parse(quarters)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine(quarters)
+	view := made.View(t, m)
 	spec := wire.NodeSpec{Machine: m, View: view, Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"}}
 	n := &wire.Node{Name: "n1", Spec: spec}
 	n.Report.Snapshot.SharedCPUs = cpus(t, "0-7")
@@ -178,24 +174,15 @@ func TestStrandedAgrees(t *testing.T) {
 // randomNode returns a node with some pods.
 func randomNode(t *testing.T, r *rand.Rand) *wire.Node {
 	t.Helper()
-	m, err := topology.Parse([]string{quarters, "package:2 numa:1 core:6 pu:2 mem:16Gi", "package:1 numa:2 core:5 pu:1 mem:4Gi"}[r.IntN(3)])
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine([]string{quarters, "package:2 numa:1 core:6 pu:2 mem:16Gi", "package:1 numa:2 core:5 pu:1 mem:4Gi"}[r.IntN(3)])
+	view := made.View(t, m)
 	spec := wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.0",
 		Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", MemoryManagerPolicy: "Static", TopologyManagerPolicy: "best-effort",
 			ReservedMemory: []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 100 << 20}}}}}
 	if r.IntN(2) == 0 {
 		spec.Authority, spec.Config = v1alpha1.AuthorityBerth, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"}
 	}
-	model, err := placement.NewModel(view, spec.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.ModelOf(t, view, spec.Config)
 	pool := placement.DevicePool{Resource: "x.y/d"}
 	for i := range r.IntN(9) {
 		d := placement.Device{ID: fmt.Sprint(i), HasTopology: true, NUMA: topology.NewNUMASet(m.NUMANodes[r.IntN(len(m.NUMANodes))].ID), Unhealthy: r.IntN(5) == 0}

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/enforce"
 	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 const tokensOfGPU = "berth-token-000"
@@ -38,7 +39,7 @@ func newOfferingWorld(t *testing.T) *world {
 func newPluginOf(t *testing.T, w *world) *enforce.Plugin {
 	t.Helper()
 	w.settle()
-	books, err := enforce.NewBooks(w.m.around.platform.spec.Machine, cpuSet(t, "0"), enforce.Hold)
+	books, err := enforce.NewBooks(w.m.around.platform.spec.Machine, shapes.CPUs("0"), enforce.Hold)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestOfferedReport(t *testing.T) {
 {"PodUID":"a","ContainerName":"main","ResourceName":"x.y/d","DeviceIDs":{"1":["d0"]},"AllocResp":""}]`
 	w.allocated(registeredTokens(nil), entries)
 	w.obeys(&obeyed{
-		pods:    map[string][]placement.ContainerAllocation{"a": {{Name: "main", CPUs: cpuSet(t, "2"), Devices: []placement.DeviceAllocation{{Resource: "a.b/gpu", IDs: []string{"0000:bb:00.0"}}}}}},
+		pods:    map[string][]placement.ContainerAllocation{"a": {{Name: "main", CPUs: shapes.CPUs("2"), Devices: []placement.DeviceAllocation{{Resource: "a.b/gpu", IDs: []string{"0000:bb:00.0"}}}}}},
 		offered: map[string]string{"0000:3b:00.0": "a.b/gpu", "0000:3c:00.0": "a.b/gpu", "0000:bb:00.0": "a.b/gpu", "0000:bc:00.0": "another"}, // the last one came later
 		sick:    map[string]string{"0000:3c:00.0": "it has gone"},
 	})

@@ -23,7 +23,7 @@ import (
 func resizedPod(t *testing.T, uid string, generation uint64, cpus string) *corev1.Pod {
 	t.Helper()
 	p := wire.Placement{Sequence: 1, Generation: generation, Authority: placement.AuthorityBerth, Decision: placement.Decision{UID: uid,
-		Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: cpuSet(t, cpus), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}}}}
+		Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: shapes.CPUs(cpus), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}}}}
 	text, err := wire.WritePlacement(&p)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestDecisionsAreRemembered(t *testing.T) {
 // TestResizedPodsAreReadBack: the report lists released CPUs as the container's until its cgroup no
 // longer has them, and released memory until the limit is lowered.
 func TestResizedPodsAreReadBack(t *testing.T) {
-	books, err := enforce.NewBooks(shapes.Machine("package:1 numa:1 core:8 pu:1 mem:8Gi"), cpuSet(t, "0"), enforce.Hold)
+	books, err := enforce.NewBooks(shapes.Machine("package:1 numa:1 core:8 pu:1 mem:8Gi"), shapes.CPUs("0"), enforce.Hold)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,13 +152,13 @@ func TestResizedPodsAreReadBack(t *testing.T) {
 		t.Helper()
 		o := e.look()
 		got := o.pods["a"][0]
-		if got.CPUs != cpuSet(t, cpus) || got.Memory[0].Bytes != bytes || o.generations["a"] != generation || len(o.astray) > 0 {
+		if got.CPUs != shapes.CPUs(cpus) || got.Memory[0].Bytes != bytes || o.generations["a"] != generation || len(o.astray) > 0 {
 			t.Errorf("%s: %+v of generation %d, astray %q; want CPUs %s and %d bytes", what, got, o.generations["a"], o.astray, cpus, bytes)
 		}
 	}
 	cgroup("1-4", "1073741824")
 	want("as it was bound", "1-4", 1<<30, 0)
-	small := placement.ContainerDecision{Name: "main", CPUs: cpuSet(t, "1"), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 29}}}
+	small := placement.ContainerDecision{Name: "main", CPUs: shapes.CPUs("1"), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 29}}}
 	p.Decide("a", enforce.Decided{Generation: 2, Containers: []placement.ContainerDecision{small}})
 	want("decided", "1-4", 1<<30, 2)
 	cgroup("1", "max")

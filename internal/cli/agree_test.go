@@ -31,8 +31,10 @@ import (
 	"github.com/berth-dev/berth/internal/web"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // clustersAsked is the number of random clusters in TestAllSayTheSame, and firstCluster its first
@@ -144,14 +146,8 @@ func (a *agreeing) silent(node string) bool {
 
 // addRandomNode adds a node with pods: reported ones, some of which have ended, and pods in flight.
 func (a *agreeing) addRandomNode(name string) {
-	m, err := topology.Parse(pick(a.rng, twoSockets, "package:1 numa:2 core:6 pu:1 mem:8Gi dist:10,12", "package:2 numa:2 core:3 pu:2 mem:8Gi dist:10,12,21", "package:1 numa:1 core:8 pu:1 mem:32Gi"))
-	if err != nil {
-		a.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		a.Fatal(err)
-	}
+	m := shapes.Machine(pick(a.rng, twoSockets, "package:1 numa:2 core:6 pu:1 mem:8Gi dist:10,12", "package:2 numa:2 core:3 pu:2 mem:8Gi dist:10,12,21", "package:1 numa:1 core:8 pu:1 mem:32Gi"))
+	view := made.View(a, m)
 	n := &wire.Node{Name: name, Spec: wire.NodeSpec{Machine: m, View: view, Authority: pick(a.rng, v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth), KubeletVersion: "v1.36.3",
 		Config: placement.Config{Version: placement.V136, ReservedSystemCPUs: pick(a.rng, "0", "0-1")}}}
 	policy, scope := pick(a.rng, "none", "best-effort", "restricted", "single-numa-node"), pick(a.rng, "container", "pod")
@@ -187,10 +183,7 @@ func (a *agreeing) addRandomNode(name string) {
 
 // fill admits pods on the node, writes its report, and then binds some more.
 func (a *agreeing) fill(n *wire.Node) {
-	model, err := placement.NewModel(n.Spec.View, n.Spec.Config)
-	if err != nil {
-		a.Fatal(err)
-	}
+	model := made.ModelOf(a, n.Spec.View, n.Spec.Config)
 	k := sim.NewKubelet(model)
 	pool := placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference}
 	for i := range a.rng.IntN(6) {
@@ -406,10 +399,7 @@ func (a *agreeing) freeInLedger(name string) map[string]uint64 {
 	if !ok {
 		a.Fatalf("%s: the ledger knows nothing", name)
 	}
-	reserved, err := topology.ParseCPUList(n.Spec.Config.ReservedSystemCPUs)
-	if err != nil {
-		a.Fatal(err)
-	}
+	reserved := shapes.CPUs(n.Spec.Config.ReservedSystemCPUs)
 	out := map[string]uint64{}
 	for i := range n.Spec.Machine.NUMANodes {
 		m := &n.Spec.Machine.NUMANodes[i]

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 const (
@@ -26,10 +26,7 @@ const (
 // topologyFile writes a NodeTopology, changed by spoil.
 func topologyFile(t *testing.T, spoil func(*v1alpha1.NodeTopology)) string {
 	t.Helper()
-	m, err := topology.Parse("numa:2 core:2 pu:1 mem:1Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("numa:2 core:2 pu:1 mem:1Gi")
 	nt, err := wire.WriteNodeTopology(&wire.Node{
 		Name: "n1",
 		Spec: wire.NodeSpec{Machine: m, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",

@@ -15,20 +15,15 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // obeying returns the report of a node on which Berth decides, with the pods in decided.
 func obeying(t testing.TB, name string, decided ...*placement.Decision) *wire.Node {
 	t.Helper()
-	m, err := topology.Parse(twoSockets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine(twoSockets)
+	view := made.View(t, m)
 	n := &wire.Node{Name: name, Spec: wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityBerth, KubeletVersion: "v1.36.3",
 		Config: placement.Config{Version: placement.V136, Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0,8"}}}
 	n.Report = wire.Report{Sequence: 7, Observed: noon.Add(-5 * time.Minute), Conditions: []metav1.Condition{{
@@ -44,10 +39,7 @@ func obeying(t testing.TB, name string, decided ...*placement.Decision) *wire.No
 
 func stateOf(t testing.TB, spec *wire.NodeSpec) *placement.State {
 	t.Helper()
-	model, err := placement.NewModel(spec.View, spec.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.ModelOf(t, spec.View, spec.Config)
 	return model.NewState()
 }
 

@@ -24,8 +24,10 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/test/sim"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // noon is the time of all requests in these tests, by the server's clock.
@@ -233,14 +235,8 @@ const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi"
 // best-effort on n2, and restricted on others.
 func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.Node {
 	t.Helper()
-	m, err := topology.Parse(twoSockets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine(twoSockets)
+	view := made.View(t, m)
 	n := &wire.Node{Name: name, Spec: wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3", Config: placement.Config{
 		Version: placement.V136, CPUManagerPolicy: "static", ReservedSystemCPUs: "0,8", MemoryManagerPolicy: "Static", TopologyManagerPolicy: "restricted",
 		ReservedMemory: []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 1 << 30}}},
@@ -248,10 +244,7 @@ func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.N
 	if name == "n2" {
 		n.Spec.Config.TopologyManagerPolicy = "best-effort"
 	}
-	model, err := placement.NewModel(view, n.Spec.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.ModelOf(t, view, n.Spec.Config)
 	k := sim.NewKubelet(model)
 	s := k.State
 	s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference, Devices: []placement.Device{

@@ -19,18 +19,9 @@ import (
 // twoNodes has two NUMA nodes of four cores of two threads: 0-7 and 8-15. CPU 0 is reserved.
 const twoNodes = "package:2 numa:1 l3:1 core:4 pu:2 number:packed mem:8Gi dist:10,21"
 
-func cpus(t testing.TB, list string) topology.CPUSet {
-	t.Helper()
-	s, err := topology.ParseCPUList(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func newBooks(t testing.TB, mode Mode) *Books {
 	t.Helper()
-	b, err := NewBooks(shapes.Machine(twoNodes), cpus(t, "0"), mode)
+	b, err := NewBooks(shapes.Machine(twoNodes), shapes.CPUs("0"), mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +29,8 @@ func newBooks(t testing.TB, mode Mode) *Books {
 }
 
 // pinnedTo returns a container with exclusive CPUs, alone in its pod.
-func pinnedTo(t testing.TB, id, list string) Container {
-	return Container{ID: id, Pod: "pod-" + id, Name: id, Decision: &placement.ContainerDecision{Name: id, CPUs: cpus(t, list)}}
+func pinnedTo(id, list string) Container {
+	return Container{ID: id, Pod: "pod-" + id, Name: id, Decision: &placement.ContainerDecision{Name: id, CPUs: shapes.CPUs(list)}}
 }
 
 func shared(id string) Container { return Container{ID: id, Pod: "pod-" + id, Name: id} }
@@ -78,7 +69,7 @@ func announce(b *Books, c Container) string {
 
 func TestBooksStory(t *testing.T) {
 	b := newBooks(t, Hold)
-	alone := pinnedTo(t, "alone", "2")
+	alone := pinnedTo("alone", "2")
 	alone.Decision.Exclusive = joint.ExclusiveCore
 	bound := shared("bound")
 	bound.Decision = &placement.ContainerDecision{Name: "bound", Shares: []placement.CPUShare{{NUMA: 1, MilliCPU: 500}}, Bounds: placement.BoundCPUs | placement.BoundMemory,
@@ -90,25 +81,25 @@ func TestBooksStory(t *testing.T) {
 		want string
 	}{
 		{func() string { return create(b, shared("s")) }, "0-15;"},
-		{func() string { return create(b, pinnedTo(t, "a", "4-5")) }, "4-5; s=0-3,6-15"},
+		{func() string { return create(b, pinnedTo("a", "4-5")) }, "4-5; s=0-3,6-15"},
 		{func() string { return create(b, alone) }, "2; s=0-1,6-15"},
 		{func() string { return create(b, bound) }, "8-15 mems 1;"},
-		{func() string { return create(b, pinnedTo(t, "b", "8-11")) }, "8-11; bound=12-15 mems 1 s=0-1,6-7,12-15"},
-		{func() string { return create(b, pinnedTo(t, "late", "5-6")) }, "berth holds container late: CPUs 5 are held by a"},
-		{func() string { return create(b, pinnedTo(t, "late", "3")) }, "berth holds container late: CPUs 3 are held by alone"},
-		{func() string { return create(b, pinnedTo(t, "late", "0-1")) }, "berth holds container late: its decision names CPUs 0, which are reserved"},
-		{func() string { return create(b, pinnedTo(t, "late", "99")) }, "berth holds container late: its decision names CPUs 99, which the machine does not have"},
+		{func() string { return create(b, pinnedTo("b", "8-11")) }, "8-11; bound=12-15 mems 1 s=0-1,6-7,12-15"},
+		{func() string { return create(b, pinnedTo("late", "5-6")) }, "berth holds container late: CPUs 5 are held by a"},
+		{func() string { return create(b, pinnedTo("late", "3")) }, "berth holds container late: CPUs 3 are held by alone"},
+		{func() string { return create(b, pinnedTo("late", "0-1")) }, "berth holds container late: its decision names CPUs 0, which are reserved"},
+		{func() string { return create(b, pinnedTo("late", "99")) }, "berth holds container late: its decision names CPUs 99, which the machine does not have"},
 		{func() string { return create(b, forged) }, "berth holds container forged: it is a copy"},
-		{func() string { return create(b, pinnedTo(t, "rest", "12-15")) }, "12-15; bound=0 mems 1 s=0-1,6-7"},
+		{func() string { return create(b, pinnedTo("rest", "12-15")) }, "12-15; bound=0 mems 1 s=0-1,6-7"},
 		{func() string {
 			return create(b, func() Container { c := bound; c.ID, c.Pod = "bound2", "p2"; return c }())
 		},
 			"berth holds container bound: no CPU is free on the NUMA nodes where it has CPU shares"},
 		{func() string { return tellUpdates(b.Stop("a")) }, "s=0-1,4-7"},
-		{func() string { return create(b, pinnedTo(t, "late", "4-5")) }, "berth holds container late: CPUs 4-5 are held by a"},
+		{func() string { return create(b, pinnedTo("late", "4-5")) }, "berth holds container late: CPUs 4-5 are held by a"},
 		{func() string { return tellUpdates(b.Stop("a")) }, ""},
-		{func() string { b.Remove("a"); return create(b, pinnedTo(t, "late", "4-5")) }, "berth holds container late: CPUs 4-5 are held by a"},
-		{func() string { b.RemovePod("pod-a"); return create(b, pinnedTo(t, "late", "4-5")) }, "4-5; s=0-1,6-7"},
+		{func() string { b.Remove("a"); return create(b, pinnedTo("late", "4-5")) }, "berth holds container late: CPUs 4-5 are held by a"},
+		{func() string { b.RemovePod("pod-a"); return create(b, pinnedTo("late", "4-5")) }, "4-5; s=0-1,6-7"},
 		{func() string { return tellUpdates(b.Stop("nobody")) }, ""},
 	} {
 		if got := step.do(); got != step.want {
@@ -121,8 +112,8 @@ func TestBooksStory(t *testing.T) {
 // pool, and this is reported.
 func TestConfine(t *testing.T) {
 	b := newBooks(t, Confine)
-	create(b, pinnedTo(t, "a", "4-5"))
-	if got := create(b, pinnedTo(t, "b", "5-6")); got != "0-3,6-15;" {
+	create(b, pinnedTo("a", "4-5"))
+	if got := create(b, pinnedTo("b", "5-6")); got != "0-3,6-15;" {
 		t.Errorf("collides: %q", got)
 	}
 	if got := fmt.Sprint(b.complaints()); got != "[{b CPUs 5 are held by a}]" {
@@ -134,7 +125,7 @@ func TestConfine(t *testing.T) {
 // none of these containers runs.
 func TestPodsTakeTurns(t *testing.T) {
 	b := newBooks(t, Hold)
-	init, app := pinnedTo(t, "init", "4-7"), pinnedTo(t, "app", "4-5")
+	init, app := pinnedTo("init", "4-7"), pinnedTo("app", "4-5")
 	app.Pod = init.Pod
 	create(b, shared("s"))
 	create(b, init)
@@ -142,7 +133,7 @@ func TestPodsTakeTurns(t *testing.T) {
 	if got := create(b, app); got != "4-5; s=0-3,6-15" {
 		t.Errorf("app: %q", got)
 	}
-	if got := create(b, pinnedTo(t, "x", "6-7")); !strings.Contains(got, "held by init") {
+	if got := create(b, pinnedTo("x", "6-7")); !strings.Contains(got, "held by init") {
 		t.Errorf("CPUs of a pod that is there: %q", got)
 	}
 	for i := range 5 {
@@ -158,11 +149,11 @@ func TestPodsTakeTurns(t *testing.T) {
 // TestSynchronize moves running containers to their CPUs, whatever happened meanwhile.
 func TestSynchronize(t *testing.T) {
 	b := newBooks(t, Hold)
-	right, loose, late := pinnedTo(t, "right", "4-5"), shared("loose"), pinnedTo(t, "late", "5-6")
-	right.Created, right.Now.CPUs = 1, cpus(t, "4-5")
-	loose.Created, loose.Now.CPUs = 2, cpus(t, "0-15")
-	late.Created, late.Now.CPUs = 3, cpus(t, "5-6")
-	moved := pinnedTo(t, "moved", "8-9")
+	right, loose, late := pinnedTo("right", "4-5"), shared("loose"), pinnedTo("late", "5-6")
+	right.Created, right.Now.CPUs = 1, shapes.CPUs("4-5")
+	loose.Created, loose.Now.CPUs = 2, shapes.CPUs("0-15")
+	late.Created, late.Now.CPUs = 3, shapes.CPUs("5-6")
+	moved := pinnedTo("moved", "8-9")
 	moved.Decision.Bounds, moved.Decision.Memory = placement.BoundMemory, []placement.MemoryBlock{{NUMA: 2}}
 	got := tellUpdates(b.Synchronize([]Container{late, loose, moved, right}))
 	if want := "late=0-3,6-7,10-15 loose=0-3,6-7,10-15 moved=8-9 mems 1"; got != want {
@@ -267,7 +258,7 @@ func randomContainer(rng *rand.Rand, i int) Container {
 
 func TestNewBooksNeedsReservedCPUs(t *testing.T) {
 	for _, list := range []string{"", "0,99"} {
-		if _, err := NewBooks(shapes.Machine(twoNodes), cpus(t, list), Hold); err == nil {
+		if _, err := NewBooks(shapes.Machine(twoNodes), shapes.CPUs(list), Hold); err == nil {
 			t.Errorf("reserved %q: no error", list)
 		}
 	}
@@ -293,7 +284,7 @@ func TestReadBack(t *testing.T) {
 		"bad/cpuset.cpus.effective": {Data: []byte("x\n")}, "bad/cpuset.mems.effective": {Data: []byte("0\n")},
 	}
 	s, err := ReadBack(files, "a")
-	if err != nil || s.CPUs != cpus(t, "4-5") || s.Mems != 3 {
+	if err != nil || s.CPUs != shapes.CPUs("4-5") || s.Mems != 3 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := ReadBack(files, "gone"); !errors.Is(err, fs.ErrNotExist) {
@@ -302,7 +293,7 @@ func TestReadBack(t *testing.T) {
 	if _, err := ReadBack(files, "bad"); err == nil || !strings.Contains(err.Error(), "bad/cpuset.cpus.effective") {
 		t.Errorf("bad: %v", err)
 	}
-	want := Set{CPUs: cpus(t, "4-5")}
+	want := Set{CPUs: shapes.CPUs("4-5")}
 	if got := want.Differs(s); got != "" {
 		t.Errorf("differs: %s", got)
 	}
@@ -310,7 +301,7 @@ func TestReadBack(t *testing.T) {
 	if got := want.Differs(s); got != `may use memory of NUMA nodes "0-1" instead of the decided NUMA nodes "0"` {
 		t.Errorf("differs: %s", got)
 	}
-	want.CPUs = cpus(t, "4")
+	want.CPUs = shapes.CPUs("4")
 	if got := want.Differs(s); got != `runs on CPUs "4-5" instead of the decided CPUs "4"` {
 		t.Errorf("differs: %s", got)
 	}
@@ -330,12 +321,12 @@ func FuzzCgroupDir(f *testing.F) {
 // Therefore no CPUs are taken from it, and its new CPUs are sent when it has started.
 func TestBooksWhileContainersBegin(t *testing.T) {
 	b := newBooks(t, Confine)
-	create(b, pinnedTo(t, "a", "8-9"))
+	create(b, pinnedTo("a", "8-9"))
 	if got := announce(b, shared("s")); got != "0-7,10-15;" {
 		t.Fatalf("s: %q", got)
 	}
 	const held = "berth holds container b: CPUs 4-5 are shared by s, which is just starting there: the kubelet tries again"
-	if got := announce(b, pinnedTo(t, "b", "4-5")); got != held {
+	if got := announce(b, pinnedTo("b", "4-5")); got != held {
 		t.Errorf("b, while s begins: %q", got)
 	}
 	if got := create(b, shared("next")); got != "0-3,6-7,10-15;" {
@@ -347,7 +338,7 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 		t.Errorf("one that begins when b has gone: %q", got)
 	}
 	b.RemovePod("pod-next")
-	if got := announce(b, pinnedTo(t, "b", "8")); got == held {
+	if got := announce(b, pinnedTo("b", "8")); got == held {
 		t.Errorf("b: %q", got)
 	}
 	b.RemovePod("pod-b")
@@ -360,7 +351,7 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 		t.Errorf("s has begun: %q, due %t", got, due)
 	}
 	b.Moving(u)
-	if got := announce(b, pinnedTo(t, "b", "4-5")); got != held {
+	if got := announce(b, pinnedTo("b", "4-5")); got != held {
 		t.Errorf("b, while s is moved: %q", got)
 	}
 	u, due = b.Moved(u)
@@ -371,7 +362,7 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	if u, due := b.Moved(u); due {
 		t.Errorf("s is to be moved again: %v", u)
 	}
-	if got := create(b, pinnedTo(t, "b", "4-5")); got != "4-5;" {
+	if got := create(b, pinnedTo("b", "4-5")); got != "4-5;" {
 		t.Errorf("b: %q", got)
 	}
 	if got := announce(b, shared("s2")); got != "0-3,6-15;" {
@@ -380,7 +371,7 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	again := shared("s2-again")
 	again.Pod, again.Name = "pod-s2", "s2"
 	create(b, again)
-	if got := create(b, pinnedTo(t, "c", "6")); got != "6; s=0-3,7-15 s2-again=0-3,7-15" {
+	if got := create(b, pinnedTo("c", "6")); got != "6; s=0-3,7-15 s2-again=0-3,7-15" {
 		t.Errorf("c, when s2 has begun in its next life: %q", got)
 	}
 	if err := b.check(); err != nil {
@@ -395,11 +386,11 @@ func TestContainersThatNeverStart(t *testing.T) {
 	at := time.Unix(1000, 0)
 	b.now = func() time.Time { return at }
 	announce(b, shared("s"))
-	if got := announce(b, pinnedTo(t, "a", "4-5")); !strings.Contains(got, "shared by s, which is just starting") {
+	if got := announce(b, pinnedTo("a", "4-5")); !strings.Contains(got, "shared by s, which is just starting") {
 		t.Errorf("a: %q", got)
 	}
 	at = at.Add(settleLimit)
-	if got := create(b, pinnedTo(t, "a", "4-5")); got != "4-5; s=0-3,6-15" {
+	if got := create(b, pinnedTo("a", "4-5")); got != "4-5; s=0-3,6-15" {
 		t.Errorf("a, later: %q", got)
 	}
 	if err := b.check(); err != nil {
@@ -414,14 +405,14 @@ func TestContainersThatNeverStart(t *testing.T) {
 // exists.
 func TestTwoSandboxesOfOnePod(t *testing.T) {
 	b := newBooks(t, Hold)
-	before, after := pinnedTo(t, "before", "4-5"), pinnedTo(t, "after", "4-5")
+	before, after := pinnedTo("before", "4-5"), pinnedTo("after", "4-5")
 	before.UID, after.UID = "u", "u"
 	b.Synchronize([]Container{before})
 	if got := create(b, after); got != "4-5;" {
 		t.Errorf("in the second sandbox: %q", got)
 	}
 	b.RemovePod(before.Pod)
-	if got := create(b, pinnedTo(t, "x", "5")); !strings.Contains(got, "held by after") {
+	if got := create(b, pinnedTo("x", "5")); !strings.Contains(got, "held by after") {
 		t.Errorf("another pod: %q", got)
 	}
 	if err := b.check(); err != nil {
@@ -433,25 +424,25 @@ func TestTwoSandboxesOfOnePod(t *testing.T) {
 // containers, but not those of sandboxes that existed before.
 func TestSandboxesOfWhichNobodySaysThatTheyStop(t *testing.T) {
 	b := newBooks(t, Hold)
-	b.Synchronize([]Container{pinnedTo(t, "a", "4-5"), shared("s")}, "pod-a", "pod-s", "pod-e")
+	b.Synchronize([]Container{pinnedTo("a", "4-5"), shared("s")}, "pod-a", "pod-s", "pod-e")
 	b.Stop("a")
-	if got := create(b, pinnedTo(t, "b", "4-5")); !strings.Contains(got, "held by a") {
+	if got := create(b, pinnedTo("b", "4-5")); !strings.Contains(got, "held by a") {
 		t.Errorf("between two lives of a: %q", got)
 	}
 	b.Remove("a")
-	if got := create(b, pinnedTo(t, "b", "4-5")); got != "4-5; s=0-3,6-15" {
+	if got := create(b, pinnedTo("b", "4-5")); got != "4-5; s=0-3,6-15" {
 		t.Errorf("a is removed: %q", got)
 	}
-	again := pinnedTo(t, "e", "6-7") // its earlier container had ended before
+	again := pinnedTo("e", "6-7") // its earlier container had ended before
 	create(b, again)
 	b.Stop("e")
 	b.Remove("e")
-	if got := create(b, pinnedTo(t, "d", "6-7")); got != "6-7; s=0-3,8-15" {
+	if got := create(b, pinnedTo("d", "6-7")); got != "6-7; s=0-3,8-15" {
 		t.Errorf("e is removed: %q", got)
 	}
 	b.Stop("b")
 	b.Remove("b")
-	if got := create(b, pinnedTo(t, "c", "4-5")); !strings.Contains(got, "held by b") {
+	if got := create(b, pinnedTo("c", "4-5")); !strings.Contains(got, "held by b") {
 		t.Errorf("b came later, and its sandbox is there: %q", got)
 	}
 }
@@ -460,7 +451,7 @@ func TestSandboxesOfWhichNobodySaysThatTheyStop(t *testing.T) {
 // again after that, pinned or not.
 func TestSynchronizeWhileContainersBegin(t *testing.T) {
 	b := newBooks(t, Hold)
-	a, s := pinnedTo(t, "a", "4-5"), shared("s")
+	a, s := pinnedTo("a", "4-5"), shared("s")
 	a.Begins, s.Begins = true, true
 	if got := tellUpdates(b.Synchronize([]Container{a, s})); got != "a=4-5 s=0-3,6-15" {
 		t.Errorf("synchronized: %q", got)
@@ -472,7 +463,7 @@ func TestSynchronizeWhileContainersBegin(t *testing.T) {
 	if got := tellUpdates(b.Stop("nobody")); got != "" {
 		t.Errorf("nobody: %q", got)
 	}
-	if got := create(b, pinnedTo(t, "x", "6-7")); got != "6-7; a=4-5 s=0-3,8-15" {
+	if got := create(b, pinnedTo("x", "6-7")); got != "6-7; a=4-5 s=0-3,8-15" {
 		t.Errorf("the next answer: %q", got)
 	}
 	if got := tellUpdates(b.Stop("x")); got != "s=0-3,6-15" {
@@ -487,7 +478,7 @@ func TestOrphans(t *testing.T) {
 	bound := shared("bound")
 	bound.Decision = &placement.ContainerDecision{Name: "bound", Shares: []placement.CPUShare{{NUMA: 1, MilliCPU: 500}}, Bounds: placement.BoundCPUs}
 	b := newBooks(t, Hold)
-	create(b, pinnedTo(t, "a", "4-5"))
+	create(b, pinnedTo("a", "4-5"))
 	create(b, bound)
 	create(b, shared("s"))
 	there := func() (out []Container) {
@@ -511,7 +502,7 @@ func TestOrphans(t *testing.T) {
 	}
 	b.Stop("a")
 	b.Remove("a")
-	if got := create(b, pinnedTo(t, "b", "4-6")); got != "4-6; s=0-3,7-15" {
+	if got := create(b, pinnedTo("b", "4-6")); got != "4-6; s=0-3,7-15" {
 		t.Errorf("a is removed, and nobody tells of its sandbox: %q", got)
 	}
 
@@ -521,14 +512,14 @@ func TestOrphans(t *testing.T) {
 	if got := tellUpdates(b.Synchronize(list)); got != "s=0-3,7" || as() != want || len(b.complaints()) != 3 {
 		t.Errorf("not remembered: moves %q, %s, %v; want %s", got, as(), b.complaints(), want)
 	}
-	if got := create(b, pinnedTo(t, "c", "5-7")); !strings.Contains(got, "CPUs 5-6 are held by") {
+	if got := create(b, pinnedTo("c", "5-7")); !strings.Contains(got, "CPUs 5-6 are held by") {
 		t.Errorf("c: %q", got)
 	}
 	for _, id := range []string{"b", "bound"} {
 		b.Stop(id)
 		b.Remove(id)
 	}
-	if got := create(b, pinnedTo(t, "c", "5-7")); got != "5-7; s=0-3,8-15" {
+	if got := create(b, pinnedTo("c", "5-7")); got != "5-7; s=0-3,8-15" {
 		t.Errorf("b is removed: %q", got)
 	}
 	if err := b.check(); err != nil {
@@ -540,32 +531,32 @@ func TestOrphans(t *testing.T) {
 // whose state it did not get in time. Such a container keeps its CPUs as long as it has processes.
 func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 	b := newBooks(t, Hold)
-	create(b, pinnedTo(t, "a", "4-5"))
+	create(b, pinnedTo("a", "4-5"))
 	create(b, shared("s"))
-	create(b, pinnedTo(t, "ended", "6"))
+	create(b, pinnedTo("ended", "6"))
 	alive := map[string]bool{"a": true, "s": true}
 	b.lives = func(id string) bool { return alive[id] }
 	other := shared("other")
-	other.Now.CPUs = cpus(t, "0-15")
+	other.Now.CPUs = shapes.CPUs("0-15")
 	if got := tellUpdates(b.Synchronize([]Container{other}, "pod-a", "pod-s", "pod-ended")); got != "other=0-3,6-15" {
 		t.Errorf("synchronized: %q", got)
 	}
 	if all := b.All(); len(all) != 3 || all[0].Why == "" || all[2].Why == "" {
 		t.Errorf("the books: %+v", all)
 	}
-	if got := create(b, pinnedTo(t, "b", "5")); !strings.Contains(got, "held by a") {
+	if got := create(b, pinnedTo("b", "5")); !strings.Contains(got, "held by a") {
 		t.Errorf("on a's CPU: %q", got)
 	}
-	if got := create(b, pinnedTo(t, "c", "7")); !strings.Contains(got, "shared by s, and the runtime no longer lists that container") {
+	if got := create(b, pinnedTo("c", "7")); !strings.Contains(got, "shared by s, and the runtime no longer lists that container") {
 		t.Errorf("on a CPU of s: %q", got)
 	}
 	b.RemovePod("pod-a")
 	b.RemovePod("pod-s")
-	if got := create(b, pinnedTo(t, "b", "5")); !strings.Contains(got, "held by a") {
+	if got := create(b, pinnedTo("b", "5")); !strings.Contains(got, "held by a") {
 		t.Errorf("on a's CPU, and its sandbox has stopped: %q", got)
 	}
 	delete(alive, "s")
-	if got := create(b, pinnedTo(t, "c", "7")); got != "7; other=0-3,6,8-15" {
+	if got := create(b, pinnedTo("c", "7")); got != "7; other=0-3,6,8-15" {
 		t.Errorf("s has ended: %q", got)
 	}
 	delete(alive, "a")
@@ -582,7 +573,7 @@ func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 func TestMovesOfAFailedAnswerComeAgain(t *testing.T) {
 	b := newBooks(t, Hold)
 	create(b, shared("s"))
-	if got := announce(b, pinnedTo(t, "a", "4-5")); got != "4-5; s=0-3,6-15" {
+	if got := announce(b, pinnedTo("a", "4-5")); got != "4-5; s=0-3,6-15" {
 		t.Fatal(got)
 	}
 	if got := announce(b, shared("x")); got != "0-3,6-15; s=0-3,6-15" {
@@ -601,14 +592,14 @@ func TestRenew(t *testing.T) {
 	at := time.Unix(1000, 0)
 	b.now = func() time.Time { return at }
 	create(b, shared("s"))
-	create(b, pinnedTo(t, "a", "1-2"))
-	if got := create(b, pinnedTo(t, "late", "0")); !strings.Contains(got, "which are reserved") {
+	create(b, pinnedTo("a", "1-2"))
+	if got := create(b, pinnedTo("late", "0")); !strings.Contains(got, "which are reserved") {
 		t.Fatal(got)
 	}
 	at = at.Add(time.Minute)
 	renew := func(machine, reserved, moves string) {
 		t.Helper()
-		if err := b.Renew(shapes.Machine(machine), cpus(t, reserved)); err != nil {
+		if err := b.Renew(shapes.Machine(machine), shapes.CPUs(reserved)); err != nil {
 			t.Fatal(err)
 		}
 		due := b.Overdue()
@@ -624,24 +615,24 @@ func TestRenew(t *testing.T) {
 		}
 	}
 	renew(twoNodes, "15", "")
-	if got := create(b, pinnedTo(t, "late", "0")); got != "0; s=3-15" {
+	if got := create(b, pinnedTo("late", "0")); got != "0; s=3-15" {
 		t.Errorf("a CPU that is reserved no more: %s", got)
 	}
 	at = at.Add(time.Minute)
 	renew(twoNodes+" offline:14", "1,15", "s=3-13,15") // CPU 1 belongs to a, reserved or not
-	if got := create(b, pinnedTo(t, "more", "14")); !strings.Contains(got, "which the machine does not have") {
+	if got := create(b, pinnedTo("more", "14")); !strings.Contains(got, "which the machine does not have") {
 		t.Error(got)
 	}
-	running := []Container{pinnedTo(t, "a", "1-2"), shared("s")}
-	running[0].Now.CPUs, running[1].Now.CPUs = cpus(t, "1-2"), cpus(t, "3-13,15")
+	running := []Container{pinnedTo("a", "1-2"), shared("s")}
+	running[0].Now.CPUs, running[1].Now.CPUs = shapes.CPUs("1-2"), shapes.CPUs("3-13,15")
 	if got := tellUpdates(b.Synchronize(running, "pod-a", "pod-s")); got != "s=0,3-13,15" {
 		t.Errorf("the agent starts again: moves %q; want none of a", got)
 	}
-	running[0].Now.CPUs = cpus(t, "3-4")
+	running[0].Now.CPUs = shapes.CPUs("3-4")
 	if got := tellUpdates(b.Synchronize(running, "pod-a", "pod-s")); !strings.Contains(got, "a=") {
 		t.Errorf("a runs elsewhere: moves %q, want it among the shared", got)
 	}
-	if err := b.Renew(shapes.Machine(twoNodes), cpus(t, "")); err == nil {
+	if err := b.Renew(shapes.Machine(twoNodes), shapes.CPUs("")); err == nil {
 		t.Error("nothing is reserved, and that passes")
 	}
 }
@@ -654,7 +645,7 @@ func TestClaimsLapse(t *testing.T) {
 	b.now = func() time.Time { return at }
 	b.Synchronize(nil, "pod-a")
 	announce(b, shared("s"))
-	if got := create(b, pinnedTo(t, "a", "4-5")); !strings.Contains(got, "which is just starting") {
+	if got := create(b, pinnedTo("a", "4-5")); !strings.Contains(got, "which is just starting") {
 		t.Fatal(got)
 	}
 	if got := announce(b, shared("x")); got != "0-3,6-15;" {

@@ -193,7 +193,7 @@ func TestNRIDevices(t *testing.T) {
 	p := newPlugin(t)
 	p.Offer(twoKinds)
 	defer r.connect(p)()
-	d := appOn(t, "4-5")
+	d := appOn("4-5")
 	d.Devices = []placement.DeviceAllocation{of("a.b/gpu", "0000:3b:00.0", "0000:3c:00.0"), of("a.b/nic", "0000:5e:00.0")}
 	pod := r.pod("a", nil, d)
 	r.tokens = map[string]string{wire.TokensAnnotation("a.b/gpu"): "2", wire.TokensAnnotation("a.b/nic"): "1"}
@@ -233,14 +233,14 @@ func TestNRITooOldForDevices(t *testing.T) {
 	p.NRIVersion = "v0.8.0"
 	p.Offer(twoKinds)
 	defer r.connect(p)()
-	d := appOn(t, "4-5")
+	d := appOn("4-5")
 	d.Devices = []placement.DeviceAllocation{of("a.b/gpu", "0000:3b:00.0")}
 	r.tokens = map[string]string{wire.TokensAnnotation("a.b/gpu"): "1"}
 	if err := r.create(r.pod("a", nil, d), "app"); err == nil || !strings.Contains(err.Error(), "the runtime's NRI is v0.8.0") {
 		t.Errorf("%v", err)
 	}
 	r.tokens = nil
-	if err := r.create(r.pod("b", nil, appOn(t, "4-5")), "app"); err != nil {
+	if err := r.create(r.pod("b", nil, appOn("4-5")), "app"); err != nil {
 		t.Errorf("one that asks for none: %v", err)
 	}
 }

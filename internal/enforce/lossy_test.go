@@ -67,7 +67,7 @@ func (l *lossy) create(t *testing.T, i int) {
 	pinned := l.r.IntN(2) == 0
 	if pinned {
 		from := 1 + l.r.IntN(14)
-		c = pinnedTo(t, fmt.Sprint("p", i), fmt.Sprintf("%d-%d", from, min(15, from+l.r.IntN(3))))
+		c = pinnedTo(fmt.Sprint("p", i), fmt.Sprintf("%d-%d", from, min(15, from+l.r.IntN(3))))
 	}
 	set, updates, err := l.b.Create(c)
 	if err != nil {

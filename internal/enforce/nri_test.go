@@ -219,8 +219,8 @@ func newPlugin(t *testing.T) *Plugin {
 	return p
 }
 
-func appOn(t *testing.T, list string) *placement.ContainerDecision {
-	return &placement.ContainerDecision{Name: "app", Hint: placement.Hint{Any: true}, CPUs: cpus(t, list)}
+func appOn(list string) *placement.ContainerDecision {
+	return &placement.ContainerDecision{Name: "app", Hint: placement.Hint{Any: true}, CPUs: shapes.CPUs(list)}
 }
 
 // TestNRI runs pods through NRI's own runtime adaptation.
@@ -236,19 +236,19 @@ func TestNRI(t *testing.T) {
 		}
 	}
 	must(r.create(r.pod("web", nil, nil), "app"))
-	a := r.pod("a", nil, appOn(t, "4-5"))
+	a := r.pod("a", nil, appOn("4-5"))
 	must(r.create(a, "app"))
 	r.want("web=0-3,6-15", "a=4-5")
 	if quota := r.ctrs["ctr-a"].GetLinux().GetResources().GetCpu().GetQuota().GetValue(); quota != -1 {
 		t.Errorf("quota %d, want -1", quota)
 	}
-	mems := appOn(t, "8-9")
+	mems := appOn("8-9")
 	mems.Bounds, mems.Memory = placement.BoundMemory, []placement.MemoryBlock{{Resource: "memory", NUMA: 2, Bytes: 1}}
 	must(r.create(r.pod("b", nil, mems), "app"))
 	if got := r.ctrs["ctr-b"].GetLinux().GetResources().GetCpu().GetMems(); got != "1" {
 		t.Errorf("memory nodes %q, want 1", got)
 	}
-	if err := r.create(r.pod("thief", nil, appOn(t, "5-6")), "app"); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by ns/a/app") {
+	if err := r.create(r.pod("thief", nil, appOn("5-6")), "app"); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by ns/a/app") {
 		t.Errorf("a decision for somebody else's CPUs: %v", err)
 	}
 	copied := r.pod("copy", map[string]string{wire.PlacementAnnotation: a.Annotations[wire.PlacementAnnotation]}, nil)
@@ -284,9 +284,9 @@ func TestAResizeMovesNothing(t *testing.T) {
 	p := newPlugin(t)
 	p.LiftQuota = true
 	defer r.connect(p)()
-	mems := appOn(t, "8-9")
+	mems := appOn("8-9")
 	mems.Bounds, mems.Memory = placement.BoundMemory, []placement.MemoryBlock{{Resource: "memory", NUMA: 2, Bytes: 1}}
-	for name, d := range map[string]*placement.ContainerDecision{"web": nil, "a": appOn(t, "4-5"), "b": mems} {
+	for name, d := range map[string]*placement.ContainerDecision{"web": nil, "a": appOn("4-5"), "b": mems} {
 		if err := r.create(r.pod(name, nil, d), "app"); err != nil {
 			t.Fatal(err)
 		}
@@ -310,22 +310,22 @@ func TestAResizeMovesNothing(t *testing.T) {
 func TestNoContainerBeginsOffline(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
-	online, unread := cpus(t, "0-15"), error(nil)
+	online, unread := shapes.CPUs("0-15"), error(nil)
 	p.Online = func() (topology.CPUSet, error) { return online, unread }
 	defer r.connect(p)()
-	a := r.pod("a", nil, appOn(t, "4-5"))
+	a := r.pod("a", nil, appOn("4-5"))
 	refused := func(pod *api.PodSandbox, want string) {
 		t.Helper()
 		if err := r.create(pod, "app"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", pod.Name, err, want)
 		}
 	}
-	online = cpus(t, "0-4,6-15")
+	online = shapes.CPUs("0-4,6-15")
 	refused(a, "its decision names CPUs 5, which are offline")
 	unread = errors.New("sys/devices/system/cpu/online: input/output error")
 	refused(a, "it is not known which CPUs are online: sys/devices/system/cpu/online: input/output error")
-	online, unread = cpus(t, "0-7"), nil
-	bound := appOn(t, "")
+	online, unread = shapes.CPUs("0-7"), nil
+	bound := appOn("")
 	bound.Bounds, bound.Shares = placement.BoundCPUs, []placement.CPUShare{{NUMA: 1, MilliCPU: 500}}
 	refused(r.pod("bound", nil, bound), "the shared CPUs that it may use, 8-15, are offline")
 	if err := r.create(r.pod("web", nil, nil), "app"); err != nil {
@@ -360,7 +360,7 @@ func TestFailedMovesComeAgain(t *testing.T) {
 	}
 	passed.Add(10)
 	r.refuse = 1
-	if err := p.Renew(shapes.Machine(twoNodes+" offline:15"), cpus(t, "0")); err != nil {
+	if err := p.Renew(shapes.Machine(twoNodes+" offline:15"), shapes.CPUs("0")); err != nil {
 		t.Fatal(err)
 	}
 	refused := func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.refuse == 0 }
@@ -391,7 +391,7 @@ func TestFailedMovesComeAgain(t *testing.T) {
 func TestNothingIsLeftOfFailedCreations(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
-	pod := r.pod("a", nil, appOn(t, "4-5"))
+	pod := r.pod("a", nil, appOn("4-5"))
 	for i := range 100 {
 		c := &api.Container{Id: fmt.Sprint("try-", i), PodSandboxId: pod.Id, Name: "app"}
 		if _, _, err := p.CreateContainer(t.Context(), pod, c); err != nil {
@@ -411,7 +411,7 @@ func TestNothingIsLeftOfFailedCreations(t *testing.T) {
 func TestEventsNameNoOtherTenant(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
-	theirs, mine, near := r.pod("theirs", nil, appOn(t, "4-5")), r.pod("mine", nil, appOn(t, "5")), r.pod("near", nil, appOn(t, "5"))
+	theirs, mine, near := r.pod("theirs", nil, appOn("4-5")), r.pod("mine", nil, appOn("5")), r.pod("near", nil, appOn("5"))
 	theirs.Namespace = "secret"
 	near.Namespace = "secret"
 	create := func(pod *api.PodSandbox) error {
@@ -458,13 +458,13 @@ func TestNRIRestart(t *testing.T) {
 	if err := r.create(r.pod("web", nil, nil), "app"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.create(r.pod("a", nil, appOn(t, "4-5")), "app"); err != nil {
+	if err := r.create(r.pod("a", nil, appOn("4-5")), "app"); err != nil {
 		t.Fatal(err)
 	}
 	stop()
 	demands := map[string]string{}
 	wire.DemandPlugin(demands, &placement.Decision{Containers: []placement.ContainerDecision{{Name: "app"}}})
-	needy := r.pod("needy", demands, appOn(t, "6-7"))
+	needy := r.pod("needy", demands, appOn("6-7"))
 	wait(t, "a container begins without the plugin that it demands", func() bool {
 		err := r.create(needy, "app")
 		delete(r.ctrs, "ctr-needy")
@@ -516,10 +516,10 @@ func TestHeldContainersAreForgotten(t *testing.T) {
 	at := time.Unix(1000, 0)
 	p.now = func() time.Time { return at }
 	defer r.connect(p)()
-	if err := r.create(r.pod("a", nil, appOn(t, "4-5")), "app"); err != nil {
+	if err := r.create(r.pod("a", nil, appOn("4-5")), "app"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.create(r.pod("thief", nil, appOn(t, "5")), "app"); err == nil {
+	if err := r.create(r.pod("thief", nil, appOn("5")), "app"); err == nil {
 		t.Fatal("two have CPU 5")
 	}
 	if n := len(p.Sight().Waiting); n != 1 {
@@ -555,7 +555,7 @@ func TestNRITimesOut(t *testing.T) {
 	defer r.connect(p)()
 	p.mu.Lock()                                               // as if it were busy
 	adaptation.SetPluginRequestTimeout(50 * time.Millisecond) // only for this request
-	err := r.create(r.pod("a", nil, appOn(t, "4-5")), "app")
+	err := r.create(r.pod("a", nil, appOn("4-5")), "app")
 	adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout)
 	p.mu.Unlock()
 	if err == nil || !strings.Contains(err.Error(), "90-berth failed") {
@@ -574,7 +574,7 @@ func TestNRIUnasked(t *testing.T) {
 			p := newPlugin(t)
 			p.NRIVersion = release
 			defer r.connect(p)()
-			a := r.pod("a", nil, appOn(t, "4-5"))
+			a := r.pod("a", nil, appOn("4-5"))
 			if err := r.create(a, "app"); err != nil {
 				t.Fatal(err)
 			}
@@ -611,7 +611,7 @@ func TestNRIWithoutSandboxes(t *testing.T) {
 	r := newRuntime(t)
 	p := newPlugin(t)
 	stop := r.connect(p)
-	a := r.pod("a", nil, appOn(t, "4-5"))
+	a := r.pod("a", nil, appOn("4-5"))
 	for _, pod := range []*api.PodSandbox{r.pod("web", nil, nil), a} {
 		if err := r.create(pod, "app"); err != nil {
 			t.Fatal(err)
@@ -624,7 +624,7 @@ func TestNRIWithoutSandboxes(t *testing.T) {
 		stop = r.connect(next)
 		wait(t, name+": not connected", func() bool { return next.Sight().Gone == nil })
 		r.want("web=0-3,6-15", "a=4-5")
-		if err := r.create(r.pod("thief", nil, appOn(t, "5")), "app"); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by ns/a/app") {
+		if err := r.create(r.pod("thief", nil, appOn("5")), "app"); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by ns/a/app") {
 			t.Errorf("%s: CPUs of a container whose sandbox is not told of: %v", name, err)
 		}
 	}
@@ -639,7 +639,7 @@ func TestNRIWithoutContainers(t *testing.T) {
 	var ended atomic.Bool
 	p.Lives = func(cgroup string) bool { return cgroup == "/kubepods/uid-a" && !ended.Load() }
 	stop := r.connect(p)
-	for _, pod := range []*api.PodSandbox{r.pod("web", nil, nil), r.pod("a", nil, appOn(t, "4-5"))} {
+	for _, pod := range []*api.PodSandbox{r.pod("web", nil, nil), r.pod("a", nil, appOn("4-5"))} {
 		if err := r.create(pod, "app"); err != nil {
 			t.Fatal(err)
 		}
@@ -649,7 +649,7 @@ func TestNRIWithoutContainers(t *testing.T) {
 	defer r.connect(p)()
 	wait(t, "not connected", func() bool { return p.Sight().Gone == nil })
 	r.want("web=0-3,6-15")
-	thief := r.pod("thief", nil, appOn(t, "5"))
+	thief := r.pod("thief", nil, appOn("5"))
 	if err := r.create(thief, "app"); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by ns/a/app") {
 		t.Errorf("CPUs of a container that the runtime does not tell of: %v", err)
 	}

@@ -13,23 +13,24 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // sized returns a decision for container c with exclusive CPUs, and gib GiB of memory on NUMA node
 // 0.
-func sized(t testing.TB, list string, gib uint64) placement.ContainerDecision {
-	return placement.ContainerDecision{Name: "c", Hint: placement.Hint{Any: true}, CPUs: cpus(t, list), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: gib << 30}}}
+func sized(list string, gib uint64) placement.ContainerDecision {
+	return placement.ContainerDecision{Name: "c", Hint: placement.Hint{Any: true}, CPUs: shapes.CPUs(list), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: gib << 30}}}
 }
 
 // resizable returns a container of a Guaranteed pod.
 func resizable(t testing.TB, id, list string, gib uint64) Container {
-	d := sized(t, list, gib)
+	d := sized(list, gib)
 	return Container{ID: id, Pod: "pod-" + id, UID: "uid-" + id, Short: "c", Name: id, Decision: &d, decides: true}
 }
 
 func decide(t testing.TB, b *Books, id string, generation uint64, list string, gib uint64) bool {
 	t.Helper()
-	taken := b.Decide("uid-"+id, Decided{generation, []placement.ContainerDecision{sized(t, list, gib)}})
+	taken := b.Decide("uid-"+id, Decided{generation, []placement.ContainerDecision{sized(list, gib)}})
 	if err := b.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func booked(t testing.TB, b *Books, id string) Booked {
 
 func found(t testing.TB, b *Books, id, list string, limit uint64) {
 	t.Helper()
-	b.Found(id, Found{Set: Set{CPUs: cpus(t, list)}, Turn: booked(t, b, id).Turn, Limit: limit})
+	b.Found(id, Found{Set: Set{CPUs: shapes.CPUs(list)}, Turn: booked(t, b, id).Turn, Limit: limit})
 	if err := b.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +102,9 @@ func TestResizeStory(t *testing.T) {
 	if text := announce(b, next); !strings.Contains(text, "held by a") {
 		t.Errorf("b begins before the cgroup was read: %s", text)
 	}
-	b.Found("a", Found{Set: Set{CPUs: cpus(t, "2")}, Turn: booked(t, b, "a").Turn - 1})
+	b.Found("a", Found{Set: Set{CPUs: shapes.CPUs("2")}, Turn: booked(t, b, "a").Turn - 1})
 	found(t, b, "a", "1-4", 0)
-	if c := booked(t, b, "a"); c.Leaving != cpus(t, "1,3-4") || c.Generation != 3 || !c.Refits {
+	if c := booked(t, b, "a"); c.Leaving != shapes.CPUs("1,3-4") || c.Generation != 3 || !c.Refits {
 		t.Errorf("an old look frees CPUs: %+v", c)
 	}
 	found(t, b, "a", "2", 0)
@@ -127,7 +128,7 @@ func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
 	b.Stop("a")
 	decide(t, b, "a", 2, "1-2", 1)
 	c := booked(t, b, "a")
-	if c.Set.CPUs != cpus(t, "1-2") || !c.Leaving.IsEmpty() || c.Memory[0].Bytes != 1<<30 {
+	if c.Set.CPUs != shapes.CPUs("1-2") || !c.Leaving.IsEmpty() || c.Memory[0].Bytes != 1<<30 {
 		t.Errorf("%+v, want CPUs 1-2 and 1 GiB", c)
 	}
 	again := resizable(t, "a2", "1-4", 2)
@@ -144,7 +145,7 @@ func TestResizeOfAContainerThatDoesNotRun(t *testing.T) {
 	}
 	decide(t, b, "a", 3, "1-4", 1)
 	due := b.Overdue()
-	if len(due) != 1 || due[0].gets != (amounts{shares: 4096}) || due[0].Set.CPUs != cpus(t, "1-4") {
+	if len(due) != 1 || due[0].gets != (amounts{shares: 4096}) || due[0].Set.CPUs != shapes.CPUs("1-4") {
 		t.Errorf("once it is decided: %+v", due)
 	}
 	b.Moving(due[0])
@@ -219,7 +220,7 @@ func TestRestartContainer(t *testing.T) {
 		b = newBooks(t, Hold)
 		create(b, old)
 		c.play()
-		if got := booked(t, b, "a2"); got.Set.CPUs != cpus(t, c.on) || b.trimmed("a2") != c.trimmed {
+		if got := booked(t, b, "a2"); got.Set.CPUs != shapes.CPUs(c.on) || b.trimmed("a2") != c.trimmed {
 			t.Errorf("%s: on %s, trimmed to %+v; want %s and %+v", name, got.Set.CPUs, b.trimmed("a2"), c.on, c.trimmed)
 		}
 		wantText(t, name+": another pod begins", create(b, resizable(t, "x", c.free, 1)), c.free+";")
@@ -254,7 +255,7 @@ func TestAmountsAreCarried(t *testing.T) {
 		}
 	}
 	look := func(limit, used uint64) {
-		b.Found("a", Found{Set: Set{CPUs: cpus(t, "1-2")}, Turn: booked(t, b, "a").Turn, Limit: limit, Used: used})
+		b.Found("a", Found{Set: Set{CPUs: shapes.CPUs("1-2")}, Turn: booked(t, b, "a").Turn, Limit: limit, Used: used})
 	}
 	carry("it grows", amounts{limit: 2 * gib})
 	look(2*gib, gib/4)
@@ -303,7 +304,7 @@ func TestUpdatesWaitForTheirDecision(t *testing.T) {
 	allowed("the memory that was decided", amounts{2048, 2 * gib}, true)
 	allowed("more than that", amounts{2048, 3 * gib}, false)
 	set, moves, known, err := b.Update("a")
-	if err != nil || !known || set.CPUs != cpus(t, "1-4") || tellUpdates(moves) != "s=0,5-15" {
+	if err != nil || !known || set.CPUs != shapes.CPUs("1-4") || tellUpdates(moves) != "s=0,5-15" {
 		t.Errorf("the reply moves it to %s and %s, %v", set.CPUs, tellUpdates(moves), err)
 	}
 	now = amounts{2048, 2 * gib}
@@ -322,7 +323,7 @@ func TestUpdatesWaitForTheirDecision(t *testing.T) {
 	if c := booked(t, b, "a"); bytesOf(c.Memory) != gib || !c.Leaving.IsEmpty() {
 		t.Errorf("%+v, want 1 GiB and nothing to leave", c)
 	}
-	create(b, Container{ID: "x", Pod: "pod-x", UID: "uid-x", Short: "c", Name: "x", Decision: &placement.ContainerDecision{Name: "c", CPUs: cpus(t, "8")}})
+	create(b, Container{ID: "x", Pod: "pod-x", UID: "uid-x", Short: "c", Name: "x", Decision: &placement.ContainerDecision{Name: "c", CPUs: shapes.CPUs("8")}})
 	if err := b.allows("x", amounts{1, 1}, amounts{2, 2}); err != nil {
 		t.Errorf("limits of a pod that is not Guaranteed: %v", err)
 	}
@@ -339,10 +340,10 @@ func TestUpdatesWaitForContainersThatBegin(t *testing.T) {
 	announce(b, shared("s"))
 	decide(t, b, "a", 2, "1-3", 1)
 	var held *HeldError
-	if set, _, _, err := b.Update("a"); !errors.As(err, &held) || set.CPUs != cpus(t, "1-2") {
+	if set, _, _, err := b.Update("a"); !errors.As(err, &held) || set.CPUs != shapes.CPUs("1-2") {
 		t.Errorf("moved to %s, %v", set.CPUs, err)
 	}
-	if u, due := b.Begun("s"); !due || u.Set.CPUs != cpus(t, "0,4-15") {
+	if u, due := b.Begun("s"); !due || u.Set.CPUs != shapes.CPUs("0,4-15") {
 		t.Errorf("s begins on %s, %t", u.Set.CPUs, due)
 	}
 	wantText(t, "once it has begun", sendAll(b), "s=0,4-15 a=1-3")
@@ -355,7 +356,7 @@ func TestUpdatesOfSharedContainersWaitForTheirMove(t *testing.T) {
 		b := newBooks(t, Hold)
 		create(b, shared("s"))
 		create(b, resizable(t, "a", "1-2", 1))
-		move := Update{ID: "s", Set: Set{CPUs: cpus(t, "0,5-15")}}
+		move := Update{ID: "s", Set: Set{CPUs: shapes.CPUs("0,5-15")}}
 		decide(t, b, "a", 2, "1-4", 1)
 		b.Moving(move)
 		if failed {
@@ -367,7 +368,7 @@ func TestUpdatesOfSharedContainersWaitForTheirMove(t *testing.T) {
 		}
 		b.Moved(move)
 		sendAll(b)
-		if set, _, _, err := b.Update("s"); err != nil || set.CPUs != cpus(t, "0,5-15") {
+		if set, _, _, err := b.Update("s"); err != nil || set.CPUs != shapes.CPUs("0,5-15") {
 			t.Errorf("failed %t: then s runs on %s, %v", failed, set.CPUs, err)
 		}
 	}
@@ -384,13 +385,13 @@ func TestWhatIsFreeComesToSettledContainers(t *testing.T) {
 	sendAll(b)
 	b.Stop("x")
 	b.RemovePod("pod-x")
-	move := Update{ID: "s", Set: Set{CPUs: cpus(t, "0,5-15")}}
+	move := Update{ID: "s", Set: Set{CPUs: shapes.CPUs("0,5-15")}}
 	b.Moving(move)
 	found(t, b, "a", "1", 0)
 	if text := announce(b, resizable(t, "c", "5", 1)); !strings.Contains(text, "shared by s") {
 		t.Errorf("c begins on CPUs to which s is on its way: %s", text)
 	}
-	if u, due := b.Moved(move); !due || u.Set.CPUs != cpus(t, "0,2-4,6-15") {
+	if u, due := b.Moved(move); !due || u.Set.CPUs != shapes.CPUs("0,2-4,6-15") {
 		t.Errorf("then s moves to %s, %t", u.Set.CPUs, due)
 	}
 }
@@ -401,10 +402,10 @@ func TestResizesOutliveTheAgent(t *testing.T) {
 	b := newBooks(t, Hold)
 	decide(t, b, "a", 3, "1", 1)
 	a := resizable(t, "a", "1-2", 4) // according to its Binding
-	a.Now, a.asks = Set{CPUs: cpus(t, "1-4")}, amounts{1024, 3 << 30}
+	a.Now, a.asks = Set{CPUs: shapes.CPUs("1-4")}, amounts{1024, 3 << 30}
 	wantText(t, "learns what runs", tellUpdates(b.Synchronize([]Container{a})), "a=1")
 	c := booked(t, b, "a")
-	if c.Leaving != cpus(t, "2-4") || bytesOf(c.Memory) != 3<<30 || c.Generation != 3 {
+	if c.Leaving != shapes.CPUs("2-4") || bytesOf(c.Memory) != 3<<30 || c.Generation != 3 {
 		t.Errorf("%+v, want CPUs 2-4 to be left and 3 GiB of memory", c)
 	}
 	if text := announce(b, resizable(t, "b", "3", 1)); !strings.Contains(text, "held by a") {
@@ -434,7 +435,7 @@ func TestResizesOutliveTheAgent(t *testing.T) {
 func TestUpdatesThatNobodyRefused(t *testing.T) {
 	b := newBooks(t, Hold)
 	a := resizable(t, "a", "1-2", 1)
-	a.Now, a.asks = Set{CPUs: cpus(t, "1-2")}, amounts{2048, 3 << 30}
+	a.Now, a.asks = Set{CPUs: shapes.CPUs("1-2")}, amounts{2048, 3 << 30}
 	b.Synchronize([]Container{a})
 	if c := booked(t, b, "a"); bytesOf(c.Memory) != 3<<30 || !c.Refits {
 		t.Errorf("%+v, want 3 GiB to be reported", c)
@@ -527,7 +528,7 @@ func (r *resizes) step() {
 	_, runs := r.runs[uid]
 	switch r.rng.IntN(8) {
 	case 0, 1: // the scheduler decides
-		free := cpus(r.t, "1-7")
+		free := shapes.CPUs("1-7")
 		for _, o := range resizedPods {
 			if o == uid {
 				continue
@@ -644,7 +645,7 @@ func TestNRIResize(t *testing.T) {
 	}
 	stop := r.connect(p)
 	defer stop()
-	d := sized(t, "1-2", 1)
+	d := sized("1-2", 1)
 	pod := r.pod("a", nil, &d)
 	if err := errors.Join(r.create(r.pod("s", nil, nil), "c"), r.create(pod, "c")); err != nil {
 		t.Fatal(err)
@@ -671,7 +672,7 @@ func TestNRIResize(t *testing.T) {
 	if err := update(2048, 2*gib); err == nil || !strings.Contains(err.Error(), "until the scheduler has decided") {
 		t.Errorf("more memory: %v", err)
 	}
-	grown := sized(t, "1-4", 2)
+	grown := sized("1-4", 2)
 	p.Decide("uid-a", Decided{2, []placement.ContainerDecision{grown}})
 	for s := p.Sight(); !s.Containers[0].Settled || s.Containers[0].Set.CPUs != grown.CPUs || s.Containers[0].Generation != 2; s = p.Sight() {
 		select { // the moves are in flight
@@ -688,7 +689,7 @@ func TestNRIResize(t *testing.T) {
 	r.mu.Unlock()
 
 	small := wire.Placement{Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Authority: placement.AuthorityBerth, Generation: 3,
-		Decision: placement.Decision{UID: "uid-a", Containers: []placement.ContainerDecision{sized(t, "1", 1)}}}
+		Decision: placement.Decision{UID: "uid-a", Containers: []placement.ContainerDecision{sized("1", 1)}}}
 	text, err := wire.WritePlacement(&small)
 	if err != nil {
 		t.Fatal(err)

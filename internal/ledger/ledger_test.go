@@ -8,7 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/sim"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
@@ -28,10 +28,7 @@ func endingIf(ending bool) Phase {
 
 func model(t testing.TB, machine string, cfg placement.Config) *placement.Model {
 	t.Helper()
-	mach, err := topology.Parse(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mach := shapes.Machine(machine)
 	view, err := placement.ViewOf(mach)
 	if err != nil {
 		t.Fatal(err)

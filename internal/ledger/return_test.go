@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // listing returns a report that lists the pod with these CPUs and devices, in addition to the
@@ -13,7 +13,7 @@ import (
 func (k *kubelet) listing(uid, cpuList string, devices ...placement.DeviceAllocation) *Report {
 	k.t.Helper()
 	k.seq++
-	set := parseCPUs(k.t, cpuList)
+	set := shapes.CPUs(cpuList)
 	pod := placement.PodAllocation{UID: uid}
 	if !set.IsEmpty() || len(devices) > 0 {
 		pod.Containers = []placement.ContainerAllocation{{Name: "c", CPUs: set, Devices: devices}}
@@ -27,15 +27,6 @@ func (k *kubelet) listing(uid, cpuList string, devices ...placement.DeviceAlloca
 		k.t.Fatal(err)
 	}
 	return r
-}
-
-func parseCPUs(t testing.TB, text string) topology.CPUSet {
-	t.Helper()
-	set, err := topology.ParseCPUList(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
 }
 
 // TestAPromiseIsToldOnce: the watch of pods may be later than the watch of reports by a pod's whole
@@ -80,7 +71,7 @@ func TestWhatIsHalfReleasedIsJudgedLater(t *testing.T) {
 		k := newKubelet(t, model(t, twoSockets, pinning))
 		n := open(t, k)
 		a := cpus("a", 2)
-		d := placement.Decision{UID: "a", Containers: []placement.ContainerDecision{{Name: "c", CPUs: parseCPUs(t, "1,9"), Devices: gpu}}}
+		d := placement.Decision{UID: "a", Containers: []placement.ContainerDecision{{Name: "c", CPUs: shapes.CPUs("1,9"), Devices: gpu}}}
 		n.See(Sighting{UID: "a", Request: a, Turn: 1, Promise: &Promise{Decision: d, Exact: true}})
 		told := 0
 		for i := range 3 {
@@ -166,7 +157,7 @@ func TestTheFirstReportOwesNothing(t *testing.T) {
 		k := newKubelet(t, model(t, twoSockets, pinning))
 		n := new(Ledger).Open(nil)
 		d := placement.Decision{UID: "a", Containers: []placement.ContainerDecision{{
-			Name: "c", CPUs: parseCPUs(t, "1,9"), Devices: []placement.DeviceAllocation{{Resource: "gpu", IDs: []string{"g0"}}},
+			Name: "c", CPUs: shapes.CPUs("1,9"), Devices: []placement.DeviceAllocation{{Resource: "gpu", IDs: []string{"g0"}}},
 		}}}
 		n.See(Sighting{UID: "a", Request: cpus("a", 2), Turn: 1, Promise: &Promise{Decision: d, Exact: true}, Inherited: true})
 		for range 3 {
@@ -189,7 +180,7 @@ func TestAPodThatComesBackIsNobodysMistake(t *testing.T) {
 	n.Accept(k.listing("back", "4-7,12-15"))
 	n.Accept(k.listing("back", ""))
 	reserve(t, n, ours)
-	if p, d := post(t, n, "ours"); !p.Answer.Exact || d.Containers[0].CPUs != parseCPUs(t, "4-7,12-15") {
+	if p, d := post(t, n, "ours"); !p.Answer.Exact || d.Containers[0].CPUs != shapes.CPUs("4-7,12-15") {
 		t.Fatalf("posting %+v, %+v: want what is free", p, d)
 	}
 	n.See(Sighting{UID: "ours", Request: ours, Turn: 1})

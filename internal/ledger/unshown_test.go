@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestUnshownCPUs counts the CPUs of pods that only a report lists.
@@ -81,7 +82,7 @@ func TestATakenBackPodIsUnshownAgain(t *testing.T) {
 func TestWhereBerthDecidesNothingIsUnshown(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:6 pu:1 mem:4Gi", obeying)
 	n := new(Ledger).Open(nil)
-	own := placement.PodAllocation{UID: "a", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: parseCPUs(t, "1-2")}}}
+	own := placement.PodAllocation{UID: "a", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: shapes.CPUs("1-2")}}}
 	r, err := NewReport(1, m, &placement.Snapshot{Pods: []placement.PodAllocation{own}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -14,19 +14,9 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-func mustCPUs(t testing.TB, list string) topology.CPUSet {
-	t.Helper()
-	set, err := topology.ParseCPUList(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
-
 // holding returns a pod that has these CPUs.
-func holding(t testing.TB, uid, cpus string) placement.PodAllocation {
-	t.Helper()
-	return placement.PodAllocation{UID: uid, Containers: []placement.ContainerAllocation{{Name: "main", CPUs: mustCPUs(t, cpus)}}}
+func holding(uid, cpus string) placement.PodAllocation {
+	return placement.PodAllocation{UID: uid, Containers: []placement.ContainerAllocation{{Name: "main", CPUs: shapes.CPUs(cpus)}}}
 }
 
 func drawnBerths(t testing.TB, m *topology.Machine, b *Berths) string {
@@ -133,7 +123,7 @@ func TestHostileNames(t *testing.T) {
 	m := shapes.Machine("package:1 numa:1 core:4 pu:1 mem:64Gi")
 	hostile := "</text><script>alert(1)</script>\u202e\u2066\x1b[2J\"'" + strings.Repeat("x", 300)
 	b := &Berths{Title: hostile, Facts: hostile, Pinning: true, Tenants: []Tenant{{UID: "u", Name: hostile, Note: hostile}}}
-	b.Snapshot.Pods = []placement.PodAllocation{holding(t, "u", "0-1"), holding(t, hostile, "2")}
+	b.Snapshot.Pods = []placement.PodAllocation{holding("u", "0-1"), holding(hostile, "2")}
 	b.Snapshot.Devices = []placement.DevicePool{{Resource: hostile, Devices: []placement.Device{{ID: hostile}}}}
 	svg := drawnBerths(t, m, b)
 	if strings.Contains(svg, "<script") || strings.ContainsAny(svg, "\u202e\u2066\x1b") {
@@ -159,7 +149,7 @@ func TestTags(t *testing.T) {
 	m := shapes.Machine("package:1 numa:1 core:32 pu:1 mem:64Gi")
 	b := &Berths{Pinning: true}
 	for i := range 26 {
-		b.Snapshot.Pods = append(b.Snapshot.Pods, holding(t, fmt.Sprint("u", i), fmt.Sprint(i)))
+		b.Snapshot.Pods = append(b.Snapshot.Pods, holding(fmt.Sprint("u", i), fmt.Sprint(i)))
 	}
 	svg := drawnBerths(t, m, b)
 	for class, want := range map[string]int{`"cpu own p0"`: 4, `"cpu own p0 t1"`: 2, `"cpu own p0 t2"`: 2, `"cpu own p1 t2"`: 2, `"cpu own p1"`: 4} {
@@ -203,7 +193,7 @@ func TestTwoLetters(t *testing.T) {
 	b := &Berths{Pinning: true}
 	few := drawnBerths(t, m, b)
 	for i := range 30 {
-		b.Snapshot.Pods = append(b.Snapshot.Pods, holding(t, fmt.Sprint("u", i), fmt.Sprint(i)))
+		b.Snapshot.Pods = append(b.Snapshot.Pods, holding(fmt.Sprint("u", i), fmt.Sprint(i)))
 	}
 	many := drawnBerths(t, m, b)
 	if !strings.Contains(few, `width="39.0" height="17.0"`) || !strings.Contains(many, `width="46.0" height="17.0"`) {

@@ -17,28 +17,20 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // sample returns the report of an empty node with two packages.
 func sample(t testing.TB) *v1alpha1.NodeTopology {
 	t.Helper()
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
+	view := made.View(t, m)
 	spec := wire.NodeSpec{
 		Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
 		Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"},
 	}
-	model, err := placement.NewModel(view, spec.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.ModelOf(t, view, spec.Config)
 	nt, err := wire.WriteNodeTopology(&wire.Node{Name: "n", Spec: spec, Report: wire.Report{
 		Sequence: 7, Snapshot: model.NewState().Snapshot(),
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reported"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 var pinning = placement.Config{
@@ -121,10 +122,7 @@ func members(sizes ...int64) (out []Member) {
 // TestMembersAreAskedWhereTheyWouldLie: the field is told the CPUs that a member would get next to
 // the others. If it refuses, another node is tried.
 func TestMembersAreAskedWhereTheyWouldLie(t *testing.T) {
-	machine, err := topology.Parse(twoSockets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	machine := shapes.Machine(twoSockets)
 	f, used := newField(t, model(t, twoSockets), 2), map[int]topology.NUMASet{}
 	f.suits = func(_, node int, would Lies) bool {
 		numa := machine.NodesOf(would.Decision.Containers[0].CPUs)
@@ -171,18 +169,8 @@ func TestMembersAreAskedWhereTheyWouldLie(t *testing.T) {
 // TestAMemberIsPromisedAnotherPlace: the last promise for a member counts, together with those for
 // the others.
 func TestAMemberIsPromisedAnotherPlace(t *testing.T) {
-	machine, err := topology.Parse(twoSockets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	machine := shapes.Machine(twoSockets)
+	m := made.Model(t, twoSockets, placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000})
 	on := func(numa topology.NUMAID) *placement.Claimed {
 		return &placement.Claimed{Requests: []placement.ClaimRequest{{Users: []string{"c"}, N: 1}}, Devices: []placement.ClaimDevices{{NUMA: topology.NewNUMASet(numa), For: 1, Free: 1, All: 1}}}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/test/golden"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestKoordinatorScores checks the published facts about Koordinator's scores of nodes.
@@ -41,10 +41,7 @@ func tableOffer(t *testing.T, text, strategy string, need int) *Offer {
 	if _, err := fmt.Sscanf(shape, "%dx%dx%dx%d", &packages, &nodes, &cores, &threads); err != nil {
 		t.Fatal(err)
 	}
-	m, err := topology.Parse(fmt.Sprintf("package:%d numa:%d core:%d pu:%d number:packed mem:1Gi", packages, nodes, cores, threads))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine(fmt.Sprintf("package:%d numa:%d core:%d pu:%d number:packed mem:1Gi", packages, nodes, cores, threads))
 	c := joint.Config{Strategy: joint.LeastAllocated}
 	if strategy == "fill" {
 		c.Strategy = joint.FillNodes
@@ -62,10 +59,7 @@ func tableOffer(t *testing.T, text, strategy string, need int) *Offer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	others, err := topology.ParseCPUList(taken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	others := shapes.CPUs(taken)
 	try := model.NewTry()
 	model.Cores.Take(&try.Book, others)
 	o := &Offer{Spare: ledger.Spare{CPUs: model.Cores.Free(&try.Book)}, Certain: true, Asked: need, Machine: m}

@@ -8,15 +8,13 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // machine has four NUMA nodes of eight CPUs, two of which are close to each other in each package.
 func machine(t testing.TB) *topology.Machine {
 	t.Helper()
-	m, err := topology.Parse("package:2 numa:2 core:4 pu:2 mem:16Gi dist:10,12,21")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:2 core:4 pu:2 mem:16Gi dist:10,12,21")
 	return m
 }
 
@@ -38,10 +36,7 @@ func offer(t testing.TB, change func(*Offer)) *Offer {
 
 // take removes CPUs of NUMA node 0 from the offer.
 func take(o *Offer, list string) {
-	cpus, err := topology.ParseCPUList(list)
-	if err != nil {
-		panic(err)
-	}
+	cpus := shapes.CPUs(list)
 	o.CPUs = o.CPUs.AndNot(&cpus)
 }
 

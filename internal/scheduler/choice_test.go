@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
@@ -65,14 +66,8 @@ func kindsOfNodes(t testing.TB) []wire.NodeSpec {
 		{shapes.Kunpeng920, config("restricted", "0")},
 		{shapes.Xeon6130, placement.Config{CPUManagerPolicy: "none", TopologyManagerPolicy: "best-effort"}},
 	} {
-		m, err := topology.Parse(k.machine)
-		if err != nil {
-			t.Fatal(err)
-		}
-		view, err := placement.ViewOf(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := shapes.Machine(k.machine)
+		view := made.View(t, m)
 		out = append(out, wire.NodeSpec{Machine: m, View: view, Config: k.config, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3"})
 	}
 	return out
@@ -86,10 +81,7 @@ func newCluster(t testing.TB, count int, seed uint64) *cluster {
 		n := &clusterNode{infoOf: nodeObject(fmt.Sprint("n", i)), spec: kinds[i%len(kinds)]}
 		config := n.spec.Config
 		config.GuardDefects = true
-		model, err := placement.NewModel(n.spec.View, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		model := made.ModelOf(t, n.spec.View, config)
 		n.model, n.state = model, model.NewState()
 		if len(n.spec.Machine.Devices) > 0 {
 			n.state.SetPool(gpus(n.spec.Machine))

@@ -14,7 +14,9 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // quads has two GPUs on each NUMA node, below their own switch.
@@ -34,14 +36,8 @@ func (f *fixture) devices(berth bool) {
 // devicesOf gives the fixture's node the machine and its GPUs.
 func (f *fixture) devicesOf(machine string, berth bool) {
 	f.Helper()
-	m, err := topology.Parse(machine)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if f.spec.View, err = placement.ViewOf(m); err != nil {
-		f.Fatal(err)
-	}
-	f.spec.Machine = m
+	m := shapes.Machine(machine)
+	f.spec.Machine, f.spec.View = m, made.View(f.TB, m)
 	pool := gpus(m)
 	if berth {
 		pool = placement.DevicePool{Resource: gpuName, Decided: true}
@@ -52,9 +48,7 @@ func (f *fixture) devicesOf(machine string, berth bool) {
 		f.spec.Authority = v1alpha1.AuthorityBerth
 		f.spec.Config = placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0", Devices: placement.DevicesOf(m, []placement.DevicePool{pool})}
 	}
-	if f.model, err = placement.NewModel(f.spec.View, f.spec.Config); err != nil {
-		f.Fatal(err)
-	}
+	f.model = made.ModelOf(f.TB, f.spec.View, f.spec.Config)
 	f.state = f.model.NewState()
 	f.state.SetPool(pool)
 }

@@ -33,7 +33,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // activations counts how often each pod was woken.
@@ -101,19 +102,10 @@ func newFixture(t testing.TB) *fixture {
 // useMachine gives nodes in later reports another machine.
 func (f *fixture) useMachine(text string) {
 	f.Helper()
-	m, err := topology.Parse(text)
-	if err != nil {
-		f.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.spec = wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
+	m := shapes.Machine(text)
+	f.spec = wire.NodeSpec{Machine: m, View: made.View(f.TB, m), Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
 		Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}}
-	if f.model, err = placement.NewModel(view, f.spec.Config); err != nil {
-		f.Fatal(err)
-	}
+	f.model = made.ModelOf(f.TB, f.spec.View, f.spec.Config)
 	f.state = f.model.NewState()
 }
 

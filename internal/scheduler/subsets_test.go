@@ -11,27 +11,18 @@ import (
 
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // unequal gives node n four NUMA nodes with 3, 4, 4 and 3 CPUs for pods, and fills each with one
 // pod.
 func (f *fixture) unequal() []*corev1.Pod {
 	f.Helper()
-	m, err := topology.Parse("package:4 numa:1 core:4 pu:1 mem:16Gi")
-	if err != nil {
-		f.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.spec.Machine, f.spec.View = m, view
+	m := shapes.Machine("package:4 numa:1 core:4 pu:1 mem:16Gi")
+	f.spec.Machine, f.spec.View = m, made.View(f.TB, m)
 	f.spec.Config.ReservedSystemCPUs, f.spec.Config.TopologyManagerPolicy = "0,13", "restricted"
-	if f.model, err = placement.NewModel(view, f.spec.Config); err != nil {
-		f.Fatal(err)
-	}
+	f.model = made.ModelOf(f.TB, f.spec.View, f.spec.Config)
 	f.state = f.model.NewState()
 	var pods []*corev1.Pod
 	for i, cpus := range []int64{3, 4, 4, 3} {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // volcanoFixture has a plugin with Volcano's scores, and best-effort nodes of 16 CPUs on 1, 2 and 4
@@ -27,20 +27,11 @@ func volcanoFixture(t *testing.T) (*fixture, []infoOf) {
 	var infos []infoOf
 	for _, numa := range []int{1, 2, 4} {
 		name := fmt.Sprint("numa-", numa)
-		m, err := topology.Parse(fmt.Sprintf("package:1 numa:%d core:%d pu:1 mem:16Gi", numa, 16/numa))
-		if err != nil {
-			t.Fatal(err)
-		}
-		view, err := placement.ViewOf(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := shapes.Machine(fmt.Sprintf("package:1 numa:%d core:%d pu:1 mem:16Gi", numa, 16/numa))
+		view := made.View(t, m)
 		node := wire.Node{Name: name, Spec: f.spec}
 		node.Spec.Machine, node.Spec.View, node.Spec.Config.TopologyManagerPolicy = m, view, "best-effort"
-		model, err := placement.NewModel(view, node.Spec.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		model := made.ModelOf(t, view, node.Spec.Config)
 		node.Report = wire.Report{Sequence: 1, Observed: f.clock.Now(), Snapshot: model.NewState().Snapshot(), Conditions: f.topology().Status.Conditions}
 		nt, err := wire.WriteNodeTopology(&node)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/simulate/trace"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -55,14 +56,8 @@ func laidNode(t testing.TB, n *trace.Node, overlay string) StartNode {
 		cfg.CPUManagerPolicy, cfg.MemoryManagerPolicy = "static", "Static"
 		cfg.ReservedMemory = []placement.ReservedMemory{{NUMA: m.NUMANodes[0].ID, Limits: map[string]uint64{"memory": reservedMiB << 20}}}
 	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := placement.NewModel(view, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, m)
+	model := made.ModelOf(t, view, cfg)
 	out := StartNode{Node: *n, Machine: m, Model: model, State: model.NewState()}
 	out.State.SetPool(pool)
 	out.MilliCPU, out.MiB = n.MilliCPU-threads*trace.Thousandths, n.MiB-reservedMiB

@@ -8,15 +8,12 @@ import (
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestProvidedIsShown: amounts from a provider, with their places, are shown next to the devices.
 func TestProvidedIsShown(t *testing.T) {
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:8Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:1 core:4 pu:2 mem:8Gi")
 	c := ContainerOf(m, &placement.ContainerDecision{Name: "c", Hint: placement.Hint{Any: true},
 		Devices: []placement.DeviceAllocation{{Resource: "x/gpu", IDs: []string{"a", "b"}}},
 		Provided: []placement.Provided{{Resource: "example.com/licence", Place: "socket 0", Amount: 2},

@@ -10,6 +10,7 @@ import (
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -129,10 +130,7 @@ func TestPluginWithTenThousandDevices(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got.Report.Snapshot.Devices, n.Report.Snapshot.Devices) {
 		t.Fatalf("the devices do not come back as they were: %v", err)
 	}
-	m, err := placement.NewModel(n.Spec.View, placement.Config{Version: placement.V136, TopologyManagerPolicy: "restricted"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, n.Spec.View, placement.Config{Version: placement.V136, TopologyManagerPolicy: "restricted"})
 	s := m.NewState()
 	s.SetPool(got.Report.Snapshot.Devices[0])
 	r := placement.Request{UID: "u", Containers: []placement.ContainerRequest{{Name: "main", Devices: []placement.DeviceRequest{{Resource: "nvidia.com/gpu", Count: 4999}}}}}

@@ -13,7 +13,9 @@ import (
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 const writtenSecond = 1_760_000_000
@@ -34,10 +36,7 @@ func pending(name string) BoundPod {
 // stateOf builds the engine's state from a coarse report.
 func stateOf(t *testing.T, n *Node) (*placement.Model, *placement.State) {
 	t.Helper()
-	m, err := placement.NewModel(n.Spec.View, n.Spec.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, n.Spec.View, n.Spec.Config)
 	s, err := m.StateOf(&n.Report.Snapshot)
 	if err != nil {
 		t.Fatal(err)
@@ -491,19 +490,10 @@ func FuzzReadCoarse(f *testing.F) {
 
 // TestWrittenNumatopology: an object of the agent is read back without changes.
 func TestWrittenNumatopology(t *testing.T) {
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 number:interleaved mem:16Gi dist:10,21")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:1 core:4 pu:2 number:interleaved mem:16Gi dist:10,21")
+	view := made.View(t, m)
 	config := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0,8", TopologyManagerPolicy: "restricted"}
-	model, err := placement.NewModel(view, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.ModelOf(t, view, config)
 	s := model.NewState()
 	r, d := placement.Request{UID: "uid-a", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 4000}}}, placement.Decision{}
 	if v := placement.Decide(s, &r, &d); !v.OK() {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology/shapes"
+	"github.com/berth-dev/berth/test/made"
 )
 
 // theirPod returns a pod of one container with Koordinator's annotations.
@@ -48,14 +48,7 @@ func TestKoordinatorCases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:8 pu:1 mem:16Gi dist:10,21"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.Model(t, "package:2 numa:1 l3:1 core:8 pu:1 mem:16Gi dist:10,21", placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
 	for _, c := range []struct {
 		name, theirs, ours string
 		pods               []*corev1.Pod // the last one is to be placed

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology/shapes"
+	"github.com/berth-dev/berth/test/made"
 )
 
 // theirPolicy returns the policy for a pod on a node according to Koordinator's proposal 20240131,
@@ -82,14 +82,7 @@ func labelled(t *testing.T, policy string) placement.Config {
 // for none, "kept away" if the node does not match the pod's policy.
 func policyOnNode(t *testing.T, pod string, c placement.Config) string {
 	t.Helper()
-	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:2 pu:1 mem:8Gi dist:10,21"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := placement.NewModel(view, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.Model(t, "package:2 numa:1 l3:1 core:2 pu:1 mem:8Gi dist:10,21", c)
 	spec := ""
 	if pod != "" {
 		spec = fmt.Sprintf(`{"numaTopologyPolicy":%q}`, pod)

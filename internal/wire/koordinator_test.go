@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
@@ -184,10 +185,7 @@ func TestReadKoordinatorNode(t *testing.T) {
 // TestLabelsThatAKubeletDoesNotKeep: if the kubelet decides, a label that requires more than the
 // kubelet does is named. No label is named if Berth decides, or if the kubelet has the policy.
 func TestLabelsThatAKubeletDoesNotKeep(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:2 pu:1 mem:8Gi dist:10,21"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine("package:2 numa:1 l3:1 core:2 pu:1 mem:8Gi dist:10,21"))
 	static := func(option string) placement.Config {
 		return placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", CPUManagerPolicyOptions: map[string]string{option: "true"},
 			FeatureGates: map[string]bool{"CPUManagerPolicyAlphaOptions": true}}
@@ -215,10 +213,7 @@ func TestLabelsThatAKubeletDoesNotKeep(t *testing.T) {
 		{"numa-memory-policy=", placement.Config{}, ""},
 		{"numa-topology-policy=SingleNUMANode", placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000}, ""},
 	} {
-		m, err := placement.NewModel(view, c.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, view, c.config)
 		node := &corev1.Node{}
 		if key, value, said := strings.Cut(c.labels, "="); said {
 			node.Labels = map[string]string{koordinatorLabels + key: value}
@@ -230,10 +225,7 @@ func TestLabelsThatAKubeletDoesNotKeep(t *testing.T) {
 }
 
 func TestWriteKoordinatorStatus(t *testing.T) {
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:1 mem:8Gi dist:10,21")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:1 core:4 pu:1 mem:8Gi dist:10,21")
 	d := placement.Decision{UID: "u", Containers: []placement.ContainerDecision{
 		{Name: "i", Kind: placement.Init, CPUs: topology.NewCPUSet(0, 1, 2, 3)},
 		{Name: "a", CPUs: topology.NewCPUSet(2, 3, 4), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 8 << 30}, {Resource: "memory", NUMA: 2, Bytes: 1 << 30}}},

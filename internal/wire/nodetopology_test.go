@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
@@ -22,14 +23,8 @@ const gib = 1 << 30
 // sampleNode returns a machine of two NUMA nodes with one value of each kind.
 func sampleNode(t testing.TB) Node {
 	t.Helper()
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 number:interleaved mem:8Gi dist:10,21")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:1 core:4 pu:2 number:interleaved mem:8Gi dist:10,21")
+	view := made.View(t, m)
 	view.NumSockets = 1
 	view.Nodes[1].MemoryBytes -= 4096
 	view.Nodes[1].HugePages = []topology.HugePages{{PageBytes: 2 << 20, Count: 100}}
@@ -428,10 +423,7 @@ func largeNode(t testing.TB) Node {
 			root, at, root, at, i, i, strings.Join(functions, "|"), at, root)
 		gpus = append(gpus, root+":02.0")
 	}
-	m, err := topology.Parse(text + " link:nvlink=18," + strings.Join(gpus, "+"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine(text + " link:nvlink=18," + strings.Join(gpus, "+"))
 	n := sampleNode(t)
 	n.Name = "ip-10-0-123-45.eu-central-1.compute.internal"
 	n.Spec.Machine, n.Spec.View = m, nil
@@ -535,10 +527,7 @@ func TestMemoryOnlyNodes(t *testing.T) {
 	if !reflect.DeepEqual(got.Spec.View, n.Spec.View) || !reflect.DeepEqual(got.Report.Snapshot.Devices, s.Devices) {
 		t.Errorf("got %+v, %+v", got.Spec.View, got.Report.Snapshot.Devices)
 	}
-	m, err := placement.NewModel(got.Spec.View, got.Spec.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.ModelOf(t, got.Spec.View, got.Spec.Config)
 	state, err := m.StateOf(&got.Report.Snapshot)
 	if err != nil {
 		t.Fatal(err)

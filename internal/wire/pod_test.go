@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 )
 
 // podOf parses the spec and status of a pod.
@@ -157,10 +158,7 @@ func TestExtendedResourceInBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := sampleNode(t)
-	model, err := placement.NewModel(n.Spec.View, n.Spec.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.ModelOf(t, n.Spec.View, n.Spec.Config)
 	if v := placement.Admit(model.NewState(), &r); v.Reason != placement.Admitted {
 		t.Errorf("%v, want Admitted", v)
 	}

@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 func podWithPolicy(text string) *corev1.Pod {
@@ -65,14 +66,7 @@ func FuzzParsePolicy(f *testing.F) {
 // TestUnmet: if a kubelet decides, its policy must be the pod's or a stricter one. The reason names
 // both.
 func TestUnmet(t *testing.T) {
-	machine, err := topology.Parse("package:1 numa:2 core:2 pu:1 mem:8Gi dist:10,21")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine("package:1 numa:2 core:2 pu:1 mem:8Gi dist:10,21"))
 	for name, c := range map[string]struct {
 		asked         string
 		policy, scope string
@@ -86,10 +80,7 @@ func TestUnmet(t *testing.T) {
 		"default scope is asked": {"restricted,scope=container", "restricted", "", ""},
 		"another scope":          {"restricted,scope=pod", "restricted", "", "the kubelet's policy is restricted with scope container, and the pod's berth.dev/policy asks for restricted,scope=pod"},
 	} {
-		m, err := placement.NewModel(view, placement.Config{TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, view, placement.Config{TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope})
 		ask, err := ReadPod(podWithPolicy(c.asked))
 		if err != nil || ask.RulesErr != nil {
 			t.Fatal(err, ask.RulesErr)

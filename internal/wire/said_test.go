@@ -5,16 +5,14 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestSaidInThePodsOwnWords: messages about a pod name the keys that the pod has, in any dialect.
 // If Berth's own key and another one request the same, they name Berth's.
 func TestSaidInThePodsOwnWords(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:2 pu:2 mem:8Gi dist:10,21"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine("package:2 numa:1 l3:1 core:2 pu:2 mem:8Gi dist:10,21"))
 	kubelet := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"}
 	spreading := placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000, Default: placement.Rules{}}
 	spreading.Default.CPUs.Bind, spreading.Default.CPUs.BindHow = 2, 2 // as if the node had the label SpreadByPCPUs
@@ -38,10 +36,7 @@ func TestSaidInThePodsOwnWords(t *testing.T) {
 		{koordinatorHint + `={"rdma":{"vfSelector":{}}}`, kubelet, "which the pod's " + koordinatorHint + " requires", ""},
 		{"berth.dev/functions=one-per-card", kubelet, "which the pod's berth.dev/functions requires", ""},
 	} {
-		m, err := placement.NewModel(view, c.on)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, view, c.on)
 		pod := koordinatorPod("", "", "")
 		for _, word := range strings.Split(c.said, " ") {
 			key, value, _ := strings.Cut(word, "=")

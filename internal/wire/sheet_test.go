@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
@@ -69,16 +70,11 @@ var sheetValues = map[string][]string{
 // TestTheSheetSaysWhichNodes compares the table's last column with the answer of each kind of node
 // about a pod with the annotation.
 func TestTheSheetSaysWhichNodes(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"))
 	models := map[string]*placement.Model{}
 	for kind, cfg := range sheetNodes {
 		cfg.ReservedMilliCPU = 1000
-		if models[kind], err = placement.NewModel(view, cfg); err != nil {
-			t.Fatalf("%s: %v", kind, err)
-		}
+		models[kind] = made.ModelOf(t, view, cfg)
 	}
 	asked, key := 0, ""
 	link, word := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`), regexp.MustCompile("`([^`]+)`")

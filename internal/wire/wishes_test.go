@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
@@ -128,10 +129,7 @@ func TestNumberBesidePolicy(t *testing.T) {
 // TestUnforetold: the kubelets that certainly use two NUMA nodes of four CPUs for six CPUs, and
 // what the others lack.
 func TestUnforetold(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine("package:2 numa:2 core:4 pu:1 mem:16Gi dist:10,12,32"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine("package:2 numa:2 core:4 pu:1 mem:16Gi dist:10,12,32"))
 	const insists = ", and the pod's berth.dev/numa-nodes requires "
 	for _, c := range []struct {
 		number, policy, scope string
@@ -158,10 +156,7 @@ func TestUnforetold(t *testing.T) {
 		if c.change != nil {
 			c.change(&cfg)
 		}
-		m, err := placement.NewModel(view, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, view, cfg)
 		pod := podAsking(map[string]string{NUMANodesAnnotation: c.number})
 		six := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("6"), corev1.ResourceMemory: resource.MustParse("1Gi")}
 		pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: six}}}
@@ -178,10 +173,7 @@ func TestUnforetold(t *testing.T) {
 // TestDevicesUnforetold: the kubelets that certainly give two devices of each resource on each NUMA
 // node, and what the others lack.
 func TestDevicesUnforetold(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine("package:2 numa:2 core:4 pu:1 mem:16Gi dist:10,12,32"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, shapes.Machine("package:2 numa:2 core:4 pu:1 mem:16Gi dist:10,12,32"))
 	const insists = ", and the pod's berth.dev/devices requires 2 devices of each resource on each of its NUMA nodes"
 	for _, c := range []struct {
 		policy, scope string
@@ -215,10 +207,7 @@ func TestDevicesUnforetold(t *testing.T) {
 			cfg.CPUManagerPolicyOptions = map[string]string{"align-by-socket": "true"}
 			cfg.FeatureGates = map[string]bool{"CPUManagerPolicyAlphaOptions": true}
 		}
-		m, err := placement.NewModel(view, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := made.ModelOf(t, view, cfg)
 		pod := podAsking(map[string]string{DevicesAnnotation: "perNUMANode=2"})
 		if c.number != "" {
 			pod.Annotations[NUMANodesAnnotation] = c.number
@@ -241,14 +230,7 @@ func TestDevicesUnforetold(t *testing.T) {
 
 // TestUnmetByNodesThatBind: the message names the pod's request that the node does not meet.
 func TestUnmetByNodesThatBind(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000, Default: placement.Rules{CPUs: binds["full-cores"]}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.Model(t, shapes.Xeon6130, placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000, Default: placement.Rules{CPUs: binds["full-cores"]}})
 	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node's CPU binding is full-cores, but the pod's berth.dev/cpus requires spread"} {
 		r, err := ReadRules(podAsking(map[string]string{CPUsAnnotation: text}))
 		if err != nil {
@@ -261,14 +243,7 @@ func TestUnmetByNodesThatBind(t *testing.T) {
 }
 
 func TestUnmetWishes(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.Model(t, shapes.Xeon6130, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000})
 	for text, want := range map[string]string{
 		CPUsAnnotation + "=full-cores":       "the kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/cpus requires",
 		CPUsAnnotation + "=spread":           "the kubelet lacks the option distribute-cpus-across-cores of a static CPU manager, which the pod's berth.dev/cpus requires",
@@ -305,14 +280,7 @@ func TestUnmetWishes(t *testing.T) {
 // TestUnmetByPodsWithFractions: a Guaranteed pod without whole CPUs shares its CPUs on kubelet
 // nodes, and its memory can be pinned.
 func TestUnmetByPodsWithFractions(t *testing.T) {
-	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := made.Model(t, shapes.Xeon6130, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000})
 	for key, unmet := range map[string]bool{CPUsAnnotation + "=full-cores": false, L3Annotation + "=required": false, MemoryAnnotation + "=pinned": true} {
 		name, value, _ := strings.Cut(key, "=")
 		r, err := ReadRules(podAsking(map[string]string{name: value}))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-dev/berth/placement/hint"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // grid is a machine with equal numbers at each level. The CPUs of a core have consecutive numbers.
@@ -26,15 +27,6 @@ func (g grid) node() Node {
 	}
 	n.NumCPUs = len(n.Threads)
 	return n
-}
-
-func list(t *testing.T, text string) topology.CPUSet {
-	t.Helper()
-	set, err := topology.ParseCPUList(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
 }
 
 func TestTake(t *testing.T) {
@@ -74,7 +66,7 @@ func TestTake(t *testing.T) {
 		{"too many nodes to try", grid{1, 40, 2, 1, 0}, Options{DistributeAcrossNUMA: true}, "0-79", 39, ErrTooComplex.Error()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			avail, out := list(t, tc.avail), topology.CPUSet{}
+			avail, out := shapes.CPUs(tc.avail), topology.CPUSet{}
 			got := ""
 			if err := mustNew(tc.g.node(), tc.o).Take(&avail, tc.n, &out); err != nil {
 				got = err.Error()
@@ -112,7 +104,7 @@ func TestAllocate(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			topo := mustNew(two.node(), tc.o)
-			shared, reserved, reusable := list(t, tc.shared), list(t, tc.reserved), list(t, tc.reusable)
+			shared, reserved, reusable := shapes.CPUs(tc.shared), shapes.CPUs(tc.reserved), shapes.CPUs(tc.reusable)
 			siblings, err := topo.Siblings(reserved)
 			if err != nil {
 				t.Fatal(err)
@@ -134,7 +126,7 @@ func TestAllocate(t *testing.T) {
 
 func TestAllocateBySocket(t *testing.T) {
 	topo := mustNew(grid{2, 2, 2, 1, 0}.node(), Options{AlignBySocket: true})
-	shared, none, out := list(t, "0-7"), topology.CPUSet{}, topology.CPUSet{}
+	shared, none, out := shapes.CPUs("0-7"), topology.CPUSet{}, topology.CPUSet{}
 	in := AllocateInput{N: 3, Shared: &shared, Reserved: &none, Siblings: &none, Aligned: true, NUMA: topology.NewNUMASet(3)}
 	if err := topo.Allocate(&in, &out); err != nil || out.String() != "4-6" {
 		t.Errorf("got %s, %v; want 4-6 of socket 1", out, err)
@@ -149,7 +141,7 @@ func TestReserve(t *testing.T) {
 	if got, err := topo.Reserve(17); err != ErrReserve {
 		t.Errorf("Reserve(17) = %s, %v; want %v", got, err, ErrReserve)
 	}
-	if _, err := topo.Siblings(list(t, "3,16")); err == nil {
+	if _, err := topo.Siblings(shapes.CPUs("3,16")); err == nil {
 		t.Error("Siblings took a CPU that the node does not have")
 	}
 }
@@ -181,7 +173,7 @@ func TestHints(t *testing.T) {
 		{"more than there is", "0-11", "", 13, nil, nil, hint.Impossible},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			avail, reusable, l := list(t, tc.avail), list(t, tc.reusable), space.NewList()
+			avail, reusable, l := shapes.CPUs(tc.avail), shapes.CPUs(tc.reusable), space.NewList()
 			h.Hints(&HintInput{N: tc.n, Available: &avail, Reusable: &reusable, Want: hint.Offered}, &l)
 			want := space.NewList()
 			for _, set := range tc.preferred {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/placement/hint"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // The machine in the tables of Volcano's own tests of its CPU provider: two NUMA nodes of two cores
@@ -40,7 +41,7 @@ func TestVolcanoHints(t *testing.T) {
 		{"0-7", 9, nil, nil},
 		{"2-5", 4, []hint.Mask{all}, nil},
 	} {
-		free, l := list(t, c.free), space.NewList()
+		free, l := shapes.CPUs(c.free), space.NewList()
 		h.Hints(&HintInput{N: c.n, Available: &free, Want: hint.Offered}, &l)
 		for m := range hint.Mask(all + 1) {
 			if l.Offered.Has(m) != slices.Contains(c.offered, m) || l.Preferred.Has(m) != slices.Contains(c.preferred, m) {
@@ -70,9 +71,9 @@ func TestVolcanoAllocations(t *testing.T) {
 		{"1-7", 5, topology.NewNUMASet(0, 1), "1,4-7", nil},
 		{"1-7", 8, topology.NewNUMASet(0, 1), "", ErrNotEnough},
 	} {
-		free, none, got := list(t, c.free), topology.CPUSet{}, topology.CPUSet{}
+		free, none, got := shapes.CPUs(c.free), topology.CPUSet{}, topology.CPUSet{}
 		err := topo.Allocate(&AllocateInput{N: c.n, Shared: &free, Reserved: &none, Siblings: &none, Aligned: true, NUMA: c.on}, &got)
-		if !errors.Is(err, c.err) || got != list(t, c.want) {
+		if !errors.Is(err, c.err) || got != shapes.CPUs(c.want) {
 			t.Errorf("%d of %s on %s: %s, %v; want %s, %v", c.n, c.free, c.on, got, err, c.want, c.err)
 		}
 	}

@@ -49,10 +49,7 @@ func coreOf(m *topology.Machine, cpus *topology.CPUSet) Core {
 
 func modelOf(t testing.TB, text, reserved string, strategy Strategy) *Model {
 	t.Helper()
-	set, err := topology.ParseCPUList(reserved)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := shapes.CPUs(reserved)
 	c := configOf(text, set)
 	c.Strategy = strategy
 	m, err := New(c)
@@ -60,15 +57,6 @@ func modelOf(t testing.TB, text, reserved string, strategy Strategy) *Model {
 		t.Fatal(err)
 	}
 	return m
-}
-
-func cpuSet(t testing.TB, list string) topology.CPUSet {
-	t.Helper()
-	s, err := topology.ParseCPUList(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 var outcomeNames = [...]string{"placed", "odd CPUs", "unequal cores", "no CPUs", "no cores", "no amount", "no devices", "not together", "too wide", "not offered", "out of reach", "withholds", "not exactly"}
@@ -188,14 +176,14 @@ func TestPlace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := modelOf(t, c.machine, c.reserved, MostAllocated)
 			b := m.NewBook()
-			m.Take(b, &Held{CPUs: cpuSet(t, c.taken)})
+			m.Take(b, &Held{CPUs: shapes.CPUs(c.taken)})
 			var g Grant
 			try := m.NewTry()
 			try.Begin(b)
 			if got := try.Place(&c.want, &g); got != c.outcome {
 				t.Fatalf("%v, want %v (nodes %b, CPUs %v)", got, c.outcome, g.Nodes, g.CPUs)
 			}
-			if g.Nodes != c.nodes || g.CPUs != cpuSet(t, c.cpus) {
+			if g.Nodes != c.nodes || g.CPUs != shapes.CPUs(c.cpus) {
 				t.Errorf("nodes %b, CPUs %v; want %b, %s", g.Nodes, g.CPUs, c.nodes, c.cpus)
 			}
 		})
@@ -225,11 +213,11 @@ func TestAmountsAreSplitEvenly(t *testing.T) {
 func TestIdleThreadsStayIdle(t *testing.T) {
 	m := modelOf(t, smt, "", MostAllocated)
 	b := m.NewBook()
-	core := Held{CPUs: cpuSet(t, "0"), Alone: cpuSet(t, "0"), Exclusive: ExclusiveCore}
-	node := Held{CPUs: cpuSet(t, "16"), Alone: cpuSet(t, "16"), Exclusive: ExclusiveNUMA}
+	core := Held{CPUs: shapes.CPUs("0"), Alone: shapes.CPUs("0"), Exclusive: ExclusiveCore}
+	node := Held{CPUs: shapes.CPUs("16"), Alone: shapes.CPUs("16"), Exclusive: ExclusiveNUMA}
 	m.Take(b, &core)
 	m.Take(b, &node)
-	if got := m.Cores.Free(b); got != cpuSet(t, "2-15") {
+	if got := m.Cores.Free(b); got != shapes.CPUs("2-15") {
 		t.Errorf("free: %v, want 2-15", got)
 	}
 	if used(m, b) != 2 || m.Amounts.Room(b, CPU, 0) != 14000 || m.Amounts.Room(b, CPU, 1) != 0 {
@@ -245,7 +233,7 @@ func TestIdleThreadsStayIdle(t *testing.T) {
 func TestProblem(t *testing.T) {
 	m := modelOf(t, smt, "0", MostAllocated)
 	b := m.NewBook()
-	m.Take(b, &Held{CPUs: cpuSet(t, "2-3")})
+	m.Take(b, &Held{CPUs: shapes.CPUs("2-3")})
 	for _, c := range []struct {
 		cpus string
 		excl Exclusive
@@ -254,7 +242,7 @@ func TestProblem(t *testing.T) {
 		{"4-5", 0, ""}, {"1", 0, ""}, {"99", 0, "the machine has no CPUs 99"}, {"0-1", 0, "CPUs 0 are reserved"},
 		{"3-4", 0, "another pod has CPUs 3"}, {"4", ExclusiveNUMA, "another pod has CPUs 2-3"},
 	} {
-		if got := m.Problem(b, &Held{CPUs: cpuSet(t, c.cpus), Alone: cpuSet(t, c.cpus), Exclusive: c.excl}); got != c.want {
+		if got := m.Problem(b, &Held{CPUs: shapes.CPUs(c.cpus), Alone: shapes.CPUs(c.cpus), Exclusive: c.excl}); got != c.want {
 			t.Errorf("%s: %q, want %q", c.cpus, got, c.want)
 		}
 	}
@@ -277,7 +265,7 @@ func TestScore(t *testing.T) {
 func TestLeastAllocatedTakesTheEmptiest(t *testing.T) {
 	m := modelOf(t, four8, "", LeastAllocated)
 	b := m.NewBook()
-	m.Take(b, &Held{CPUs: cpuSet(t, "0-1,8")})
+	m.Take(b, &Held{CPUs: shapes.CPUs("0-1,8")})
 	try := m.NewTry()
 	try.Begin(b)
 	var g Grant
@@ -333,7 +321,7 @@ func BenchmarkPlace(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			m := modelOf(b, c.machine, "", MostAllocated)
 			book, try := m.NewBook(), m.NewTry()
-			m.Take(book, &Held{CPUs: cpuSet(b, "0-3,20-21")})
+			m.Take(book, &Held{CPUs: shapes.CPUs("0-3,20-21")})
 			var g Grant
 			b.ReportAllocs()
 			for b.Loop() {

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 	"github.com/berth-dev/berth/test/golden"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // placesMachine is the machine of testdata/koordinator-places.txt.
@@ -69,7 +70,7 @@ func takePlaces(t *testing.T, m *Model, b *Book, text string) {
 	cpus, amounts, _ := strings.Cut(text, "/")
 	var h Held
 	if cpus != "-" {
-		h.CPUs = cpuSet(t, cpus)
+		h.CPUs = shapes.CPUs(cpus)
 	}
 	for _, part := range strings.Split(amounts, "/") {
 		name, list, ok := strings.Cut(part, "=")

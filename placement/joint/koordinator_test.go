@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/test/golden"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 const koordinatorDocument = "../../docs/reference/koordinator.md"
@@ -49,7 +50,7 @@ func koordinatorCase(t *testing.T, fields []string) string {
 	}
 	b := m.NewBook()
 	if list := strings.Trim(fields[4], "-!"); list != "" {
-		m.Take(b, &Held{CPUs: cpuSet(t, list)})
+		m.Take(b, &Held{CPUs: shapes.CPUs(list)})
 	}
 	try := m.NewTry()
 	try.Begin(b)

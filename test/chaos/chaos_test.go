@@ -12,13 +12,11 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 func TestDiffer(t *testing.T) {
-	cpus, err := topology.ParseCPUList("2-3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpus := shapes.CPUs("2-3")
 	promised := []placement.ContainerDecision{{Name: "a", CPUs: cpus, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 5}, {Resource: "hugepages-2Mi", NUMA: 1}}}}
 	held := placement.ContainerAllocation{Name: "a", CPUs: cpus, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 5}}}
 	for _, tc := range []struct {

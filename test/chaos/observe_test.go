@@ -18,7 +18,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // begun is the time at which the tests' events begin.
@@ -34,7 +34,7 @@ func scene(t *testing.T) (*observer, *watched) {
 	o := newObserver(&cluster{}, b)
 	o.store = corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	p := wire.Placement{Sequence: 1, Report: 7, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull,
-		Decision: placement.Decision{UID: "ours", Containers: []placement.ContainerDecision{{Name: "c", Hint: placement.Hint{Any: true, Preferred: true}, CPUs: list(t, "2-3")}}}}
+		Decision: placement.Decision{UID: "ours", Containers: []placement.ContainerDecision{{Name: "c", Hint: placement.Hint{Any: true, Preferred: true}, CPUs: shapes.CPUs("2-3")}}}}
 	text, err := wire.WritePlacement(&p)
 	if err != nil {
 		t.Fatal(err)
@@ -42,15 +42,6 @@ func scene(t *testing.T) (*observer, *watched) {
 	w := o.add("ours", after(time.Minute))
 	w.pod.Annotations = map[string]string{wire.PlacementAnnotation: text}
 	return o, w
-}
-
-func list(t *testing.T, text string) topology.CPUSet {
-	t.Helper()
-	set, err := topology.ParseCPUList(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
 }
 
 func (o *observer) add(name string, bound time.Time) *watched {
@@ -149,7 +140,7 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 	hold := func(cpus string) func(*testing.T, *observer, *watched) {
 		return func(t *testing.T, o *observer, w *watched) {
 			o.holdings["ours"] = &holding{node: "n0", first: landed, last: after(time.Hour), alloc: placement.PodAllocation{UID: "ours",
-				Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}}}
+				Containers: []placement.ContainerAllocation{{Name: "c", CPUs: shapes.CPUs(cpus)}}}}
 			o.judge(w, landed)
 		}
 	}
@@ -265,7 +256,7 @@ func TestHoldingsMayNotChange(t *testing.T) {
 				case "":
 					o.saw("n0", nil, now)
 				default:
-					o.saw("n0", []placement.PodAllocation{{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}}}, now)
+					o.saw("n0", []placement.PodAllocation{{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: shapes.CPUs(cpus)}}}}, now)
 				}
 			}
 			if got := o.book.count(); got != tc.violations || o.tally.readmitted != tc.anew {
@@ -298,7 +289,7 @@ func TestAKubeletKilledBetweenTwoWrites(t *testing.T) {
 		}
 	}
 	ours := func(cpus string) []placement.PodAllocation {
-		return []placement.PodAllocation{{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}}}
+		return []placement.PodAllocation{{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: shapes.CPUs(cpus)}}}}
 	}
 	o.saw("n0", ours("2"), after(0))
 	o.mend("n0", `kubelet state: n0: memory: "2 bytes of memory reserved": want 1 (1 less), the total of all containers`)

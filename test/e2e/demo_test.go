@@ -23,7 +23,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // lineWriter passes lines on to the test's log.
@@ -153,10 +153,7 @@ func TestAllNodes(t *testing.T) {
 	for _, n := range nodes {
 		machines[n.Machine] = true
 		text.WriteString(n.KubeletConfig)
-		m, err := topology.Parse(n.Machine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := shapes.Machine(n.Machine)
 		if len(m.NUMANodes) == 8 && strings.Contains(n.KubeletConfig, "memoryManagerPolicy: Static") && len(n.Plugins) > 0 {
 			t.Errorf("%s: memory and devices on 8 NUMA nodes: merging the hints of three resources takes the kubelet seconds", n.Name)
 		}
@@ -291,16 +288,10 @@ func TestWedge(t *testing.T) {
 // node has.
 func freeCPUs(t *testing.T, n hollow.Spec) (total, largest int64) {
 	t.Helper()
-	m, err := topology.Parse(n.Machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine(n.Machine)
 	_, list, _ := strings.Cut(n.KubeletConfig, "reservedSystemCPUs: ")
 	list, _, _ = strings.Cut(list, "\n")
-	reserved, err := topology.ParseCPUList(strings.Trim(list, `"`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	reserved := shapes.CPUs(strings.Trim(list, `"`))
 	for _, node := range m.NUMANodes {
 		free := node.CPUs.AndNot(&reserved)
 		total += int64(free.Len())

@@ -11,8 +11,10 @@ import (
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestTwin fills the load's machines with its pods at random, and compares engine and twin each
@@ -21,23 +23,9 @@ func TestTwin(t *testing.T) {
 	fit, full := 0, 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		m, err := topology.Parse(machines[seed%uint64(len(machines))])
-		if err != nil {
-			t.Fatal(err)
-		}
-		reserved, err := topology.ParseCPUList("0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		view, err := placement.ViewOf(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		model, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tw, all := twin{m, reserved}, obeyed.Decisions{}
+		m := shapes.Machine(machines[seed%uint64(len(machines))])
+		model := made.Model(t, machines[seed%uint64(len(machines))], placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
+		tw, all := twin{m, topology.NewCPUSet(0)}, obeyed.Decisions{}
 		var there []*corev1.Pod
 		for i := range 80 {
 			pod := newPod(rng, i)
@@ -82,18 +70,8 @@ func TestTwinWithin(t *testing.T) {
 	fit, full, alike := 0, 0, 0
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		m, err := topology.Parse(machines[seed%uint64(len(machines))])
-		if err != nil {
-			t.Fatal(err)
-		}
-		view, err := placement.ViewOf(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		model, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := shapes.Machine(machines[seed%uint64(len(machines))])
+		model := made.Model(t, machines[seed%uint64(len(machines))], placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
 		tw, state := twin{m, topology.NewCPUSet(0)}, model.NewState()
 		template := newPod(rng, 0)
 		template.UID, template.Spec.InitContainers = "place", nil
@@ -155,18 +133,8 @@ func TestTwinBeyond(t *testing.T) {
 	more, given := 0, 0
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		m, err := topology.Parse(machines[seed%uint64(len(machines))])
-		if err != nil {
-			t.Fatal(err)
-		}
-		view, err := placement.ViewOf(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		model, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := shapes.Machine(machines[seed%uint64(len(machines))])
+		model := made.Model(t, machines[seed%uint64(len(machines))], placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
 		tw, all := twin{m, topology.NewCPUSet(0)}, map[string]*placement.Decision{}
 		ask := func(uid string, pod *corev1.Pod) *placement.Request {
 			pod.UID, pod.Spec.InitContainers = types.UID(uid), nil

@@ -8,19 +8,28 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// Model is the model of a kubelet with this configuration, on the machine of a machine string.
+// Model returns the model of a kubelet with this configuration, on the machine of a machine string.
 func Model(t testing.TB, machine string, config placement.Config) *placement.Model {
 	t.Helper()
-	m, err := topology.Parse(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return ModelOf(t, View(t, shapes.Machine(machine)), config)
+}
+
+// View returns a kubelet's view of the machine.
+func View(t testing.TB, m *topology.Machine) *placement.KubeletView {
+	t.Helper()
 	view, err := placement.ViewOf(m)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return view
+}
+
+// ModelOf returns the model of a kubelet with this view and this configuration.
+func ModelOf(t testing.TB, view *placement.KubeletView, config placement.Config) *placement.Model {
+	t.Helper()
 	model, err := placement.NewModel(view, config)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // TestJudge: Judge finds each kind of fault, and none in a correct state.
@@ -14,10 +15,7 @@ func TestJudge(t *testing.T) {
 		t.Fatal(err)
 	}
 	cpus := func(list string) topology.CPUSet {
-		set, err := topology.ParseCPUList(list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := shapes.CPUs(list)
 		return set
 	}
 	pod := func(c placement.ContainerDecision) *placement.Decision {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // twinMachines have GPUs and cards below switches, and virtual functions at root complexes.
@@ -29,10 +31,7 @@ func TestAgainstTheExhaustiveTwin(t *testing.T) {
 	admitted, refused, together, several, exactly := 0, 0, 0, 0, 0
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 17))
-		m, err := topology.Parse(twinMachines[seed%2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := shapes.Machine(twinMachines[seed%2])
 		twin := Twin{Machine: m, Reserved: topology.NewCPUSet(0), Devices: map[string][]*topology.Device{}}
 		for i := range m.Devices {
 			switch d := &m.Devices[i]; {
@@ -50,14 +49,8 @@ func TestAgainstTheExhaustiveTwin(t *testing.T) {
 			}
 			pools = append(pools, p)
 		}
-		view, err := placement.ViewOf(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		model, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0", Devices: placement.DevicesOf(m, pools)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		view := made.View(t, m)
+		model := made.ModelOf(t, view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0", Devices: placement.DevicesOf(m, pools)})
 		s := model.NewState()
 		for _, p := range pools {
 			s.SetPool(p)

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/capture"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/sysfs"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -128,10 +129,7 @@ func TestMachineInfoOfServers(t *testing.T) {
 			if err := json.Unmarshal(text, &recorded); err != nil {
 				t.Fatal(err)
 			}
-			got, err := placement.ViewOf(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := made.View(t, m)
 			for i := range got.Nodes {
 				got.Nodes[i].HugePages, got.Nodes[i].Distances = nil, nil
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // sameAsTools compares the reported machine with the output of lscpu and numactl in the guest.
@@ -125,10 +126,7 @@ func withoutFree(text string) string {
 
 // TestToolsSayTheSame tests the comparison with recorded outputs of the tools.
 func TestToolsSayTheSame(t *testing.T) {
-	m, err := topology.Parse("package:1 numa:2 l3:1 core:1 pu:2 mem:1Gi dist:10,12 number:packed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:1 numa:2 l3:1 core:1 pu:2 mem:1Gi dist:10,12 number:packed")
 	shown, err := lscpuGroups("# The following\n# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,0,0,0,,0,0,0,0\n2,1,0,1,,1,1,1,1\n3,1,0,1,,1,1,1,1\n")
 	if err != nil {
 		t.Fatal(err)

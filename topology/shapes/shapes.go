@@ -131,3 +131,13 @@ func Machine(text string) *topology.Machine {
 	}
 	return m
 }
+
+// CPUs parses a list of CPUs. It panics if the text is not a list of CPUs, so it is for constants
+// only. Use topology.ParseCPUList for input.
+func CPUs(list string) topology.CPUSet {
+	set, err := topology.ParseCPUList(list)
+	if err != nil {
+		panic(err)
+	}
+	return set
+}

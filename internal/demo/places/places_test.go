@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/internal/sampleplugin"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 const (
@@ -44,10 +45,7 @@ func asking(cpus int64) *corev1.Pod {
 // run makes a pod run on the node with these CPUs and devices, from that time on.
 func (p *Places) run(t *testing.T, node, cpus string, at time.Time, devices ...string) *corev1.Pod {
 	t.Helper()
-	set, err := topology.ParseCPUList(cpus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := shapes.CPUs(cpus)
 	pod := asking(int64(set.Len()))
 	pod.UID, pod.Spec.NodeName = types.UID(node+cpus), node
 	p.Bound(pod, at)

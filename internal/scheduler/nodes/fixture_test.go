@@ -17,7 +17,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // fixture is a feed of nodes that all report the same machine.
@@ -53,20 +54,11 @@ func newFixture(t testing.TB) *fixture {
 		Table: f.table, Waiters: wake.New(sleepers{f.clock}), SettleAfter: 5 * time.Second, Logger: klog.Background(),
 		Exists: func(string) bool { return true }, Changed: func() {}, Events: events.NewFakeRecorder(100), Metrics: uncounted{},
 	})
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
+	view := made.View(t, m)
 	f.spec = wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
 		Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}}
-	model, err := placement.NewModel(view, f.spec.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.ModelOf(t, view, f.spec.Config)
 	f.state = model.NewState()
 	return f
 }

@@ -29,7 +29,9 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // world has a node n on which Berth decides, with CPUs 1 to 7 on one NUMA node, and an API server
@@ -83,14 +85,8 @@ func newWorld(t *testing.T) *world {
 		Exists: func(string) bool { return true }, Changed: func() {}, Events: w.events, Metrics: uncounted{}})
 	w.Refitter = New(Options{Client: w.client.CoreV1(), Pods: corev1listers.NewPodLister(w.store), Table: w.table, Handover: w, Clock: clock, Logger: klog.Background(), Events: w.events,
 		Ready: func(context.Context) bool { return true }})
-	m, err := topology.Parse("package:1 numa:1 core:8 pu:1 mem:16Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:1 numa:1 core:8 pu:1 mem:16Gi")
+	view := made.View(t, m)
 	w.spec = wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityBerth, KubeletVersion: "v1.36.3",
 		Config: placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"}}
 	w.report()

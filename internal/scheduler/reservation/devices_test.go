@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -26,18 +27,7 @@ func (w *world) giveGPUs() {
 		kind.Devices = append(kind.Devices, placement.PlacedDevice{ID: id, HasNUMA: true, Root: fmt.Sprint(i / 2)})
 		pool.Devices = append(pool.Devices, placement.Device{ID: id})
 	}
-	machine, err := topology.Parse("package:1 numa:1 core:9 pu:1 mem:8Gi")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	view, err := placement.ViewOf(machine)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	m, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0", Devices: []placement.DeviceKind{kind}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	m := made.Model(w.t, "package:1 numa:1 core:9 pu:1 mem:8Gi", placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0", Devices: []placement.DeviceKind{kind}})
 	r, err := ledger.NewReport(2, m, &placement.Snapshot{Devices: []placement.DevicePool{pool}}, nil)
 	if err != nil {
 		w.t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -45,24 +46,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), objects: map[types.UID]*koordinator.Reservation{}}
-	machine, err := topology.Parse("package:1 numa:1 core:9 pu:1 mem:8Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := ledger.NewReport(1, m, &placement.Snapshot{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.account = new(ledger.Ledger).Open(nil)
-	w.account.Accept(r)
+	m := made.Model(t, "package:1 numa:1 core:9 pu:1 mem:8Gi", placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
+	w.account = made.Account(t, m, m.NewState())
 	w.begin()
 	return w
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -131,14 +132,8 @@ func TestCPUsFollowDevices(t *testing.T) {
 
 func deciding(t *testing.T, m *topology.Machine, rules placement.Rules, pod *corev1.Pod, milli int64) *decider {
 	t.Helper()
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := made.View(t, m)
+	model := made.ModelOf(t, view, placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000})
 	d := &decider{state: model.NewState(), machine: m, request: placement.Request{UID: "p", Guaranteed: true, Rules: rules}}
 	for i := range pod.Spec.Containers {
 		d.request.Containers = append(d.request.Containers, placement.ContainerRequest{Name: pod.Spec.Containers[i].Name, MilliCPU: milli})

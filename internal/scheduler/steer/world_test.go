@@ -35,6 +35,7 @@ import (
 	"github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // fakeBerth gives the answers that a test sets.
@@ -179,10 +180,7 @@ func newWorld(t *testing.T, mode claims.Mode, ways []Way, objects ...runtime.Obj
 	t.Helper()
 	metrics.Register()
 	ctx, cancel := context.WithCancel(t.Context())
-	m, err := topology.Parse("package:2 numa:1 core:4 pu:2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:1 core:4 pu:2")
 	w := &world{
 		T: t, ctx: ctx, berth: &fakeBerth{mode: mode, known: Foreseen, ways: ways, machine: m}, clock: testingclock.NewFakePassiveClock(time.Unix(1000, 0)),
 		client: fake.NewClientset(append(objects, &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}})...),

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/test/made"
 )
 
 // settle is the time after a pod's deletion from which a report that does not list it counts.
@@ -95,18 +95,7 @@ const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
 // addNode makes a node whose kubelet keeps each pod on one NUMA node.
 func (c *cluster) addNode(name, machine string) *ledger.Node {
 	c.Helper()
-	m, err := topology.Parse(machine)
-	if err != nil {
-		c.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		c.Fatal(err)
-	}
-	model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
-	if err != nil {
-		c.Fatal(err)
-	}
+	model := made.Model(c, machine, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
 	n := c.ledger.Open(new(ledger.ChangeCounter))
 	c.nodes[name], c.kubelet[n] = n, &kubelet{model: model, state: model.NewState()}
 	return n

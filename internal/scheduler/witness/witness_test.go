@@ -29,6 +29,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 const tae = "TopologyAffinityError"
@@ -64,14 +65,8 @@ func newFixture(t *testing.T) *fixture {
 	const machine = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
 	config := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}
 	f.model = made.Model(t, machine, config)
-	m, err := topology.Parse(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine(machine)
+	view := made.View(t, m)
 	f.spec = wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3", Config: config}
 	f.ready.Store(true)
 	f.list()

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/survey/source"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/made"
 	"github.com/berth-dev/berth/test/sim"
 )
 
@@ -92,10 +92,7 @@ func twinCopies(t *testing.T, s *survey.Survey, name string, p *corev1.Pod, o *S
 	if o.Policy != "" {
 		config.TopologyManagerPolicy = o.Policy
 	}
-	model, err := placement.NewModel(n.Spec().View, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made.ModelOf(t, n.Spec().View, config)
 	snap, bound := n.Report().Snapshot, slices.Clone(s.States[name].Bound)
 	if o.Empty {
 		devices := snap.Devices

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
@@ -20,10 +19,7 @@ const static = "cpuManagerPolicy: static\ntopologyManagerPolicy: restricted\ntop
 // if the ids of NUMA nodes have gaps.
 func TestKoordlet(t *testing.T) {
 	for _, machine := range []string{shapes.XeonX7550, shapes.GPUServer} {
-		m, err := topology.Parse(machine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := shapes.Machine(machine)
 		o, err := Koordlet("n", machine, static)
 		if err != nil {
 			t.Fatal(err)
@@ -64,10 +60,7 @@ func TestPolicy(t *testing.T) {
 
 // TestWithMemory: only a NodeResourceTopology gets memory, and only if it has none.
 func TestWithMemory(t *testing.T) {
-	m, err := topology.Parse("package:2 numa:1 core:2 pu:1 mem:8Gi huge:2Mi=512")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shapes.Machine("package:2 numa:1 core:2 pu:1 mem:8Gi huge:2Mi=512")
 	var got []byte
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, _ = io.ReadAll(r.Body) }))
 	defer server.Close()

@@ -21,7 +21,6 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
@@ -44,10 +43,7 @@ func startAgents(ctx context.Context, client kubernetes.Interface) string {
 	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		panic(err)
 	}
-	machine, err := topology.Parse(shapes.Xeon6230)
-	if err != nil {
-		panic(err)
-	}
+	machine := shapes.Machine(shapes.Xeon6230)
 	view, err := placement.ViewOf(machine)
 	if err != nil {
 		panic(err)
