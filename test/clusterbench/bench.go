@@ -40,8 +40,10 @@ func newBench(ctx context.Context, verb string, o options, stderr io.Writer) (_ 
 			return nil, err
 		}
 	}
-	if b.places, err = placesFor(&o); err != nil {
-		return nil, err
+	if o.apart {
+		if err = b.places.apart(); err != nil {
+			return nil, err
+		}
 	}
 	if b.dir, err = os.MkdirTemp("", "clusterbench-"); err != nil {
 		return nil, err

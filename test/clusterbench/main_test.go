@@ -58,7 +58,7 @@ func TestWrites(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, args := range [][]string{
-		{"-nodes=0"}, {"-nodes=5,4"}, {"-nodes=x"}, {"-pods=1"}, {"-pairs=-1"}, {"-pods=2,2"}, {"-pairs=5,1"}, {"-filter-pods=5"}, {"-filter-runs=-1"}, {"-warm-up=1"}, {"-agents=never"}, {"-loads=heavy"}, {"-profiles=own"}, {"-apart", "-first"},
+		{"-nodes=0"}, {"-nodes=5,4"}, {"-nodes=x"}, {"-pods=1"}, {"-pairs=-1"}, {"-pods=2,2"}, {"-pairs=5,1"}, {"-filter-pods=5"}, {"-filter-runs=-1"}, {"-warm-up=1"}, {"-agents=never"}, {"-loads=heavy"}, {"-profiles=own"},
 	} {
 		if _, err := parseOptions(args, io.Discard); err == nil {
 			t.Errorf("%v is accepted", args)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -26,16 +25,12 @@ type options struct {
 	warmUp int
 	// apart gives the schedulers exclusive processors.
 	apart bool
-	// first gives the schedulers precedence on all processors.
-	first bool
 	// fresh starts every pair on a new control plane.
 	fresh     bool
 	loads     []string
 	profiles  []string
 	agents    string
 	scheduler string
-	// maxNodes is the argument of Berth's plugin; 0 for its default.
-	maxNodes int
 	// floors makes the program fail if a comparison misses them.
 	floors    bool
 	out       string
@@ -70,13 +65,11 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	pairs := f.String("pairs", "5", "number of pairs of runs, for each number of nodes")
 	f.IntVar(&o.warmUp, "warm-up", 500, "number of pods in a first pair of runs, which does not count; 0 for no such pair")
 	f.BoolVar(&o.apart, "apart", false, "give the schedulers half of the processors, and all other processes the other half")
-	f.BoolVar(&o.first, "first", false, "give the schedulers precedence over all other processes, by niceness; for root")
 	f.BoolVar(&o.fresh, "fresh", false, "start a new control plane and new nodes for every pair")
 	filterRuns := f.String("filter-runs", "3", "number of runs of each scheduler that measure cycles of single pods, for each number of nodes; 0 for none")
 	f.IntVar(&o.filterPods, "filter-pods", 80, "number of pods of each kind in such a run")
 	f.StringVar(&o.agents, "agents", agentsAlways, "always: agents report under both schedulers, so that only these differ; berth: under Berth alone")
 	f.StringVar(&o.scheduler, "scheduler", "bin/berth-scheduler", "the program berth-scheduler")
-	f.IntVar(&o.maxNodes, "max-nodes", 0, "argument maxNodes of Berth's plugin; 0 for its default, 1 to look at as many nodes as the stock scheduler")
 	f.BoolVar(&o.floors, "floors", false, "print a last line of JSON, and fail if Berth is too slow compared with the stock scheduler")
 	f.StringVar(&o.out, "out", "", "folder for the JSON result, logs and profiles")
 	f.DurationVar(&o.heartbeat, "heartbeat", 10*time.Second, "interval of every agent's heartbeat")
@@ -120,10 +113,6 @@ func (o *options) check() error {
 		return fmt.Errorf("-pods %v -pairs %v -filter-runs %v: want lists that are no longer than -nodes %v", o.pods, o.pairs, o.filterRuns, o.nodes)
 	case o.filterPods <= filterWarmUp || o.warmUp < 0 || o.warmUp == 1:
 		return fmt.Errorf("-filter-pods %d -warm-up %d: want more than %d single pods, and 0 or at least 2 to warm up", o.filterPods, o.warmUp, filterWarmUp)
-	case o.apart && o.first:
-		return errors.New("-apart and -first: want only one of these flags")
-	case o.maxNodes < 0:
-		return fmt.Errorf("-max-nodes %d: want 0 or more", o.maxNodes)
 	case o.agents != agentsAlways && o.agents != agentsBerth:
 		return fmt.Errorf("-agents: %q: want %s or %s", o.agents, agentsAlways, agentsBerth)
 	}

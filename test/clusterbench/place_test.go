@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -11,15 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 )
 
-// TestPlace checks the places of processes with nice(1) and nproc(1).
+// TestPlace checks the places of processes with nproc(1).
 func TestPlace(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root may raise a priority again")
-	}
-	whole, err := wholeMachine()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		t.Fatal(err)
@@ -29,8 +21,8 @@ func TestPlace(t *testing.T) {
 			one.Set(i)
 		}
 	}
-	says := func(p place, argv ...string) int {
-		c, err := child.Start(child.Spec{Name: argv[0], Argv: argv, Log: filepath.Join(t.TempDir(), "log"), At: p.start})
+	processors := func(p place) int {
+		c, err := child.Start(child.Spec{Name: "nproc", Argv: []string{"nproc"}, Log: filepath.Join(t.TempDir(), "log"), At: p.start})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,17 +33,10 @@ func TestPlace(t *testing.T) {
 		}
 		return n
 	}
-	last := place{cpus: &one, nice: min(whole.rest.nice+3, 19)}
-	if got := says(last, "nice"); got != last.nice {
-		t.Errorf("niceness %d, want %d", got, last.nice)
-	}
-	if got := says(last, "nproc"); got != 1 {
+	if got := processors(place{&one}); got != 1 {
 		t.Errorf("%d processors, want 1", got)
 	}
-	if got := says(whole.scheduler, "nice"); got != whole.rest.nice {
-		t.Errorf("niceness %d once that is over, want %d", got, whole.rest.nice)
-	}
-	if got := says(whole.scheduler, "nproc"); got != all.Count() {
+	if got := processors(place{}); got != all.Count() {
 		t.Errorf("%d processors once that is over, want %d", got, all.Count())
 	}
 }

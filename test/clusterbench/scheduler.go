@@ -35,8 +35,6 @@ type configure struct {
 	kubeconfig string
 	profile    string
 	heartbeat  time.Duration
-	// maxNodes is the plugin's argument; 0 for the default.
-	maxNodes int
 }
 
 // configuration returns the configuration of a contestant; both differ only in the plugin. They
@@ -44,7 +42,7 @@ type configure struct {
 // the chart's arguments of other plugins, which allow opportunistic batching. Reports are valid for
 // four heartbeats.
 func configuration(o configure) ([]byte, error) {
-	args := scheduler.Args{StaleAfter: metav1.Duration{Duration: max(time.Minute, 4*o.heartbeat)}, MaxNodes: o.maxNodes}
+	args := scheduler.Args{StaleAfter: metav1.Duration{Duration: max(time.Minute, 4*o.heartbeat)}}
 	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: o.kubeconfig, Args: &args})
 	if err != nil {
 		return nil, err

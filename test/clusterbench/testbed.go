@@ -37,19 +37,6 @@ type testbed struct {
 	watched bool
 }
 
-// placesFor returns the places of schedulers and other processes on this machine.
-func placesFor(o *options) (split, error) {
-	places, err := wholeMachine()
-	switch {
-	case err != nil:
-	case o.apart:
-		err = places.apart()
-	case o.first:
-		err = places.first()
-	}
-	return places, err
-}
-
 // start starts a control plane.
 func (t *testbed) start() error {
 	defer t.took("control plane", time.Now())
@@ -126,7 +113,7 @@ func (t *testbed) startScheduler(who contestant, profile string) (*sched, error)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	config, err := configuration(configure{who, filepath.Join(t.plane.dir, schedulerKubeconfig), profile, t.options.heartbeat, t.options.maxNodes})
+	config, err := configuration(configure{who, filepath.Join(t.plane.dir, schedulerKubeconfig), profile, t.options.heartbeat})
 	if err != nil {
 		return nil, err
 	}
