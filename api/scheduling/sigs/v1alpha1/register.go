@@ -16,9 +16,6 @@ var PodGroups = GroupVersion.WithResource("podgroups")
 // Koordinator installs that definition.
 var OldGroupVersion = schema.GroupVersion{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1"}
 
-// OldPodGroups is the resource under which PodGroup objects of OldGroupVersion are served.
-var OldPodGroups = OldGroupVersion.WithResource("podgroups")
-
 // SchemeBuilder collects the functions that register this package's types.
 var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
