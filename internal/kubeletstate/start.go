@@ -131,9 +131,9 @@ func invalid(root, name string, problem error) *StartError {
 	return e
 }
 
-// crashed returns the error for a checkpoint with which the kubelet panics.
-func crashed(root, name string) *StartError {
-	return &StartError{Path: path.Join(root, name), Crash: true, Problem: errNilPointer.Error()}
+// crashed returns the error for a checkpoint of the memory manager with which the kubelet panics.
+func crashed(root string) *StartError {
+	return &StartError{Path: path.Join(root, MemoryFile), Crash: true, Problem: errNilPointer.Error()}
 }
 
 var errNilPointer = errors.New("runtime error: invalid memory address or nil pointer dereference")

@@ -76,7 +76,7 @@ func StartMemory(s *placement.Startup, root string, data []byte) error {
 	}
 	book, err := readMemory(s, data)
 	if errors.Is(err, errNilPointer) {
-		return crashed(root, MemoryFile)
+		return crashed(root)
 	}
 	if err == nil && s.MemoryPolicy != book.PolicyName {
 		err = fmt.Errorf("[memorymanager] configured policy %q differs from state checkpoint policy %q", s.MemoryPolicy, book.PolicyName)
@@ -85,7 +85,7 @@ func StartMemory(s *placement.Startup, root string, data []byte) error {
 		return restoreError(root, MemoryFile, "memory", err)
 	}
 	if book.nullTable() {
-		return crashed(root, MemoryFile)
+		return crashed(root)
 	}
 	if s.MemoryPolicy != "Static" {
 		return nil
@@ -307,7 +307,7 @@ func (c *compared) err(root string) error {
 	case c.crash && differs:
 		e.Or = []string{errNilPointer.Error()}
 	case c.crash:
-		e = crashed(root, MemoryFile)
+		e = crashed(root)
 	case !differs:
 		return nil
 	}

@@ -81,11 +81,11 @@ func (f *facts) eventsOfReported(w *worlds, uid string) uint32 {
 
 // afterAll returns the states after the pods in flight. If the report has only amounts, it admits
 // the pods in only one order, so there is only one state.
-func (f *facts) afterAll(first *worlds, flight []*pod, same sameness) worlds {
+func (f *facts) afterAll(first *worlds, flight []*pod) worlds {
 	if f.report.Amounts {
 		return first.charge(flight)
 	}
-	return first.admitAll(flight, same)
+	return first.admitAll(flight, interchangeable)
 }
 
 // flight returns the posted pods and, if withReserved is set, the reserved pods after them, without

@@ -69,7 +69,7 @@ func (o *outlook) compute() {
 func (o *outlook) afterPosted() *worlds {
 	o.compute()
 	if o.base == nil {
-		w := o.facts.afterAll(&o.first, o.facts.flight(false), interchangeable)
+		w := o.facts.afterAll(&o.first, o.facts.flight(false))
 		o.base = &w
 	}
 	return o.base
@@ -80,7 +80,7 @@ func (o *outlook) afterPosted() *worlds {
 func (o *outlook) afterReserved() *worlds {
 	o.compute()
 	if o.full == nil {
-		w := o.facts.afterAll(&o.first, o.line, interchangeable)
+		w := o.facts.afterAll(&o.first, o.line)
 		o.full = &w
 	}
 	return o.full

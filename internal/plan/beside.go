@@ -58,7 +58,7 @@ type Decided struct {
 // order in which the node's kubelet may admit the members. It counts as not fulfilled if the
 // prediction is not exact, or if nothing is pinned for one of the two members. The node's site, in
 // the parameter `with`, includes the new member.
-func (t *trial) grants(m, node int, with *site, got *Decided) bool {
+func (t *trial) grants(node int, with *site, got *Decided) bool {
 	if t.wishes == nil || !slices.ContainsFunc(with.pairs, t.counts) {
 		return true
 	}

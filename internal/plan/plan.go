@@ -526,7 +526,7 @@ func (t *trial) put(m, node int) bool {
 		return false
 	}
 	on := t.plan.Nodes.At(node)
-	if !t.grants(m, node, next, &got) {
+	if !t.grants(node, next, &got) {
 		was.restore(on)
 		t.note(m, node, true)
 		return false
@@ -560,7 +560,7 @@ func (t *trial) again(m, node int, next *site, was *before, got *Decided) Again 
 		t.work.budget.Spend(promiseLooks(&pod))
 		a := on.Promise(&pod, &d)
 		*got = t.decided(&pod, on, &a, &d)
-		return t.lies, a.OK() && t.grants(m, node, next, got)
+		return t.lies, a.OK() && t.grants(node, next, got)
 	}
 }
 
@@ -582,7 +582,7 @@ func (t *trial) suitsLater(m, node int, next *site, was *before, got *Decided) b
 	if !a.OK() {
 		return false
 	}
-	if *got = t.decided(pod, on, &a, &d); t.grants(m, node, next, got) && t.field.Suits(m, node, t.lies, t.again(m, node, next, was, got)) {
+	if *got = t.decided(pod, on, &a, &d); t.grants(node, next, got) && t.field.Suits(m, node, t.lies, t.again(m, node, next, was, got)) {
 		return true
 	}
 	was.restore(on)

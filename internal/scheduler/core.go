@@ -238,7 +238,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	made.gangs = newGangs(ctx, &args, handle, made, logger)
 	made.annotating.clock, made.annotating.logger, made.annotating.waits = c, logger, made.delays.waits
 	made.annotating.activate = func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }
-	made.reservations = newReservations(&args, handle, made, logger)
+	made.reservations = newReservations(&args, made, logger)
 	made.pauses = newGroupPauses(made.clock, func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) })
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, Beside: made.onNodes.beside, Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Exists: made.onNodes.exists, Logger: logger, Events: made.events, Metrics: feedMetrics{},

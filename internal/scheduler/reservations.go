@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *reservation.Reservations {
+func newReservations(args *Args, c *core, logger klog.Logger) *reservation.Reservations {
 	return reservation.New(reservation.Options{
 		Clock: c.clock, Logger: logger, Lead: c.lead, OwnersNeedNamespace: args.ReservationOwnersNeedNamespace, Events: c.events, Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
 		HasNode: c.onNodes.exists, Done: c.waiters.Done,

@@ -14,9 +14,8 @@ import (
 // gangCount has the counts of a gang.
 type gangCount struct {
 	minimum int
-	// placed counts members with a node, and members that ended with success; there also counts
-	// members that wait.
-	placed, there int
+	// placed counts members with a node, and members that ended with success.
+	placed int
 }
 
 // gangsOf counts the members of gangs.
@@ -36,7 +35,6 @@ func gangsOf(pods []corev1.Pod) map[string]*gangCount {
 		if n, err := strconv.Atoi(p.Labels[minimumLabel]); err == nil {
 			g.minimum = n
 		}
-		g.there++
 		if p.Spec.NodeName != "" {
 			g.placed++
 		}

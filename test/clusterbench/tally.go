@@ -14,8 +14,7 @@ type tally struct {
 	there        map[types.UID]bool
 	refused      int
 	reports      []time.Duration
-	acknowledged []float64 // seconds from Binding to phase
-	statusWrites int
+	acknowledged []float64     // seconds from Binding to phase
 	cond         chan struct{} // closed and replaced at every change
 }
 
@@ -53,12 +52,11 @@ func (t *tally) report(took time.Duration) { t.do(func() { t.reports = append(t.
 
 func (t *tally) status(after time.Duration) {
 	t.do(func() {
-		t.statusWrites++
 		t.acknowledged = append(t.acknowledged, after.Seconds())
 	})
 }
 
 // reset sets all counts to zero.
 func (t *tally) reset() {
-	t.do(func() { t.bound, t.refused, t.reports, t.statusWrites, t.acknowledged = nil, 0, nil, 0, nil })
+	t.do(func() { t.bound, t.refused, t.reports, t.acknowledged = nil, 0, nil, nil })
 }

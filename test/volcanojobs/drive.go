@@ -87,7 +87,6 @@ type active struct {
 	made time.Time
 	// since is when it was first seen in its expected state; zero if it is not.
 	since time.Time
-	last  string // what is still missing
 }
 
 // play carries out the plan of the seed.
@@ -266,7 +265,7 @@ func (d *driver) look(ctx context.Context, a *active, job *batch.Job, pods []cor
 	case wrong != "":
 		return d.over(ctx, a, wrong)
 	case missing != "":
-		a.since, a.last = time.Time{}, missing
+		a.since = time.Time{}
 		if time.Since(a.made) > patience {
 			return d.over(ctx, a, "after "+patience.String()+": "+missing)
 		}

@@ -34,7 +34,7 @@ func know(sched map[string]framework.Framework, profiles []config.KubeSchedulerP
 	out := map[string]*known{}
 	for name, profile := range sched {
 		listed := profile.ListPlugins()
-		out[name] = &known{ahead: foresightOf(listed), ours: onlyKnown(listed.PreScore), spreads: has(listed.Score, names.PodTopologySpread) && has(listed.PreScore, names.PodTopologySpread)}
+		out[name] = &known{ahead: foresightOf(listed), ours: onlyKnown(listed.PreScore), spreads: spreads(listed.Score) && spreads(listed.PreScore)}
 	}
 	for i := range profiles {
 		if k := out[profiles[i].SchedulerName]; k != nil {
@@ -44,8 +44,8 @@ func know(sched map[string]framework.Framework, profiles []config.KubeSchedulerP
 	return out
 }
 
-func has(set config.PluginSet, plugin string) bool {
-	return slices.ContainsFunc(set.Enabled, func(p config.Plugin) bool { return p.Name == plugin })
+func spreads(set config.PluginSet) bool {
+	return slices.ContainsFunc(set.Enabled, func(p config.Plugin) bool { return p.Name == names.PodTopologySpread })
 }
 
 // onlyKnown reports whether all enabled plugins are kube-scheduler's or Berth's.

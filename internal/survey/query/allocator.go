@@ -95,18 +95,18 @@ func (l classLister) Get(name string) (*resourcev1.DeviceClass, error) {
 func (a *allocator) slicesOf(object *corev1.Node, name string) (out []*resourcev1.ResourceSlice) {
 	for _, s := range a.slices {
 		each := s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection
-		if owner := claims.NodeOf(s); owner == name || owner == "" && (each || matchesNode(object, "", s.Spec.AllNodes, s.Spec.NodeSelector)) {
+		if owner := claims.NodeOf(s); owner == name || owner == "" && (each || matchesNode(object, s.Spec.AllNodes, s.Spec.NodeSelector)) {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-func matchesNode(object *corev1.Node, owner string, all *bool, selector *corev1.NodeSelector) bool {
+func matchesNode(object *corev1.Node, all *bool, selector *corev1.NodeSelector) bool {
 	if object == nil {
 		return all != nil && *all
 	}
-	ok, err := structured.NodeMatches(allocatorFeatures, object, owner, all != nil && *all, selector)
+	ok, err := structured.NodeMatches(allocatorFeatures, object, "", all != nil && *all, selector)
 	return ok && err == nil
 }
 
@@ -154,7 +154,7 @@ func (n *devicesFor) has(s *resourcev1.ResourceSlice, d *resourcev1.Device) bool
 	if d.NodeName != nil {
 		return *d.NodeName == n.node.Name
 	}
-	return matchesNode(n.node.Object, "", d.AllNodes, d.NodeSelector)
+	return matchesNode(n.node.Object, d.AllNodes, d.NodeSelector)
 }
 
 // wishes returns the selectors of each request and subrequest of the claim, including the selectors

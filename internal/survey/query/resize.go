@@ -74,7 +74,7 @@ func Resize(ctx context.Context, b Base, namespace, name string, changes []Chang
 	if spec := n.Spec(); spec != nil {
 		out.Kubelet = spec.KubeletVersion
 	}
-	out.ResizeAnswer = cmp.Or(unresizable(pod, wants), resize(s, n, pod, wants))
+	out.ResizeAnswer = cmp.Or(unresizable(pod, wants), resize(n, pod, wants))
 	out.Then = thens[out.Outcome]
 	if n != nil && n.Trouble != nil && out.Message != n.Trouble.Message {
 		out.Notes = append(slices.Clone(out.Notes), "node "+n.Name+": "+n.Trouble.Message)
@@ -153,7 +153,7 @@ func beyondPod(pod *corev1.Pod) string {
 }
 
 // resize predicts the answer of the kubelet of n, the pod's node.
-func resize(s *survey.Survey, n *survey.NodeState, pod, wants *corev1.Pod) placement.ResizeAnswer {
+func resize(n *survey.NodeState, pod, wants *corev1.Pod) placement.ResizeAnswer {
 	unknown := func(why string) placement.ResizeAnswer {
 		return placement.ResizeAnswer{Outcome: placement.ResizeUnknown, Message: why}
 	}
@@ -178,7 +178,7 @@ func resize(s *survey.Survey, n *survey.NodeState, pod, wants *corev1.Pod) place
 	}
 	p, placed, err := wire.ReadPlacement(pod)
 	r := placement.Resize{Had: &had.Request, Wants: &asks.Request, Undecided: !placed || err == nil && p.Authority != placement.AuthorityBerth}
-	r.MilliCPU, r.Memory = resizeSums(s, n, wants)
+	r.MilliCPU, r.Memory = resizeSums(n, wants)
 	if r.Kept = wire.Unresizable(pod); r.Kept == "" && p.Koordlet {
 		r.Kept = "koordlet carries its decision out"
 	}
@@ -193,7 +193,7 @@ func resize(s *survey.Survey, n *survey.NodeState, pod, wants *corev1.Pod) place
 
 // resizeSums returns three amounts of CPU and of memory: the request of the resized pod, the sum
 // that the kubelet has allocated to all other pods of the node, and the node's allocatable amount.
-func resizeSums(s *survey.Survey, n *survey.NodeState, wants *corev1.Pod) (cpu, memory placement.ResizeSum) {
+func resizeSums(n *survey.NodeState, wants *corev1.Pod) (cpu, memory placement.ResizeSum) {
 	bare := *wants
 	bare.Status.ContainerStatuses, bare.Status.InitContainerStatuses, bare.Status.Resources, bare.Status.AllocatedResources = nil, nil, nil, nil
 	asked, others := wire.ReadAmounts(&bare), amounts.List{}

@@ -314,7 +314,7 @@ func (t *together) away() string {
 
 // awayFrom reports whether the devices of an allocated claim cannot be used on the node.
 func awayFrom(n *survey.NodeState, c *resourcev1.ResourceClaim) bool {
-	return c.Status.Allocation != nil && c.Status.Allocation.NodeSelector != nil && n.Object != nil && !matchesNode(n.Object, "", nil, c.Status.Allocation.NodeSelector)
+	return c.Status.Allocation != nil && c.Status.Allocation.NodeSelector != nil && n.Object != nil && !matchesNode(n.Object, nil, c.Status.Allocation.NodeSelector)
 }
 
 func (h *claimHere) say(why string) {

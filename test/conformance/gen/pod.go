@@ -126,7 +126,7 @@ func (p *podMaker) container(name string, guaranteed bool, extras []corev1.Resou
 	}
 	for _, name := range extras {
 		if p.chance(70) {
-			p.extra(name, limits, requests)
+			p.extra(name, limits)
 		}
 	}
 	if len(limits) > 0 {
@@ -138,7 +138,7 @@ func (p *podMaker) container(name string, guaranteed bool, extras []corev1.Resou
 	return c
 }
 
-func (p *podMaker) extra(name corev1.ResourceName, limits, requests corev1.ResourceList) {
+func (p *podMaker) extra(name corev1.ResourceName, limits corev1.ResourceList) {
 	for i := range p.machine.Nodes {
 		for _, h := range p.machine.Nodes[i].HugePages {
 			if hugePageName(h.SizeKB) == name {
