@@ -29,9 +29,9 @@ type Part struct {
 
 // PartOf returns the pod's membership of a gang, or false. A bound pod is a member of the gang that
 // its Binding names. Its own annotations and labels cannot name another gang, because a user may
-// have changed them to get the pod deleted or to protect it from eviction. A Binding of an older
-// release has no annotation about the gang. Then the pod's own annotations and labels count if
-// trusting is set.
+// have changed them to get the pod deleted or to protect it from eviction. A Binding of another
+// scheduler, in whose place Berth was installed, does not name the gang. Then the pod's own
+// annotations and labels count if trusting is set.
 func PartOf(pod *corev1.Pod, trusting bool) (Part, bool) {
 	says, err := wire.ReadMembership(pod)
 	m := Part{Claims: says, Says: says, Wrong: err}

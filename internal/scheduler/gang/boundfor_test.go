@@ -101,19 +101,19 @@ func TestNobodyIsShieldedByWhatAPodSays(t *testing.T) {
 	})
 }
 
-// TestGangsOfTheLastReleaseCount: Bindings of the last release do not name the gang. Complete gangs
-// stay complete, and partly bound gangs are completed. If a gang never becomes complete, no pod is
-// deleted only because of its annotation.
-func TestGangsOfTheLastReleaseCount(t *testing.T) {
+// TestGangsOfAnotherSchedulerCount: Berth replaces a scheduler whose Bindings do not name the gang.
+// Complete gangs stay complete, and partly bound gangs are completed. If a gang never becomes
+// complete, no pod is deleted only because of its annotation.
+func TestGangsOfAnotherSchedulerCount(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		w.lastRelease = true
+		w.nameless = true
 		w.breakBind["b-1"], w.breakBind["c-1"] = 1, 1<<30
 		w.add("a", 3, 3, 1)
 		w.add("b", 2, 2, 1)
 		w.add("c", 2, 2, 1)
 		w.run(500 * time.Millisecond)
 		w.want("b", 1, 5)
-		w.lastRelease = false
+		w.nameless = false
 		w.restart()
 		w.remove("a-2")
 		w.run(3 * gangTimeout)

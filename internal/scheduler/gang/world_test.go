@@ -73,8 +73,8 @@ type world struct {
 	skew   time.Duration
 	noList bool
 	lists  int
-	// lastRelease means that Bindings have no annotation about gangs.
-	lastRelease bool
+	// nameless means that Bindings have no annotation about gangs.
+	nameless bool
 	// listed are the pods as the API server lists them.
 	listed  map[types.UID]*corev1.Pod
 	objects map[wire.GangKey]wire.Gang
@@ -734,7 +734,7 @@ func (w *world) bind(uid types.UID, node string) {
 	}
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = node
-	if text := wire.WriteBoundFor(pod, w.groups.BoundFor(uid)); text != "" && !w.lastRelease {
+	if text := wire.WriteBoundFor(pod, w.groups.BoundFor(uid)); text != "" && !w.nameless {
 		metav1.SetMetaDataAnnotation(&bound.ObjectMeta, wire.BoundForAnnotation, text)
 	}
 	if !w.post(bound) {
