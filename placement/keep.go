@@ -61,7 +61,7 @@ func (k *Keep) from(r *Request) bool {
 	}
 	for i := range r.Containers {
 		for j := range r.Containers[i].Devices {
-			if k.cpus[r.Containers[i].Devices[j].Resource] > 0 {
+			if d := &r.Containers[i].Devices[j]; d.Count > 0 && k.cpus[d.Resource] > 0 {
 				return false
 			}
 		}

@@ -66,6 +66,7 @@ func TestKeep(t *testing.T) {
 		"pods with devices have none of it":        {keptConfig, []int{2}, two, []placement.Request{withGPUs("a", 3, 1)}, cpus("x", 3), "0"},
 		"devices of others keep nothing":           {keptConfig, []int{2}, map[string]int{"example.com/nic": 8}, nil, cpus("x", 7), "0"},
 		"a pod with devices may have them":         {keptConfig, []int{2}, two, nil, withGPUs("x", 7, 1), "0"},
+		"a pod that asks for 0 devices may not":    {keptConfig, []int{2}, two, nil, withGPUs("x", 4, 0), "KeptForDevices"},
 		"a full NUMA node sends it to another":     {keptConfig, []int{2}, two, []placement.Request{withGPUs("a", 6, 1)}, cpus("x", 4), "1"},
 		"Berth decides, and has another place":     {berth, []int{2, 0}, two, nil, cpus("x", 5), "1"},
 		"Berth decides, and there is no other one": {berth, []int{2, 2}, two, nil, cpus("x", 5), "KeptForDevices"},

@@ -26,10 +26,10 @@ type Request struct {
 }
 
 // Pinnable reports whether some kubelet could pin CPUs, memory or devices for the request. The CPU
-// and memory managers handle only Guaranteed pods, and the device manager all pods that ask for
-// devices.
+// and memory managers handle only Guaranteed pods, and the device manager all pods that name
+// devices: it also refuses a pod that asks for 0 devices of a resource without healthy ones.
 func (r *Request) Pinnable() bool {
-	return r.Guaranteed || r.Level.Guaranteed || r.AsksDevices()
+	return r.Guaranteed || r.Level.Guaranteed || r.anyDevices(0)
 }
 
 // LevelRequest is the request of a pod as a whole, in spec.resources.

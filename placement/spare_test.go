@@ -29,6 +29,7 @@ func TestStrands(t *testing.T) {
 	}{
 		{"no devices there", nil, cpus("a", 14), 1, 0, 0},
 		{"every CPU is a device's part: the first pod strands one", nil, cpus("a", 2), 0, 4, 1},
+		{"a pod that asks for 0 devices is one without", nil, with(2, 0), 0, 4, 1},
 		{"two devices lose theirs", nil, cpus("a", 8), 0, 4, 2},
 		{"all do", nil, cpus("a", 16), 0, 4, 4},
 		{"one has lost them before", []placement.Request{with(8, 1)}, cpus("a", 4), 0, 3, 1},

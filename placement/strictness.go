@@ -203,7 +203,7 @@ func (r *Request) Devices() (sum int64) {
 func (s *State) CouldTake(r *Request) bool {
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {
-			if !slices.ContainsFunc(s.pools, func(p devicePool) bool { return p.resource == d.Resource && p.registered }) {
+			if d.Count > 0 && !slices.ContainsFunc(s.pools, func(p devicePool) bool { return p.resource == d.Resource && p.registered }) {
 				return false
 			}
 		}
@@ -211,11 +211,17 @@ func (s *State) CouldTake(r *Request) bool {
 	return Admit(s, r).Scarcity != Unresolvable
 }
 
-// AsksDevices reports whether any container asks for devices.
-func (r *Request) AsksDevices() bool {
+// AsksDevices reports whether any container asks for at least one device.
+func (r *Request) AsksDevices() bool { return r.anyDevices(1) }
+
+// anyDevices reports whether any container has a request for at least that many devices of a
+// resource.
+func (r *Request) anyDevices(least int64) bool {
 	for i := range r.Containers {
-		if len(r.Containers[i].Devices) > 0 {
-			return true
+		for k := range r.Containers[i].Devices {
+			if r.Containers[i].Devices[k].Count >= least {
+				return true
+			}
 		}
 	}
 	return false
