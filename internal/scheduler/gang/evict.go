@@ -255,7 +255,8 @@ func (c *crew) add(s seated, o *gangfit.Occupant, open bool) {
 // mayOpen reports whether the node may accept members after evictions.
 func (t *trial) mayOpen(node int) bool {
 	return slices.ContainsFunc(t.kinds, func(k *kind) bool {
-		return (k.allowed == nil || k.allowed.Has(t.name(node))) && (k.refused[node] == nil || k.refused[node].Code() == fwk.Unschedulable)
+		refused := t.refusal(k, node)
+		return refused == nil || refused.Code() == fwk.Unschedulable
 	})
 }
 

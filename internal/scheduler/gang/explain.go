@@ -42,14 +42,15 @@ func (t *trial) why(r *result) string {
 	wishes := t.job.gang.Wishes()
 	count, asked := map[string]int{}, 0
 	for i := range t.infos {
+		refused := t.refusal(k, i)
 		switch on := r.Nodes.Known(i); {
 		case r.Tangled[i]:
 			count[tangled]++
 		case on != nil && on.Pins(&member.Pod) && asked < maxAsked:
 			asked++
 			switch refusal, ok := on.Account().View().Explain(member.Candidate.Request); {
-			case ok && refusal.Reason == placement.Admitted && r.Waits[i] == ledger.WaitsForNothing && k.refused[i] != nil: // even without the other members
-				count[k.refused[i].Message()]++
+			case ok && refusal.Reason == placement.Admitted && r.Waits[i] == ledger.WaitsForNothing && refused != nil: // even without the other members
+				count[refused.Message()]++
 			case ok && refusal.Reason == placement.Admitted && wishes:
 				count["has room, but the pods might not get the NUMA nodes that gang-same-numa-node or gang-other-numa-node requests"]++
 			case ok && refusal.Reason != placement.Admitted:
@@ -59,8 +60,8 @@ func (t *trial) why(r *result) string {
 			default:
 				count["has no room next to members of the gang"]++
 			}
-		case k.refused[i] != nil:
-			count[k.refused[i].Message()]++
+		case refused != nil:
+			count[refused.Message()]++
 		case taken[i] > 0:
 			count["has no room next to members of the gang"]++
 		default:

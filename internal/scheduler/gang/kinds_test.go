@@ -11,6 +11,34 @@ import (
 	"github.com/berth-dev/berth/internal/plan"
 )
 
+// TestHostOfEachPod: Kueue's topology-aware scheduling assigns a host to each pod of a gang, so
+// each pod is a kind of its own. Only that host is asked about the pod.
+func TestHostOfEachPod(t *testing.T) {
+	const hosts, size = 600, 200
+	inWorld(t, hosts, func(w *world) {
+		w.shape = 1
+		j := &job{Asked: gangs.Asked{Tasks: make([]string, size)}}
+		for i := range size {
+			pod := podOf("g", fmt.Sprint("m-", i), size, 4)
+			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: fmt.Sprint("n", 3*i)}
+			j.Pods = append(j.Pods, pod)
+		}
+		j.gang.Minimum = size
+		r := j.try(w.t.Context(), w.profile())
+		if r.wrong != nil || !r.Whole || r.Cut {
+			w.t.Fatalf("%v, whole %t, cut off %t: %s", r.wrong, r.Whole, r.Cut, r.Dear)
+		}
+		for _, at := range r.Places {
+			if got, want := r.trial.name(at.Node), j.Pods[at.Member].Spec.NodeSelector[corev1.LabelHostname]; got != want {
+				w.t.Errorf("pod %s is planned on %s", j.Pods[at.Member].Name, got)
+			}
+		}
+		if w.filtered > 2*size {
+			w.t.Errorf("nodes were asked %d times", w.filtered)
+		}
+	})
+}
+
 // TestKindsOfLabels: labels that no selector uses do not make separate kinds, however long they
 // are. A gang of too many kinds is refused before any node is asked.
 func TestKindsOfLabels(t *testing.T) {

@@ -414,7 +414,7 @@ func TestANodeThatTakesTheMemberNowhereSaysWhy(t *testing.T) {
 			elsewhere.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "n9"}
 			w.create(elsewhere)
 			w.run(time.Second)
-			if said, want := w.said(), "pod a-1 lacks a node: 1 node: is not n9"; !strings.Contains(said, want) {
+			if said, want := w.said(), "pod a-1 lacks a node: 1 node: does not match the pod's node selector"; !strings.Contains(said, want) {
 				t.Errorf("said %q, want %q in it", said, want)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -127,6 +128,9 @@ type kind struct {
 	pod     *corev1.Pod
 	state   fwk.CycleState
 	allowed sets.Set[string] // names of the nodes that PreFilter plugins allow; nil means all nodes
+	// among has the indices in trial.infos of the allowed nodes that match the pod's node selector
+	// and node affinity, in ascending order; nil means all nodes.
+	among   []int
 	coupled bool
 	// size is the number of members of the kind.
 	size int
@@ -256,9 +260,49 @@ func (t *trial) begin() *fwk.Status {
 		if !result.AllNodes() {
 			k.allowed = result.NodeNames
 		}
+		k.among = t.among(k)
 	}
 	return nil
 }
+
+// matchLooks is the number of nodes that are compared with a node selector in the time of one look.
+const matchLooks = 16
+
+// among computes kind.among. If Kueue has assigned a host to each pod, each pod is a kind of its
+// own. Without among, every kind would ask all nodes, and the plan would use up its budget. A
+// kubelet also compares its node with the pod's node selector, so among does so even if the profile
+// lacks the plugin NodeAffinity.
+func (t *trial) among(k *kind) []int {
+	a := k.pod.Spec.Affinity
+	requires := a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
+	if k.allowed == nil && len(k.pod.Spec.NodeSelector) == 0 && !requires {
+		return nil
+	}
+	t.budget.Spend(len(t.infos) / matchLooks)
+	affinity, out := nodeaffinity.GetRequiredNodeAffinity(k.pod), []int{}
+	for i := range t.infos {
+		if k.allowed != nil && !k.allowed.Has(t.name(i)) {
+			continue
+		}
+		if match, _ := affinity.Match(t.infos[i].Node()); match { // as the plugin NodeAffinity does
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// refusal returns the node's refusal of the kind for which no planned member is the reason, or nil.
+func (t *trial) refusal(k *kind, node int) *fwk.Status {
+	if k.among != nil {
+		if _, found := slices.BinarySearch(k.among, node); !found {
+			return notAmong
+		}
+	}
+	return k.refused[node]
+}
+
+// notAmong is the refusal of the nodes that are not in kind.among.
+var notAmong = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "does not match the pod's node selector, node affinity or volumes")
 
 // kindLooks is the cost of PreFilter for a kind, in looks (plan.Looks). Each term about other pods
 // costs one more look per node, because PreFilter compares the term with the pods of all nodes.
@@ -279,11 +323,27 @@ func (t *trial) Nodes(which int) []int {
 			return t.scored(k, best)
 		}
 	}
-	all := make([]int, len(t.infos))
+	all := make([]int, t.openTo(k))
 	for i := range all {
-		all[i] = i
+		all[i] = k.node(i)
 	}
 	return t.ranked(k, t.fitting(k, all))
+}
+
+// openTo returns the number of nodes in kind.among, or of all nodes.
+func (t *trial) openTo(k *kind) int {
+	if k.among != nil {
+		return len(k.among)
+	}
+	return len(t.infos)
+}
+
+// node returns the i-th node of kind.among, or of all nodes.
+func (k *kind) node(i int) int {
+	if k.among != nil {
+		return k.among[i]
+	}
+	return i
 }
 
 // Widen implements plan.Field.
@@ -295,16 +355,23 @@ func (t *trial) Widen() bool {
 // best returns the first nodes in Berth's order that every plugin accepts for members of the kind.
 // It does not ask the other nodes, because the framework scores only the first few. It returns nil
 // if it finds too few nodes, or if Berth has no order. In a large cluster with many kinds, it
-// examines only the first nodes of infos.
+// examines only the first nodes.
 func (t *trial) best(k *kind) []int {
-	few := t.few(k)
-	infos := t.infos[:min(len(t.infos), max(2*few, plan.Looks/(2*orderLooks*len(t.kinds))))]
-	if len(t.infos) <= few || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
+	few, infos := t.few(k), t.infos
+	if k.among != nil {
+		infos = t.infosOf(k.among)
+	}
+	all := len(infos)
+	infos = infos[:min(all, max(2*few, plan.Looks/(2*orderLooks*len(t.kinds))))]
+	if all <= few || !t.profile.Handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
 		return nil
 	}
 	order := t.profile.BestFirst(k.state, infos)
 	if order != nil {
 		t.budget.Spend(orderLooks * len(infos))
+	}
+	for i := range order {
+		order[i] = k.node(order[i])
 	}
 	fit := make([]int, 0, 2*few)
 	for asked := range slices.Chunk(order, few) {
@@ -326,7 +393,7 @@ const someLooks = 16
 // kube-scheduler looks for (numFeasibleNodesToFind), or fewer if there are many kinds. If it finds
 // fewer, it returns nil. The search for each kind begins at a different node.
 func (t *trial) some(k *kind, which int) []int {
-	all := len(t.infos)
+	all := t.openTo(k)
 	usual := max(100, all*max(5, 50-all/125)/100)
 	few := max(t.few(k), min(usual, plan.Looks/(someLooks*len(t.kinds))))
 	if all <= few {
@@ -336,7 +403,7 @@ func (t *trial) some(k *kind, which int) []int {
 	for asked := 0; asked < all && !t.budget.Over(); {
 		among := make([]int, 0, few)
 		for ; len(among) < few && asked < all; asked++ {
-			among = append(among, (which*few+asked)%all)
+			among = append(among, k.node((which*few+asked)%all))
 		}
 		if fit = append(fit, t.fitting(k, among)...); len(fit) >= few {
 			return fit[:few]
@@ -370,10 +437,7 @@ func (t *trial) fitting(k *kind, among []int) (fit []int) {
 // ask returns the answer of the Filter plugins for members of the kind on a node. It does not call
 // the plugins if the answer is known.
 func (t *trial) ask(k *kind, node int) *fwk.Status {
-	switch {
-	case k.allowed != nil && !k.allowed.Has(t.name(node)):
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not among the nodes that PreFilter plugins allow")
-	case t.cleared != nil && !t.cleared[node] && !k.coupled:
+	if t.cleared != nil && !t.cleared[node] && !k.coupled {
 		return k.refused[node]
 	}
 	return t.filter(k, t.info(node))

@@ -508,6 +508,7 @@ func (w *world) addNodes(n int) {
 	var all ledger.Ledger
 	for range n {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", len(w.nodes))}}
+		node.Labels = map[string]string{corev1.LabelHostname: node.Name}
 		node.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("7"), "memory": resource.MustParse("30Gi"), "pods": resource.MustParse("100")}
 		w.nodes = append(w.nodes, node)
 		snap := model.NewState().Snapshot()
