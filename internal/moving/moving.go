@@ -395,6 +395,9 @@ func (r *runner) place(ctx context.Context, pod *corev1.Pod, node string) (*core
 	if err == nil {
 		return made, nil
 	}
+	if len(made.Spec.SchedulingGates) > 0 { // from an admission webhook, such as Kueue's
+		err = fmt.Errorf("%w: %s", err, Unplaceable(made))
+	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
 	defer cancel()
 	return nil, errors.Join(err, r.drop(clean, made))

@@ -39,6 +39,7 @@ type stand struct {
 	holderGoes, newGoes string
 	keeps               bool // a budget forbids every eviction
 	refuses             bool // the kubelet refuses placeholders
+	gates               bool // a webhook gives placeholders a scheduling gate
 	barren              bool // the controller creates no new pods
 	hurries             bool // the scheduler binds a new pod just before it is nominated
 	// narrow is a node with room for one pod. A new pod goes there as soon as it is empty, and a
@@ -88,6 +89,10 @@ func newStand(t *testing.T, pods ...runtime.Object) *stand {
 				pod.Spec.NodeName = ""
 			}
 			s.log = append(s.log, "hold "+pod.Spec.NodeName)
+			if s.gates {
+				pod.Spec.NodeName = ""
+				gated(pod)
+			}
 		}
 		if s.refuses {
 			pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "TopologyAffinityError"
@@ -263,6 +268,7 @@ func TestRunStops(t *testing.T) {
 		{"wanted is gated", func(s *stand, _ *Plan) { s.turns(0, gated) }, 0, 0, "pod default/wanted: it has the scheduling gate example.com/quota"},
 		{"the place is taken", func(s *stand, _ *Plan) { s.refuses = true }, 0, 0, "the kubelet of b refused pod holder-1: TopologyAffinityError"},
 		{"the holder goes elsewhere", func(s *stand, _ *Plan) { s.holderGoes = "c" }, 0, 0, "pod holder-1 went to c, not to b"},
+		{"the holder is gated", func(s *stand, _ *Plan) { s.gates = true }, 0, 0, "for the admission of pod holder-1, without success: it has the scheduling gate example.com/quota"},
 		{"a budget", func(s *stand, _ *Plan) { s.keeps = true }, 0, 0, "for the eviction, which a PodDisruptionBudget forbids, without success"},
 		{"it comes back", func(s *stand, _ *Plan) { s.newGoes = "a" }, 0, 1, "the new pod one-new came back to a"},
 		{"no room after all", func(s *stand, _ *Plan) { s.stuck = true }, 2, 2, "waited 2m0s for a node for default/wanted, without success; the scheduler's message about default/wanted: no room"},
