@@ -138,7 +138,7 @@ const (
 )
 
 func makeRoom(ctx context.Context, c *survey.Cluster, s *survey.Survey, wanted []Wanted, o RoomOptions) (*Room, error) {
-	m := &maker{mover: &mover{}, survey: s, names: s.Names(), questions: map[*defrag.Pod]*question{}, allowed: map[*defrag.Pod][]answered{}, terms: &c.Terms}
+	m := &maker{mover: &mover{now: s.Now}, survey: s, names: s.Names(), questions: map[*defrag.Pod]*question{}, allowed: map[*defrag.Pod][]answered{}, terms: &c.Terms}
 	m.out = &Room{Staying: map[string]int{}, Moves: []RoomMove{}, Wanted: []RoomFor{}, Notes: s.Notes}
 	if err := m.want(ctx, c, wanted); err != nil {
 		return nil, err

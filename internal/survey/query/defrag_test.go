@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -261,7 +262,12 @@ func TestStays(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "x"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"twice": "yes"}}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "x"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"twice": "yes"}}}},
 	})
-	m := &mover{priority: 100, schedulers: []string{"second", corev1.DefaultSchedulerName}, budgets: budgets}
+	m := &mover{priority: 100, schedulers: []string{"second", corev1.DefaultSchedulerName}, budgets: budgets, now: s.Now}
+	undisrupted := func(value string, ago time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Annotations, p.Status.StartTime = map[string]string{annotationDisrupt: value}, &metav1.Time{Time: s.Now.Add(-ago)}
+		}
+	}
 	for _, c := range []struct {
 		what   string
 		change func(*corev1.Pod)
@@ -295,6 +301,15 @@ func TestStays(t *testing.T) {
 		{"of a Kubernetes PodGroup", func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("g")} }, "member of a gang"},
 		{"kept by the autoscaler", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationSafe: "false"} }, annotationSafe},
 		{"kept by the descheduler", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationPrefer: "true"} }, annotationPrefer},
+		{"kept by the descheduler, without a value", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationPrefer: ""} }, annotationPrefer},
+		{"kept by Karpenter", undisrupted("true", time.Hour), annotationDisrupt},
+		{"kept by Karpenter for a time", undisrupted("2h", time.Hour), annotationDisrupt},
+		{"no longer kept by Karpenter", undisrupted("30m", time.Hour), ""},
+		{"not kept by Karpenter", undisrupted("false", time.Hour), ""},
+		{"of Kueue", func(p *corev1.Pod) { p.Labels = map[string]string{labelKueue: "true"} }, "Kueue might not admit its replacement"},
+		{"of Kueue, that may go", func(p *corev1.Pod) {
+			p.Labels, p.Annotations = map[string]string{labelKueue: "true"}, map[string]string{annotationEvict: "true"}
+		}, ""},
 		{"with local data", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 		}, "local volumes"},

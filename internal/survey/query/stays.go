@@ -26,12 +26,18 @@ const (
 	// annotationEvict, of the descheduler, allows the eviction of a pod that would otherwise stay
 	// because of its volumes or its controller (clings).
 	annotationEvict = "descheduler.alpha.kubernetes.io/evict"
-	// annotationPrefer, of the descheduler, prevents an eviction. So does annotationSafe, of the
-	// cluster autoscaler, if its value is "false".
-	annotationPrefer = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-	annotationSafe   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-	annotationMirror = "kubernetes.io/config.mirror"
+	// annotationPrefer, of the descheduler, prevents an eviction, even without a value. So does
+	// annotationSafe, of the cluster autoscaler, if its value is "false". annotationDisrupt is of
+	// Karpenter (mover.undisrupted).
+	annotationPrefer  = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+	annotationSafe    = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationDisrupt = "karpenter.sh/do-not-disrupt"
+	annotationMirror  = "kubernetes.io/config.mirror"
 )
+
+// labelKueue is the label of pods that Kueue admits one by one. It holds back the replacement of
+// such a pod until it admits the replacement, and it may admit another pod instead.
+const labelKueue = "kueue.x-k8s.io/managed"
 
 // remakers are the kinds of controllers that always create a replacement pod, and whose pods can be
 // recreated without loss of work. Other controllers may treat an evicted pod as failed (a TaskRun),
@@ -71,12 +77,14 @@ type mover struct {
 	priority   int32
 	schedulers []string
 	budgets    []budget
+	// now is the time of the survey.
+	now time.Time
 }
 
 // stays returns the reason why a pod must not be moved, or "". n is the pod's node.
 func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
 	owner := metav1.GetControllerOf(pod)
-	prefers := pod.Annotations[annotationPrefer]
+	prefers, said := pod.Annotations[annotationPrefer]
 	_, mirror := pod.Annotations[annotationMirror]
 	switch {
 	case wire.OfReservation(pod):
@@ -99,8 +107,10 @@ func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
 		return "annotation " + annotationSafe + " keeps it"
 	case wire.KeptFromEviction(pod):
 		return wire.PreemptableKey + " keeps it"
-	case prefers != "" && prefers != "false":
+	case said && prefers != "false":
 		return "annotation " + annotationPrefer + " keeps it"
+	case m.undisrupted(pod):
+		return "annotation " + annotationDisrupt + " keeps it"
 	}
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil && *grace > int64(moving.MostGrace/time.Second) {
 		return fmt.Sprintf("it may take longer than %v to end, and its new place cannot be held for that long", moving.MostGrace)
@@ -119,6 +129,15 @@ func (m *mover) stays(pod *corev1.Pod, n *survey.NodeState) string {
 	return ""
 }
 
+// undisrupted reports whether Karpenter must not evict the pod now: the value of annotationDisrupt
+// is "true", or a duration that has not passed since the pod's start.
+func (m *mover) undisrupted(pod *corev1.Pod) bool {
+	value := pod.Annotations[annotationDisrupt]
+	lasts, err := time.ParseDuration(value)
+	start := pod.Status.StartTime
+	return value == "true" || err == nil && lasts > 0 && (start == nil || m.now.Sub(start.Time) < lasts)
+}
+
 // clings describes what would be lost with the pod, or what may tie it to its node. It returns ""
 // if there is neither. `owner` is the kind of its controller.
 func (m *mover) clings(pod *corev1.Pod, owner string) string {
@@ -127,6 +146,9 @@ func (m *mover) clings(pod *corev1.Pod, owner string) string {
 	}
 	if !slices.Contains(remakers, owner) {
 		return "its " + owner + " might not recreate it, or the pod's work would be lost"
+	}
+	if pod.Labels[labelKueue] == "true" {
+		return "Kueue might not admit its replacement"
 	}
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {

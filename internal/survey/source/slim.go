@@ -155,7 +155,7 @@ func berthAnnotations(all map[string]string) map[string]string {
 // eviction.
 var dialectDomains = func() map[string]bool {
 	out := map[string]bool{
-		"descheduler.alpha.kubernetes.io": true, "cluster-autoscaler.kubernetes.io": true,
+		"descheduler.alpha.kubernetes.io": true, "cluster-autoscaler.kubernetes.io": true, "karpenter.sh": true,
 		"berth.dev": true, "volcano.sh": true, "scheduling.volcano.sh": true, "scheduling.k8s.io": true, "scheduling.koordinator.sh": true, "node.koordinator.sh": true,
 	}
 	read, _ := wire.KeysRead()

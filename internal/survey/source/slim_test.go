@@ -15,6 +15,7 @@ import (
 // dialect, and no annotations of others.
 func TestSlimPodsKeepWhatBerthReads(t *testing.T) {
 	annotations, labels := wire.KeysRead()
+	annotations = append(annotations, "descheduler.alpha.kubernetes.io/evict", "cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"example.com/secret": "x"}, Labels: map[string]string{}}}
 	for _, key := range annotations {
 		pod.Annotations[key] = key
