@@ -338,6 +338,9 @@ func TestExcluded(t *testing.T) {
 		"not ready": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
 		}, "not-ready:NoSchedule\n    (n1)\n    do: repair the node, which removes the taint: kubectl describe node n1"},
+		"being removed": {func(n *corev1.Node, _ *corev1.Pod) {
+			n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+		}, "karpenter.sh/disrupted:NoSchedule\n    (n1)\n    do: leave the node to its autoscaler"},
 		"preferred": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}, "1 node admits"},

@@ -24,9 +24,12 @@ var closing = []string{
 // Open reports whether a node accepts new pods. It returns false if the node is cordoned, has no
 // allocatable resources, is not ready, or is being removed.
 func Open(n *corev1.Node) bool {
-	return !n.Spec.Unschedulable && len(n.Status.Allocatable) > 0 && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Effect != corev1.TaintEffectPreferNoSchedule && slices.Contains(closing, t.Key)
-	})
+	return !n.Spec.Unschedulable && len(n.Status.Allocatable) > 0 && !slices.ContainsFunc(n.Spec.Taints, Closes)
+}
+
+// Closes reports whether the taint means that its node is not ready or is being removed.
+func Closes(t corev1.Taint) bool {
+	return t.Effect != corev1.TaintEffectPreferNoSchedule && slices.Contains(closing, t.Key)
 }
 
 // RoomOn counts the resources of a cluster. It ignores nodes that are not Open, the pods on these

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-dev/berth/internal/demand"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
@@ -127,8 +128,12 @@ func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.Required
 // node.kubernetes.io itself, except out-of-service
 // (https://kubernetes.io/docs/reference/labels-annotations-taints/).
 func taintAdvice(node string, t *corev1.Taint) string {
-	if strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != corev1.TaintNodeOutOfService {
+	switch {
+	case t.Key == corev1.TaintNodeOutOfService:
+	case strings.HasPrefix(t.Key, "node.kubernetes.io/"):
 		return "repair the node, which removes the taint: kubectl describe node " + node
+	case gangs.Closes(*t):
+		return "leave the node to its autoscaler or cloud provider, which starts or removes it"
 	}
 	return "if the pod may go there, give it a toleration, or take the taint away: kubectl taint nodes " + node + " " + t.ToString() + "-"
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangfit"
+	"github.com/berth-dev/berth/internal/gangs"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
@@ -53,7 +54,7 @@ func Start(ctx context.Context, c *survey.Cluster, s *survey.Survey) (all []Star
 	if err != nil {
 		notes = append(notes, fmt.Sprintf("PodDisruptionBudgets could not be read, so no pod counts as protected by one: %v", err))
 	}
-	may := mover{priority: gangfit.SystemCritical, budgets: readBudgets(budgets)}
+	may := mover{priority: gangfit.SystemCritical, budgets: readBudgets(budgets), now: s.Now}
 	for _, name := range s.Names() {
 		n := s.States[name]
 		why := closed(n)
@@ -82,7 +83,7 @@ func closed(n *survey.NodeState) string {
 	}
 	for _, t := range n.Object.Spec.Taints {
 		domain, _, _ := strings.Cut(t.Key, "/")
-		if t.Effect != corev1.TaintEffectPreferNoSchedule && (domain == "node.kubernetes.io" || domain == "node-role.kubernetes.io") {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && (domain == "node.kubernetes.io" || domain == "node-role.kubernetes.io" || gangs.Closes(t)) {
 			return "it has the taint " + t.Key
 		}
 	}
