@@ -41,6 +41,10 @@ func TestHeldBack(t *testing.T) {
 	}{
 		"gate": {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}} },
 			[]string{"held back by SchedulingGates: no scheduler looks at the pod before its scheduling gates are removed: example.com/wait", "do: look at the controller that sets and removes the gate"}},
+		"Kueue's gate": {func(p *corev1.Pod) {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}}
+		},
+			[]string{"removed: kueue.x-k8s.io/admission", "do: Kueue removes its gate when it admits the pod: kubectl describe workloads.kueue.x-k8s.io -n "}},
 		"a spread constraint by a label nobody has": {spread("topology.kubernetes.io/zone"),
 			[]string{"held back by PodTopologySpread: no node has the label topology.kubernetes.io/zone", "do: give nodes the label (kubectl label node NODE topology.kubernetes.io/zone=VALUE)"}},
 		"spread": {says(fails + "2 node(s) didn't match pod topology spread constraints. preemption: 0/2 nodes are available: 2 No preemption victims found."),

@@ -91,6 +91,10 @@ func reasonsOf(message string) (out []string) {
 	return out
 }
 
+// kueueGates is the beginning of the names of Kueue's scheduling gates. Kueue deletes a pod if
+// someone else removes its gate before the pod is admitted.
+const kueueGates = "kueue.x-k8s.io/"
+
 // heldBack returns the reason why a pending pod gets no node, or nil. It uses the pod's spec, the
 // nodes' labels and the scheduler's message. `admits` means that some node would admit the pod. If
 // no node would admit the pod, heldBack ignores the message, which may be older than the nodes'
@@ -101,8 +105,11 @@ func heldBack(s *survey.Survey, pod *corev1.Pod, admits bool) *HeldBack {
 		for i := range gates {
 			names[i] = gates[i].Name
 		}
-		return &HeldBack{bySchedulingGates, "no scheduler looks at the pod before its scheduling gates are removed: " + strings.Join(names, ", "),
-			"look at the controller that sets and removes the gate; or remove spec.schedulingGates yourself (kubectl edit pod " + pod.Name + ")"}
+		advice := "look at the controller that sets and removes the gate; or remove spec.schedulingGates yourself (kubectl edit pod " + pod.Name + ")"
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, kueueGates) }) {
+			advice = "Kueue removes its gate when it admits the pod: kubectl describe workloads.kueue.x-k8s.io -n " + pod.Namespace
+		}
+		return &HeldBack{bySchedulingGates, "no scheduler looks at the pod before its scheduling gates are removed: " + strings.Join(names, ", "), advice}
 	}
 	if key := unknownTopology(s, pod); key != "" {
 		return &HeldBack{bySpread, "no node has the label " + key + " of its topologySpreadConstraints",
