@@ -217,6 +217,7 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 			return err
 		}
 		p.pod.Spec.Resources = wire.LevelDefaults(p.pod)
+		r.passOver(h, p)
 		o.pods += replicas
 		o.templates = append(o.templates, Template{p.pod, replicas})
 	}
@@ -228,6 +229,15 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 	}
 	r.objects = append(r.objects, o)
 	return nil
+}
+
+// passOver adds a note if the pod's RuntimeClass is not known. With it, the API server may add an
+// overhead and a node selector when it creates the pod.
+func (r *reader) passOver(h *head, p *part) {
+	class, created := p.pod.Spec.RuntimeClassName, h.Kind == "Pod" && h.UID != ""
+	if class != nil && len(p.pod.Spec.Overhead) == 0 && !created {
+		r.ignored = append(r.ignored, h.object()+": "+p.at+"spec.runtimeClassName: an overhead or node selector of RuntimeClass "+*class+" does not count")
+	}
 }
 
 // ended reports whether a Pod or a Job has ended, according to its status.

@@ -143,13 +143,18 @@ func readStatefulSet(r *objectReader) ([]part, error) {
 		pod.Name += firstPod
 	}
 	for i := range o.Spec.VolumeClaimTemplates {
-		name := o.Spec.VolumeClaimTemplates[i].Name
-		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-" + o.Name},
-		}})
+		addClaim(pod, o.Spec.VolumeClaimTemplates[i].Name, o.Name)
 	}
 	return []part{{at: templateAt, pod: pod, count: o.Spec.Replicas}}, nil
+}
+
+// addClaim gives the pod a volume of the given name, for a claim that the owner's controller
+// creates.
+func addClaim(pod *corev1.Pod, name, owner string) {
+	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-" + owner},
+	}})
 }
 
 // readVolcanoJob reads the pods of each task. It does not read their gang, because no caller needs
@@ -249,6 +254,56 @@ func (p place) read(r *objectReader) (out []part, err error) {
 	if err := yaml.Unmarshal(r.doc, &object); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.head.object(), err)
 	}
+	if below(object, "spec."+otherWorkload) != nil && below(object, "spec.template") == nil {
+		r.r.ignored = append(r.r.ignored, r.head.object()+": spec."+otherWorkload+": the workload that it names counts, with its own replicas")
+		return nil, nil
+	}
+	out, err = p.parts(r, object)
+	for i := range out {
+		for _, name := range claimsIn(object) {
+			if pod := out[i].pod; pod != nil && mounts(pod, name) {
+				addClaim(pod, name, r.head.Name)
+			}
+		}
+	}
+	return out, err
+}
+
+// otherWorkload is the field of a Rollout's spec that names a workload, whose template the Rollout
+// then uses.
+const otherWorkload = "workloadRef"
+
+// claimsIn returns the names of the claims that the controller of a custom resource creates, and to
+// which it adds volumes: those of Kruise's volumeClaimTemplates and of JobSet's
+// volumeClaimPolicies. Some container must mount each of them.
+func claimsIn(object any) (names []string) {
+	add := func(templates any) {
+		list, _ := templates.([]any)
+		for _, one := range list {
+			if name, ok := below(one, "metadata.name").(string); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	add(below(object, "spec.volumeClaimTemplates"))
+	policies, _ := below(object, "spec.volumeClaimPolicies").([]any)
+	for _, policy := range policies {
+		add(below(policy, "templates"))
+	}
+	return names
+}
+
+// mounts reports whether a container of the pod mounts the volume.
+func mounts(pod *corev1.Pod, volume string) bool {
+	for _, c := range wire.Containers(pod) {
+		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume }) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p place) parts(r *objectReader, object map[string]any) (out []part, err error) {
 	switch each := below(object, p.each).(type) {
 	case []any:
 		for i, item := range each {
