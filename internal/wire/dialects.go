@@ -178,6 +178,9 @@ var dialects = []Dialect{
 		},
 	},
 	{
+		Name: "Slinky", Scheduler: "slurm-bridge-scheduler", Domains: []string{"slurmjob.slinky.slurm.net"},
+	},
+	{
 		Name: "Katalyst", Scheduler: "katalyst-scheduler", Domains: []string{"katalyst.kubewharf.io"},
 		Records: []string{
 			"katalyst.kubewharf.io/numa_bind_result", "katalyst.kubewharf.io/nic_selection_result", "katalyst.kubewharf.io/gpu_selection_result",

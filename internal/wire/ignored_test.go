@@ -45,6 +45,7 @@ func TestIgnoredKeys(t *testing.T) {
 		{"KAI's at its own scheduler", "kai-scheduler", []string{"gpu-fraction"}, nil},
 		{"YuniKorn's", "berth", []string{"yunikorn.apache.org/task-groups", "yunikorn.apache.org/x"}, []string{"Berth ignores annotations of YuniKorn: " +
 			"yunikorn.apache.org/task-groups (a gang is declared by a PodGroup, or by berth.dev/gang), yunikorn.apache.org/x" + no}},
+		{"Slinky's", "berth", []string{"slurmjob.slinky.slurm.net/partition", "slinky.slurm.net/slurm-node"}, []string{"Berth ignores annotations of Slinky: slurmjob.slinky.slurm.net/partition" + no}},
 		{"Katalyst's", "", []string{"katalyst.kubewharf.io/qos_level", "spd.katalyst.kubewharf.io/x"}, []string{"Berth ignores annotations of Katalyst: " +
 			"katalyst.kubewharf.io/qos_level (whole CPUs with limits equal to requests are exclusive, and berth.dev/cpus selects cores), spd.katalyst.kubewharf.io/x" + no}},
 		{"Koordinator's label as an annotation", "", []string{"koordinator.sh/qosClass"}, []string{koordinator + "koordinator.sh/qosClass (it is a label, not an annotation)"}},
