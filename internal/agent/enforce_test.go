@@ -497,6 +497,11 @@ func TestRivals(t *testing.T) {
 			t.Errorf("%s is taken for %q", r.Program, got)
 		}
 	}
+	of := w.rival("o", 0)
+	of.Namespace, of.Spec.ServiceAccountName, of.OwnerReferences[0].Name = "katalyst-system", "katalyst-agent", "katalyst-agent"
+	if got := rivalIn(DefaultRivals(), of); got != "katalyst-agent" {
+		t.Errorf("katalyst-agent is taken for %q", got)
+	}
 	for what, change := range map[string]func(*corev1.Pod){
 		"another namespace":      func(p *corev1.Pod) { p.Namespace = "ns" },
 		"another ServiceAccount": func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" },

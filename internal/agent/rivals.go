@@ -30,7 +30,8 @@ func DefaultRivals() []Rival {
 	for _, name := range []string{"dracpu", "dra-driver-cpu", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware"} {
 		rivals = append(rivals, Rival{name, metav1.NamespaceSystem, name, name})
 	}
-	return rivals
+	const katalyst = "katalyst-agent"
+	return append(rivals, Rival{katalyst, "katalyst-system", katalyst, katalyst})
 }
 
 // String returns the rival in the format of ParseRivals.
