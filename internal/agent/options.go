@@ -48,9 +48,10 @@ type Options struct {
 	Config ConfigSource
 	// KubeletVersion is the kubelet's release ("v1.36.3"); "" means the release in the Node object.
 	KubeletVersion string
-	// DevicePlugins is the folder with the kubelet's socket for device plugins and with the checkpoint
-	// of the device manager; "" means device-plugins in Root. A kubelet always uses
-	// /var/lib/kubelet/device-plugins (DevicePluginPath in k8s.io/kubelet), whatever its --root-dir.
+	// DevicePlugins is the folder with the kubelet's socket for device plugins and with the
+	// checkpoint of the device manager; "" means device-plugins in Root. A kubelet always uses
+	// /var/lib/kubelet/device-plugins (DevicePluginPath in k8s.io/kubelet), whatever its
+	// --root-dir.
 	DevicePlugins string
 	// PodResources is the unix socket of the kubelet's PodResources API; "" means
 	// pod-resources/kubelet.sock in Root.

@@ -19,8 +19,8 @@ const (
 	AdmittedFile = "allocated_pods_state"
 )
 
-// Files returns the files below a kubelet's root directory, with devices as the folder of the device
-// manager.
+// Files returns the files below a kubelet's root directory, with devices as the folder of the
+// device manager.
 func Files(root, devices fs.FS) fs.FS { return files{root, devices} }
 
 type files struct{ root, devices fs.FS }

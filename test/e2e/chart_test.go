@@ -932,7 +932,7 @@ func testChartMounts(t *testing.T, helm string) {
 	for values, want := range map[string]map[string]string{
 		"rootDir=/data/kubelet,agent.kubelet.configFile=/etc/kubernetes/kubelet/config.yaml,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.d,agent.kubelet.hide={pki,/etc/kubernetes/kubelet/pki}": {
 			"/data/kubelet": "/data/kubelet", "/data/kubelet/pki": "", plugins: plugins, "/etc/kubernetes/kubelet": "/etc/kubernetes/kubelet", "/etc/kubernetes/kubelet/pki": "", "/etc/kubernetes/kubelet.d": "/etc/kubernetes/kubelet.d"},
-		// With another --root-dir, a kubelet keeps keys (--cert-dir) and device plugins where it did.
+		// With another --root-dir, a kubelet keeps keys (--cert-dir) and device plugins in place.
 		"rootDir=/data/kubelet": {"/data/kubelet": "/data/kubelet", "/data/kubelet/pods": "", "/data/kubelet/plugins": "", "/data/kubelet/checkpoints": "",
 			"/var/lib/kubelet": "/var/lib/kubelet", "/var/lib/kubelet/pki": "", plugins: plugins},
 		"rootDir=/data/kubelet,agent.kubelet.configSource=configz": {"/data/kubelet": "/data/kubelet", "/data/kubelet/pods": "", "/data/kubelet/plugins": "", "/data/kubelet/checkpoints": "", plugins: plugins},
