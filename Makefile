@@ -82,7 +82,7 @@ test: ## All tests except the slow suites, which have their own targets.
 	$(call say,the lab)
 	@$(GO) -C lab test ./...
 	@$(MAKE) --no-print-directory $(patsubst %,$(BIN)/berth-scheduler-k8s%,$(filter-out $(lastword $(SCHEDULERS)),$(SCHEDULERS)))
-	@$(foreach v,$(filter-out $(lastword $(SCHEDULERS)),$(SCHEDULERS)),$(GO) test $(call modflags,$(v)) -skip '^(TestReference|($(ALONE))$$)' ./internal/scheduler ./internal/scheduler/command &&) true
+	@$(foreach v,$(filter-out $(lastword $(SCHEDULERS)),$(SCHEDULERS)),$(GO) test $(call modflags,$(v)) -parallel 8 -skip '^(TestReference|($(ALONE))$$)' ./internal/scheduler ./internal/scheduler/command &&) true
 	@$(MAKE) --no-print-directory release-check
 	$(call say,against the genuine kubelet and API server (the first time compiles Kubernetes: about 6 minutes on 2 cores))
 	@$(call TIMED,heavy) -timeout 40m -p 2 -parallel 6 $(HEAVY)
