@@ -116,8 +116,8 @@ func (c *core) placeReservation(ctx context.Context, pod *corev1.Pod, nodeName s
 	return c.reservations.Place(ctx, pod.UID, nodeName, &d, annotations)
 }
 
-// bindUndecided binds a member of a gang, or an owner of a Reservation, without a decision. It
-// leaves any other pod to the next plugin.
+// bindUndecided waits for the pod's turn (Handover.Pace), and binds a member of a gang, or an owner
+// of a Reservation, without a decision. It leaves any other pod to the next plugin.
 func (c *cycle) bindUndecided(ctx context.Context, pod *corev1.Pod, nodeName, from string) *fwk.Status {
 	core := c.plugin.core
 	if err := core.gangs.AwaitTurn(ctx, pod.UID); err != nil {

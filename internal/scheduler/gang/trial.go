@@ -125,11 +125,10 @@ var (
 // kind is a set of members to which every plugin gives the same answers.
 type kind struct {
 	// pod represents all pods of the kind.
-	pod     *corev1.Pod
-	state   fwk.CycleState
-	allowed sets.Set[string] // names of the nodes that PreFilter plugins allow; nil means all nodes
-	// among has the indices in trial.infos of the allowed nodes that match the pod's node selector
-	// and node affinity, in ascending order; nil means all nodes.
+	pod   *corev1.Pod
+	state fwk.CycleState
+	// among has the indices in trial.infos of the nodes that PreFilter plugins allow and that match
+	// the pod's node selector and node affinity, in ascending order; nil means all nodes.
 	among   []int
 	coupled bool
 	// size is the number of members of the kind.
@@ -257,10 +256,7 @@ func (t *trial) begin() *fwk.Status {
 		if !status.IsSuccess() {
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "pod "+k.pod.Name+": "+status.Message())
 		}
-		if !result.AllNodes() {
-			k.allowed = result.NodeNames
-		}
-		k.among = t.among(k)
+		k.among = t.among(k.pod, result)
 	}
 	return nil
 }
@@ -268,20 +264,20 @@ func (t *trial) begin() *fwk.Status {
 // matchLooks is the number of nodes that are compared with a node selector in the time of one look.
 const matchLooks = 16
 
-// among computes kind.among. If Kueue has assigned a host to each pod, each pod is a kind of its
-// own. Without among, every kind would ask all nodes, and the plan would use up its budget. A
-// kubelet also compares its node with the pod's node selector, so among does so even if the profile
-// lacks the plugin NodeAffinity.
-func (t *trial) among(k *kind) []int {
-	a := k.pod.Spec.Affinity
+// among computes kind.among from the result of PreFilter. If Kueue has assigned a host to each pod,
+// each pod is a kind of its own. Without among, every kind would ask all nodes, and the plan would
+// use up its budget. A kubelet also compares its node with the pod's node selector, so among does
+// so even if the profile lacks the plugin NodeAffinity.
+func (t *trial) among(pod *corev1.Pod, allowed *fwk.PreFilterResult) []int {
+	a := pod.Spec.Affinity
 	requires := a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
-	if k.allowed == nil && len(k.pod.Spec.NodeSelector) == 0 && !requires {
+	if allowed.AllNodes() && len(pod.Spec.NodeSelector) == 0 && !requires {
 		return nil
 	}
 	t.budget.Spend(len(t.infos) / matchLooks)
-	affinity, out := nodeaffinity.GetRequiredNodeAffinity(k.pod), []int{}
+	affinity, out := nodeaffinity.GetRequiredNodeAffinity(pod), []int{}
 	for i := range t.infos {
-		if k.allowed != nil && !k.allowed.Has(t.name(i)) {
+		if !allowed.AllNodes() && !allowed.NodeNames.Has(t.name(i)) {
 			continue
 		}
 		if match, _ := affinity.Match(t.infos[i].Node()); match { // as the plugin NodeAffinity does
