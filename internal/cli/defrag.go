@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/defrag"
+	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/survey/query"
@@ -84,11 +86,15 @@ stops; pods that have moved stay.`,
 }
 
 func (q *defragQuestion) run(cmd *cobra.Command, args []string) error {
+	s, pods, err := q.read(cmd, args)
+	if err != nil {
+		return err
+	}
 	c, err := q.cluster.connect()
 	if err != nil {
 		return err
 	}
-	room, partly, err := q.plan(cmd, c, args)
+	room, err := q.plan(cmd.Context(), c, s, pods)
 	if err != nil {
 		return err
 	}
@@ -100,7 +106,7 @@ func (q *defragQuestion) run(cmd *cobra.Command, args []string) error {
 		return errNoPlan
 	}
 	if !q.execute {
-		return partly
+		return pods.partly()
 	}
 	return q.carryOut(cmd, c, room)
 }
@@ -121,33 +127,35 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *q
 	return nil
 }
 
-// plan returns the plan. The result partly is errPartly if some documents could not be read.
-func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (room *query.Room, partly, err error) {
+// read reads the arguments or, if there are none, the files. It needs no cluster.
+func (q *defragQuestion) read(cmd *cobra.Command, args []string) (s subject, pods manifests, err error) {
+	if len(args) == 0 {
+		pods, err = readManifests(cmd, q.files, false)
+		return s, pods, err
+	}
+	s, err = subjectOf("defrag", args)
+	return s, manifests{new(manifest.Pods)}, err
+}
+
+// plan returns the plan for the subject or, if it has no name, for the pods.
+func (q *defragQuestion) plan(ctx context.Context, c *survey.Cluster, s subject, pods manifests) (*query.Room, error) {
 	o := query.RoomOptions{MostMoves: q.moves}
-	if len(args) > 0 {
-		s, err := subjectOf("defrag", args)
+	switch {
+	case s.gang:
+		g, _, err := c.GangNamed(ctx, s.source, s.name)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if s.gang {
-			g, _, named := c.GangNamed(cmd.Context(), s.source, s.name)
-			if named != nil {
-				return nil, nil, named
-			}
-			room, err = query.MakeRoomForGang(cmd.Context(), c, g, o)
-		} else {
-			room, err = query.MakeRoomFor(cmd.Context(), c, c.Namespace, s.name, o)
-		}
-		return room, nil, err
+		return query.MakeRoomForGang(ctx, c, g, o)
+	case s.name != "":
+		return query.MakeRoomFor(ctx, c, c.Namespace, s.name, o)
 	}
-	pods, err := readManifests(cmd, q.files, false)
+	room, err := query.MakeRoom(ctx, c, pods.Templates, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if room, err = query.MakeRoom(cmd.Context(), c, pods.Templates, o); err == nil {
-		room.Notes = slices.Concat(pods.Notes, room.Notes)
-	}
-	return room, pods.partly(), err
+	room.Notes = slices.Concat(pods.Notes, room.Notes)
+	return room, nil
 }
 
 func roomText(w io.Writer, r *query.Room) error {

@@ -31,13 +31,18 @@ func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) er
 	return nil
 }
 
-func (q *nodesQuestion) draw(cmd *cobra.Command, s *survey.Survey, watch watchFlags) error {
+// drawable returns an error if the flags and arguments do not allow a drawing.
+func (q *nodesQuestion) drawable(watch watchFlags) error {
 	switch {
 	case q.only() == "":
 		return Usagef("-o svg: want the name of one node, got %s", wire.Counted(len(q.names), "name"))
 	case watch.on():
 		return Usagef("-o svg --watch: want only one of these flags, because a drawing cannot be watched; berth serve shows a live drawing")
 	}
+	return nil
+}
+
+func (q *nodesQuestion) draw(cmd *cobra.Command, s *survey.Survey) error {
 	b, err := s.Berths(q.only())
 	if err != nil {
 		return err

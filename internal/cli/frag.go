@@ -41,6 +41,9 @@ smaller than a tenth of the total do not count. The second table lists the NUMA 
 			if limit < 0 {
 				return Usagef("--limit %d: want 0 or more", limit)
 			}
+			if err := q.check(); err != nil {
+				return err
+			}
 			q.names = args
 			c, err := live.connect()
 			if err != nil {

@@ -24,6 +24,7 @@ import (
 type nodesQuestion struct {
 	names    []string
 	selector string
+	labels   labels.Selector // what selector means; check sets it
 	sortBy   string
 	cluster  *survey.Cluster
 }
@@ -56,6 +57,14 @@ nodes, the verb also lists their conditions and the pods on their CPUs. -o svg d
 			if nodeOrders[q.sortBy] == nil {
 				return Usagef("--sort-by %q: want %s", q.sortBy, strings.Join(slices.Sorted(maps.Keys(nodeOrders)), ", "))
 			}
+			if err := q.check(); err != nil {
+				return err
+			}
+			if o.is(formatSVG) {
+				if err := q.drawable(watch); err != nil {
+					return err
+				}
+			}
 			c, err := cluster.connect()
 			if err != nil {
 				return err
@@ -70,7 +79,7 @@ nodes, the verb also lists their conditions and the pods on their CPUs. -o svg d
 			writeNotes(cmd, s.Notes)
 			q.cluster = c
 			if o.is(formatSVG) {
-				return q.draw(cmd, s, watch)
+				return q.draw(cmd, s)
 			}
 			if watch.on() {
 				return watchNodes(cmd, o, c, s, following{q.only(), watch.only})
@@ -97,17 +106,21 @@ func (q *nodesQuestion) only() string {
 	return q.names[0]
 }
 
+// check reads --selector. A verb calls it before it connects to a cluster.
+func (q *nodesQuestion) check() (err error) {
+	if q.labels, err = labels.Parse(q.selector); err != nil {
+		return Usagef("--selector %q: %w: want labels in kubectl's syntax, like pool=gpu or 'pool in (a,b)'", q.selector, err)
+	}
+	return nil
+}
+
 // survey surveys the selected nodes. It returns an error if a named node does not exist.
 func (q *nodesQuestion) survey(ctx context.Context, c *survey.Cluster) (*survey.Survey, error) {
-	selector, err := labels.Parse(q.selector)
-	if err != nil {
-		return nil, Usagef("--selector %q: %w", q.selector, err)
-	}
 	s, err := c.Survey(ctx, q.only())
 	if err != nil {
 		return nil, err
 	}
-	return s, c.Narrow(s, q.names, selector)
+	return s, c.Narrow(s, q.names, q.labels)
 }
 
 // nodeOrders are the values of --sort-by. Nodes that compare equal stay in the order of their

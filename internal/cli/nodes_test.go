@@ -65,6 +65,31 @@ func TestNodesSelected(t *testing.T) {
 	}
 }
 
+// TestFlagsFirst: a wrong flag, argument or file is reported by its name and value, without a
+// request to the cluster, even if there is none.
+func TestFlagsFirst(t *testing.T) {
+	in := newInputs(t)
+	wrong := in.file("wrong.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x, resources: {limits: {cpu: two}}}]}\n")
+	for _, c := range []struct {
+		want string
+		code int
+		args []string
+	}{
+		{`--selector "a=(": `, ExitUsage, []string{"nodes", "-l", "a=("}},
+		{`--selector "a=(": `, ExitUsage, []string{"frag", "-l", "a=("}},
+		{"want labels in kubectl's syntax, like pool=gpu or 'pool in (a,b)'", ExitUsage, []string{"nodes", "-l", "a=("}},
+		{"-o svg: want the name of one node", ExitUsage, []string{"nodes", "-o", "svg"}},
+		{"-o svg --watch: ", ExitUsage, []string{"nodes", "n1", "-w", "-o", "svg"}},
+		{`limits[cpu]: "two"`, ExitFailure, []string{"defrag", "--for", wrong}},
+		{`defrag queue x: "queue" is not a kind that this verb knows`, ExitUsage, []string{"defrag", "queue", "x"}},
+		{`limits[cpu]: "two"`, ExitFailure, []string{"simulate", "--trace", wrong}},
+		{`limits[cpu]: "two"`, ExitFailure, []string{"fit", "-f", wrong}},
+		{"--more n1=0: want 1 to ", ExitUsage, []string{"simulate", "--more", "n1=0"}},
+	} {
+		expect(t, c.code, c.want, append(c.args, "--kubeconfig", "/nonexistent")...)
+	}
+}
+
 // TestHolders: for a named node, the pods that have its CPUs are printed.
 func TestHolders(t *testing.T) {
 	for _, a := range []asked{

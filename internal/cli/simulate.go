@@ -126,18 +126,23 @@ func (q *simulateQuestion) experiment(cmd *cobra.Command) (e simulate.Experiment
 	if e.Strategies, err = q.defragmented(e.Strategies); err != nil {
 		return e, err
 	}
+	if err := q.change.check(0); err != nil {
+		return e, err
+	}
 	e.Unused = true
 	for i := range q.seeds {
 		e.Seeds = append(e.Seeds, q.seed+int64(i))
+	}
+	var pods manifests
+	if len(q.files) > 0 {
+		if pods, err = readManifests(cmd, q.files, false); err != nil {
+			return e, err
+		}
 	}
 	if err := q.start(cmd, &e); err != nil {
 		return e, err
 	}
 	if len(q.files) > 0 {
-		pods, err := readManifests(cmd, q.files, false)
-		if err != nil {
-			return e, err
-		}
 		q.partly = pods.partly()
 		rows, notes := manifestLoad(pods.Templates, e.Times, e.Start.Others())
 		writeNotes(cmd, append(pods.Notes, notes...))

@@ -19,14 +19,25 @@ type nodeChange struct {
 	without []string
 }
 
+// check returns an error if --more asks for no copy of a node, or for more copies than fit next to
+// the nodes that exist.
+func (c *nodeChange) check(nodes int) error {
+	for _, name := range slices.Sorted(maps.Keys(c.more)) {
+		if count := c.more[name]; count < 1 || count > trace.MaxNodes-nodes {
+			return Usagef("--more %s=%d: want 1 to %d", name, count, trace.MaxNodes-nodes)
+		}
+	}
+	return nil
+}
+
 // apply returns the changed nodes, and the pods of removed nodes. These pods arrive again, and run
 // for the rest of their time. Pods that nothing ends run for the whole span.
 func (c *nodeChange) apply(nodes []simulate.StartNode, span time.Duration) (out []simulate.StartNode, again []trace.Pod, err error) {
+	if err := c.check(len(nodes)); err != nil {
+		return nil, nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.more)) {
 		count := c.more[name]
-		if count < 1 || count > trace.MaxNodes-len(nodes) {
-			return nil, nil, Usagef("--more %s=%d: want 1 to %d", name, count, trace.MaxNodes-len(nodes))
-		}
 		i, err := startNodeNamed(nodes, "--more", name)
 		if err != nil {
 			return nil, nil, err

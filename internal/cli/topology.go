@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/lscpu"
@@ -72,9 +72,16 @@ dev: to the string.`,
 				if v.name != form {
 					continue
 				}
+				var d *koordinator.Device
+				if device != "" {
+					var err error
+					if d, err = readDevice(device); err != nil {
+						return err
+					}
+				}
 				m, err := machineSource{root, printed, args}.read(cmd, &live)
-				if err == nil && device != "" {
-					m, err = withDevice(cmd.ErrOrStderr(), m, device)
+				if err == nil && d != nil {
+					m, err = withDevice(cmd.ErrOrStderr(), m, device, d)
 				}
 				if err != nil {
 					return err
@@ -164,24 +171,45 @@ func printedMachine(cmd *cobra.Command, file string) (*topology.Machine, error) 
 	return m, nil
 }
 
-// withDevice replaces the machine's devices with the devices of the Device object in a file. It
-// writes to w which devices are not drawn.
-func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machine, error) {
-	doc, err := manifest.ReadInput(file, nil, manifest.MaxBytes)
+// readDevice reads the file of --device, which has one Device. It checks the kind first, because an
+// object of another kind may also have a field spec.devices.
+func readDevice(file string) (*koordinator.Device, error) {
+	data, err := manifest.ReadInput(file, nil, manifest.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	var d koordinator.Device
-	unknown, err := strict.Known(file, doc, &d)
-	switch {
-	case err != nil:
-		return nil, err
-	case d.Kind != "" && d.Kind != "Device":
-		return nil, fmt.Errorf("%s: kind: %q: want Device", file, d.Kind)
-	case len(unknown) > 0:
-		return nil, errors.Join(unknown...)
+	const want = "want one Device, as in the output of kubectl get devices.scheduling.koordinator.sh NODE -o yaml"
+	var read []byte
+	for doc, err := range manifest.Documents(data) {
+		var object struct{ APIVersion, Kind string }
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", file, err)
+		case len(doc) == 0:
+			continue
+		case yaml.Unmarshal(doc, &object) != nil:
+			return nil, fmt.Errorf("%s: %s", file, want)
+		}
+		group, _, _ := strings.Cut(object.APIVersion, "/")
+		switch {
+		case object.Kind != "Device" || group != koordinator.GroupVersion.Group:
+			return nil, fmt.Errorf("%s: apiVersion %q, kind %q: %s", file, object.APIVersion, object.Kind, want)
+		case read != nil:
+			return nil, fmt.Errorf("%s: more than one Device: %s", file, want)
+		}
+		read = doc
 	}
-	m, bare, err := wire.ReadDevice(&d, m)
+	if read == nil {
+		return nil, fmt.Errorf("%s: no objects: %s", file, want)
+	}
+	d := new(koordinator.Device)
+	return d, strict.Unmarshal(file, read, d)
+}
+
+// withDevice replaces the machine's devices with the devices of the Device from the file. It writes
+// to w which devices are not drawn.
+func withDevice(w io.Writer, m *topology.Machine, file string, d *koordinator.Device) (*topology.Machine, error) {
+	m, bare, err := wire.ReadDevice(d, m)
 	for _, b := range bare {
 		fmt.Fprintf(w, "%s: %s has no busID and is not shown\n", file, b)
 	}

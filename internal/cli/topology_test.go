@@ -180,10 +180,23 @@ func TestTopologyOfDevice(t *testing.T) {
 		t.Errorf("got %s, %v", out, err)
 	}
 	write(head + "  - {type: gpu, minor: 0, topology: {nodeID: 9, busID: '0000:3b:00.0'}}\n")
-	if _, err := topologyOf(t, "--device", "testdata/pods.yaml", "package:2 numa:1 core:2 pu:1"); err == nil || !strings.Contains(err.Error(), `kind: "Pod": want Device`) {
-		t.Errorf("a Pod: %v", err)
-	}
 	if _, err := topologyOf(t, "--device", file, "package:2 numa:1 core:2 pu:1"); err == nil || !strings.Contains(err.Error(), "spec.devices[0].topology.nodeID") {
 		t.Errorf("got %v", err)
+	}
+	const device, want = head + "  - {type: gpu, minor: 0, health: true}\n", "want one Device, as in the output of kubectl get devices.scheduling.koordinator.sh NODE -o yaml"
+	for text, what := range map[string]string{
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x}]}\n":      `apiVersion "v1", kind "Pod"`,
+		"apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nspec: {devices: {requests: []}}\n": `apiVersion "resource.k8s.io/v1", kind "ResourceClaim"`,
+		"apiVersion: v1\nkind: List\nitems: []\n":                                                `apiVersion "v1", kind "List"`,
+		"apiVersion: devices.example.com/v1\nkind: Device\n":                                     `apiVersion "devices.example.com/v1", kind "Device"`,
+		"spec: {devices: []}\n":   `apiVersion "", kind ""`,
+		device + "---\n" + device: "more than one Device",
+		"# nothing\n":             "no objects",
+		"package:2 core:4\n":      "",
+	} {
+		write(text)
+		if _, err := topologyOf(t, "--device", file, "node/n1", "--kubeconfig", "/nonexistent"); err == nil || !strings.HasPrefix(err.Error(), strings.TrimSuffix(file+": "+what, ": ")+": "+want) {
+			t.Errorf("%q: %v, want %s: %s", text, err, what, want)
+		}
 	}
 }
