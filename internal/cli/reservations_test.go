@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -112,7 +113,8 @@ func reservedWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner.Annotations = map[string]string{wire.PlacementAnnotation: text, wire.AllocatedAnnotation: `{"name":"training","uid":"uid-training"}`}
+	owner.Annotations = map[string]string{wire.PlacementAnnotation: text, wire.AllocatedAnnotation: `{"name":"training","uid":"uid-training"}`,
+		wire.BoundForAnnotation: wire.WriteBoundFor(owner, wire.BoundFor{Reservation: "uid-training"})}
 	w.addTopology(obeying(t, "n1", &within), nil)
 	w.addTopology(reportOf(t, "n2"), nil)
 	w.addReservation("inference", "n2", template(4, 1))
@@ -188,4 +190,24 @@ func TestWatchReservations(t *testing.T) {
 	nodes.line("n1", "0:4/6")
 	pods.end()
 	nodes.end()
+}
+
+// TestOwnersOfReservations: a pod counts as an owner if its Binding or the Reservation's status
+// names it. An annotation that any user can write does not count.
+func TestOwnersOfReservations(t *testing.T) {
+	w := reservedWorld(t)
+	claims := func(name, of string) *corev1.Pod {
+		pod := w.addPod(name, "n2", 1, 0)
+		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("500m") // it is not pinned
+		pod.Labels = map[string]string{"of": of}
+		pod.Annotations = map[string]string{wire.AllocatedAnnotation: fmt.Sprintf(`{"name":%q,"uid":"uid-%s"}`, of, of)}
+		return pod
+	}
+	claims("claims", "inference")
+	(&asked{args: []string{"nodes", "n2"}, want: []string{"inference     4 "}}).check(t, w)
+	(&asked{args: []string{"explain", "claims"}, want: []string{"pod default/claims"}, never: []string{"uses: Reservation"}}).check(t, w)
+	(&asked{args: []string{"explain", "comes"}, want: []string{"comes"}}).check(t, w)
+	w.reservations[1].Status.CurrentOwners = []corev1.ObjectReference{{Namespace: "default", Name: "claims", UID: w.pods[len(w.pods)-1].UID}}
+	(&asked{args: []string{"nodes", "n2"}, want: []string{"inference     3", "500m shared"}}).check(t, w)
+	(&asked{args: []string{"explain", "claims"}, want: []string{"uses: Reservation inference"}}).check(t, w)
 }

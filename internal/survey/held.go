@@ -61,7 +61,7 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 			continue
 		}
 		var taken []*placement.PodAllocation
-		owners := OwnersOn(r, pods)
+		owners := OwnersOn(o, r, pods)
 		for _, pod := range owners {
 			if p, found, err := wire.ReadPlacement(pod); found && err == nil {
 				taken = append(taken, p.Decision.Held())
@@ -261,12 +261,21 @@ func (n *NodeState) deviceAt(resource, id string) topology.NUMASet {
 	return 0
 }
 
-// OwnersOn returns the pods in bound that use a part of the Reservation.
-func OwnersOn(r *wire.Reservation, bound []*corev1.Pod) (out []*corev1.Pod) {
+// OwnersOn returns the pods in bound that use a part of the Reservation o, which was read as r.
+func OwnersOn(o *koordinator.Reservation, r *wire.Reservation, bound []*corev1.Pod) (out []*corev1.Pod) {
 	for _, pod := range bound {
-		if wire.ReadAllocated(pod) == r.UID && !wire.Ended(pod) && r.Owns(pod) {
+		if Uses(pod, o) && !wire.Ended(pod) && r.Owns(pod) {
 			out = append(out, pod)
 		}
 	}
 	return out
+}
+
+// Uses reports whether a pod uses the Reservation: the annotation from the pod's Binding names the
+// Reservation, as in the scheduler, or the Reservation's status lists the pod. Only the status
+// lists the owners that another scheduler has bound. wire.AllocatedAnnotation does not count,
+// because any user who may write the pod can write it.
+func Uses(pod *corev1.Pod, o *koordinator.Reservation) bool {
+	bound, _ := wire.ReadBoundFor(pod)
+	return bound.Reservation == o.UID || slices.ContainsFunc(o.Status.CurrentOwners, func(ref corev1.ObjectReference) bool { return ref.UID == pod.UID })
 }

@@ -31,7 +31,6 @@ type Owned struct {
 // reservationsOf returns the unfinished Reservations that a pod may use, the oldest first. If the
 // pod uses one already, it returns only that Reservation.
 func reservationsOf(s *survey.Survey, pod *corev1.Pod) (out []Owned) {
-	has := wire.ReadAllocated(pod)
 	affinity, err := wire.ReadReservationAffinity(pod)
 	if err != nil {
 		return nil
@@ -45,7 +44,7 @@ func reservationsOf(s *survey.Survey, pod *corev1.Pod) (out []Owned) {
 		if err != nil || !r.Owns(pod) || !affinity.Allows(r) || r.Scheduler != nameOfScheduler(pod) {
 			continue
 		}
-		one := Owned{Name: o.Name, Phase: cmp.Or(string(o.Status.Phase), string(koordinator.ReservationPending)), Node: o.Status.NodeName, Has: o.UID == has, uid: string(o.UID)}
+		one := Owned{Name: o.Name, Phase: cmp.Or(string(o.Status.Phase), string(koordinator.ReservationPending)), Node: o.Status.NodeName, Has: survey.Uses(pod, o), uid: string(o.UID)}
 		switch {
 		case pod.Spec.NodeName != "" && one.Has:
 			return []Owned{one}
@@ -55,7 +54,11 @@ func reservationsOf(s *survey.Survey, pod *corev1.Pod) (out []Owned) {
 		one.Takes, one.Message = takes(s, r, o, pod, affinity)
 		out = append(out, one)
 	}
-	if name := wire.ReadAllocatedName(pod); pod.Spec.NodeName != "" && name != "" {
+	if bound, _ := wire.ReadBoundFor(pod); bound.Reservation != "" {
+		name := string(bound.Reservation)
+		if wire.ReadAllocated(pod) == bound.Reservation {
+			name = cmp.Or(wire.ReadAllocatedName(pod), name)
+		}
 		out = []Owned{{Name: name, Has: true}}
 	}
 	return out
@@ -74,7 +77,7 @@ func takes(s *survey.Survey, r *wire.Reservation, o *koordinator.Reservation, po
 		return false, "the pod does not tolerate its taints"
 	case n == nil || n.Account == nil || n.Trouble != nil:
 		return false, "its node cannot be relied on"
-	case !r.Fits(pod, survey.OwnersOn(r, n.Bound)):
+	case !r.Fits(pod, survey.OwnersOn(o, r, n.Bound)):
 		return false, "the Reservation has less left than the pod asks for"
 	}
 	ask, err := wire.ReadPod(pod)
