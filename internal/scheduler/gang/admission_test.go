@@ -190,6 +190,23 @@ func TestAClassThatComesLater(t *testing.T) {
 			t.Errorf("the phase is %q when there is a standard class", got)
 		}
 	})
+	inWorld(t, 1, func(w *world) {
+		w.classes = map[string]int32{"standard": 2, "urgent": 9}
+		w.object("there", 2, "6")
+		w.create(staged("there", "0", 3, 2))
+		w.create(staged("there", "1", 3, 2))
+		w.run(time.Second)
+		key := w.object("new", 1, "6")
+		w.run(time.Minute)
+		if got := w.phase(key); got != "Pending" {
+			t.Errorf("the phase is %q while the standard class is low", got)
+		}
+		w.standard = "urgent"
+		w.run(time.Minute)
+		if got := w.phase(key); got != "Inqueue" {
+			t.Errorf("the phase is %q when another class is the standard", got)
+		}
+	})
 }
 
 // TestStagedGroupsDoNotDeadlock: if the first pod of a group has a node, the group's unused

@@ -46,13 +46,13 @@ type vacancy struct {
 // known has the results of earlier checks of a group without enough pods.
 type known struct {
 	// scheduler is the name of the group's scheduler, or "" if the Job was not read yet. classes
-	// are the PriorityClasses that the group's pods will name; price replaces "" by the name of the
-	// default class. priority is the group's priority. never means that its pods do not preempt
-	// (preemptionPolicy).
-	scheduler string
-	classes   []string
-	priority  int32
-	never     bool
+	// are the PriorityClasses that the group's pods will name, "" for none. named are the classes
+	// that these pods will have: the default class in place of "". priority is the group's
+	// priority. never means that its pods do not preempt (preemptionPolicy).
+	scheduler      string
+	classes, named []string
+	priority       int32
+	never          bool
 	// standard is the priority of pods without a PriorityClass.
 	standard int32
 	// told is the last reported reason why the group is not admitted. toldAt is the time of the
@@ -240,8 +240,9 @@ func (l *look) find(v vacancy) bool {
 }
 
 // price sets the priority of a group without pods: the lowest value of the PriorityClasses in
-// k.classes; "" names the default class. A missing class counts as 0, because the API server will
-// refuse pods that name it. price sets k.never if a class has the preemptionPolicy Never.
+// k.classes; "" names the default class, which may change between two looks. A missing class counts
+// as 0, because the API server will refuse pods that name it. price sets k.named, and k.never if a
+// class has the preemptionPolicy Never.
 func (l *look) price(ctx context.Context, k *known) {
 	if l.classes == nil && l.admitter.book.Client != nil {
 		list, err := l.admitter.book.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -257,10 +258,10 @@ func (l *look) price(ctx context.Context, k *known) {
 			}
 		}
 	}
-	k.never = false
+	k.never, k.named = false, nil
 	for i, name := range k.classes {
 		c := cmp.Or(l.classes[name], &schedulingv1.PriorityClass{})
-		k.classes[i] = cmp.Or(name, c.Name)
+		k.named = append(k.named, cmp.Or(name, c.Name))
 		k.never = k.never || c.PreemptionPolicy != nil && *c.PreemptionPolicy == corev1.PreemptNever
 		if i == 0 || c.Value < k.priority {
 			k.priority = c.Value
@@ -354,7 +355,7 @@ func (l *look) admitIfThere(v vacancy, terms *Terms) (*gangfit.Shortage, error) 
 	}
 	short := l.room.Short(c)
 	if short == nil {
-		l.admitter.admit(v.spec.Key, admission{asked: asked, priority: v.known.priority, foreign: min(v.known.priority, v.known.standard), classes: v.known.classes}, terms.Admission.KeepFor.Duration)
+		l.admitter.admit(v.spec.Key, admission{asked: asked, priority: v.known.priority, foreign: min(v.known.priority, v.known.standard), classes: v.known.named}, terms.Admission.KeepFor.Duration)
 	}
 	return short, nil
 }

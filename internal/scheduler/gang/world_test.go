@@ -2,6 +2,7 @@ package gang
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,9 +98,11 @@ type world struct {
 	asked, tried, filtered, scored int
 	// queues are states of Volcano's queues by name.
 	queues map[string]string
-	// terms apply to all profiles. classes are PriorityClasses.
-	terms   Terms
-	classes map[string]int32
+	// terms apply to all profiles. classes are PriorityClasses; standard is the name of the default
+	// class, "" for standard.
+	terms    Terms
+	classes  map[string]int32
+	standard string
 	// shape is the ledger's shape of all pods, if they request the same; otherwise 0.
 	shape ledger.Shape
 	// kubelets admit bound pods, and report them a little later; nil in tests without kubelets.
@@ -360,7 +363,7 @@ func (w *world) begin() {
 			if name == "never" {
 				policy = corev1.PreemptNever
 			}
-			list.Items = append(list.Items, schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: name == "standard", PreemptionPolicy: &policy})
+			list.Items = append(list.Items, schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: name == cmp.Or(w.standard, "standard"), PreemptionPolicy: &policy})
 		}
 		return true, list, nil
 	})
