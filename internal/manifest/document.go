@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -74,6 +75,8 @@ func (r *reader) document(doc []byte, listed metav1.TypeMeta) error {
 		return &wire.FieldError{Object: h.object(), Field: "apiVersion", Value: h.APIVersion, Want: k.apiVersion}
 	case h.APIVersion == resourcev1.SchemeGroupVersion.String() && h.Kind == "ResourceClaimTemplate" && !r.seen(h):
 		return r.claim(h, doc)
+	case h.APIVersion == nodev1.SchemeGroupVersion.String() && h.Kind == "RuntimeClass" && !r.seen(h):
+		return r.class(h, doc)
 	case !known:
 		return r.skip(h)
 	case r.seen(h):
@@ -217,7 +220,9 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 			return err
 		}
 		p.pod.Spec.Resources = wire.LevelDefaults(p.pod)
-		r.passOver(h, p)
+		if created := o.pod && h.UID != ""; p.pod.Spec.RuntimeClassName != nil && !created {
+			r.classed = append(r.classed, classed{h.object(), p.at, p.pod})
+		}
 		o.pods += replicas
 		o.templates = append(o.templates, Template{p.pod, replicas})
 	}
@@ -229,15 +234,6 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 	}
 	r.objects = append(r.objects, o)
 	return nil
-}
-
-// passOver adds a note if the pod's RuntimeClass is not known. With it, the API server may add an
-// overhead and a node selector when it creates the pod.
-func (r *reader) passOver(h *head, p *part) {
-	class, created := p.pod.Spec.RuntimeClassName, h.Kind == "Pod" && h.UID != ""
-	if class != nil && len(p.pod.Spec.Overhead) == 0 && !created {
-		r.ignored = append(r.ignored, h.object()+": "+p.at+"spec.runtimeClassName: an overhead or node selector of RuntimeClass "+*class+" does not count")
-	}
 }
 
 // ended reports whether a Pod or a Job has ended, according to its status.

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,7 +84,7 @@ type Pods struct {
 // Read returns the pods of the files, in the order of Paths. A wrong document is an error only if
 // the other documents have no pods.
 func (s Source) Read() (*Pods, error) {
-	r := reader{skipped: map[string]int{}, unread: map[string]int{}, uids: map[types.UID]bool{}}
+	r := reader{skipped: map[string]int{}, unread: map[string]int{}, uids: map[types.UID]bool{}, classes: map[string]*nodev1.RuntimeClass{}}
 	for _, path := range s.Paths {
 		files, err := s.files(path)
 		if err != nil {
@@ -94,6 +95,9 @@ func (s Source) Read() (*Pods, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := r.addClasses(); err != nil {
+		return nil, err
 	}
 	r.coverOwners()
 	templates, err := r.templates()
@@ -147,6 +151,9 @@ type reader struct {
 	wrong   int
 	objects []object
 	claims  []resourcev1.ResourceClaimTemplate
+	// classes are the RuntimeClasses in the input, by name. classed are pods that name one.
+	classes map[string]*nodev1.RuntimeClass
+	classed []classed
 	uids    map[types.UID]bool
 	// skipped counts objects without pods by kind. The field unread counts custom resources of
 	// unknown kinds.

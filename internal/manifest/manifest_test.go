@@ -111,7 +111,7 @@ func TestExports(t *testing.T) {
 		"the same object twice": {[]string{running("{name: a, uid: u}"), running("{name: a, uid: u}")}, "a", "repeated in the input, and counted once: 1 object"},
 		"a RuntimeClass": {[]string{"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {runtimeClassName: kata, containers: [{name: c}]}}", "{apiVersion: v1, kind: Pod, metadata: {name: b, uid: b}, spec: {runtimeClassName: kata, containers: [{name: c}]}}",
 			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, uid: d}, spec: {template: {spec: {runtimeClassName: kata, containers: [{name: c}]}}}}"},
-			"a b d", "ignored: Pod a: spec.runtimeClassName: an overhead or node selector of RuntimeClass kata does not count, Deployment d: spec.template.spec.runtimeClassName: an overhead or node selector of RuntimeClass kata does not count"},
+			"a b d", "ignored: Pod a: spec.runtimeClassName: an overhead or node selector of RuntimeClass kata does not count: want the RuntimeClass in the files too (kubectl get runtimeclass kata -o yaml), Deployment d: spec.template.spec.runtimeClassName: an overhead or node selector of RuntimeClass kata does not count: want the RuntimeClass in the files too (kubectl get runtimeclass kata -o yaml)"},
 		"a newer API server's":    {[]string{running("{name: a, uid: u, shard: 4}")}, "a", `ignored, as this release does not know the field: Pod a: metadata.shard: "4": want a known field`},
 		"Volcano's Job":           {[]string{vcjob}, "mpi-master-0 mpi-default1-0:restricted mpi-default1-1:restricted", "Job mpi: counted as 3 pods"},
 		"claims of a StatefulSet": {[]string{"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: kafka}, spec: {volumeClaimTemplates: [{metadata: {name: data}}], template: {spec: {containers: [{name: c, volumeMounts: [{name: data, mountPath: /d}]}]}}}}"}, "kafka-0", ""},
@@ -367,6 +367,46 @@ func TestReadRefuses(t *testing.T) {
 				t.Errorf("error %v, want one that contains %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestRuntimeClass: a RuntimeClass in the input has the same effect on pods as the API server's
+// admission. The order of the documents does not matter.
+func TestRuntimeClass(t *testing.T) {
+	const class = "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: kata}, handler: kata, overhead: {podFixed: {cpu: 250m, memory: 160Mi}}, " +
+		"scheduling: {nodeSelector: {kata: \"yes\"}, tolerations: [{key: kata, operator: Exists}]}}"
+	pod := func(more string) string {
+		return "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {template: {spec: {runtimeClassName: kata, nodeSelector: {disk: fast}, containers: [{name: c}]" + more + "}}}}"
+	}
+	for _, docs := range [][]string{{class, pod("")}, {pod(""), class}, {class, pod(", overhead: {cpu: 250m, memory: 160Mi}")}} {
+		templates, notes, err := readText(strings.Join(docs, "\n---\n"))
+		if err != nil || len(templates) != 1 || len(notes) > 0 {
+			t.Fatalf("%d templates, notes %q, error %v", len(templates), notes, err)
+		}
+		spec := &templates[0].Pod.Spec
+		if got := spec.Overhead.Memory().String(); spec.Overhead.Cpu().MilliValue() != 250 || got != "160Mi" {
+			t.Errorf("the overhead is %v and %s", spec.Overhead.Cpu(), got)
+		}
+		if len(spec.NodeSelector) != 2 || spec.NodeSelector["kata"] != "yes" || len(spec.Tolerations) != 1 {
+			t.Errorf("node selector %v, tolerations %v", spec.NodeSelector, spec.Tolerations)
+		}
+	}
+	for more, want := range map[string]string{
+		", overhead: {cpu: 1}":                                `Deployment d: spec.template.spec.overhead[cpu]: "1": want 250m as in RuntimeClass kata, or no overhead`,
+		", overhead: {cpu: 250m, ephemeral-storage: 1Gi}":     `spec.overhead[ephemeral-storage]: "1Gi": want 0 as in RuntimeClass kata, or no overhead`,
+		", nodeSelector: {kata: no-kata}":                     `spec.nodeSelector[kata]: "no-kata": want yes as in RuntimeClass kata, or nothing`,
+		", runtimeClassName: other, overhead: {memory: -1Gi}": `spec.overhead[memory]: "-1Gi": want 0 or more`,
+	} {
+		doc := pod(more)
+		if _, key, _ := strings.Cut(more, "nodeSelector"); key != "" {
+			doc = strings.Replace(doc, "nodeSelector: {disk: fast}, ", "", 1)
+		}
+		if strings.Contains(more, "other") {
+			doc = strings.Replace(doc, "runtimeClassName: kata, ", "", 1)
+		}
+		if _, _, err := readText(class + "\n---\n" + doc); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", more, err, want)
+		}
 	}
 }
 

@@ -27,6 +27,9 @@ func validate(object, at string, pod *corev1.Pod) error {
 	v := validator{object: object, at: at}
 	v.metadata(pod)
 	v.containers(pod)
+	for _, name := range slices.Sorted(maps.Keys(pod.Spec.Overhead)) {
+		v.amount("spec.overhead["+string(name)+"]", name, pod.Spec.Overhead[name])
+	}
 	v.volumes(pod)
 	if pod.Spec.Resources != nil {
 		v.level(pod)
