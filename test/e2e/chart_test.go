@@ -148,6 +148,7 @@ func TestChart(t *testing.T) {
 	t.Run("configures the scheduler as the demo does", func(t *testing.T) { testChartWiring(t, h) })
 	t.Run("knows no other namespace than its own", func(t *testing.T) { testChartNamespace(t, h) })
 	t.Run("refuses wrong values", func(t *testing.T) { testChartValues(t, h) })
+	t.Run("names the form of a wrong value", func(t *testing.T) { testChartForms(t, h) })
 	t.Run("refuses values that contradict each other", func(t *testing.T) { testChartContradictions(t, h) })
 	t.Run("refuses values that are missing", func(t *testing.T) { testChartNulls(t, h) })
 	t.Run("names commands that work in its namespace", func(t *testing.T) { testChartNotes(t, h) })
@@ -325,40 +326,22 @@ func testChartValues(t *testing.T, helm string) {
 		{"scheduler.replica=3", "replica"},
 		{"scheduler.replicas=0", "replicas"},
 		{"scheduler.replicas=many", "replicas"},
-		{"scheduler.name=Berth!", "name"},
 		{"scheduler.args.heartbeatNamespace=x", "heartbeatNamespace"},
-		{"scheduler.args.staleAfter=60", "staleAfter"},
 		{"scheduler.args.scoring.strategy=Best", "strategy"},
 		{"scheduler.args.scoring.fit=1001", "fit"},
 		{"scheduler.args.keep=cpusNearDevices", "cpusPerDevice"},
 		{"scheduler.args.cpusPerDevice.gpu=8", "keep"},
 		{"scheduler.featureGates.SignPod=yes", "SignPod"},
-		{"agent.heartbeat=soon", "heartbeat"},
 		{"agent.kubelet.configSource=guess", "configSource"},
-		{"agent.kubelet.rootDir=var/lib/kubelet", "rootDir"},
-		{"agent.kubelet.rootDir=/var/lib/kubelet/", "rootDir"},
-		{"agent.kubelet.hide[0]=device-plugins", "hide"},
-		{"agent.kubelet.hide[0]=../etc", "hide"},
-		{"agent.kubelet.hide[0]=/var/lib/kubelet/pod-resources", "hide"},
-		{"agent.kubelet.hide[0]=/etc/../root", "hide"},
-		{"agent.kubelet.hide[0]=pods/../../etc", "hide"},
-		{"image.repository=r.example/berth:v1", "repository"},
-		{"image.repository=r.example/berth/", "repository"},
-		{"image.repository=r.example/berth@sha256", "repository"},
-		{"scheduler.weights.Bert=3", "Bert"},
 		{"scheduler.weights.BerthTiers=5", "BerthTiers"},
 		{`agent.devicePreferences.nvidia\.com/gpu=first`, "devicePreferences"},
 		{"agent.devices[0].class=gpu", "resource"},
 		{"agent.devices[0].resource=example.com/gpu,agent.devices[0].class=gpus", "class"},
 		{"agent.port=80", "port"},
 		{"image.pullPolicy=Sometimes", "pullPolicy"},
-		{"image.digests.agent=latest", "agent"},
-		{"image.digests.scheduler=sha256:12", "scheduler"},
-		{"agent.extraArgs={debug}", "extraArgs"},
 		{"scheduler.extraEnv[0].value=x", "name"},
 		{"scheduler.topologySpreadConstraints[0].maxSkew=1", "topologyKey"},
 		{"agent.networkPolicy.form[0].podSelector.a=b", "form"},
-		{"pool.taint=a b", "taint"},
 		{"pool.nodes=3", "nodes"},
 		{"pool.namespaceSelector.matchLabel.a=b", "matchLabel"},
 		{"monitoring.dashboard.enable=true", "enable"},
@@ -373,6 +356,81 @@ func testChartValues(t *testing.T, helm string) {
 
 // testChartContradictions: the chart refuses values that are valid separately but contradict each
 // other.
+// testChartForms: for a value in a wrong form, helm prints its path, the value and the right form.
+// There is a case for every path in templates/_forms.tpl.
+func testChartForms(t *testing.T, helm string) {
+	type wrong struct{ set, want string }
+	cases := map[string][]wrong{
+		"image.repository": {{"image.repository=r.example/berth:v1", `image.repository: "r.example/berth:v1": want a registry and a folder without a tag`},
+			{"image.repository=r.example/berth/", "image.repository"}, {"image.repository=r.example/berth@sha256", "image.repository"}},
+		"image.digests.scheduler.*":            {{`image.digests.scheduler.1\.36=v1`, `image.digests.scheduler.1.36: "v1"`}},
+		"image.digests.agent":                  {{"image.digests.agent=latest", `image.digests.agent: "latest"`}},
+		"image.digests.controller":             {{"image.digests.controller=latest", "image.digests.controller"}},
+		"image.digests.berth":                  {{"image.digests.berth=latest", "image.digests.berth"}},
+		"scheduler.name":                       {{"scheduler.name=Berth!", `scheduler.name: "Berth!": want lower-case letters`}},
+		"scheduler.args.staleAfter":            {{"scheduler.args.staleAfter=60", `scheduler.args.staleAfter: "60": want a duration like 30s`}, {"scheduler.args.staleAfter=soon", "staleAfter"}},
+		"scheduler.args.settleAfter":           {{"scheduler.args.settleAfter=-1s", "settleAfter"}},
+		"scheduler.args.patience":              {{"scheduler.args.patience=soon", "scheduler.args.patience"}},
+		"scheduler.args.gangTimeout":           {{"scheduler.args.gangTimeout=1", "scheduler.args.gangTimeout"}},
+		"scheduler.args.volcanoLease":          {{"scheduler.args.volcanoLease=x", `scheduler.args.volcanoLease: "x": want NAMESPACE/NAME`}},
+		"scheduler.args.admission.keepFor":     {{"scheduler.args.admission.keepFor=soon", "scheduler.args.admission.keepFor"}},
+		"scheduler.args.candidates":            {{"scheduler.args.candidates=5", `scheduler.args.candidates: "5": want 16 to 1024, or a negative number`}, {"scheduler.args.candidates=0", "candidates"}},
+		"scheduler.args.exclusiveNamespaces.*": {{"scheduler.args.exclusiveNamespaces={a,B}", `scheduler.args.exclusiveNamespaces[1]: "B"`}},
+		"scheduler.args.protectedNamespaces.*": {{"scheduler.args.protectedNamespaces={a*}", `scheduler.args.protectedNamespaces[0]: "a*"`}},
+		"scheduler.args.numaAttributes.*":      {{"scheduler.args.numaAttributes={numa}", `scheduler.args.numaAttributes[0]: "numa": want DOMAIN/NAME`}},
+		"scheduler.weights.@":                  {{"scheduler.weights.Bert=3", `scheduler.weights: "Bert": want Berth,`}},
+		"scheduler.pluginConfig.*.name": {{"scheduler.pluginConfig[0].name=Berth,scheduler.pluginConfig[0].args.a=b", `scheduler.pluginConfig[0].name: "Berth": want another plugin`},
+			{"scheduler.pluginConfig[0].name=DynamicResources,scheduler.pluginConfig[0].args.a=b", "want BerthClaims"}},
+		"scheduler.clientConnection.qps": {{"scheduler.clientConnection.qps=0,scheduler.clientConnection.burst=1", `scheduler.clientConnection.qps: "0": want more than 0`},
+			{"scheduler.clientConnection.qps=-1,scheduler.clientConnection.burst=1", "want more than 0"}},
+		"scheduler.extraArgs.*":         {{"scheduler.extraArgs={v=4}", `scheduler.extraArgs[0]: "v=4": want a flag`}},
+		"agent.kubelet.rootDir":         {{"agent.kubelet.rootDir=var/lib/kubelet", "agent.kubelet.rootDir"}, {"agent.kubelet.rootDir=/var/lib/kubelet/", "want an absolute path without a slash"}},
+		"agent.kubelet.configFile":      {{"agent.kubelet.configFile=config.yaml", "agent.kubelet.configFile"}},
+		"agent.kubelet.configDropInDir": {{"agent.kubelet.configDropInDir=etc", "agent.kubelet.configDropInDir"}},
+		"agent.kubelet.hide.*": {{"agent.kubelet.hide={pods,device-plugins}", `agent.kubelet.hide[1]: "device-plugins": want another directory`}, {"agent.kubelet.hide={/var/lib/kubelet/pod-resources}", "want another directory"},
+			{"agent.kubelet.hide={../etc}", `agent.kubelet.hide[0]: "../etc": want a path`}, {"agent.kubelet.hide={/etc/../root}", "want a path"}, {"agent.kubelet.hide={pods/../../etc}", "want a path"}},
+		"agent.heartbeat":                     {{"agent.heartbeat=soon", `agent.heartbeat: "soon": want a duration`}},
+		"agent.rescan":                        {{"agent.rescan=5", "agent.rescan"}},
+		"agent.stateDir":                      {{"agent.stateDir=/x", "agent.stateDir"}},
+		"agent.enforce.nriSocket":             {{"agent.enforce.nriSocket=nri.sock", "agent.enforce.nriSocket"}},
+		"agent.enforce.tolerateAnnotation":    {{"agent.enforce.tolerateAnnotation=a b", "agent.enforce.tolerateAnnotation"}},
+		"agent.devices.*.resource":            {{"agent.devices[0].resource=gpu", `agent.devices[0].resource: "gpu": want the name of a resource with a domain`}},
+		"agent.devices.*.vendor":              {{"agent.devices[0].resource=a.b/c,agent.devices[0].vendor=10DE", "agent.devices[0].vendor"}},
+		"agent.devices.*.product":             {{"agent.devices[0].resource=a.b/c,agent.devices[0].product=gpu", "agent.devices[0].product"}},
+		"agent.devices.*.addresses.*":         {{"agent.devices[0].resource=a.b/c,agent.devices[0].addresses={3b:00.0}", "agent.devices[0].addresses[0]"}},
+		"agent.devices.*.cdi.kind":            {{"agent.devices[0].resource=a.b/c,agent.devices[0].cdi.kind=gpu,agent.devices[0].cdi.names=index", "agent.devices[0].cdi.kind"}},
+		"agent.devicePreferences.@":           {{"agent.devicePreferences.gpu=sorted", `agent.devicePreferences: "gpu": want the name of a resource`}},
+		"agent.updateStrategy.maxUnavailable": {{"agent.updateStrategy.maxUnavailable=ten", `agent.updateStrategy.maxUnavailable: "ten": want a number, or a percentage`}},
+		"agent.updateStrategy.maxSurge":       {{"agent.updateStrategy.maxSurge=-1", "agent.updateStrategy.maxSurge"}},
+		"agent.extraArgs.*":                   {{"agent.extraArgs={debug}", "agent.extraArgs[0]"}},
+		"controller.volcanoLease":             {{"controller.volcanoLease=x", "controller.volcanoLease"}},
+		"controller.extraArgs.*":              {{"controller.extraArgs={v}", "controller.extraArgs[0]"}},
+		"monitoring.serviceMonitor.interval":  {{"monitoring.serviceMonitor.interval=30", "monitoring.serviceMonitor.interval"}},
+		"pool.taint":                          {{"pool.taint=a b", `pool.taint: "a b": want the key of a taint`}},
+		"{{ $component }}.resources.*.*": {{"agent.resources.limits.cpu=many", `agent.resources.limits.cpu: "many": want a quantity`}, {"scheduler.resources.requests.cpu=-1m", "scheduler.resources.requests.cpu"},
+			{"map.resources.limits.cpu=x", "map.resources.limits.cpu"}, {"controller.resources.limits.cpu=x", "controller.resources.limits.cpu"}},
+	}
+	rival := "agent.rivals[0].program=a,agent.rivals[0].namespace=a,agent.rivals[0].daemonSet=a,agent.rivals[0].serviceAccount=a"
+	for _, field := range []string{"program", "namespace", "daemonSet", "serviceAccount"} {
+		cases["agent.rivals.*."+field] = []wrong{{strings.Replace(rival, field+"=a", field+"=A", 1), "agent.rivals[0]." + field + `: "A": want`}}
+	}
+	for path, all := range cases {
+		for _, c := range all {
+			if _, err := render(t, helm, "--set="+c.set); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "want ") {
+				t.Errorf("%s: %s: got %v, want %q", path, c.set, err, c.want)
+			}
+		}
+	}
+	for _, line := range regexp.MustCompile(`(?m)^- \[([^,]*),`).FindAllStringSubmatch(chartFile(t, "deploy/chart/berth/templates/_forms.tpl"), -1) {
+		if cases[line[1]] == nil {
+			t.Errorf("no case for %s", line[1])
+		}
+	}
+	if found := regexp.MustCompile(`"(not|oneOf|anyOf|propertyNames|exclusiveMinimum)":`).FindString(chartFile(t, "deploy/chart/berth/values.schema.json")); found != "" {
+		t.Errorf("the schema has %s, and Helm's message about it does not name what would be right: use templates/_forms.tpl", found)
+	}
+}
+
 func testChartContradictions(t *testing.T, helm string) {
 	for _, tc := range []struct{ set, want string }{
 		{"pool.enabled=true,scheduler.name=default-scheduler", "pool.enabled: true with scheduler.name"},
@@ -577,7 +635,7 @@ func testChartImages(t *testing.T, helm string) {
 		`scheduler.1\.37=` + other: "no digest of build 1.36, which Kubernetes v1.36.3 needs",
 		`scheduler.1\.99=` + other: `image.digests.scheduler: "1.99": want some of 1.36, 1.37`,
 		"scheduler=" + digest:      "want one digest for each build",
-		`scheduler.1\.36=v1`:       "does not match pattern",
+		`scheduler.1\.36=v1`:       "want sha256: and 64 lower-case hexadecimal digits",
 	} {
 		out, err := render(t, helm, "--set=image.tag=v1,image.digests."+set)
 		switch {
