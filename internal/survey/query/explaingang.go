@@ -196,9 +196,11 @@ type trialNodes struct {
 // gangKind is a set of members with the same requests. A node gives the same answer to all of them.
 type gangKind struct {
 	question
-	// said has each node's answer before any member is placed, by index in trialNodes.nodes. It is
-	// nil until the nodes are asked.
-	said []Answer
+	// among has the indices in trialNodes.nodes of the nodes that match the pod's node selector and
+	// node affinity, in ascending order. said has their answers before any member is placed; nil
+	// until they are asked.
+	among []int
+	said  []Answer
 }
 
 var (
@@ -351,19 +353,35 @@ func (t *trialNodes) never() string {
 	return ""
 }
 
-// nodeLooks is the cost of asking a node about a kind, in units of the plan's budget.
-const nodeLooks = 4
+// nodeLooks is the cost of asking a node about a kind, in units of the plan's budget. matchLooks is
+// the number of nodes that are compared with a node selector for the cost of 1.
+const (
+	nodeLooks  = 4
+	matchLooks = 16
+)
 
 // Nodes implements plan.Field. It returns the nodes that admit members of the kind or wait for a
-// report, in the order of the scheduler's default scoring.
+// report, in the order of the scheduler's default scoring. It asks only nodes that match the pod's
+// node selector and affinity: if Kueue has assigned a host to each pod, each pod is a kind of its
+// own, and the budget is not enough to ask all nodes about each.
 func (t *trialNodes) Nodes(kind int) []int {
 	k := t.kinds[kind]
 	if k.said == nil {
-		if k.said = make([]Answer, len(t.nodes)); !t.asks.Budget.Spend(nodeLooks * len(t.nodes)) {
+		affinity := nodeaffinity.GetRequiredNodeAffinity(k.pod)
+		for i, n := range t.nodes {
+			match := n.Object == nil // it is not known
+			if !match {
+				match, _ = affinity.Match(n.Object)
+			}
+			if match {
+				k.among = append(k.among, i)
+			}
+		}
+		k.said = make([]Answer, len(k.among))
+		if !t.asks.Budget.Spend(len(t.nodes)/matchLooks + nodeLooks*len(k.among)) {
 			return nil
 		}
-		affinity := nodeaffinity.GetRequiredNodeAffinity(k.pod)
-		parallel.Do(len(t.nodes), func(i int) { k.said[i] = k.askNode(t.survey, t.nodes[i], affinity, t.rooms[i]) })
+		parallel.Do(len(k.among), func(i int) { k.said[i] = t.askFirst(k, affinity, k.among[i]) })
 	}
 	var out []int
 	for i := range k.said {
@@ -372,7 +390,15 @@ func (t *trialNodes) Nodes(kind int) []int {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b int) int { return better(k.said[a], k.said[b]) })
+	for i, at := range out {
+		out[i] = k.among[at]
+	}
 	return out
+}
+
+// askFirst returns a node's answer about the kind before any member is placed.
+func (t *trialNodes) askFirst(k *gangKind, affinity nodeaffinity.RequiredNodeAffinity, node int) Answer {
+	return k.askNode(t.survey, t.nodes[node], affinity, t.rooms[node])
 }
 
 // Node implements plan.Field.
@@ -418,11 +444,17 @@ func (t *trialNodes) lacking(p *plan.Plan) *Lacking {
 	}
 	k := t.kinds[t.asks.Members[p.Lacking].Kind]
 	t.Nodes(t.asks.Members[p.Lacking].Kind) // asks the nodes, unless the plan has asked
-	out := &Lacking{Pod: t.pods[p.Lacking].Name, Nodes: make([]Answer, len(t.nodes))}
+	out, affinity := &Lacking{Pod: t.pods[p.Lacking].Name, Nodes: make([]Answer, len(t.nodes))}, nodeaffinity.GetRequiredNodeAffinity(k.pod)
 	parallel.Do(len(t.nodes), func(i int) {
-		if out.Nodes[i] = k.said[i]; mates[i] > 0 {
+		at, asked := slices.BinarySearch(k.among, i)
+		switch {
+		case mates[i] > 0:
 			out.Nodes[i] = t.again(p, i)
 			out.Nodes[i].Mates = mates[i]
+		case asked:
+			out.Nodes[i] = k.said[at]
+		default:
+			out.Nodes[i] = t.askFirst(k, affinity, i)
 		}
 	})
 	if t.devices != nil {

@@ -1,8 +1,11 @@
 package query
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -135,5 +138,36 @@ func TestExplainGang(t *testing.T) {
 	}
 	if _, err := explainGang(t.Context(), c, "podgroup", "fits"); err == nil || !strings.Contains(err.Error(), "no podgroup fits in namespace default") {
 		t.Errorf("a gang without an object, as a PodGroup: %v", err)
+	}
+}
+
+// TestExplainGangOfHosts: Kueue's topology-aware scheduling assigns a host to each pod of a gang,
+// so each pod is a kind of its own. The budget is enough, because only that host is asked about the
+// pod. The answers about the pod that does not fit are of all nodes.
+func TestExplainGangOfHosts(t *testing.T) {
+	const hosts = 200
+	w := newWorld(t)
+	for i := range hosts {
+		name := fmt.Sprint("n", i)
+		w.Report(w.AddNode(name))
+		w.Nodes[i].Labels = map[string]string{corev1.LabelHostname: name}
+		w.Member("hosts", i, hosts, 1).Spec.NodeSelector = map[string]string{corev1.LabelHostname: name}
+	}
+	c := w.cluster()
+	c.Namespace = "default"
+	if e, err := explainGang(t.Context(), c, "", "hosts"); err != nil || e.Verdict != "all fit now" {
+		t.Errorf("%q, %v", e.Verdict, err)
+	}
+	w.Pods[7].Spec.NodeSelector[corev1.LabelHostname] = "gone"
+	c = w.cluster()
+	c.Namespace = "default"
+	e, err := explainGang(t.Context(), c, "", "hosts")
+	if err != nil || e.Lacking == nil || e.Lacking.Pod != w.Pods[7].Name || len(e.Lacking.Nodes) != hosts {
+		t.Fatalf("%q, lacking %v, %v", e.Verdict, e.Lacking, err)
+	}
+	for _, a := range e.Lacking.Nodes {
+		if a.Answer != Excluded || !strings.Contains(a.Message, "node selector") {
+			t.Errorf("node %s: %s %s", a.Node, a.Answer, a.Message)
+		}
 	}
 }
