@@ -12,9 +12,9 @@ import (
 )
 
 // podGroupOf returns the Job's PodGroup. Its minimums, in total and by task, leave out the tasks in
-// later, whose pods are created only when other tasks are ready. Its minResources include these
-// tasks.
-func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup {
+// later, whose pods are created only when other tasks are ready, and the pods in gone, which have
+// succeeded and no longer exist. Its minResources include them.
+func podGroupOf(job *batch.Job, s *spec, later map[string]bool, gone map[string]int32) *group.PodGroup {
 	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Name: groupName(job), Namespace: job.Namespace, OwnerReferences: ownerOf(job), Labels: job.Labels, Annotations: groupAnnotations(job),
 	}}
@@ -22,18 +22,23 @@ func podGroupOf(job *batch.Job, s *spec, later map[string]bool) *group.PodGroup 
 	if resources := leastResources(s); len(resources) > 0 {
 		g.Spec.MinResources = &resources
 	}
-	var first int32
+	var first, ofTasks int32
+	least, counts := s.minAvailable, s.minAvailable >= s.ofTasks // otherwise the minAvailable of tasks has no effect
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		if later[t.name] {
 			continue
 		}
-		first = sum(first, t.replicas)
-		if len(later) == 0 || s.minAvailable >= s.ofTasks { // otherwise the minAvailable of tasks has no effect
-			put(&g.Spec.MinTaskMember, map[string]int32{t.name: t.minAvailable})
+		first, least = sum(first, t.replicas-gone[t.name]), least-gone[t.name]
+		own := max(0, t.minAvailable-gone[t.name])
+		if len(later) == 0 || counts {
+			put(&g.Spec.MinTaskMember, map[string]int32{t.name: own})
+		}
+		if counts {
+			ofTasks = sum(ofTasks, own)
 		}
 	}
-	g.Spec.MinMember = min(s.minAvailable, first)
+	g.Spec.MinMember = min(max(least, ofTasks, 0), first)
 	return g
 }
 

@@ -68,7 +68,7 @@ func TestPodsOfDocumentedJobs(t *testing.T) {
 		pod.Labels["volcano.sh/job-name"] != "vj-test" || pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure || !metav1.IsControlledBy(pod, job) {
 		t.Errorf("made %+v", pod)
 	}
-	g := podGroupOf(job, &s, nil)
+	g := podGroupOf(job, &s, nil, nil)
 	if cpu := (*g.Spec.MinResources)[corev1.ResourceCPU]; g.Spec.MinMember != 1 || g.Spec.Queue != "default" || g.Name != "vj-test-u" || cpu.Value() != 20 {
 		t.Errorf("PodGroup %+v", g)
 	}
@@ -188,7 +188,7 @@ func TestTheSchedulerPlansWhatIsServed(t *testing.T) {
 	} {
 		job := jobOf(t, spec)
 		s := specOf(job)
-		_, err := wire.ReadVolcanoGroup(podGroupOf(job, &s, nil))
+		_, err := wire.ReadVolcanoGroup(podGroupOf(job, &s, nil, nil))
 		if wrong := Refused(job); (err == nil) != served || (len(wrong) == 0) != served {
 			t.Errorf("%s: the scheduler says %v, the controller %v; want served %t", spec, err, wrong, served)
 		}

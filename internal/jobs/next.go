@@ -29,6 +29,8 @@ type step struct {
 	again time.Time
 	// later are the tasks that have no pods yet because they wait for other tasks.
 	later map[string]bool
+	// gone counts, by task, the pods that succeeded and no longer exist.
+	gone map[string]int32
 }
 
 // next returns the actions for a Job with its PodGroup (nil if there is none), these pods and its
@@ -37,6 +39,7 @@ func next(job *batch.Job, g *group.PodGroup, pods []*corev1.Pod, now time.Time) 
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(now.Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()
 	n.sort(pods)
+	n.recall()
 	switch phase := job.Status.State.Phase; {
 	case phase == "":
 		n.enter(batch.Pending, "", "")
@@ -59,6 +62,7 @@ func next(job *batch.Job, g *group.PodGroup, pods []*corev1.Pod, now time.Time) 
 		n.run()
 	}
 	n.tally()
+	n.out.remove = slices.DeleteFunc(n.out.remove, func(pod *corev1.Pod) bool { return n.recalled[pod] })
 	n.out.later = map[string]bool{}
 	for i := range n.spec.tasks {
 		if t := &n.spec.tasks[i]; len(n.seen[t.name]) == 0 && n.waits(t) {
@@ -76,6 +80,8 @@ type stepper struct {
 	// tasks, and pods beyond a task's replicas.
 	seen map[string][]*corev1.Pod
 	old  []*corev1.Pod
+	// recalled are the pods in seen that no longer exist (see recall).
+	recalled map[*corev1.Pod]bool
 	// owed has the tasks with evicted pods whose policies must wait until the policy of another
 	// task has been carried out. Meanwhile no pods are created for these tasks, and the status
 	// keeps their earlier number of pods, so that the evictions are not forgotten.
@@ -98,6 +104,29 @@ func (n *stepper) sort(pods []*corev1.Pod) {
 			n.old = append(n.old, pod)
 		} else {
 			n.seen[name] = append(n.seen[name], pod)
+		}
+	}
+}
+
+// recall adds pods to n.seen that succeeded and were then deleted, for example because their node
+// was removed. They still count, so that they do not run again, and are not evicted.
+func (n *stepper) recall() {
+	n.recalled, n.out.gone = map[*corev1.Pod]bool{}, map[string]int32{}
+	for i := range n.spec.tasks {
+		t := &n.spec.tasks[i]
+		there := map[string]bool{} // by index
+		for _, pod := range n.seen[t.name] {
+			there[pod.Annotations[batch.TaskIndexKey]] = true
+		}
+		for _, index := range parseIndexes(n.job.Status.ControlledResources[succeededPods+t.name], int(t.replicas)) {
+			text := strconv.Itoa(index)
+			if there[text] {
+				continue
+			}
+			pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}
+			pod.Name, pod.Annotations = podName(n.job.Name, t.name, index), map[string]string{batch.TaskIndexKey: text}
+			n.seen[t.name] = append(n.seen[t.name], pod)
+			n.recalled[pod] = true
 		}
 	}
 }
@@ -455,6 +484,9 @@ const (
 	// run yet: "0@1,3@1" are the indexes 0 and 3, and status.retryCount was 1. The key is written
 	// only if the policy for PodEvicted has a timeout.
 	evictedPods = "berth.dev/evicted-pods-"
+	// succeededPods, followed by the name of a task, has the indexes of its pods that succeeded, such
+	// as "0-3,5". The key is removed when these pods are to run again.
+	succeededPods = "berth.dev/succeeded-pods-"
 	// countedTear is the cause for which a policy restarted a part of a torn Job (see torn). It is
 	// removed when at least minAvailable pods have nodes, or when the whole Job restarts. A Job may
 	// stay torn while a part is restarted, but the tear counts only once.
@@ -660,11 +692,18 @@ func (n *stepper) tally() {
 		corev1.PodPending: &s.Pending, corev1.PodRunning: &s.Running, corev1.PodSucceeded: &s.Succeeded,
 		corev1.PodFailed: &s.Failed, corev1.PodUnknown: &s.Unknown,
 	}
+	succeeded := map[string][]int{}
 	for name, pods := range n.seen {
 		for _, pod := range pods {
 			if pod.DeletionTimestamp != nil || slices.Contains(n.out.remove, pod) {
 				s.Terminating++
 				continue
+			}
+			if index, err := strconv.Atoi(pod.Annotations[batch.TaskIndexKey]); err == nil && pod.Status.Phase == corev1.PodSucceeded {
+				succeeded[name] = append(succeeded[name], index)
+			}
+			if n.recalled[pod] {
+				n.out.gone[name]++
 			}
 			phase := cmp.Or(pod.Status.Phase, corev1.PodPending)
 			if to := into[phase]; to != nil {
@@ -675,6 +714,10 @@ func (n *stepper) tally() {
 			}
 			counts[name].Phase[phase]++
 		}
+	}
+	for i := range n.spec.tasks {
+		name := n.spec.tasks[i].name
+		n.note(succeededPods+name, formatIndexes(succeeded[name]))
 	}
 	for name := range n.owed {
 		counts[name] = n.job.Status.TaskStatusCount[name]

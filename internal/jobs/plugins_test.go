@@ -249,7 +249,7 @@ func TestHostNetworkFindsNamesOfTheCluster(t *testing.T) {
 func TestTasksThatSayNothingNeedAll(t *testing.T) {
 	job := jobOf(t, "minAvailable: 4\ntasks: [{name: worker, replicas: 4, minAvailable: 2}, {name: ps, replicas: 2}]")
 	s := specOf(job)
-	var g *group.PodGroup = podGroupOf(job, &s, nil)
+	var g *group.PodGroup = podGroupOf(job, &s, nil, nil)
 	if m := g.Spec.MinTaskMember; m["worker"] != 2 || m["ps"] != 2 || g.Spec.MinMember != 4 {
 		t.Errorf("minMember %d, minTaskMember %v", g.Spec.MinMember, m)
 	}

@@ -196,11 +196,12 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// placed counts the pods that have nodes, have not failed, and are not being deleted.
+// placed counts the pods that have nodes or have succeeded, have not failed, and are not being
+// deleted.
 func placed(seen map[string][]*corev1.Pod) (n int32) {
 	for _, pods := range seen {
 		for _, pod := range pods {
-			if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Spec.NodeName != "" {
+			if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && (pod.Spec.NodeName != "" || pod.Status.Phase == corev1.PodSucceeded) {
 				n++
 			}
 		}

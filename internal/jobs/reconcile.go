@@ -294,7 +294,7 @@ func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.
 // create.
 func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *step) error {
 	s := specOf(job)
-	want := podGroupOf(job, &s, step.later)
+	want := podGroupOf(job, &s, step.later, step.gone)
 	have := new(group.PodGroup)
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: want.Namespace, Name: want.Name}, have)
 	switch {
