@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
@@ -369,21 +370,51 @@ func TestMinResources(t *testing.T) {
 	}
 }
 
-// TestNameOfAnother: a pod that belongs to another owner is not changed, and the Job waits.
+// TestNameOfAnother: an object that belongs to another owner is not changed, and an event names it.
+// The Job waits until pods of its name are gone. Advice to delete a pod is only about a pod that
+// stays (volcano#2284).
 func TestNameOfAnother(t *testing.T) {
-	w := newWorld(t, "tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", onceAll(nil))
-	w.byWorld = true
-	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "j-a-0"}}
-	if err := w.client.Create(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	w.byWorld = false
-	_, err := w.reconciler().Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job})
-	if err == nil || !strings.Contains(err.Error(), "does not belong to Job j") {
-		t.Errorf("error %v", err)
-	}
-	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil {
-		t.Error(err)
+	meta := metav1.ObjectMeta{Namespace: "d", Name: "j-a-0"}
+	earlier := jobOf(t, "tasks: []")
+	earlier.UID = "earlier"
+	owned := *meta.DeepCopy()
+	owned.OwnerReferences = ownerOf(earlier)
+	hosts := *owned.DeepCopy()
+	hosts.Name = "j-svc"
+	for _, c := range []struct {
+		plugins string
+		other   client.Object
+		err     string
+		event   string
+	}{
+		{"", &corev1.Pod{ObjectMeta: meta}, "does not belong to Job j", "pod j-a-0 exists already and does not belong to this Job: delete the pod"},
+		{"", &corev1.Pod{ObjectMeta: owned}, "deleted Job of the same name", "pod j-a-0: it belongs to a deleted Job of the same name, and is not deleted yet"},
+		{"plugins: {svc: []}", &corev1.ConfigMap{ObjectMeta: hosts}, "deleted Job of the same name", "ConfigMap d/j-svc: it belongs to a deleted Job of the same name, and is not deleted yet"},
+		{"plugins: {svc: []}", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "j"}}, "", "PassedOver Service j exists already and does not belong to this Job"},
+	} {
+		w := newWorld(t, c.plugins+"\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", onceAll(nil))
+		w.byWorld = true
+		if err := w.client.Create(t.Context(), c.other); err != nil {
+			t.Fatal(err)
+		}
+		w.byWorld = false
+		r, told := w.reconciler(), events.NewFakeRecorder(16)
+		r.Events = told
+		_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job})
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("error %v, want %q", err, c.err)
+		}
+		close(told.Events)
+		var texts []string
+		for text := range told.Events {
+			texts = append(texts, text)
+		}
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, c.event) }) {
+			t.Errorf("events %q, want %q", texts, c.event)
+		}
+		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(c.other), c.other); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -17,8 +17,9 @@ import (
 
 // network creates the objects of the svc plugin: a headless Service with which pods find each other
 // by name, a ConfigMap with the hosts of each task, and a NetworkPolicy that allows traffic to
-// these pods only from the Job's own pods.
-func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *plugins) error {
+// these pods only from the Job's own pods. It returns the objects of other owners that have their
+// names. It leaves these objects unchanged, and the pods may then not find each other by name.
+func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *plugins) (others []string, err error) {
 	meta := metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, OwnerReferences: ownerOf(job)}
 	objects := []client.Object{serviceOf(job, p, meta)}
 	if !p.svc.noNetworkPolicy {
@@ -29,12 +30,16 @@ func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *pl
 		}})
 	}
 	for _, o := range objects {
-		if err := r.ensure(ctx, o); err != nil {
-			of, _ := r.Client.GroupVersionKindFor(o) // the scheme has all kinds that this package creates
-			return fmt.Errorf("%s %s/%s: %w", of.Kind, job.Namespace, job.Name, err)
+		of, _ := r.Client.GroupVersionKindFor(o) // the scheme has all kinds that this package creates
+		ours, err := r.ensure(ctx, job, o)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s %s/%s: %w", of.Kind, job.Namespace, job.Name, err)
+		case !ours:
+			others = append(others, of.Kind+" "+job.Name)
 		}
 	}
-	return r.hosts(ctx, job, s)
+	return others, r.hosts(ctx, job, s)
 }
 
 func podsOfJob(job *batch.Job) map[string]string {
@@ -58,20 +63,28 @@ func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Servi
 	return &corev1.Service{ObjectMeta: meta, Spec: spec}
 }
 
-// ensure creates an object if no object has its name. It leaves an object of another owner
-// unchanged, and the pods may then not find each other by name. If the object belongs to a deleted
-// Job of the same name, ensure returns an error until the object is gone.
-func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
+// ensure creates an object if no object has its name, and reports whether the object is the Job's.
+// If it belongs to a deleted Job of the same name, ensure returns an error until the object is
+// gone.
+func (r *Reconciler) ensure(ctx context.Context, job *batch.Job, o client.Object) (ours bool, err error) {
 	there := o.DeepCopyObject().(client.Object)
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), there)
-	if apierrors.IsNotFound(err) {
-		return client.IgnoreAlreadyExists(r.Client.Create(ctx, o))
+	err = r.Client.Get(ctx, client.ObjectKeyFromObject(o), there)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, client.IgnoreAlreadyExists(r.Client.Create(ctx, o))
+	case err == nil && ofEarlierJob(there, job):
+		err = errEarlierJob
 	}
-	mine, its := metav1.GetControllerOf(o), metav1.GetControllerOf(there)
-	if err == nil && its != nil && its.Kind == mine.Kind && its.Name == mine.Name && its.UID != mine.UID {
-		return errors.New("it belongs to a deleted Job of the same name, and is not deleted yet")
-	}
-	return err
+	return metav1.IsControlledBy(there, job), err
+}
+
+var errEarlierJob = errors.New("it belongs to a deleted Job of the same name, and is not deleted yet")
+
+// ofEarlierJob reports whether an object belongs to a deleted Job that had the name of this one.
+// The garbage collector deletes such an object.
+func ofEarlierJob(o metav1.Object, job *batch.Job) bool {
+	its, mine := metav1.GetControllerOf(o), ownerOf(job)[0]
+	return its != nil && its.APIVersion == mine.APIVersion && its.Kind == mine.Kind && its.Name == mine.Name && its.UID != mine.UID
 }
 
 // hosts keeps the ConfigMap with the hosts up to date, because tasks can grow and shrink.
@@ -84,6 +97,8 @@ func (r *Reconciler) hosts(ctx context.Context, job *batch.Job, s *spec) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		err = client.IgnoreAlreadyExists(r.Client.Create(ctx, want))
+	case err == nil && ofEarlierJob(have, job):
+		err = errEarlierJob
 	case err == nil && !metav1.IsControlledBy(have, job):
 		err = fmt.Errorf("it exists already and does not belong to this Job")
 	case err == nil && !maps.Equal(have.Data, want.Data):

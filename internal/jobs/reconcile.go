@@ -266,7 +266,7 @@ func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []membe
 }
 
 // createPod creates a pod. It returns no error if a pod of the Job already has the name, or if the
-// pod that had the name has just gone. If another pod has the name, the Job cannot run, and an
+// pod that had the name has just gone. If another pod has the name, the Job cannot run yet, and an
 // event names this pod.
 func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.Pod) error {
 	err := r.Client.Create(ctx, pod)
@@ -284,6 +284,10 @@ func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.
 	}
 	if metav1.IsControlledBy(there, job) {
 		return nil
+	}
+	if ofEarlierJob(there, job) {
+		r.tell(job, corev1.EventTypeWarning, "FailedCreate", "pod "+pod.Name+": "+errEarlierJob.Error())
+		return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, errEarlierJob)
 	}
 	r.tell(job, corev1.EventTypeWarning, "FailedCreate", "pod "+pod.Name+" exists already and does not belong to this Job: delete the pod, or give the Job another name")
 	return fmt.Errorf("pod %s/%s exists already and does not belong to Job %s", pod.Namespace, pod.Name, job.Name)
@@ -308,13 +312,17 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, step *ste
 		return fmt.Errorf("PodGroup %s/%s: %w", want.Namespace, want.Name, err)
 	}
 	p, _ := pluginsOf(job) // a Job with errors was refused before
+	var others []string
 	if p.svc != nil {
-		if err := r.network(ctx, job, &s, &p); err != nil {
+		if others, err = r.network(ctx, job, &s, &p); err != nil {
 			return err
 		}
 	}
 	if len(step.make) == 0 {
 		return nil
+	}
+	for _, name := range others {
+		r.tell(job, corev1.EventTypeWarning, "PassedOver", name+" exists already and does not belong to this Job, which leaves it unchanged: give the Job another name if its pods do not find each other")
 	}
 	if p.ssh != nil {
 		if err := r.keys(ctx, job, &s, p.ssh); err != nil {
