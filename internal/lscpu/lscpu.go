@@ -128,7 +128,7 @@ func read(text string) (fields, error) {
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, &Error{fmt.Sprint("line ", n), "", line, "FIELD: VALUE, as lscpu prints without options"}
+			return nil, &Error{fmt.Sprint("line ", n), "", line, "FIELD: VALUE, as LC_ALL=C lscpu prints without options"}
 		}
 		if err := f.add(fmt.Sprint("line ", n), name, value); err != nil {
 			return nil, err

@@ -109,6 +109,7 @@ func TestRefused(t *testing.T) {
 		{"-e without a header", "  0    0      0    0 0:0:0:0          yes\n", "want before it the line that names the columns"},
 		{"-e as a comment", "# CPU NODE SOCKET CORE L1d:L1i:L2:L3 ONLINE\n#   0    0      0    0 0:0:0:0          yes\n", `want the output of lscpu -e without # before its lines`},
 		{"German", flat("Architektur: x86_64", "Prozessoren: 4"), "Thread(s) per core is missing"},
+		{"Chinese", "架构：   x86_64\nCPU:   8\n", `line 1: "架构：   x86_64": want FIELD: VALUE, as LC_ALL=C lscpu prints`},
 		{"hexadecimal", change("On-line CPU(s) list: ", "On-line CPU(s) mask: "), "On-line CPU(s) list is missing: want the output of LC_ALL=C lscpu, without -x"},
 		{"no number", change("2\n    Core", "two\n    Core"), `line 7: Thread(s) per core: "two": want a number from 1 to 1024`},
 		{"too many", change("80\n", "4096\n"), `line 3: CPU(s): "4096": want a number from 1 to 1024`},
