@@ -166,6 +166,7 @@ func (q *question) load(cmd *cobra.Command) (n *whatif.Node, pods manifests, err
 		return nil, pods, err
 	}
 	if n, err = spec.Load(); err == nil {
+		n.Forget(pods.Ended)
 		n.Notes = append(pods.Notes, n.Notes...)
 	}
 	return n, pods, err

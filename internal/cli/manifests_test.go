@@ -1,6 +1,9 @@
 package cli
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // onNode returns a Pod with whole CPUs, in the form in which a cluster exports it.
 func onNode(name, node, cpus, phase string) string {
@@ -74,4 +77,32 @@ func TestPodOfCheckpoint(t *testing.T) {
 	in.file("cpu_manager_state", `{"policyName":"static","defaultCpuSet":"0-2","entries":{"a":{"x":"3-7"}}}`)
 	pod := in.file("a.yaml", onNode("a", "n1", "5", "Running"))
 	expect(t, ExitOK, "x           0      3-7", "place", "-f", pod, "--node", "package:1 numa:1 core:8 pu:1 mem:8Gi", "--kubelet-config", kubelet, "--state", in.dir)
+}
+
+// TestMirrorOfCheckpoint: checkpoints name a static pod by its own UID, which its mirror has as an
+// annotation. So the mirror is admitted on the static pod's CPUs, and counts once.
+func TestMirrorOfCheckpoint(t *testing.T) {
+	in := newInputs(t)
+	kubelet := in.file("kubelet.yaml", kubeletHead+"cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")
+	in.file("cpu_manager_state", `{"policyName":"static","defaultCpuSet":"0-2","entries":{"hash":{"x":"3-7"}}}`)
+	mirror := strings.Replace(onNode("a", "n1", "5", "Running"), "uid: a", "uid: a, annotations: {kubernetes.io/config.mirror: hash}", 1)
+	expect(t, ExitOK, "x           0      3-7", "place", "-f", in.file("a.yaml", mirror), "--node", "package:1 numa:1 core:8 pu:1 mem:8Gi", "--kubelet-config", kubelet, "--state", in.dir)
+}
+
+// TestEndedPodOfCheckpoint: the checkpoints of a kubelet contain a pod that has ended until the next
+// admission, which starts with its release. So a pod that -f lists as ended does not count.
+func TestEndedPodOfCheckpoint(t *testing.T) {
+	in := newInputs(t)
+	kubelet := in.file("kubelet.yaml", kubeletHead+"cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")
+	in.file("cpu_manager_state", `{"policyName":"static","defaultCpuSet":"0-2","entries":{"a":{"x":"3-7"}}}`)
+	next := onNode("b", "n1", "6", "Pending")
+	for phase, want := range map[string]string{"Succeeded": "x           0      1-6", "Failed": "x           0      1-6", "Running": "the node has 2 free CPUs (6 needed)"} {
+		pods := in.file("pods.yaml", onNode("a", "n1", "5", phase)+"\n---\n"+next)
+		code := ExitOK
+		if phase == "Running" {
+			code = ExitFailure
+		}
+		expect(t, code, want, "place", "-f", pods, "--node", "package:1 numa:1 core:8 pu:1 mem:8Gi", "--kubelet-config", kubelet, "--state", in.dir)
+	}
+	expect(t, ExitFailure, "checkpoints may contain pods that are gone", "place", "-f", in.file("pods.yaml", next), "--node", "package:1 numa:1 core:8 pu:1 mem:8Gi", "--kubelet-config", kubelet, "--state", in.dir)
 }

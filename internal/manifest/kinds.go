@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	volcano "github.com/berth-dev/berth/api/batch/v1alpha1"
@@ -100,9 +101,16 @@ func (o *objectReader) podOf(t *template, name string) *corev1.Pod {
 	return pod
 }
 
+// readPod reads a pod. If the pod mirrors a static pod, it gets the static pod's UID, with which the
+// kubelet's checkpoints name it.
 func readPod(o *objectReader) ([]part, error) {
 	pod := new(corev1.Pod)
-	return []part{{pod: pod}}, o.into(pod)
+	err := o.into(pod)
+	if static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static != "" && o.head.UID != "" {
+		pod.UID = types.UID(static)
+		o.head.UID = pod.UID
+	}
+	return []part{{pod: pod}}, err
 }
 
 const templateAt = "spec.template."

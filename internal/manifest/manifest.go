@@ -73,6 +73,8 @@ type Pods struct {
 	Templates []Template
 	// Claims are the ResourceClaimTemplates in the same input.
 	Claims []resourcev1.ResourceClaimTemplate
+	// Ended has the UIDs of the Pods in the input that have ended.
+	Ended []types.UID
 	// Notes describe omitted input: wrong documents, objects that have no pods or have ended, and
 	// owners whose pods are also in the input. Other notes explain how many pods were counted for a
 	// workload.
@@ -111,7 +113,7 @@ func (s Source) Read() (*Pods, error) {
 		return nil, errors.New(strings.Join(append([]string{strings.Join(s.Paths, ", ") + ": no pods in it"}, notes...), "; "))
 	}
 	nameAll(templates)
-	return &Pods{templates, r.claims, notes, r.wrong}, nil
+	return &Pods{templates, r.claims, r.ended(), notes, r.wrong}, nil
 }
 
 var endings = []string{".yaml", ".yml", ".json"}
@@ -233,6 +235,15 @@ func (r *reader) notes() (notes []string) {
 		notes = append(notes, "skipped, as they contain no pods: "+counts(r.skipped))
 	}
 	return notes
+}
+
+func (r *reader) ended() (pods []types.UID) {
+	for i := range r.objects {
+		if o := &r.objects[i]; o.pod && o.ended && o.UID != "" {
+			pods = append(pods, o.UID)
+		}
+	}
+	return pods
 }
 
 // seen reports whether the reader has read an object with the same UID before. It counts such

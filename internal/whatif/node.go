@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/berth-dev/berth/internal/amounts"
@@ -257,6 +258,20 @@ func (n *Node) count(snap *placement.Snapshot) {
 		n.totals.Add(heldBy(&snap.Pods[i]))
 	}
 	n.note("checkpoints record assigned resources, not requests: requests for shared CPUs and shared memory are not counted")
+	if len(snap.Pods) > 0 {
+		n.note("checkpoints may contain pods that are gone: they are counted until -f lists them as ended, but the kubelet releases them before it admits its next pod")
+	}
+}
+
+// Forget releases the resources of pods that have ended. Checkpoints contain such pods until the
+// kubelet admits its next pod, before which it releases them.
+func (n *Node) Forget(ended []types.UID) {
+	for _, uid := range ended {
+		if held, ok := n.state.Pod(string(uid)); ok {
+			n.totals.Remove(heldBy(&held))
+			n.state.Release(string(uid))
+		}
+	}
 }
 
 func heldBy(p *placement.PodAllocation) amounts.List {
