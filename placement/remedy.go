@@ -15,10 +15,11 @@ import (
 // Remedy is a change of the pod, or a wait, after which the node admits the pod. Berth has tried
 // each remedy on the state of the node, or on the empty node (Empty).
 type Remedy struct {
-	// Do is RemedyAsk, RemedyDrop or RemedyWait.
+	// Do is RemedyAsk, RemedyShare, RemedyDrop or RemedyWait.
 	Do string `json:"do"`
 	// Container is the container that asks for the amount Asked of Resource, and should ask for
-	// Instead. Both amounts are CPUs, bytes or devices.
+	// Instead. Both amounts are CPUs, bytes or devices. For RemedyShare it is the init
+	// container that should ask for a tenth of a CPU less, or "" for all of them.
 	Container string `json:"container,omitempty"`
 	Resource  string `json:"resource,omitempty"`
 	Asked     uint64 `json:"asked,omitempty"`
@@ -35,9 +36,10 @@ type Remedy struct {
 
 // Kinds of a Remedy.
 const (
-	RemedyAsk  = "ask"      // ask for another amount
-	RemedyDrop = "leaveOut" // remove an annotation, or set a milder policy
-	RemedyWait = "wait"     // wait until other pods end
+	RemedyAsk   = "ask"      // ask for another amount
+	RemedyShare = "share"    // let init containers share CPUs
+	RemedyDrop  = "leaveOut" // remove an annotation, or set a milder policy
+	RemedyWait  = "wait"     // wait until other pods end
 )
 
 // Fits checks a request against the resources of the node that the engine does not know. If
@@ -53,7 +55,7 @@ func Advise(s *State, r *Request, fits Fits) Refusal {
 	}
 	t := trial{s: s, r: r, fits: fits}
 	out.advised = true
-	out.Remedies = append(t.changes(out.Container), t.drops()...)
+	out.Remedies = t.all(out.Container)
 	empty, err := s.emptied(s.m)
 	if err != nil {
 		return out
@@ -62,7 +64,7 @@ func Advise(s *State, r *Request, fits Fits) Refusal {
 	if t.admits(r) {
 		out.Remedies = append(out.Remedies, Remedy{Do: RemedyWait, Empty: true})
 	} else if len(out.Remedies) == 0 {
-		for _, one := range append(t.changes(out.Container), t.drops()...) {
+		for _, one := range t.all(out.Container) {
 			one.Empty = true
 			out.Remedies = append(out.Remedies, one)
 		}
@@ -144,6 +146,32 @@ type quantity struct {
 	width func(uint64) int
 	// most is the upper bound for amounts above asked. If it is 0, no larger amount is tried.
 	most uint64
+}
+
+func (t *trial) all(at string) []Remedy {
+	return slices.Concat(t.changes(at), t.shares(), t.drops())
+}
+
+// shares tries init containers without whole CPUs. The kubelet keeps the CPUs of an init container
+// for the next containers, which binds them to its NUMA node.
+func (t *trial) shares() []Remedy {
+	r, changed := *t.r, []int(nil)
+	r.Containers = slices.Clone(r.Containers)
+	for i := range r.Containers {
+		if c := &r.Containers[i]; c.Kind == Init && c.MilliCPU > 0 && c.MilliCPU%1000 == 0 {
+			c.MilliCPU -= 100
+			changed = append(changed, i)
+		}
+	}
+	if len(changed) == 0 || !r.Guaranteed || r.PodLevel || !t.admits(&r) {
+		return nil
+	}
+	one := Remedy{Do: RemedyShare}
+	if len(changed) == 1 {
+		c := &t.r.Containers[changed[0]]
+		one.Container, one.Resource, one.Asked = c.Name, cpuResource, uint64(c.MilliCPU/1000)
+	}
+	return []Remedy{one}
 }
 
 // changes tries other amounts. at names the refused container, or "" for the pod.
@@ -418,6 +446,11 @@ func (m *Remedy) Text() string {
 			text += " in container " + m.Container
 		}
 		return text
+	case RemedyShare:
+		if m.Container == "" {
+			return "ask for fractions of CPUs in the init containers, so that they share CPUs"
+		}
+		return fmt.Sprintf("write cpu: %dm instead of %d in container %s, so that it shares CPUs", m.Asked*1000-100, m.Asked, m.Container)
 	case RemedyDrop:
 		if strings.Contains(m.Wish, ": ") {
 			return "write " + m.Wish

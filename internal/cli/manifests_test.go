@@ -106,3 +106,20 @@ func TestEndedPodOfCheckpoint(t *testing.T) {
 	}
 	expect(t, ExitFailure, "checkpoints may contain pods that are gone", "place", "-f", in.file("pods.yaml", next), "--node", "package:1 numa:1 core:8 pu:1 mem:8Gi", "--kubelet-config", kubelet, "--state", in.dir)
 }
+
+// TestInitContainerThatBinds: the second pod's init container gets a CPU of NUMA node 0, and its
+// container must be beside it. Without whole CPUs the init container binds it to no NUMA node.
+func TestInitContainerThatBinds(t *testing.T) {
+	in := newInputs(t)
+	kubelet := in.file("kubelet.yaml", kubeletHead+"cpuManagerPolicy: static\ntopologyManagerPolicy: single-numa-node\nreservedSystemCPUs: \"0\"\n")
+	pods := func(cpu string) string {
+		pod := func(name string) string {
+			return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + "}, spec: {initContainers: [{name: i, image: i, resources: {limits: {cpu: " + cpu +
+				", memory: 1Gi}}}], containers: [{name: x, image: i, resources: {limits: {cpu: 5, memory: 1Gi}}}]}}"
+		}
+		return in.file("pods.yaml", pod("a")+"\n---\n"+pod("b"))
+	}
+	place := []string{"--node", "package:1 numa:2 core:8 pu:1 mem:8Gi", "--kubelet-config", kubelet}
+	expect(t, ExitFailure, "write cpu: 900m instead of 1 in container i, so that it shares CPUs", append([]string{"place", "-f", pods("1")}, place...)...)
+	expect(t, ExitOK, "b     x          1      8-12     -", append([]string{"place", "-f", pods("900m")}, place...)...)
+}
