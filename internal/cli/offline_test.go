@@ -273,6 +273,7 @@ func TestKubelet(t *testing.T) {
 	expect(t, ExitFailure, "defaultPodSysctls", place(staticCPUs+"defaultPodSysctls: {net.ipv4.ip_forward: \"1\"}\n", "--kubelet-version", "1.36")...)
 	expect(t, ExitFailure, "NUMA node 9: want one of the machine's NUMA nodes, 0-1", place(staticCPUs, "--device", "nvidia.com/gpu=0:4,9:4")...)
 	expect(t, ExitFailure, `unrecognized feature gate: CPUManagr`, place(staticCPUs+"featureGates: {CPUManagr: false}\n")...)
+	expect(t, ExitOK, "1-2,9-10", place(`{"kubeletconfig": {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0", "featureGates": {"AzureWorkloadIdentity": true}}}`)...)
 	expect(t, ExitFailure, `cannot set feature gate CPUManagerPolicyOptions to false, feature is locked to true`,
 		place(staticCPUs+"featureGates: {CPUManagerPolicyOptions: false}\n")...)
 	expect(t, ExitFailure, `full-pcpus-only`, place(staticCPUs+"cpuManagerPolicyOptions: {full-pcpu-only: \"true\"}\n")...)

@@ -109,13 +109,17 @@ func readTables() (map[uint8]map[string]Gate, error) {
 // Wrong returns a gate with which the kubelet of release 1.minor does not start, and the kubelet's
 // message. It returns "" if there is no such gate. The first unknown or locked gate, by name, comes
 // before gates that need another gate (lacking). If a name is unknown, the message also suggests a
-// similar name.
+// similar name, or explains what to do if the kubelet runs with it.
 func Wrong(gates map[string]bool, minor uint8) (name, why string) {
 	known := releases()[minor]
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		g, knows := known[name]
 		if !knows {
-			return name, "unrecognized feature gate: " + name + suggest.DidYouMean(name, Names(minor))
+			hint := suggest.DidYouMean(name, Names(minor))
+			if hint == "" && !Known(name) {
+				hint = " (OpenShift's kubelet ignores it: give the kubelet's answer to /configz instead)"
+			}
+			return name, "unrecognized feature gate: " + name + hint
 		}
 		if g.Locked && g.On != gates[name] {
 			return name, fmt.Sprintf("cannot set feature gate %s to %t, feature is locked to %t", name, gates[name], g.On)
@@ -161,6 +165,16 @@ func enabled(g Gate, gates map[string]bool) bool {
 // allOf returns the gate that sets all gates of the stage of g; "" if there is none.
 func allOf(g Gate) string {
 	return map[string]string{"ALPHA": "AllAlpha", "BETA": "AllBeta"}[g.Stage]
+}
+
+// Known reports whether some release has the gate.
+func Known(name string) bool {
+	for _, gates := range releases() {
+		if _, knows := gates[name]; knows {
+			return true
+		}
+	}
+	return false
 }
 
 // Names returns the names of the gates of release 1.minor, ascending.

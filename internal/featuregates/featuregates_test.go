@@ -15,7 +15,7 @@ func TestWrong(t *testing.T) {
 		{"AllAlpha", 37, "CompositePodGroup is enabled, but depends on features that are disabled: [GenericWorkload]"},
 		{"TopologyManagerPolicyBetaOptions", 34, ""}, {"PodLevelResourceManagers", 36, ""}, {"ContextualLogging", 36, ""},
 		{"PodLevelResourceManagers", 33, "unrecognized feature gate: PodLevelResourceManagers"},
-		{"CPUManagr", 36, "unrecognized feature gate: CPUManagr"},
+		{"CPUManagr", 36, "unrecognized feature gate: CPUManagr (OpenShift's kubelet ignores it: give the kubelet's answer to /configz instead)"},
 		{"DRAExtendedResorce", 36, `unrecognized feature gate: DRAExtendedResorce (did you mean "DRAExtendedResource"?)`},
 	} {
 		name, why := Wrong(map[string]bool{c.gate: true}, c.minor)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/internal/featuregates"
 	"github.com/berth-dev/berth/internal/pasted"
 	"github.com/berth-dev/berth/internal/strict"
 	"github.com/berth-dev/berth/internal/wire"
@@ -65,6 +67,9 @@ func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if g.settled { // OpenShift sets its own gates, and its kubelet ignores gates that it does not know
+		maps.DeleteFunc(c.FeatureGates, func(gate string, _ bool) bool { return !featuregates.Known(gate) })
 	}
 	if g.flags != nil && g.flags.ignoresEviction != nil && *g.flags.ignoresEviction {
 		delete(c.EvictionHard, memoryAvailable)

@@ -73,7 +73,7 @@ internal/convert          : internal/suggest
 internal/amounts          : internal/suggest topology placement placement/memory
 internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
-internal/kubeletconfig    : internal/pasted internal/suggest internal/strict internal/wire placement
+internal/kubeletconfig    : internal/featuregates internal/pasted internal/suggest internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/amounts internal/demand internal/ledger internal/wire
 internal/survey           : topology placement api/... internal/amounts internal/gangs internal/ledger internal/machineview internal/nodestate internal/parallel internal/stranded internal/survey/source internal/wire
 internal/survey/query     : topology placement api/... internal/amounts internal/claims internal/defrag internal/demand internal/gangfit internal/gangs internal/ledger internal/machineview internal/manifest internal/moving internal/nodestate internal/parallel internal/plan internal/rank internal/stranded internal/suggest internal/suppose internal/survey internal/survey/source internal/wire
