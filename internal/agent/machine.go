@@ -93,12 +93,14 @@ type decider struct {
 	labels    wire.KoordinatorNode
 	// devices are the agent's offers if Berth decides.
 	devices *offer.Config
+	// partitioned is wire.Partitioned of the node.
+	partitioned bool
 }
 
 // deciderOf returns authority and enforcer from the flags or the node's labels, and Koordinator's
 // labels if Berth decides. The error describes an invalid label of the node.
 func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *offer.Config, node *corev1.Node) (by decider, err error) {
-	by.devices = devices
+	by.devices, by.partitioned = devices, node != nil && wire.Partitioned(node)
 	if by.authority, err = authorityOf(flag, node); err != nil || by.authority != v1alpha1.AuthorityBerth || node == nil {
 		return by, err
 	}
@@ -137,7 +139,7 @@ func discover(ctx context.Context, machine machineSource, config ConfigSource, v
 		return platform{}, err
 	}
 	memory := memoryOf(view)
-	c, err := wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: memory})
+	c, err := wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: memory, Partitioned: by.partitioned})
 	if err != nil {
 		return platform{}, err
 	}

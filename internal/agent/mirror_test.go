@@ -758,6 +758,21 @@ func TestDevicesThatTheCheckpointLacks(t *testing.T) {
 	}
 }
 
+// TestWorkloadPartitioning: a kubelet of OpenShift with workload partitioning keeps reserved CPUs
+// out of the shared CPUs, although its configuration lacks strict-cpu-reservation.
+func TestWorkloadPartitioning(t *testing.T) {
+	w := newWorld(t)
+	w.cpus("1-7", nil)
+	w.settle()
+	w.wantReady(v1alpha1.ReasonContradiction, `want CPUs "0" to be shared`)
+	w.node.Status.Capacity["management.workload.openshift.io/cores"] = resource.MustParse("1000")
+	w.settle()
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	if got := w.last(); got.Spec.Config.CPUManagerPolicyOptions["strict-cpu-reservation"] != "true" {
+		t.Errorf("options %v, want strict-cpu-reservation", got.Spec.Config.CPUManagerPolicyOptions)
+	}
+}
+
 // TestAPluginThatIsLost: the kubelet does not write its checkpoint when a plugin is gone, and
 // writes the same one when the plugin is back. Its Node shows the change some seconds later.
 func TestAPluginThatIsLost(t *testing.T) {

@@ -363,7 +363,7 @@ func (a *surroundings) readConfig(raw *kubeletv1beta1.KubeletConfiguration) (pla
 	if err != nil {
 		return placement.Config{}, err
 	}
-	return wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: a.platform.memoryBytes})
+	return wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: a.platform.memoryBytes, Partitioned: a.decider.partitioned})
 }
 
 // offline returns the CPUs that were offline when the agent read the platform and still are.

@@ -83,6 +83,8 @@ func TestCheck(t *testing.T) {
 		{"a file of another policy", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state"), "--node", twoByTwo}, ExitFailure, `configured policy "none" differs from state checkpoint policy "static"`},
 		{"what to do", append([]string{stateDir(t, `{"policyName":"none","defaultCpuSet":"","checksum":0}`)}, against...), ExitFailure, "drain the node, stop the kubelet, delete /var/lib/kubelet/cpu_manager_state, start the kubelet"},
 		{"a reserved CPU held", append([]string{stateDir(t, `{"policyName":"static","defaultCpuSet":"1-31","entries":{"a":{"main":"0"}},"checksum":0}`)}, against...), ExitFailure, "not all reserved cpus"},
+		{"OpenShift's workload partitioning", append([]string{stateDir(t, `{"policyName":"static","defaultCpuSet":"1-31","checksum":0}`)}, against...), ExitFailure,
+			"not all reserved cpus: \"0\" are present in defaultCpuSet: \"1-31\" (with OpenShift's workload partitioning the file is right"},
 		{"nothing shared", append([]string{stateDir(t, `{"policyName":"static","defaultCpuSet":"","entries":{"a":{"main":"0-31"}},"checksum":0}`)}, against...), ExitFailure, "default cpuset cannot be empty"},
 		{"an init container's CPUs", append([]string{stateDir(t, `{"policyName":"static","defaultCpuSet":"0-1,4-31","entries":{"a":{"init":"2","main":"2-3"}},"checksum":0}`)}, against...), ExitOK, "pods that hold resources: 1; the state agrees"},
 		{"a CPU of two pods", append([]string{stateDir(t, `{"policyName":"static","defaultCpuSet":"0-1,4-31","entries":{"a":{"main":"2-3"},"b":{"main":"3"}},"checksum":0}`)}, against...), ExitFailure, "CPUs that no other pod holds"},

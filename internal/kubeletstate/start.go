@@ -22,7 +22,7 @@ type StartError struct {
 	Path string
 	// Problem is the kubelet's message.
 	Problem string
-	// Detail describes the difference between the file and the machine if Problem is hard to read.
+	// Detail explains Problem if it is hard to read, or if another kubelet would start.
 	Detail string
 	// Or has the messages that the kubelet may report instead of Problem, because it reads pods and
 	// containers in random order.
@@ -125,8 +125,9 @@ func invalid(root, name string, problem error) *StartError {
 	if words := (*randomWords)(nil); errors.As(problem, &words) {
 		e.Or = words.or()
 	}
-	if other := (*otherCPUs)(nil); errors.As(problem, &other) {
-		e.Detail = other.detail()
+	var more interface{ detail() string }
+	if errors.As(problem, &more) {
+		e.Detail = more.detail()
 	}
 	return e
 }

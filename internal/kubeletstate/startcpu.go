@@ -297,7 +297,8 @@ func validateCPUs(s *placement.Startup, shared cpuRanges, held cpuHolders) error
 	case s.StrictReservation && len(both) > 0:
 		return fmt.Errorf("some of strictly reserved cpus: %q are present in defaultCpuSet: %q", both, shared)
 	case !s.StrictReservation && !slices.Equal(both, reserved):
-		return fmt.Errorf("not all reserved cpus: %q are present in defaultCpuSet: %q", reserved, shared)
+		apart := len(both) == 0 && !slices.ContainsFunc(held.all, func(h heldCPUs) bool { return len(h.cpus.and(reserved)) > 0 })
+		return &lacksReserved{reserved, shared, apart}
 	}
 	overlaps := &randomWords{}
 	known := slices.Clone(shared)
@@ -315,6 +316,25 @@ func validateCPUs(s *placement.Startup, shared cpuRanges, held cpuHolders) error
 		return cmp.Or(overlaps.err(), error(&otherCPUs{all, known}))
 	}
 	return overlaps.err()
+}
+
+// lacksReserved means that the shared CPUs in the file lack reserved CPUs.
+type lacksReserved struct {
+	reserved, shared cpuRanges
+	// apart means that the file has none of the reserved CPUs. A kubelet of OpenShift with workload
+	// partitioning writes such a file, and starts with it.
+	apart bool
+}
+
+func (e *lacksReserved) Error() string {
+	return fmt.Sprintf("not all reserved cpus: %q are present in defaultCpuSet: %q", e.reserved, e.shared)
+}
+
+func (e *lacksReserved) detail() string {
+	if !e.apart {
+		return ""
+	}
+	return "with OpenShift's workload partitioning the file is right: add cpuManagerPolicyOptions strict-cpu-reservation to the configuration, which means the same"
 }
 
 // otherCPUs means that the CPUs of the machine differ from the CPUs in the file.

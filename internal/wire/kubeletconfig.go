@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,20 @@ type KubeletFacts struct {
 	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity), or 0 if it is not known. An
 	// eviction threshold may be a percentage of this amount.
 	MemoryBytes uint64
+	// Partitioned means that OpenShift's workload partitioning is on (see Partitioned).
+	Partitioned bool
+}
+
+// Partitioned reports whether OpenShift's workload partitioning is on for the node. The kubelet
+// then offers the resource management.workload.openshift.io/cores (openshift/kubernetes,
+// pkg/kubelet/managed).
+func Partitioned(node *corev1.Node) bool {
+	for name := range node.Status.Capacity {
+		if strings.HasSuffix(string(name), ".workload.openshift.io/cores") {
+			return true
+		}
+	}
+	return false
 }
 
 // DefaultEviction is the kubelet's evictionHard[memory.available] if the configuration has no
@@ -33,6 +48,10 @@ const memoryAvailable = "memory.available"
 
 // ReadConfig returns the part of a KubeletConfiguration that affects placement. The error is a
 // *FieldError. placement.NewModel checks whether the kubelet would start with it.
+//
+// With OpenShift's workload partitioning, a static CPU manager keeps the reserved CPUs out of the
+// shared CPUs, as with strict-cpu-reservation (openshift/kubernetes, validateState of
+// pkg/kubelet/cm/cpumanager/policy_static.go). So the result has this option.
 func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placement.Config, error) {
 	r := configReader{"KubeletConfiguration", c, k.Version}
 	out := placement.Config{
@@ -45,6 +64,11 @@ func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placeme
 		TopologyManagerScope:         c.TopologyManagerScope,
 		TopologyManagerPolicyOptions: c.TopologyManagerPolicyOptions,
 		FeatureGates:                 c.FeatureGates,
+	}
+	if k.Partitioned && c.CPUManagerPolicy == "static" {
+		out.CPUManagerPolicyOptions = map[string]string{}
+		maps.Copy(out.CPUManagerPolicyOptions, c.CPUManagerPolicyOptions)
+		out.CPUManagerPolicyOptions["strict-cpu-reservation"] = "true"
 	}
 	if err := r.reservations(&out, k.MemoryBytes); err != nil {
 		return placement.Config{}, err

@@ -283,6 +283,11 @@ func TestConfig(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
+	got, err = ReadConfig(kc, KubeletFacts{Version: placement.V135, MemoryBytes: 10 << 30, Partitioned: true})
+	want.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true", "strict-cpu-reservation": "true"}
+	if err != nil || !reflect.DeepEqual(got, want) || len(kc.CPUManagerPolicyOptions) != 1 {
+		t.Errorf("with OpenShift's workload partitioning: %v, got  %+v\nwant %+v", err, got, want)
+	}
 	if got, _ := ReadConfig(kc, KubeletFacts{}); got.NodeReserved != nil {
 		t.Errorf("a percentage of an unknown amount: got %v, want nil", got.NodeReserved)
 	}
