@@ -577,8 +577,8 @@ func (p *parser) parseHugePages() error {
 func (p *parser) parsePool(pool string) error {
 	size, counts, ok := strings.Cut(pool, "=")
 	page, err := ParseBytes(size)
-	if err != nil || !ok {
-		return &ParseError{"huge", pool, `SIZE=COUNTS, such as "2Mi=128"`}
+	if err != nil || !ok || strings.Contains(counts, "=") {
+		return &ParseError{"huge", pool, `SIZE=COUNTS, such as "2Mi=128", with ";" between page sizes`}
 	}
 	values, err := p.perNode("huge", counts)
 	if err != nil {

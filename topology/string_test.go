@@ -72,6 +72,7 @@ func TestParseRefuses(t *testing.T) {
 		{"numa:2 core:4", "want pu:N as the last level"},
 		{"core:4 numa:2 pu:2", "want core to come just before pu"},
 		{"numa:2 pu:2 pu:2", "want the key once"},
+		{"numa:2 pu:2 huge:1Gi=4,2Mi=8", `with ";" between page sizes`},
 		{"numa:2 pu:2 cpu:0-3", "want no list together with levels"},
 		{"numa:2 pu:2 number:rows", "want split, packed, interleaved"},
 		{"numa:2 pu:2 number:numa", "want split, packed, interleaved"},
