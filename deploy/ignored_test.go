@@ -53,6 +53,7 @@ var templateOf = map[schema.GroupVersionKind][]string{
 	{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: "ClusterTrainingRuntime"}:   {"spec", "template", "spec", "replicatedJobs"},
 	{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: "TrainJob"}:                 {"spec", "podTemplateOverrides"},
 	{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}:                       {"spec", "template"},
+	{Group: "kubevirt.io", Version: "v1", Kind: "VirtualMachine"}:                          {"spec", "template"},
 }
 
 // inside returns an object with a pod in the place of its kind's template. In a Job, it is in the
@@ -431,6 +432,13 @@ func TestOuterWordsWarn(t *testing.T) {
 	}
 	if got := write("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", map[string]any{"volcano.sh/preemptable": "false"}); len(got) != 0 {
 		t.Errorf("the operator writes it into the PodGroup: %q", got)
+	}
+	clique := map[string]any{"metadata": map[string]any{"name": "x", "annotations": map[string]any{"berth.dev/cpus": "spread"}}, "spec": map[string]any{"template": map[string]any{"cliques": []any{
+		map[string]any{"name": "a", "annotations": map[string]any{"berth.dev/polcy": "none"}, "labels": map[string]any{"kai.scheduler/queue": "a"}, "spec": map[string]any{"podSpec": map[string]any{"schedulerName": "berth"}}}}}}}
+	r = schema.GroupVersionResource{Group: "grove.io", Version: "v1alpha1", Resource: "podcliquesets"}
+	if got := denied(t, ignored, writes(r, "PodCliqueSet", clique, nil, &user.DefaultInfo{})); len(got) != 3 || got[0] != wire.UnknownWarning("berth.dev/polcy") ||
+		got[1] != wire.MisplacedWarning("berth.dev/cpus") || !strings.HasPrefix(got[2], "Berth ignores labels of KAI: kai.scheduler/queue ") {
+		t.Errorf("a clique of Grove: %q", got)
 	}
 	if got, want := write("apps", "v1", "deployments", "Deployment", map[string]any{"berth.dev/policy": "restricted"}), wire.MisplacedWarning("berth.dev/policy"); len(got) != 1 || got[0] != want {
 		t.Errorf("Berth's word beside the template: %q, want %q", got, want)

@@ -30,6 +30,9 @@ const (
 
 	ofJobs = ".replicatedJobs.orValue(dyn([])).map(j, j.?template.orValue(dyn({})))"
 
+	// A clique has annotations and labels itself, and the spec of its pods in a field.
+	grove = "O.?spec.template.cliques.orValue(dyn([])).map(c, dyn({'metadata': dyn(c), 'spec': dyn(c.?spec.podSpec.orValue(dyn({})))}))"
+
 	rayAt  = "headGroupSpec/workerGroupSpecs[].template."
 	argoAt = "podMetadata/templates[]."
 )
@@ -59,6 +62,8 @@ var families = []family{
 	{"argoproj.io", "workflows, workflowtemplates, clusterworkflowtemplates", argo("O.?spec"), "spec." + argoAt, ""},
 	{"argoproj.io", "cronworkflows", argo("O.?spec.workflowSpec"), "spec.workflowSpec." + argoAt, "[dyn({'metadata': dyn(O.?spec.workflowMetadata.orValue(dyn({})))})]"},
 	{"apps.kruise.io", "clonesets, statefulsets, daemonsets", "", "", ""},
+	{"kubevirt.io", "virtualmachines, virtualmachineinstancereplicasets", "", "", ""},
+	{"grove.io", "podcliquesets", grove, "spec.template.cliques[].", ""},
 }
 
 // groups are the kinds that have no pod template, but can have keys of dialects.

@@ -94,6 +94,7 @@ func annotations() string {
 // PodGroup of its pods. Kubeflow's training operator, KubeRay and Volcano's Jobs copy them.
 var plain = []string{
 	"", "apps", "apps.kruise.io", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "argoproj.io", "sparkoperator.k8s.io", "trainer.kubeflow.org",
+	"kubevirt.io", "grove.io",
 }
 
 // misplaced returns a CEL expression for the keys of dialects that are set on the object but not in
