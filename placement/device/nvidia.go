@@ -19,7 +19,8 @@ import (
 // (PointsOf).
 //
 // Shared GPUs and MIG devices (k8s-device-plugin, internal/rm/allocate.go): the plugin takes one
-// device after the other, each from the GPU with the fewest devices in use.
+// device after the other, each from the GPU with the fewest devices in use. Since v0.20 its policy
+// sharedDevicesAllocationPolicy may be packed instead, which is not predicted.
 //
 // The kubelet passes the ids in the order of a Go map, and the plugin takes the first of several
 // equal choices. So the choice is random between two equally connected pairs of GPUs, or between
