@@ -56,6 +56,7 @@ type settings struct {
 	kubeletConfig string
 	configDir     string
 	configz       string
+	kubeletFlags  string
 	preferences   string
 	authority     string
 	enforcer      string
@@ -101,6 +102,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.DevicePlugins, "device-plugins-dir", "", "folder of device plugins; a kubelet always uses /var/lib/kubelet/device-plugins (default: device-plugins in the kubelet's root directory)")
 	f.StringVar(&s.kubeletConfig, "kubelet-config", "", "the kubelet's configuration file (default: config.yaml in the kubelet's root directory)")
 	f.StringVar(&s.configDir, "kubelet-config-dir", "", "directory with drop-ins of the kubelet's configuration")
+	f.StringVar(&s.kubeletFlags, "kubelet-flags", "", "flags of the kubelet that override its files, like --system-reserved=memory=1Gi")
 	f.StringVar(&s.configz, "configz", "", "URL at which to ask the kubelet for its configuration instead of reading files, like https://NODE:10250/configz")
 	f.StringVar(&o.KubeletVersion, "kubelet-version", "", "the kubelet's release, like v1.36.3 (default: the release in the Node object)")
 	f.StringVar(&o.PodResources, "pod-resources", "", "the kubelet's PodResources socket, or none (default: pod-resources/kubelet.sock in the kubelet's root directory)")
@@ -150,8 +152,8 @@ func (s *settings) check(rest []string) error {
 	if err := guarded.Check(s.metricsAuth, s.metricsCerts); err != nil {
 		return err
 	}
-	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "") {
-		return errors.New("--configz: want neither --kubelet-config nor --kubelet-config-dir, because the kubelet's answer already includes the settings of these files")
+	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "" || s.kubeletFlags != "") {
+		return errors.New("--configz: want neither --kubelet-config, --kubelet-config-dir nor --kubelet-flags, because the kubelet's answer already includes these settings")
 	}
 	switch a := v1alpha1.Authority(s.authority); a {
 	case v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth, agent.ByLabel:
@@ -282,7 +284,7 @@ func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error)
 		}
 		return agent.Configz(http, s.configz), nil
 	}
-	return agent.ConfigFile(cmp.Or(s.kubeletConfig, s.options.Root+"/config.yaml"), s.configDir), nil
+	return agent.ConfigFile(cmp.Or(s.kubeletConfig, s.options.Root+"/config.yaml"), s.configDir, s.kubeletFlags), nil
 }
 
 // serve serves metrics, /healthz and /readyz until the returned function is called. The process is

@@ -29,9 +29,9 @@ type ConfigSource struct {
 }
 
 // ConfigFile reads a KubeletConfiguration in YAML or JSON. If dir is not "", the drop-ins in dir
-// override fields of the file, as for the kubelet.
-func ConfigFile(path, dir string) ConfigSource {
-	files := kubeletconfig.Files{File: path, Dir: dir}
+// override fields of the file, and the flags override both, as for the kubelet.
+func ConfigFile(path, dir, flags string) ConfigSource {
+	files := kubeletconfig.Files{File: path, Dir: dir, Flags: flags}
 	read := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) { return files.Read() }
 	return ConfigSource{read: read, fingerprint: files.Fingerprint, newer: files.NewerThan}
 }

@@ -143,7 +143,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.SpecDirs = DefaultSpecDirs()
 	}
 	if o.Config.read == nil {
-		o.Config = ConfigFile(filepath.Join(o.Root, "config.yaml"), "")
+		o.Config = ConfigFile(filepath.Join(o.Root, "config.yaml"), "", "")
 	}
 	if o.NVIDIA == nil {
 		o.NVIDIA = func() (map[string]string, error) { return sysfs.ReadNVIDIA(os.DirFS(o.SysRoot)) }
